@@ -43,6 +43,9 @@ _PASSING = frozenset(
 _PATHS = frozenset(f"pathlib.{name}" for name in ("Path", "PurePath", "PosixPath", "PurePosixPath"))
 _PARSERS = frozenset(("argparse.ArgumentParser", "configargparse.ArgParser", "configargparse.ArgumentParser"))
 _GPU = frozenset(("torch.cuda.is_available", "torch.cuda.device_count"))
+_CONVERTING = frozenset(("callback", "parser", "click_type", "converter"))
+"""Keywords with which a declaration names what makes something else of a value."""
+_VALIDATORS = ("BeforeValidator", "AfterValidator", "PlainValidator", "WrapValidator")
 COMMANDS = frozenset(("command", "group"))
 """Last names of decorators that hand a function the command line."""
 
@@ -160,13 +163,23 @@ class Calls(Machine):
     def _command(self, function: Function, node: ast.AST) -> Value:
         """A function that click hands the command line to."""
         self._note("parse", "click", node)
-        given = {option.name: (option.default or UNKNOWN).given((option.name,)) for option in function.options}
+        given = {option.name: self._of_click(option).given((option.name,)) for option in function.options}
         result = self._invoke(function, (), given, node)
         if "group" in function.marks:
             others = [each for each in self._commands() if each is not function]
             for side, each in enumerate(others):
                 self._explore(function.node, partial(self._chosen_command, each, node), side)
         return result
+
+    def _of_click(self, option: Option) -> Value:
+        """What click makes of an option's default."""
+        default, kind = option.default, option.keywords.get("type")
+        if default is None or option.is_converted:
+            return UNKNOWN
+        is_text = default.kind == "plain" and isinstance(default.data, str)
+        if is_text and kind is not None and str(kind.data).startswith("builtins."):
+            return self._called(kind, (default,), {}, option.node).at(default.node or option.node)
+        return default
 
     def _commands(self) -> list[Function]:
         """The functions of the module that the command line is handed to."""
@@ -233,6 +246,7 @@ class Calls(Machine):
                 held[name] = default
             held |= dict(zip(of.data.fields, args, strict=False))
             held |= {name: value for name, value in keywords.items() if name in of.data.fields}
+            held |= {name: unknown(held[name], node=node) for name in of.data.changed & held.keys()}
             self._heap[made.data] = held
             after = self._of_class(made, of, "__post_init__", node)
             if after.kind == "bound":
@@ -447,10 +461,17 @@ class Calls(Machine):
     def _with_defaults(self, function: Function, node: ast.AST) -> None:
         """Call a function with what a command line leaves to its defaults."""
         given = {}
+        parameters = function.node.args
+        changed = {
+            each.arg
+            for each in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
+            if is_converting(each.annotation)
+        }
         for name, default in (function.defaults or {}).items():
-            value = default
+            value = UNKNOWN if name in changed else default
             if value.kind == "made" and value.data.name in ("typer.Option", "typer.Argument"):
-                value = value.data.args[0] if value.data.args else UNKNOWN
+                is_left = value.data.args and not value.data.keywords.keys() & _CONVERTING
+                value = value.data.args[0] if is_left else UNKNOWN
             given[name] = value.given((name,))
         self._invoke(function, (), given, node)
 
@@ -594,3 +615,13 @@ class Calls(Machine):
 def _parent(path: str) -> str:
     """What a path stands in."""
     return path.rpartition("/")[0] or "."
+
+
+def is_converting(annotation: ast.expr | None) -> bool:
+    """Whether an annotation names what makes something else of the value."""
+    calls = [each for each in ast.walk(annotation) if isinstance(each, ast.Call)] if annotation is not None else []
+    return any(
+        {keyword.arg for keyword in call.keywords} & _CONVERTING
+        or (isinstance(call.func, (ast.Name, ast.Attribute)) and ast.unparse(call.func).endswith(_VALIDATORS))
+        for call in calls
+    )

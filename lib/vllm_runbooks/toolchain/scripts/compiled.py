@@ -192,7 +192,7 @@ class Compiled:
             if number is not None and name not in self._counters and pattern.fullmatch(name.lower()):
                 yield Number(number, name, value)
         for option in self.program.options:
-            number = self.number(option.default)
+            number = None if option.is_converted else self.number(option.default)
             if number is not None and option.default is not None and pattern.fullmatch(option.name.lower()):
                 yield Number(number, option.flags[0], option.default)
 

@@ -8,6 +8,14 @@ from dataclasses import dataclass, field
 
 from vllm_runbooks.toolchain.scripts.values import Value
 
+_LEAVING = frozenset((
+    "builtins.int", "builtins.float", "builtins.str", "builtins.bool",
+    "click.INT", "click.FLOAT", "click.STRING", "click.BOOL", "click.Path",
+))  # fmt: skip
+"""Types of click's options, by name, that make of a default of their own type the same."""
+_CHECKING = frozenset(f"click.{name}" for name in ("Path", "Choice", "IntRange", "FloatRange"))
+"""Those that are made by a call."""
+
 
 @dataclass(frozen=True, eq=False)
 class Event:
@@ -64,3 +72,13 @@ class Option:
     places: Mapping[str, ast.keyword]
     maker: str
     """"argparse" or "click"."""
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether something that is not followed makes of its default what the program gets."""
+        if self.maker != "click":
+            return False
+        kind = self.keywords.get("type")
+        is_plain = kind is None or (kind.kind == "symbol" and kind.data in _LEAVING)
+        is_own = kind is not None and kind.kind == "made" and kind.data.name in _CHECKING
+        return "callback" in self.keywords or not (is_plain or is_own)

@@ -77,6 +77,8 @@ class Class:
     fields: tuple[str, ...]
     """Names that its body annotates, in order."""
     is_record: bool
+    changed: frozenset[str] = NONE
+    """Fields of which its own validators may make something else."""
 
 
 @dataclass

@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from vllm_runbooks.documents.python_text import PythonText
 from vllm_runbooks.toolchain.scripts import pure
-from vllm_runbooks.toolchain.scripts.calls import COMMANDS, Calls
+from vllm_runbooks.toolchain.scripts.calls import COMMANDS, Calls, is_converting
 from vllm_runbooks.toolchain.scripts.events import Option
 from vllm_runbooks.toolchain.scripts.machine import MAX_ROUNDS, Class, Frame, Function, OverError, Signal
 from vllm_runbooks.toolchain.scripts.values import (
@@ -225,13 +226,15 @@ class Program(Calls):
                 self._store(frame, each.asname or each.name, self._symbol(name, node))
 
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
-        marks, options = set(), []
+        marks, options, own = set(), [], []
         for decorator in node.decorator_list:
             made = self._value(decorator, frame)
             name = made.data.name if made.kind == "made" else made.data if made.kind == "symbol" else ""
             if not name and isinstance(decorator, (ast.Call, ast.Attribute)):
                 name = _last(decorator)
             marks.add(str(name).rpartition(".")[2])
+            if made.kind in ("function", "class", "instance"):
+                own.append(made)
             if made.kind == "made" and name in ("click.option", "click.argument"):
                 options.append(self._click_option(decorator, made.data))
         function = Function(
@@ -243,7 +246,20 @@ class Program(Calls):
             self._defaults(node.args, frame),
         )
         self._defined.append(function)
-        self._store(frame, node.name, Value("function", function, node))
+        self._store(frame, node.name, self._decorated(function, own))
+
+    def _decorated(self, function: Function, own: Sequence[Value]) -> Value:
+        """A function behind those of its decorators that are the program's own, the innermost first."""
+        value = Value("function", function, function.node)
+        for decorator in reversed(own):
+            made = self._called(decorator, (value,), {}, function.node)
+            if made.kind == "function" and made.data is not function:
+                # click and the like hand the command line to what stands under the name.
+                marks, options = made.data.marks | function.marks, made.data.options or function.options
+                value = Value("function", replace(made.data, marks=marks, options=options), function.node)
+            elif made.kind in ("instance", "unknown"):
+                value = made
+        return value
 
     def _seen_from(self, frame: Frame) -> tuple[int, ...]:
         """The scopes that a function sees which is defined here: not that of a class."""
@@ -282,8 +298,10 @@ class Program(Calls):
             if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
         )
         last = {_last(base) for base in node.bases}
-        is_record = bool(marks & {"dataclass", "define", "frozen", "attrs"} or last & {"NamedTuple", "BaseModel"})
-        self._classes[scope] = Class(node.name, scope, bases, fields, is_record=is_record)
+        records = {"NamedTuple", "BaseModel", "BaseSettings"}
+        is_record = bool(marks & {"dataclass", "define", "frozen", "attrs"} or last & records)
+        changed = _changed(node, fields)
+        self._classes[scope] = Class(node.name, scope, bases, fields, is_record=is_record, changed=changed)
         self._store(frame, node.name, Value("class", self._classes[scope], node))
 
     def _return(self, node: ast.Return, frame: Frame) -> Signal:
@@ -664,6 +682,28 @@ class Program(Calls):
             else:
                 self._invoke(function, (), {}, function.node)
             self._go_back(heap)
+
+
+def _changed(node: ast.ClassDef, fields: tuple[str, ...]) -> frozenset[str]:
+    """The fields of which a class's validators may make something else."""
+    found = {
+        each.target.id
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and is_converting(each.annotation)
+    }
+    for each in node.body:
+        if not isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if each.name == "model_post_init":
+            return frozenset(fields)
+        for decorator in each.decorator_list:
+            name = _last(decorator)
+            if name in ("model_validator", "root_validator"):
+                return frozenset(fields)
+            if name in ("field_validator", "validator") and isinstance(decorator, ast.Call):
+                named = {str(one.value) for one in decorator.args if isinstance(one, ast.Constant)}
+                found |= set(fields) if "*" in named or len(named) < len(decorator.args) else named
+    return frozenset(found)
 
 
 def _loaded(target: ast.expr) -> ast.expr:
