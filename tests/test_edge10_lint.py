@@ -464,6 +464,29 @@ def test_a_program_is_judged_by_what_it_does(name: str) -> None:
     assert {issue.rule for issue in found.issues} == set(PROGRAMS[name]["breaks"])
 
 
+@pytest.mark.parametrize(
+    ("flag", "default", "used", "mended"),
+    [
+        ("--lm_die_remap", "[0, 1]", "o.lm_die_remap", "nargs=16, default=[0, 1" + ", 0" * 14 + "]"),
+        ("--order", "[0] * 16", "o.order", "nargs=16, default=[0] * 16"),
+        ("--lm_die_remap", "[0, 1]", "o.lm_die_remap + [0] * 14", 'nargs="+", default=[0, 1]'),
+        ("--lengths", "[1, 8]", "[0] * 16", 'nargs="+", default=[1, 8]'),
+    ],
+)
+def test_an_order_of_the_dies_takes_as_many_words_as_it_has_entries(
+    flag: str, default: str, used: str, mended: str
+) -> None:
+    """Also where its default is mended at the same time; where the script fills it up, or for others, any number."""
+    text = (
+        "import argparse\nfrom tyllm import torch_edgex\nfrom tyllm.build_util import build_and_compile_llm\n"
+        f"p = argparse.ArgumentParser()\np.add_argument('{flag}', type=int, default={default})\no = p.parse_args()\n"
+        f"torch_edgex.set_device_mode('LM_die_remap', {used})\nbuild_and_compile_llm('Qwen3-4B-AWQ')\n"
+    )
+    found = checking.lint_scripts({"program.py": text}, fix=True)["program.py"]
+
+    assert f"p.add_argument('{flag}', type=int, {mended})\n" in (found.fixed or "")
+
+
 def test_remaps_that_hold_more_than_zeros_are_not_cut() -> None:
     """What stands behind the sixteenth entry may have been meant; names in the list may be anything."""
     text = "from tyllm import torch_edgex\nx = 0\n" + "".join(

@@ -257,6 +257,17 @@ def _is_filled(one: Compiled, option: Option, needed: int) -> bool:
     return is_made and default is not None and len(default) != needed
 
 
+def words_of(one: Compiled, option: Option) -> int | None:
+    """How many words an option takes that orders the dies, all of its default's mistakes mended; None: any number."""
+    needed = one.facts.limits.remap_entries
+    items = one.program.items(option.default)
+    settings = [value for each in one.remaps.values() for _, value in each if option.name in value.options]
+    is_order = "remap" in option.name.lower() or any(len(one.program.items(each) or ()) == needed for each in settings)
+    if not is_order or items is None or option.default is None or _is_filled(one, option, needed):
+        return None
+    return needed if len(items) == needed or _resized(one, option.default, needed) else None
+
+
 def _option_length(one: Compiled, option: Option, needed: int) -> Iterator[Hit]:
     """An option of another length than is needed: its default's, or that which the command line gives it."""
     items = one.program.items(option.default)

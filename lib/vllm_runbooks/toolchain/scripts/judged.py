@@ -117,7 +117,7 @@ class JudgedFile:
             yield from argument_rules.find(part, job)
             yield from rename_rules.find(part, job)
             yield from lacking_rules.find(part, job)
-            yield from program_rules.find(part, tables)
+            yield from program_rules.find(part, job, tables)
             yield from quantise_rules.find(self.file, part, job, tables)
             yield from serving_rules.find(part, job)
             yield from host_rules.find(part, job)

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.languages import Phrase
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.toolchain.scripts.compile_rules import Tables, hit
+from vllm_runbooks.toolchain.scripts.compile_rules import Tables, hit, words_of
+from vllm_runbooks.toolchain.scripts.compiled import Compiled
 from vllm_runbooks.toolchain.scripts.events import Option
 from vllm_runbooks.toolchain.scripts.program import Program
-from vllm_runbooks.toolchain.scripts.readings import Part
+from vllm_runbooks.toolchain.scripts.readings import Job, Part
 
 NAMES, _LIST, _TEXT = "edge10.name-not-imported", "edge10.list-option", "edge10.environment-not-text"
 _COMMENT = "edge10.comment-reversed"
@@ -35,12 +36,12 @@ _ENDS = re.compile(r"[;。；]|\.\s")
 _MAX_COMMENT = 400
 
 
-def find(part: Part, tables: Tables) -> Iterator[Hit]:
+def find(part: Part, job: Job, tables: Tables) -> Iterator[Hit]:
     """What is wrong in a part that is a program of the toolchain's."""
     if part.program is None or part.text is None:
         return
     yield from _names(part, part.program, tables.get(NAMES, {}).get("names", {}))
-    yield from _options(part, part.program)
+    yield from _options(part, Compiled(part, part.program, job.facts))
     yield from _environment(part, part.program)
     yield from _comments(part)
 
@@ -115,19 +116,22 @@ def _lead(part: Part, offset: int) -> str:
 # Options
 
 
-def _options(part: Part, program: Program) -> Iterator[Hit]:
+def _options(part: Part, one: Compiled) -> Iterator[Hit]:
     """Options whose default is a list, and that take one word."""
+    program = one.program
     for option in program.options:
         default = option.default
         if default is None or program.items(default) is None or not _takes_one(option, program):
             continue
         node = option.places.get("default", option.node)
-        says = {"option": option.flags[0], "type": _type(option), "how": _HOW[option.maker]}
+        words = words_of(one, option) if option.maker == "argparse" else None
+        how = _HOW[option.maker] if words is None else f"nargs={words}"
+        says = {"option": option.flags[0], "type": _type(option), "how": how}
         edits: tuple[Replacement, ...] = ()
         # A type that splits a word into letters is replaced by no number of words.
         if part.text is not None and _type(option) not in ("list", "tuple"):
             start = part.text.places(node)[0]
-            edits = (Replacement(start, start, f"{_HOW[option.maker]}, "),)
+            edits = (Replacement(start, start, f"{how}, "),)
         yield hit(part, _LIST, node, says, edits if node is not option.node else ())
 
 
