@@ -487,6 +487,35 @@ def test_an_order_of_the_dies_takes_as_many_words_as_it_has_entries(
     assert f"p.add_argument('{flag}', type=int, {mended})\n" in (found.fixed or "")
 
 
+GIVEN = "docker run --rm --gpus all{} registry.example.com/edgex/tyllm:v1.1.7 python3 compile.py\n"
+"""A container that is given the GPUs, and further options."""
+
+
+@pytest.mark.parametrize(
+    ("script", "container", "is_wrong"),
+    [
+        ("export COMPILE_THREAD=8\n", "", True),
+        ("export COMPILE_THREAD=8 CUDA_VISIBLE_DEVICES=\n", "", False),
+        ("export CUDA_VISIBLE_DEVICES=0\nexport COMPILE_THREAD=8\n", "", True),
+        ("if nvidia-smi; then\nexport COMPILE_THREAD=1\nelse\nexport COMPILE_THREAD=8\nfi\n", "", False),
+        ("command -v nvidia-smi || export COMPILE_THREAD=8\n", "", False),
+        ("nvidia-smi\nexport COMPILE_THREAD=8\n", "", True),
+        ("export COMPILE_THREAD=8\n", " -e CUDA_VISIBLE_DEVICES=", False),
+        ("", " -e COMPILE_THREAD=8", True),
+        ("", " -e COMPILE_THREAD=8 -e CUDA_VISIBLE_DEVICES=", False),
+        ("", " -e COMPILE_THREAD=8 -e CUDA_VISIBLE_DEVICES=-1", False),
+        ("", " -e COMPILE_THREAD=8 -e CUDA_VISIBLE_DEVICES=1", True),
+    ],
+)
+def test_threads_are_held_against_a_gpu_that_is_there(script: str, container: str, *, is_wrong: bool) -> None:
+    """Not against one that is hidden, nor another file's where a script asks for the host's own."""
+    files = {"compile.sh": f"#!/bin/bash\n{script}python3 compile.py\n", "start.sh": GIVEN.format(container)}
+    found = checking.lint_scripts(files)
+
+    rules = {issue.rule for one in found.values() for issue in one.issues}
+    assert ("edge10.compile-threads" in rules) == is_wrong
+
+
 def test_remaps_that_hold_more_than_zeros_are_not_cut() -> None:
     """What stands behind the sixteenth entry may have been meant; names in the list may be anything."""
     text = "from tyllm import torch_edgex\nx = 0\n" + "".join(

@@ -28,6 +28,8 @@ _SHELL_CALLS = frozenset(
     )
 )
 _OF_INTEREST = re.compile(r"checkpoint_convert|docker|podman|nerdctl|\bpip\b|evalscope|COMPILE_THREAD")
+_VISIBLE = frozenset(("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"))
+_NO_GPU = frozenset(("", "-1", "none", "void", "NoDevFiles"))
 _MAX_WITHIN = 3
 _MAX_COMMANDS = 2_000
 _MAX_BEFORE = 8
@@ -158,7 +160,15 @@ def container(command: Command) -> launchers.Options | None:
     run = None if at is None else command.index("run", "create", start=at + 1)
     if at is None or run is None or run - at > _MAX_BEFORE:
         return None
-    return launchers.container_options(command.words[run + 1 :])
+    held = launchers.container_options(command.words[run + 1 :])
+    if any(hides_gpus(each.name, each.value.value) for each in held.settings):
+        return replace(held, gpus=None)
+    return held
+
+
+def hides_gpus(name: str, value: str | None) -> bool:
+    """Whether a variable of the environment, of a value, keeps every GPU from a program."""
+    return name in _VISIBLE and value is not None and value.strip() in _NO_GPU
 
 
 def _with_logins(found: Sequence[Command], text: str) -> list[Command]:

@@ -13,7 +13,7 @@ from vllm_runbooks.excerpt import Replacement
 from vllm_runbooks.languages import Phrase, listed
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.toolchain import models
-from vllm_runbooks.toolchain.scripts import pure
+from vllm_runbooks.toolchain.scripts import commands, pure
 from vllm_runbooks.toolchain.scripts.compiled import MODE, REMAP, Compiled, digits, text_of
 from vllm_runbooks.toolchain.scripts.events import Event, Option
 from vllm_runbooks.toolchain.scripts.program import Program
@@ -562,8 +562,11 @@ def _threads(one: Compiled, job: Job) -> Iterator[Hit]:
     """More than one thread where there is a GPU."""
     right = job.facts.limits.threads_with_gpu
     device = one.device()
+    hidden = [each for each in one.program.events if _hides_gpus(one, each)]
     for event in one.program.events:
         if event.kind != "environ" or event.name != _THREAD or event.gpu is False or not event.args:
+            continue
+        if any(each is not event and not each.is_beside(event) for each in hidden):
             continue
         told = one.program.python(arm(event.args[0], has_gpu=True))
         if told is MISSING or str(told) == right:
@@ -575,6 +578,12 @@ def _threads(one: Compiled, job: Job) -> Iterator[Hit]:
                 where = Phrase("With a GPU, which the script takes where there is one,")
             says = {"value": str(told), "right": right, "where": where}
             yield hit(one.part, "edge10.compile-threads", event.node, says, _rewritten(one, event, right))
+
+
+def _hides_gpus(one: Compiled, event: Event) -> bool:
+    """Whether a program keeps every GPU from itself."""
+    told = one.program.python(event.args[0]) if event.kind == "environ" and event.args else None
+    return isinstance(told, str) and commands.hides_gpus(event.name, told)
 
 
 def uses_gpu(program: Program) -> bool:

@@ -16,6 +16,10 @@ from vllm_runbooks.toolchain.scripts.readings import Job, Part, ReadFile
 _UNKNOWN = "\0"
 """What stands in a program's text for a value that is not known."""
 _THREAD, _RULE = "COMPILE_THREAD", "edge10.compile-threads"
+_CHOICE = re.compile(
+    r"\b(?:el)?if\b[^\n]{0,200}(?:nvidia-smi|/dev/nvidia)|(?:nvidia-smi|/dev/nvidia)[^\n]{0,200}(?:&&|\|\|)"
+)
+"""A command that is run by whether the host has a GPU."""
 _HOW = {
     "option": Phrase("as an option"),
     "pipe": Phrase("by a pipe, from a command that has it"),
@@ -77,10 +81,17 @@ def _threads(part: Part, job: Job) -> Iterator[Hit]:
         for setting in held.settings if held is not None and held.gpus is not None else ():
             if setting.name == _THREAD:
                 yield from _told(setting.value, setting.start, setting.end, right, told)
-    if job.has_gpu:
+    if job.has_gpu and not _asks_itself(part):
         for one in part.assigned:
             if one.name == _THREAD and one.exported:
                 yield from _told(one.value, one.start, one.end, right, told)
+
+
+def _asks_itself(part: Part) -> bool:
+    """Whether a script hides the GPUs, or asks the host: what another file starts tells nothing then."""
+    exported = [one for one in part.assigned if one.exported]
+    is_hidden = any(commands.hides_gpus(one.name, one.value.value) for one in exported)
+    return is_hidden or _CHOICE.search(part.piece.text.text) is not None
 
 
 def _told(value: Word, start: int, end: int, right: str, told: set[int]) -> Iterator[Hit]:
