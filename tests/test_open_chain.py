@@ -494,7 +494,7 @@ def sound(found: OpenChain, method: str, questions: int) -> None:
     for each in found.links:
         took = each.program
         print(
-            f"{each.name}: {each.seconds:.1f} s"
+            f"{each.name}: {'not measured' if each.seconds is None else f'{each.seconds:.1f} s'}"
             + (f", {took.cpu_s:.1f} CPU s, {took.memory_gib:.2f} GiB" if took else "")
         )
     print(f"{found.accuracy.verdict}: {found.accuracy.why}")
