@@ -389,6 +389,7 @@ for line in sys.stdin:
         assert [carrier.ask("strange", {"do": "clock"}, 5) for _ in range(3)] == [2, 3, 4]
 
 
+@pytest.mark.slow
 def test_who_cannot_be_asked_is_named_and_the_rest_goes_on() -> None:
     """An agent that is not there, one that says why it ends, one that never answers."""
     with carriers.Processes(

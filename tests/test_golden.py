@@ -10,7 +10,7 @@ from pytest_notebook.nb_regression import NBRegressionFixture
 GOLDEN = sorted((Path(__file__).resolve().parent / "golden").glob("*.ipynb"))
 
 
-OFTEN = {"check-a-command", "single-gpu-oom", "start-here"}
+OFTEN = {"single-gpu-oom", "start-here"}
 """Those that are executed by default: a kernel takes seconds of processor time."""
 
 

@@ -291,6 +291,7 @@ def test_the_end_of_a_word_is_replaced(
     assert [tuple(edit) for edit in option_rules.put(word(value, at), start, new)] == expected
 
 
+@pytest.mark.slow
 def test_many_faults_cost_no_more_than_their_number() -> None:
     """A command of thousands of unknown options is told without trying a change for each."""
     text = "vllm serve /m " + "--ray-namespace x --max-modle-len 3 " * 2000

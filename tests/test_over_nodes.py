@@ -130,6 +130,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         each.carrier.close()
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_gone_while_nothing_is_asked_ends_all(stage: Callable[..., Stage], tmp_path: Path) -> None:
     """Its node's part goes on as if nothing was: the guard tells what is gone and where, and ends every part."""
     pid_file = tmp_path / "rank"

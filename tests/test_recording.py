@@ -598,6 +598,7 @@ def test_any_bytes_are_shown_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "startup.log").read_text().startswith("caf\u00e9 \\xff\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_does_not_end_the_recording(tmp_path: Path) -> None:
     """As in `… | head -1`."""
     out = tmp_path / "case"

@@ -1764,7 +1764,9 @@ def test_cost_is_linear(name: str) -> None:
 
 
 ENDLESS = (
-    "for a in {1..999}; do for b in {1..999}; do for c in {1..999}; do :; done; done; done",
+    pytest.param(
+        "for a in {1..999}; do for b in {1..999}; do for c in {1..999}; do :; done; done; done", marks=pytest.mark.slow
+    ),
     "for ((;;)); do :; done",
     "f() { f; f; }; f",
     ":(){ :|:& };:",

@@ -94,6 +94,7 @@ def test_the_key_of_a_server_is_no_argument_of_the_load(stage: Stage) -> None:
     assert key not in (stage.folder / "bench.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_under_the_load_is_no_success(stage: Stage) -> None:
     """The load is ended with it, so that it does not meet the next server."""
     dying = [*UP, {"serve": {}}, {"sleep": 4}, {"exit": 1}]
