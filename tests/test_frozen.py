@@ -10,8 +10,8 @@ import mutants
 
 BUILT_UP = {
     "arguments.json_keys._Judge", "arguments.words.Rewritten", "documents.launchers.Options",
-    "documents.magics.Lines", "documents.starts.Reading", "documents.yaml_places._Open", "scan._Search", "shell.run._Ends",
-    "shell.values.Result", "shell.values.State", "sites._Tally", "startup_log.draft.Draft",
+    "documents.magics.Lines", "documents.starts.Reading", "documents.yaml_places._Open", "scan._Search",
+    "shell.run._Ends", "shell.values.Result", "shell.values.State", "sites._Tally", "startup_log.draft.Draft",
     "startup_log.launch.Shown", "startup_log.ray_status.RayStatus", "startup_log.ray_status._Read",
     "startup_log.tracebacks._Open", "startup_log.tracebacks._Thread", "toolchain.trees.Told", "toolchain.trees.Wanted",
     "toolchain.weights_files.Checkpoint", "toolchain.weights_files.Told",
