@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from vllm_runbooks.artefact_records import CheckedFolder, Mend
 from vllm_runbooks.display import visible
+from vllm_runbooks.render.edge10_findings import blocks, one_line, path
 from vllm_runbooks.render.elements import beyond, cut
 from vllm_runbooks.render.styled import (
     BLANK,
-    SEVERITIES,
     Block,
     Loose,
-    Prose,
     Tone,
     Words,
     bulleted,
@@ -20,7 +19,6 @@ from vllm_runbooks.render.styled import (
     parted,
     styled,
 )
-from vllm_runbooks.toolchain_records import ToolchainFinding
 
 STANDINGS = {
     True: ("ok", "nothing was found that is missing or wrong", Tone.GOOD),
@@ -30,7 +28,7 @@ STANDINGS = {
 _WHAT = {"compiled": "a compiled model", "checkpoint": "a checkpoint"}
 _KINDS = {"llm": "language model", "vlm": "model with pictures"}
 _MOST = 60
-_MAX_PATH, _MAX_TEXT = 160, 600
+_MAX_TEXT = 600
 
 
 def view(found: CheckedFolder) -> list[Block]:
@@ -40,7 +38,7 @@ def view(found: CheckedFolder) -> list[Block]:
     if found.repaired is not None:
         parts.append(headed("DONE", [*map(_mend, found.repaired.done), *_said(found.repaired.failed.items())]))
     if found.findings:
-        shown = [block for each in found.findings[:_MOST] for block in _finding(each)]
+        shown = [block for each in found.findings[:_MOST] for block in blocks(each)]
         parts.append(headed("WHAT IS WRONG", [*shown, *_beyond(found.findings)]))
     if found.mends:
         parts.append(headed("WHAT --repair WOULD DO", [*map(_mend, found.mends[:_MOST]), *_beyond(found.mends)]))
@@ -50,7 +48,7 @@ def view(found: CheckedFolder) -> list[Block]:
         ("NOT JUDGED", found.remarks),
     ):
         if said:
-            shown = [bulleted(visible(cut(_one_line(each), _MAX_TEXT))) for each in said[:_MOST]]
+            shown = [bulleted(visible(cut(one_line(each), _MAX_TEXT))) for each in said[:_MOST]]
             parts.append(headed(name, [*shown, *_beyond(said)]))
     return [*parted(parts), BLANK]
 
@@ -59,17 +57,8 @@ def _beyond(rows: Sequence[object]) -> list[Block]:
     return [bulleted(line) for line in beyond(rows, _MOST)]
 
 
-def _one_line(text: str) -> str:
-    """A text whose line ends are signs: a name may have some."""
-    return text.replace("\n", "\\n")
-
-
-def _path(path: str) -> str:
-    return visible(cut(_one_line(path), _MAX_PATH))
-
-
 def about(found: CheckedFolder) -> Iterator[str]:
-    name = _path(found.name or found.listing.name) or "a folder whose name is not told"
+    name = path(found.name or found.listing.name) or "a folder whose name is not told"
     kind = f" of a {_KINDS[found.kind]}" if found.kind else ""
     yield f"{name}: {_WHAT[found.what]}{kind}, by {found.toolchain}"
     if found.dies is not None:
@@ -83,21 +72,10 @@ def about(found: CheckedFolder) -> Iterator[str]:
     yield f"{len(files):,} {'file' if len(files) == 1 else 'files'}{size}"
 
 
-def _finding(found: ToolchainFinding) -> Sequence[Block]:
-    severity = styled(found.severity.value, SEVERITIES[found.severity])
-    where = f" {_path(found.path)}" if found.path is not None else ""
-    said = visible(cut(_one_line(found.text), _MAX_TEXT))
-    return [
-        bulleted(severity + styled(f" {found.id}", Tone.FAINT) + f":{where} {said}"),
-        Prose(styled("so:", Tone.HEADING) + f" {found.effect}", "    "),
-        Prose(styled("do:", Tone.HEADING) + f" {_one_line(found.do)}", "    "),
-    ]
-
-
 def _mend(each: Mend) -> Block:
     origin: Words = styled("of the float model ", Tone.FAINT) if each.is_float else ""
-    return bulleted(styled(each.does, Tone.COMMAND) + " " + origin + f"{_path(each.source)} to {_path(each.target)}")
+    return bulleted(styled(each.does, Tone.COMMAND) + " " + origin + f"{path(each.source)} to {path(each.target)}")
 
 
 def _said(failed: Iterable[tuple[str, str]]) -> list[Block]:
-    return [bulleted(styled("not done", Tone.BAD) + f" {_path(target)}: {why}") for target, why in failed]
+    return [bulleted(styled("not done", Tone.BAD) + f" {path(target)}: {why}") for target, why in failed]

@@ -9,27 +9,22 @@ from vllm_runbooks import host_commands
 from vllm_runbooks.display import Shown, to_json, visible
 from vllm_runbooks.edge_host_records import CheckedHost, DockerFacts, DockerState, EdgeHost, HostNeed
 from vllm_runbooks.record_forms import document
+from vllm_runbooks.render import edge10_findings
 from vllm_runbooks.render.elements import (
     AMBER,
     GREEN,
     RED,
     Headline,
-    badge,
     cut,
     heading,
     html_table,
-    prose,
     remark,
-    tag,
     verdict,
 )
 from vllm_runbooks.render.styled import (
     BLANK,
-    GROUNDS,
-    SEVERITIES,
     Block,
     Loose,
-    Prose,
     Table,
     Tone,
     Words,
@@ -39,7 +34,7 @@ from vllm_runbooks.render.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.toolchain_records import AskedModel, AskedModels, ToolchainFinding
+from vllm_runbooks.toolchain_records import AskedModel, AskedModels
 
 _SAID = {True: styled("yes", Tone.GOOD), False: styled("no", Tone.BAD), None: styled("unknown", Tone.WARN)}
 _HEAD = ("model", "quantise", "compile", "kind", "why")
@@ -106,7 +101,7 @@ def host(found: CheckedHost) -> list[Block]:
             blocks += [bulleted(f"{need.what}: {said}") for said in _terms(need)]
         parts.append(headed("WHAT THE STEP TAKES", blocks))
     if found.findings:
-        blocks = [block for each in found.findings for block in _finding(each)]
+        blocks = [block for each in found.findings for block in edge10_findings.blocks(each)]
         parts.append(headed("WHAT IT MEANS", blocks))
     commands = [bulleted(said) for said in _commands(found)]
     if commands:
@@ -126,28 +121,11 @@ def host_shown(found: CheckedHost) -> Shown:
         terms = [f"terms, each at least: {'; '.join(_terms(need))}" for need in found.needs]
         html += heading("What the step takes") + html_table(_NEEDS, rows, below=terms)
     if found.findings:
-        rows = [
-            [
-                badge(each.severity.value, GROUNDS[SEVERITIES[each.severity]]),
-                tag("code", escape(each.id)) + f"<br>{escape(visible(each.text))}<br><b>so</b> {prose(each.effect)}"
-                + f"<br><b>do</b> {prose(visible(each.do))}",
-            ]
-            for each in found.findings
-        ]  # fmt: skip
-        html += html_table(("", "what it means, how it would look, and what to do"), rows)
+        html += edge10_findings.table(found.findings)
         html += "".join(map(remark, _commands(found)))
     if found.unknown:
         html += heading("Not known") + "".join(remark(f"{each.what} ({each.why})") for each in found.unknown)
     return Shown(plain(host(found)), html)
-
-
-def _finding(found: ToolchainFinding) -> list[Block]:
-    severity = styled(found.severity.value, SEVERITIES[found.severity])
-    return [
-        bulleted(severity + styled(f" {found.id}", Tone.FAINT) + f": {visible(cut(found.text, 600))}"),
-        Prose(styled("so:", Tone.HEADING) + f" {found.effect}", "    "),
-        Prose(styled("do:", Tone.HEADING) + f" {visible(found.do)}", "    "),
-    ]
 
 
 def _commands(found: CheckedHost) -> Iterator[str]:
