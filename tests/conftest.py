@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import datetime as dt
 import gc
 import os
@@ -18,6 +19,9 @@ from figures import Figures
 from pages import write_between
 from vllm_runbooks import redact
 
+# Tests start a thousand processes of the library: its compiled code is kept, whatever the machine's setting is.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # As the worker does (`worker.work`): seconds of each process that runs tests, for what none of them asks for.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 pytest_plugins = ("pytest_notebook.plugin",)
@@ -51,8 +55,13 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
     monkeypatch.setattr(redact, "_shared", redact.Redactor())
 
 
-def pytest_sessionstart() -> None:
-    """Hear signals whatever started the tests: `nohup` and `&` hand on to all that is started that they are ignored."""
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the library once for all workers, and hear signals whatever started the tests.
+
+    `nohup` and `&` hand on to all that is started that signals are ignored.
+    """
+    if not hasattr(session.config, "workerinput"):
+        compileall.compile_dir(ROOT / "lib", quiet=2)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import pytest
 
 from browser import Theme, Visit, axe_source, opened
+from pace import scaled
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -84,7 +85,7 @@ def lab(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[
 
 
 def _wait(address: str, server: subprocess.Popen[bytes], said: Path) -> None:
-    until = time.monotonic() + _BEGUN_S
+    until = time.monotonic() + scaled(_BEGUN_S)
     while time.monotonic() < until and server.poll() is None:
         try:
             with urllib.request.urlopen(address, timeout=5):  # noqa: S310 - an address of this host

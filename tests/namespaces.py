@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from pace import scaled
+
 IP = shutil.which("ip") or "/usr/sbin/ip"
 IPTABLES = shutil.which("iptables") or "/usr/sbin/iptables"
 _PREFIX = "rb"
@@ -171,7 +173,7 @@ def _pids(host: str) -> list[int]:
 
 def _end_all(hosts: Sequence[str], patience_s: float = 3.0) -> None:
     """End what runs in these namespaces: asked, and killed."""
-    ends_at = time.monotonic() + patience_s
+    ends_at = time.monotonic() + scaled(patience_s)
     number = signal.SIGTERM
     while True:
         found = [pid for host in hosts for pid in _pids(host)]

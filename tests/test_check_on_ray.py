@@ -24,6 +24,7 @@ import pytest
 
 import namespaces
 from namespaces import Ring
+from pace import scaled
 from test_cluster_net import CLI, Cluster
 from test_suite import HANG, PASS, STRAY, are_gone, recorded, runbook
 from vllm_runbooks import extras
@@ -236,7 +237,7 @@ def test_a_task_whose_process_is_killed_leaves_nothing(tmp_path: Path) -> None:
     assert task.stdout is not None
     runtime = Path(task.stdout.readline().strip())
     assert runtime.is_dir()
-    ends_at = time.monotonic() + 60
+    ends_at = time.monotonic() + scaled(60)
     while not (tmp_path / "pids").is_file() or len((tmp_path / "pids").read_text().split()) < 3:
         assert task.poll() is None
         assert time.monotonic() < ends_at
@@ -374,7 +375,7 @@ def test_what_is_interrupted_leaves_nothing_on_the_nodes(cluster: Cluster, tmp_p
         runbook(tmp_path / "runbooks", name, STRAY.replace("where", repr(str(tmp_path / f"{name}.pids"))), HANG, PASS)
     recorded(tmp_path, "k", runbooks=", ".join(names))
     process = started(cluster, tmp_path, "--out", str(tmp_path / "out"))
-    ends_at = time.monotonic() + 200
+    ends_at = time.monotonic() + scaled(200)
     while not all((tmp_path / f"{name}.pids").is_file() for name in names):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < ends_at
@@ -411,7 +412,7 @@ def test_a_node_that_is_killed_costs_nothing(cluster: Cluster, tmp_path: Path) -
     out = tmp_path / "out"
     process = started(cluster, tmp_path, "--out", str(out))
     lost = cluster.ring.address(cluster.ring.hosts[1])
-    ends_at = time.monotonic() + 300
+    ends_at = time.monotonic() + scaled(300)
     while not (out / "results.json").is_file() or not any(run.get("node") == lost for run in read(out)["runs"]):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < ends_at

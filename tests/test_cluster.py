@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from command_line import run
+from pace import scaled
 from vllm_runbooks.cluster import (
     all_reduce,
     carriers,
@@ -59,7 +60,7 @@ def is_alive(pid: int) -> bool:
 
 def gone(*pids: int, within_s: float = 8.0) -> bool:
     """Whether processes end in time."""
-    ends_at = time.monotonic() + within_s
+    ends_at = time.monotonic() + scaled(within_s)
     while any(map(is_alive, pids)):
         if time.monotonic() > ends_at:
             return False
@@ -238,7 +239,7 @@ def test_what_does_not_answer_is_dropped() -> None:
             one.close()
 
     assert found[0]["state"] == "dropped"
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < scaled(2)
 
 
 def test_a_taken_port_is_told() -> None:
@@ -260,7 +261,7 @@ def text(told: dict[str, Any]) -> str:
 
 def until(carrier: carriers.Carrier, group: str, word: str) -> dict[str, Any]:
     """What a group printed, as soon as it says so."""
-    ends_at = time.monotonic() + 10
+    ends_at = time.monotonic() + scaled(10)
     while True:
         told: dict[str, Any] = carrier.ask("here", {"do": "read", "group": group}, 5)
         if word in text(told) or not told["is_running"]:

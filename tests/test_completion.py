@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from command_line import run
+from pace import scaled
 from vllm_runbooks.cli import complete, convert
 from vllm_runbooks.deployment import forms
 
@@ -60,7 +61,7 @@ class Terminal:
     def types(self, keys: str, awaited: str, *, seconds: float = 30) -> str:
         """Press keys, and read until something is shown."""
         os.write(self.descriptor, keys.encode())
-        shown, until = "", time.monotonic() + seconds
+        shown, until = "", time.monotonic() + scaled(seconds)
         while awaited not in shown and time.monotonic() < until:
             if select.select([self.descriptor], [], [], 0.2)[0]:
                 try:

@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from pace import scaled
 from test_serve import UP, Stage, stage
 from test_suite import PASS, runbook, small_disk
 from vllm_runbooks import authoring, catalog, history, moments, render, serve
@@ -1115,7 +1116,7 @@ def test_kill_at_any_moment_loses_no_entry(three: Path, seeds: range, capsys: py
 
 def _check_whole(out: Path) -> None:
     """No part of a file is left, within the five seconds that the guard has, and every file is whole."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + scaled(5)
     while any(path.name.startswith(".") for path in out.glob("**/*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert list(out.glob("**/.*")) == []
@@ -1153,7 +1154,7 @@ def test_listed_is_whole() -> None:
 def test_a_suite_that_is_ended_closes_its_entries(three: Path) -> None:
     """What was judged is kept as it was, what ran is interrupted, and nothing is left open."""
     process = subprocess.Popen(suite_of(three), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + scaled(60)
     while not all_of_it(kind="run") and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)

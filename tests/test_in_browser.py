@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import browser as chrome
+from pace import scaled
 from vllm_runbooks import browser as front
 from vllm_runbooks import catalog, cli, redact, session
 from vllm_runbooks.arguments.typed import option_words
@@ -477,7 +478,7 @@ def status(page: Page) -> str:
 
 def wait(page: Page, *begun: str, seconds: float = 120) -> str:
     """What the page says as soon as it begins with one of these; its policy refuses to evaluate expressions."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + scaled(seconds)
     while not status(page).startswith(begun):
         assert time.monotonic() < until, status(page)
         time.sleep(0.1)
@@ -576,7 +577,7 @@ def answer(page: Page, **fields: str) -> str:
     for name, value in fields.items():
         page.fill(f"#{name}", value)
     page.click("#run")
-    until = time.monotonic() + 60
+    until = time.monotonic() + scaled(60)
     while page.locator("#asked").get_attribute("data-state") == "busy":
         assert time.monotonic() < until
         time.sleep(0.1)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
+from pace import scaled
 from vllm_runbooks import proxy
 from vllm_runbooks.proxy import Server
 
@@ -117,7 +118,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + scaled(20)
     while time.monotonic() < end:
         assert process.poll() is None, "it ended at once"
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
@@ -223,7 +224,7 @@ def test_an_answer_comes_piece_by_piece(tmp_path: Path) -> None:
         answer = made.ask("POST", "/stream", "x")
 
     assert len(answer.seconds) == 6
-    assert answer.seconds[0] < 0.7
+    assert answer.seconds[0] < scaled(0.7)
     assert answer.seconds[-1] - answer.seconds[0] > 1.2
 
 

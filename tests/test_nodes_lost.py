@@ -20,6 +20,7 @@ import tiny_models
 import namespaces
 import test_cluster_net as net
 from namespaces import Ring
+from pace import scaled
 from test_cluster_net import Cluster, Site
 from test_over_nodes import SERVED
 from vllm_runbooks.cluster import agent
@@ -57,7 +58,7 @@ class Start:
 
     def until(self, words: str) -> None:
         """Wait until it has said that."""
-        ends_at = time.monotonic() + 90
+        ends_at = time.monotonic() + scaled(90)
         while words not in self.said:
             assert self.guard.poll() is None, self.said[-4000:]
             assert time.monotonic() < ends_at, self.said[-4000:]
@@ -126,7 +127,7 @@ def gone(ring: Ring, *hosts: str, within_s: float) -> float:
     """Wait until nothing of a start runs on these hosts; the seconds it took."""
     began = time.monotonic()
     while left := [each for host in hosts for each in of_start(ring, host)]:
-        assert time.monotonic() - began < within_s, left
+        assert time.monotonic() - began < scaled(within_s), left
         time.sleep(0.1)
     return time.monotonic() - began
 

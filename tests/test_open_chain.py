@@ -21,6 +21,7 @@ import set_up
 import tiny_models
 
 import vllm_runbooks as rb
+from pace import scaled
 from test_serve import RACE, UP, Stage
 from vllm_runbooks import catalog, render
 from vllm_runbooks.accuracy_records import Accuracy
@@ -277,7 +278,7 @@ def test_a_quantisation_has_its_limits(host: Host, does: dict[str, Any], given: 
     found = host.chain(does={"quantise": does}, **given)
 
     assert words in found.why_none
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < scaled(10)
     assert found.links[-1].program is not None
     assert found.links[-1].program.status is None
     nothing_left(host.folder)
@@ -401,7 +402,7 @@ def test_a_server_that_dies_while_it_is_asked_is_diagnosed(host: Host) -> None:
     assert "float: was ready and did not stay, it ended with exit status 1: " in found.why_none
     assert found.servers[0].attempts[-1].answer is not None
     assert found.servers[0].attempts[-1].answer.root_cause is not None
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < scaled(30)
     nothing_left(host.folder)
 
 
@@ -441,7 +442,7 @@ def test_an_interrupt_ends_all_of_it(host: Host, words: str, slow: str) -> None:
     assert found.stopped_by == "SIGINT"
     assert found.why_none == "stopped by SIGINT"
     assert rb.live.judge_chain(found).verdict is Verdict.INTERRUPTED
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - began < scaled(40)
     written = [Path(each) for link in found.links for each in link.files]
     assert written
     assert all(each.exists() for each in written)

@@ -295,7 +295,7 @@ def test_the_end_of_a_word_is_replaced(
 def test_many_faults_cost_no_more_than_their_number() -> None:
     """A command of thousands of unknown options is told without trying a change for each."""
     text = "vllm serve /m " + "--ray-namespace x --max-modle-len 3 " * 2000
-    begin = time.perf_counter()
+    begin = time.process_time()
 
     assert len(hits(text, "0.19.0")) == 4000
-    assert time.perf_counter() - begin < 20
+    assert time.process_time() - begin < 20

@@ -19,6 +19,7 @@ import pytest
 import tiny_models
 
 from command_line import run
+from pace import scaled
 from test_cluster import agent, gone
 from test_serve import RACE
 from vllm_runbooks import catalog, clusters, serve, session
@@ -105,7 +106,7 @@ class Stage:
         """Do something as soon as the guard has said that."""
 
         def wait() -> None:
-            ends_at = time.monotonic() + 100
+            ends_at = time.monotonic() + scaled(100)
             while not any(words in line for line in self.said) and time.monotonic() < ends_at:
                 time.sleep(0.05)
             time.sleep(1.2)  # until its processes were seen

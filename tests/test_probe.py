@@ -24,6 +24,7 @@ import hostile_server as hostile
 import vllm_runbooks as rb
 from command_line import run
 from hostile_server import Vllm, serving
+from pace import scaled
 from vllm_runbooks import authoring, catalog, probe, recording, session, vitals
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.history import probed
@@ -267,7 +268,7 @@ def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answer
 
     assert found.cause is not None
     assert found.cause.id == cause
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < scaled(6)
     assert len(json.dumps(document(found))) < 100_000
     assert "hunter2" not in json.dumps(document(found))
 
@@ -518,7 +519,7 @@ def test_a_name_that_is_not_found_in_time_costs_the_patience_once(monkeypatch: p
         probe.observe(probe.Request(probe.target_of("http://gpu-1.lan:1"), patience_s=0.1), session.serving())
     )
 
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < scaled(1)
     assert found.cause is not None
     assert found.cause.id == "serving.unreachable"
 
@@ -538,7 +539,7 @@ def test_all_addresses_of_a_name_share_the_patience(monkeypatch: pytest.MonkeyPa
             began = time.monotonic()
 
             assert asking.is_open(probe.Target(host="gpu-1.lan"), patience_s=0.3) is is_there
-            assert time.monotonic() - began < 0.6
+            assert time.monotonic() - began < scaled(0.6)
 
 
 @pytest.mark.parametrize(
@@ -683,7 +684,7 @@ def test_a_load_is_closed_and_ends_on_time() -> None:
     assert found.first_token.p50_ms is not None
     assert found.first_token.p50_ms >= 20
     assert found.answer_tokens_per_s == pytest.approx(3 * found.answered / found.seconds, rel=0.2)
-    assert took < 3
+    assert took < scaled(3)
 
 
 def test_no_two_prompts_of_two_loads_begin_alike() -> None:
@@ -719,7 +720,7 @@ def test_a_load_on_a_hostile_server_ends_on_time() -> None:
                 time.sleep(loading.left_s)
             found = loading.measured()
 
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < scaled(2)
         assert found.answered == 0
         assert found.answer_tokens_per_s is None
         assert found.requests <= 10
@@ -753,7 +754,7 @@ def test_an_interrupted_load_ends_at_once() -> None:
         with pytest.raises(KeyboardInterrupt), loading:
             _interrupt_later()
 
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < scaled(2)
     assert loading.measured().is_cut_short
     assert not any(thread.is_alive() for thread in loading._threads)
 
@@ -863,9 +864,9 @@ def test_no_metrics_make_the_reader_fail_or_slow(conditions: Serving) -> None:
         metrics.points("".join(draw.choice(pieces) for _ in range(draw.randrange(200))), conditions, str)
     name = "vllm:num_requests_running{"
     for evil in ('a="\\' * 5000, "a" * 20_000, '\\"' * 10_000, '="' * 10_000, "}" * 20_000, " " * 20_000):
-        began = time.monotonic()
+        began = time.process_time()
         metrics.points(f"{name}{evil}}} 1\n" * 20, conditions, str)
-        assert time.monotonic() - began < 1, evil[:20]
+        assert time.process_time() - began < 1, evil[:20]
 
 
 def observed(*samples: Mapping[str, float], seconds: float = 10.0, **more: Any) -> Observation:

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pace import scaled
 from vllm_runbooks import catalog, cli, processes, recording, running, session
 from vllm_runbooks.errors import InputError, RunbooksError
 from vllm_runbooks.evidence_records import CaseKind, Document, Evidence, Expectation
@@ -53,7 +54,7 @@ def background(tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 def wait_for(condition: Callable[[], bool]) -> None:
     """Wait until something has happened."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + scaled(30)
     while not condition():
         assert time.monotonic() < until, "it did not happen within 30 s"
         time.sleep(0.02)
@@ -282,7 +283,7 @@ def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, 
     seconds = time.monotonic() - began
     status = recorder.wait(30)
 
-    assert seconds < 5
+    assert seconds < scaled(5)
     assert (status, alive(mark)) == (0, [])
     assert f"was stopped by {number.name}" in session.load_case(out).source
     said_goodbye = "Shutting down" in (out / "startup.log").read_text()
@@ -302,7 +303,7 @@ def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
     recorder.send_signal(signal.SIGINT)
     wait_for(lambda: alive(f"{tmp_path}/x") == [])
 
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < scaled(2.5)
     assert recorder.wait(30) == 0
 
 
@@ -330,7 +331,7 @@ def test_a_command_that_leaves_others_behind_ends_with_them(tmp_path: Path) -> N
 
     assert (output.raw, output.ending) == (b"first\nlast words\n", "ended with exit status 0")
     assert b"".join(shown) == output.raw
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < scaled(4)
     assert alive(str(tmp_path)) == []
 
 
@@ -552,7 +553,7 @@ def test_an_interrupt_as_the_command_is_started_is_handed_on(tmp_path: Path, mon
     with pytest.raises(InputError, match="printed nothing and was stopped by SIGINT"):
         recording.record_command(tmp_path / "a", ["sleep", "99"], show=lambda _: None)
 
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < scaled(6)
 
 
 def test_what_descends_from_a_process_is_ended() -> None:

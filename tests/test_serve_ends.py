@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from pace import scaled
 from test_serve import SERVED, UP, Stage, Steps, race
 from vllm_runbooks.processes import TAG
 
@@ -62,7 +63,7 @@ class Guard:
 
     def until(self, words: str, *, within_s: float = 30.0) -> str:
         """The next line of the guard that says it."""
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + scaled(within_s)
         while True:
             try:
                 self.lines.append(self._coming.get(timeout=max(deadline - time.monotonic(), 0.01)))
@@ -152,7 +153,7 @@ def test_nothing_is_left_five_seconds_after_the_end(
     assert one.marked() == []
     assert is_free(stage.port)
     assert one.process.wait(2) == status
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < scaled(5)
 
 
 def test_what_a_killed_supervisor_leaves_is_ended(stage: Stage, guard: Callable[..., Guard]) -> None:
@@ -165,7 +166,7 @@ def test_what_a_killed_supervisor_leaves_is_ended(stage: Stage, guard: Callable[
     one.process.wait(10)
 
     assert one.marked() == []
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < scaled(5)
     assert is_free(stage.port)
 
 

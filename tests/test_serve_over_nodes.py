@@ -17,6 +17,7 @@ import tiny_models
 import namespaces
 import test_cluster_net as net
 from namespaces import Ring
+from pace import scaled
 from test_cluster_net import LIVE, TORCH, Cluster, Site
 
 nothing_left, ring, site, short_folder = net.nothing_left, net.ring, net.site, net.short_folder
@@ -65,7 +66,7 @@ class Started:
         began = time.monotonic()
         while words not in self.said.read_text("utf-8", "replace"):
             assert self.guard.poll() is None, self.said.read_text("utf-8", "replace")[-6000:]
-            assert time.monotonic() - began < within_s, self.said.read_text("utf-8", "replace")[-6000:]
+            assert time.monotonic() - began < scaled(within_s), self.said.read_text("utf-8", "replace")[-6000:]
             time.sleep(0.1)
         return time.monotonic() - began
 

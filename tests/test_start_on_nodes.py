@@ -17,6 +17,7 @@ import tiny_models
 
 import namespaces
 from namespaces import Ring
+from pace import scaled
 
 LIVE = set_up.place()  # asked here: tests have a cache folder of their own
 READY_S = 300
@@ -63,7 +64,7 @@ def test_two_nodes_serve_one_model_by_the_files_that_were_written(tmp_path: Path
             for host in ring.hosts
         ]
         place = f"http://{ring.address(first)}:8181"
-        until = time.monotonic() + READY_S
+        until = time.monotonic() + scaled(READY_S)
         while asked(ring, first, "-f", f"{place}/health").returncode and time.monotonic() < until:
             assert all(script.poll() is None for script in scripts), (tmp_path / "files" / "steps.txt").read_text()
             time.sleep(2)
@@ -80,7 +81,7 @@ def test_two_nodes_serve_one_model_by_the_files_that_were_written(tmp_path: Path
             os.kill(script.pid, signal.SIGTERM)
         statuses = [script.wait(60) for script in scripts]
         # A worker that was told by its parent's end is given the time to go.
-        until = time.monotonic() + GONE_S
+        until = time.monotonic() + scaled(GONE_S)
         while any(map(ring.pids, ring.hosts)) and time.monotonic() < until:
             time.sleep(0.1)
         left = [ring.pids(host) for host in ring.hosts]

@@ -25,6 +25,7 @@ from xml.etree import ElementTree as ET
 import psutil
 import pytest
 
+from pace import scaled
 from vllm_runbooks import bench, catalog, steps, suite, worker
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.errors import InputError, RunbooksError
@@ -201,7 +202,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 def are_gone(pids: list[int], *, within_s: float = 5.0) -> bool:
     """Whether none of these processes runs any more; a zombie does not."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + scaled(within_s)
     while True:
         alive = []
         for pid in pids:
@@ -375,7 +376,7 @@ class Caller:
         )
 
     def await_hanging(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + scaled(60)
         pids = self.folder / "hanging.pids"
         while not (pids.is_file() and pids.read_text(encoding="utf-8") and self.verdict("good") == "pass"):
             assert time.monotonic() < deadline
@@ -408,7 +409,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory, names: Sequence[str]) -> di
             caller.await_hanging()
         for name, caller in callers.items():
             caller.process.send_signal(getattr(signal, name))
-        over = time.monotonic() + 5
+        over = time.monotonic() + scaled(5)
         gone = {
             name: are_gone([caller.process.pid, *caller.pids], within_s=over - time.monotonic())
             for name, caller in callers.items()

@@ -16,6 +16,7 @@ import tiny_models
 
 import vllm_runbooks as rb
 from command_line import run
+from pace import scaled
 from test_serve import RACE, SERVED, UP, Stage
 from vllm_runbooks import live, probe, render, serve, session
 from vllm_runbooks.errors import InputError
@@ -106,7 +107,7 @@ def test_a_server_that_dies_under_the_load_is_no_success(stage: Stage) -> None:
 
     assert found.attempts[0].ready_s is not None
     assert not found.attempts[0].is_proved
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < scaled(25)
     assert live.judge_pair(rb.diagnose(rb.paste(SERVED.read_text())), found, found).verdict == "fail"
 
 

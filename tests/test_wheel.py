@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from pace import scaled
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -126,7 +128,7 @@ def scheduler(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     server = subprocess.Popen(command, cwd=root, env=environment, stdout=log, stderr=subprocess.STDOUT)
     address = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + scaled(90)
         while time.monotonic() < deadline:
             try:
                 ask(address, "/scheduler/runtime_environments")
@@ -175,7 +177,7 @@ def test_jupyter_scheduler_runs_a_runbook(
 
     identifier = ask(address, "/scheduler/jobs", job)["job_id"]
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + scaled(60)
     seen: dict[str, Any] = {}
     while time.monotonic() < deadline and seen.get("status") not in ("COMPLETED", "FAILED"):
         time.sleep(1)  # "STOPPED" is also what a job is called before its process is seen

@@ -25,6 +25,8 @@ from typing import Any
 import psutil
 from ruamel.yaml import YAML
 
+from pace import scaled
+
 sys.path.insert(0, str(Path(__file__).parent))
 import set_up
 import tiny_models
@@ -209,7 +211,7 @@ def signalled(guard: int, title: str, number: int) -> psutil.Process:
     Raises:
         LookupError: there is none.
     """
-    deadline = time.monotonic() + READY_S
+    deadline = time.monotonic() + scaled(READY_S)
     while time.monotonic() < deadline and psutil.pid_exists(guard):
         for one in _below(guard):
             with contextlib.suppress(psutil.Error):
@@ -234,7 +236,7 @@ def until_said(guard: subprocess.Popen[bytes], said: Path, words: str, every_s: 
 
 def until(guard: subprocess.Popen[bytes], is_so: Callable[[], bool], every_s: float = 0.1) -> bool:
     """Whether it comes to be so while the guard runs."""
-    deadline = time.monotonic() + READY_S
+    deadline = time.monotonic() + scaled(READY_S)
     while time.monotonic() < deadline and guard.poll() is None:
         if is_so():
             return True

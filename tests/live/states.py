@@ -22,6 +22,8 @@ from typing import Any
 import psutil
 from ruamel.yaml import YAML
 
+from pace import scaled
+
 sys.path.insert(0, str(Path(__file__).parent))
 import provoke
 import set_up
@@ -96,7 +98,7 @@ def served(server: str, folder: Path, *, live: Path) -> Iterator[tuple[int, psut
 def _wait(process: subprocess.Popen[bytes], port: int, server: str, folder: Path) -> None:
     from vllm_runbooks import probe
 
-    until = time.monotonic() + provoke.READY_S
+    until = time.monotonic() + scaled(provoke.READY_S)
     while time.monotonic() < until and process.poll() is None:
         if probe.is_open(probe.Target(port=port)):
             rungs = list(probe.climb(probe.Target(port=port), patience_s=2)) if server == "plain" else []
