@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from adapters_of_vllm import ask
+from rows import over
 from vllm_runbooks.planning.adapters import Asked, counted_in, refusals, room
 from vllm_runbooks.planning.budget import Budget, Device, budget, subject
 from vllm_runbooks.planning.settings import Settings, settle
@@ -99,7 +100,7 @@ def size(case: dict[str, Any], version: str, **more: Any) -> int:
     return band.expected
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "version", "measured"),
     [(name, version, found) for name, by in MEASURED.items() for version, found in by.items()],
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rows import over
 from vllm_runbooks import options
 from vllm_runbooks.arguments import Parsed, json_keys, parse, parse_call, spelling, typed
 from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
@@ -501,7 +502,7 @@ def test_every_place_in_a_json_text_is_found() -> None:
                 assert place(text, (*path, len(value) if isinstance(value, list) else "z")) is None
 
 
-@pytest.mark.parametrize(
+@over(
     ("operator", "values", "expected"),
     [
         *(("not", (value,), not value) for value in (0, 1, "", "a", [0])),

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 import measured
 from measured import HERE, PAGE, Off, Start, catalog, device, model, settled
+from rows import over
 from vllm_runbooks.planning import actual, calibration, costs, inverse, layouts, start_rules, terms
 from vllm_runbooks.planning import budget as budgets
 from vllm_runbooks.planning import settings as planned_settings
@@ -151,7 +152,7 @@ def test_the_weights_of_nine_starts_in_ten_are_met() -> None:
     assert [off.start.id for off in found if abs(off.error) > 0.03] == []
 
 
-@pytest.mark.parametrize("off", measured.counts(), ids=lambda off: f"{off.start.id}-{off.figure}")
+@over("off", measured.counts(), ids=lambda off: f"{off.start.id}-{off.figure}")
 def test_the_printed_memory_holds_the_printed_requests(off: Off) -> None:
     """From the printed GiB follow the printed tokens, blocks and requests within 2 %."""
     assert abs(off.error) <= 0.02

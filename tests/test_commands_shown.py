@@ -8,8 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from rows import over
 from vllm_runbooks import catalog, checking, documents, session
 from vllm_runbooks.evidence_records import CaseKind
 from vllm_runbooks.records import IssueSeverity
@@ -36,7 +35,7 @@ def errors(text: str, vllm: str | None = None) -> list[tuple[int, str, str]]:
     return [(i.line, i.rule, i.message) for i in found.issues if i.severity is IssueSeverity.ERROR]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@over("path", PAGES, ids=lambda path: path.name)
 def test_a_page_shows_no_wrong_command(path: Path) -> None:
     """Neither in a block nor in a sentence, for the newest release that is known."""
     assert errors(prose(path)) == []

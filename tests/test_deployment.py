@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rows import over
 from test_documents import TEXTS
 from vllm_runbooks import arguments, deployment, documents, options
 from vllm_runbooks.deployment import Deployment, editing, forms
@@ -945,7 +946,7 @@ EDITED: dict[str, list[tuple[str, Edit, str | None]]] = {
 """What is edited, how, and what it becomes; None: it is left alone."""
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "text", "change", "expected"),
     [(name, *case) for name, cases in EDITED.items() for case in cases],
 )
@@ -1205,8 +1206,8 @@ CHANGE = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGE)
-@pytest.mark.parametrize("form", REPLACED)
+@over("change", CHANGE)
+@over("form", REPLACED)
 def test_a_change_replaces_no_more_than_it_has_to(form: str, change: str, release: ReleaseData) -> None:
     """A value within its quotes, an option with the blank or line in front of it, a variable where its like stand."""
     name, text, expected = REPLACED[form]

@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
+from rows import over
 from vllm_runbooks import documents
 from vllm_runbooks.documents import (
     Page,
@@ -525,7 +526,7 @@ def test_systemd_splits_a_command_by_its_own_rules(line: str, words: list[str | 
     assert words == [word.value for word in documents.read(text, "a.service").starts[0].words]
 
 
-@pytest.mark.parametrize(
+@over(
     ("command", "expected"),
     [
         ("sudo -E env A=b nohup /opt/bin/vllm serve org/m", ("serve", "org/m", True)),
@@ -2081,7 +2082,7 @@ def test_commands_that_a_program_runs_are_found(code: str, words: str | None, va
     assert [variables] * len(found) == [environment(one) for one in found]
 
 
-@pytest.mark.parametrize(
+@over(
     ("scalar", "style", "value", "at"),
     [
         ("ab c  # d\n", "plain", "ab c", "ab c"),
@@ -2123,7 +2124,7 @@ def test_commands_that_a_program_runs_are_found(code: str, words: str | None, va
         (">\r\n  ab\r\n  cd\r\n", "folded", "ab cd\n", "ab\ncd\n"),
     ],
 )
-@pytest.mark.parametrize("lead", ["k: ", "# c\n- - k: "])
+@over("lead", ["k: ", "# c\n- - k: "])
 def test_characters_of_a_scalar_stand_where_they_are_written(
     lead: str, scalar: str, style: str, value: str, at: str
 ) -> None:
@@ -2398,7 +2399,7 @@ def test_a_name_tells_the_format(name: str, kind: str | None) -> None:
     assert formats.kind_of("FROM x\n", name) == (kind or "dockerfile")
 
 
-@pytest.mark.parametrize(
+@over(
     ("line", "kind"),
     [
         *(("for i in 1 2; do", "structure"), ("done", "structure"), ("fi; x", "structure"), ("}", "structure")),

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from command_line import run
+from rows import over
 from vllm_runbooks import session
 from vllm_runbooks.artefact_records import CheckedFolder, Contents, ListedFile, Listing, Mend
 from vllm_runbooks.edge10 import folders, repair
@@ -101,7 +102,7 @@ def test_trees_of_the_document_pass(name: str, kind: str, dies: int, lengths: tu
     assert (found.ok, found.what, found.kind, found.dies, found.lengths) == (True, "compiled", kind, dies, lengths)
 
 
-@pytest.mark.parametrize("row", _named(_rows("damages")))
+@over("row", _named(_rows("damages")))
 def test_damage_of_a_document_s_tree_is_named(row: dict[str, Any]) -> None:
     """Exactly what was written down beforehand is found, and nothing else."""
     document = _document(row["of"])

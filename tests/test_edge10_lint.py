@@ -14,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from command_line import run
+from rows import over
 from vllm_runbooks import catalog, checking, render, session
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.script_records import LintedScripts
@@ -118,7 +119,7 @@ LOGINS = {
 }
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "form", "password"),
     [(name, form, password) for name, forms in LOGINS.items() for form in forms for password in PASSWORDS],
 )

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from command_line import run
+from rows import over
 from vllm_runbooks import catalog, checking, session
 from vllm_runbooks.edge10 import making
 from vllm_runbooks.errors import InputError
@@ -193,7 +194,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("line", [*CONTRADICTIONS, *UNREADABLE])
+@over("line", [*CONTRADICTIONS, *UNREADABLE])
 def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
     """What contradicts itself or the facts is one problem, told at its line with what to do, and said once."""
     key = line.partition(":")[0]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rows import over
 from vllm_runbooks.documents.python_text import PythonText
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.toolchain.scripts.events import Event
@@ -43,7 +44,7 @@ def values(code: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("program", [each for each in PROGRAMS if each.strip()])
+@over("program", [each for each in PROGRAMS if each.strip()])
 def test_a_program_has_the_values_that_running_it_would_give_it_or_none(program: str) -> None:
     """What cannot be known is unknown, and never a guess; what is never reached shows nothing."""
     code, _, expected = program.rpartition("\n#= ")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cost import seconds
+from rows import over
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning.encoder_profile import EncoderProfile, Step, Unprofiled, profile
 from vllm_runbooks.planning.settings import Settings
@@ -844,8 +845,8 @@ def test_the_models_of_the_catalog_have_their_sizes(name: str) -> None:
     assert isinstance(found, EncoderProfile)
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
-@pytest.mark.parametrize("junk", [None, 0, -1, True, 1.5, "14", [14], {}, 10**12])
+@over("name", sorted(MODELS))
+@over("junk", [None, 0, -1, True, 1.5, "14", [14], {}, 10**12])
 def test_a_damaged_tower_never_raises(name: str, junk: Any) -> None:
     """Whatever a field of the tower holds, a profile comes back or what is missing."""
     for field in config(name)["vision_config"]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rows import over
 from vllm_runbooks import plan_records, planner
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.planning import json_options
@@ -302,7 +303,7 @@ _KEYS: list[tuple[str, Any, str, str | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("key", "value", "since", "until"), _KEYS)
+@over(("key", "value", "since", "until"), _KEYS)
 def test_a_key_is_taken_while_the_class_has_it(key: str, value: Any, since: str, until: str | None) -> None:
     """0.8.5 and every release from 0.16 on refuse keys of others; those between drop them."""
     strict = ["0.8.5", *_RELEASES[_RELEASES.index("0.16.0") :]]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from command_line import PORT, run
+from rows import over
 from vllm_runbooks import authoring, catalog, checking, languages, render, session
 from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.display import to_json
@@ -112,7 +113,7 @@ def test_enough_is_translated() -> None:
         assert languages.stale(record, "zh") == []
 
 
-@pytest.mark.parametrize("symptom", symptoms(), ids=lambda symptom: symptom.id)
+@over("symptom", symptoms(), ids=lambda symptom: symptom.id)
 def test_an_answer_is_told_whole(symptom: Symptom) -> None:
     """What a translated symptom's examples come to is told in Chinese, down to its conditions and ways out."""
     for found in answers(symptom):
@@ -157,7 +158,7 @@ def test_a_message_is_told_in_chinese(name: str) -> None:
         assert all(HAN.search(message.partition(MARK)[0]) for message in messages)
 
 
-@pytest.mark.parametrize("name", [name for name in rule_ids() if name.startswith("edge10.")])
+@over("name", [name for name in rule_ids() if name.startswith("edge10.")])
 def test_what_is_wrong_in_a_toolchain_s_script_is_told_whole(name: str) -> None:
     """The messages of a translated rule's examples hold no English, in what fills them either."""
     rule = session.knowledge().rules[name]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rows import over
 from vllm_runbooks import options, specs, support
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.lint import meaning
@@ -590,7 +591,7 @@ _SPLITS = [
 ]
 
 
-@pytest.mark.parametrize(("told", "ranks", "release", "refused"), _SPLITS)
+@over(("told", "ranks", "release", "refused"), _SPLITS)
 def test_each_size_is_held_against_the_ranks(
     told: Subject, ranks: Ranks, release: str, refused: tuple[str, ...]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rows import over
 from vllm_runbooks import catalog, checking, cli, documents, lint, options, render, session, verdicts
 from vllm_runbooks.command_records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated
 from vllm_runbooks.errors import InputError
@@ -620,7 +621,7 @@ def test_a_key_that_is_a_word_of_the_command_leaves_the_command_readable() -> No
     assert found.fixed == "vllm serve m --api-key [secret-1]\n"
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "value"),
     [
         # As PyYAML, which reads YAML 1.1, types plain words.

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
+from rows import over
 from vllm_runbooks import catalog
 from vllm_runbooks.records import Process
 from vllm_runbooks.startup_log import log_lines
@@ -548,8 +549,8 @@ def test_every_expression_is_linear(unit: str) -> None:
         assert growth(pattern.findall, text) <= LIMIT, pattern.pattern
 
 
-@pytest.mark.parametrize("name", ["a.log", "a.md"])
-@pytest.mark.parametrize("unit", [*UNITS, "\r", "\n", "INFO 02-23 21:55:00 [a.py:1] x\n", "\x1b[31m\x1b[1m"])
+@over("name", ["a.log", "a.md"])
+@over("unit", [*UNITS, "\r", "\n", "INFO 02-23 21:55:00 [a.py:1] x\n", "\x1b[31m\x1b[1m"])
 def test_reading_lines_is_linear(unit: str, name: str) -> None:
     """Whatever a text repeats, on one line or many."""
     assert growth(lambda text: sum(line.column(9) for line in lines(text, name)), unit * (6000 // len(unit))) <= LIMIT
@@ -558,8 +559,8 @@ def test_reading_lines_is_linear(unit: str, name: str) -> None:
 CASES = sorted(path.parent.name for path in catalog.cases_dir().glob("tiny-cpu-*/startup.log"))
 
 
-@pytest.mark.parametrize("width", [80, 100, 133])
-@pytest.mark.parametrize("case", CASES)
+@over("width", [80, 100, 133])
+@over("case", CASES)
 def test_rows_of_a_terminal_are_joined(case: str, width: int) -> None:
     """Nearly all lines are read as they were; each is found at the row and column where it stands."""
     text = (catalog.cases_dir() / case / "startup.log").read_text("utf-8")

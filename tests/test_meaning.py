@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rows import over
 from vllm_runbooks import catalog, options, session, specs, support
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.errors import InputError
@@ -148,7 +149,7 @@ BROKEN: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "flags", "known", "says"), BROKEN, ids=[f"{b[0]}-{i}" for i, b in enumerate(BROKEN)])
+@over(("rule", "flags", "known", "says"), BROKEN, ids=[f"{b[0]}-{i}" for i, b in enumerate(BROKEN)])
 def test_what_was_not_meant_is_judged(
     shelf: Specs, rule: str, flags: dict[str, Any], known: dict[str, Any], says: dict[str, str]
 ) -> None:
@@ -241,7 +242,7 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("why", "flags", "known"), SILENT, ids=[case[0] for case in SILENT])
+@over(("why", "flags", "known"), SILENT, ids=[case[0] for case in SILENT])
 def test_what_is_right_or_unknown_is_not_judged(
     shelf: Specs, why: str, flags: dict[str, Any], known: dict[str, Any]
 ) -> None:
@@ -455,7 +456,7 @@ ONE_HOST, TWO_HOSTS = gpus(("9.0", 80), ("9.0", 80)), gpus(("9.0", 80, "a"), ("9
 RAY, MP = {"distributed_executor_backend": "ray"}, {"distributed_executor_backend": "mp"}
 
 
-@pytest.mark.parametrize(
+@over(
     ("flags", "known", "expected"),
     [
         # Every size multiplies; a host has its share.
@@ -799,7 +800,7 @@ def test_a_kind_of_input_that_was_forgotten(
     assert found == ([("meaning.modality-unlimited", ("limit_mm_per_prompt",), expected)] if expected else [])
 
 
-@pytest.mark.parametrize(
+@over(
     ("flags", "model", "known", "expected"),
     [
         # An architecture that nobody has heard of, unless another implementation is asked for.

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth, seconds
+from rows import over
 from vllm_runbooks import authoring, catalog, redact, secret_parts, secret_places, startup_log
 from vllm_runbooks.evidence_records import Document, Evidence
 from vllm_runbooks.printed import Moment
@@ -91,7 +92,7 @@ def test_the_end_of_a_key_whose_beginning_is_cut_off_is_hidden() -> None:
     assert redact_text(f"loading weights took 3\n{tail}\nready\n") == "loading weights took 3\n[secret-1]\nready\n"
 
 
-@pytest.mark.parametrize("text", [*ISSUED, *NAMED, PEM, PEM.replace("\n", "\\n"), PEM.rpartition("\n")[0]])
+@over("text", [*ISSUED, *NAMED, PEM, PEM.replace("\n", "\\n"), PEM.rpartition("\n")[0]])
 def test_secrets_are_replaced(text: str) -> None:
     """Each kind of secret is gone, and replacing again changes nothing."""
     shown = redact_text(f"before {text} after")
@@ -130,7 +131,7 @@ def test_a_private_key_is_replaced_in_any_surroundings(line: str, head: str, end
     assert redactor.text(f"bad line {BODY[1]} in the key").startswith("bad line [secret-")
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@over("text", HARMLESS)
 def test_look_alikes_stay(text: str) -> None:
     """What only resembles a secret is shown unchanged."""
     assert redact_text(text) == text
@@ -348,7 +349,7 @@ def test_base64_is_looked_into_at_length(before: str) -> None:
         assert Redactor().text(f"blob {blob} read") == "blob [secret-1] read"
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "shown"),
     [
         # A token of general name is a secret by its length, its digits or its letters.
@@ -625,7 +626,7 @@ def test_a_token_behind_an_escape_is_replaced(escape: str) -> None:
         assert not {token, "hunter2abcdef"} & set(re.split(r"[^\w]", redact_text(text).replace(escape, " ")))
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         # Four turns between kinds of characters with a digit, sixteen characters with one, or six turns without.
@@ -691,7 +692,7 @@ BEGIN, END = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
 OTHER = "-----END CERTIFICATE-----"
 
 
-@pytest.mark.parametrize(
+@over(
     ("key", "rest"),
     [
         # Its last line, where that comes within 20 000 characters.
@@ -719,7 +720,7 @@ OTHER = "-----END CERTIFICATE-----"
         (f"{BEGIN} │\nVersion: 1", "\n"), (BEGIN, " x\nVersion: 1\n"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("before", ["", "first\n"])
+@over("before", ["", "first\n"])
 def test_where_a_key_ends(before: str, key: str, rest: str) -> None:
     """At its last line, or with what can be of it."""
     begin = secret_places._PEM.search(f"{before}{key}{rest}")
@@ -838,7 +839,7 @@ def test_further_keys_of_one_option(text: str, shown: str) -> None:
     assert re.sub(r"\[secret-\d+\]", "*", Redactor().text(text)) == shown
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "shown"),
     [
         # Said in prose, unless a line's end or a scheme stands between the name and the value.
@@ -1078,7 +1079,7 @@ NOT_TOLD_BY_CONTEXT = [
 ]
 
 
-@pytest.mark.parametrize("text", TOLD_BY_CONTEXT)
+@over("text", TOLD_BY_CONTEXT)
 def test_what_stands_around_a_secret_tells_it(text: str) -> None:
     """Where its name is short, common, Chinese or none; whether it looks like a secret or like a word."""
     shown = Redactor().text(text)
@@ -1087,14 +1088,14 @@ def test_what_stands_around_a_secret_tells_it(text: str) -> None:
     assert not [word for word in ("S3cr3t", "kiwi") if word in shown]
 
 
-@pytest.mark.parametrize("text", NOT_TOLD_BY_CONTEXT)
+@over("text", NOT_TOLD_BY_CONTEXT)
 def test_a_short_name_alone_hides_nothing(text: str) -> None:
     """Passes of a compiler, folders, counts, sentences, code that reads the secret, keys of other mappings."""
     assert Redactor().text(text) == text
 
 
-@pytest.mark.parametrize("text", [text for text in TOLD_BY_CONTEXT if "\n" not in text.strip("\n")])
-@pytest.mark.parametrize("is_ascii", [True, False])
+@over("text", [text for text in TOLD_BY_CONTEXT if "\n" not in text.strip("\n")])
+@over("is_ascii", [True, False])
 def test_a_secret_within_a_text_of_json_is_replaced_and_the_rest_stays_json(text: str, *, is_ascii: bool) -> None:
     """As in a notebook's cells: quotes are escaped there, and Chinese may be."""
     given = {"source": [text.strip("\n") + "\n", "other\n"]}
@@ -1106,7 +1107,7 @@ def test_a_secret_within_a_text_of_json_is_replaced_and_the_rest_stays_json(text
     assert read["source"][1] == "other\n"
 
 
-@pytest.mark.parametrize("text", [text for text in NOT_TOLD_BY_CONTEXT if "\n" not in text.strip("\n")])
+@over("text", [text for text in NOT_TOLD_BY_CONTEXT if "\n" not in text.strip("\n")])
 def test_a_short_name_within_a_text_of_json_hides_nothing(text: str) -> None:
     """Though what ends a line there are two letters."""
     given = json.dumps({"source": [text.strip("\n") + "\n", "other\n"]}, ensure_ascii=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -32,14 +33,13 @@ def read_rule(name: str) -> Rule:
     return rule_files.read_rule(FILES[name])
 
 
-@pytest.fixture
-def rule(request: pytest.FixtureRequest) -> Rule:
-    """That of a file."""
-    return read_rule(request.param)
+CHECKS: list[Callable[[Rule], None]] = []
 
 
-each_rule = pytest.mark.parametrize("rule", [n for n in FILES if not n.startswith("parser.")], indirect=True)
-"""Rules that need nothing but the text; the others tell what an installed vLLM says."""
+def of_each_rule(check: Callable[[Rule], None]) -> Callable[[Rule], None]:
+    """Have every rule tried by a check, in `test_a_rule_keeps_its_promises`."""
+    CHECKS.append(check)
+    return check
 
 
 @cache
@@ -75,8 +75,8 @@ def at_its_place(rule: Rule, example: RuleExample) -> Issue:
     return next(issue for issue in issues if (issue.line, issue.column) == expected)
 
 
-@each_rule
-def test_a_rule_finds_its_examples(rule: Rule) -> None:
+@of_each_rule
+def a_rule_finds_its_examples(rule: Rule) -> None:
     """The issue stands at the words that the example names, and says what it is to say, with no hole left in it."""
     holes = {hole for sentence in rule.message for hole in re.findall(r"\{\w+\}", sentence)}
     for example in rule.examples:
@@ -90,8 +90,8 @@ def test_a_rule_finds_its_examples(rule: Rule) -> None:
         assert not [hole for hole in holes if hole in issue.message]
 
 
-@each_rule
-def test_an_example_is_mended_as_it_says(rule: Rule) -> None:
+@of_each_rule
+def an_example_is_mended_as_it_says(rule: Rule) -> None:
     """With `fixed` the whole text becomes that, and stays so; without it the issue has no fix."""
     for example in rule.examples:
         issue = at_its_place(rule, example)
@@ -106,8 +106,8 @@ def test_an_example_is_mended_as_it_says(rule: Rule) -> None:
         assert again.fixed in (None, example.fixed)
 
 
-@each_rule
-def test_an_example_has_no_error_of_another_rule(rule: Rule) -> None:
+@of_each_rule
+def an_example_has_no_error_of_another_rule(rule: Rule) -> None:
     """What one rule is about is not told a second time as something else."""
     for example in rule.examples:
         errors = {issue.rule for issue in found(rule, example).issues if issue.severity is IssueSeverity.ERROR}
@@ -115,18 +115,25 @@ def test_an_example_has_no_error_of_another_rule(rule: Rule) -> None:
         assert errors <= {rule.id}, example.text
 
 
-@each_rule
-def test_a_rule_is_silent_on_its_near_misses(rule: Rule) -> None:
+@of_each_rule
+def a_rule_is_silent_on_its_near_misses(rule: Rule) -> None:
     """The text most easily confused with a fault is left alone."""
     for miss in rule.near_misses:
         assert rule.id not in {issue.rule for issue in found(rule, miss).issues}, miss.why
 
 
-@each_rule
-def test_a_rule_has_examples_enough(rule: Rule) -> None:
+@of_each_rule
+def a_rule_has_examples_enough(rule: Rule) -> None:
     """Two of what it finds and two of what it leaves alone, at the least."""
     assert len(rule.examples) >= 2
     assert len(rule.near_misses) >= 2
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("parser.")])
+def test_a_rule_keeps_its_promises(name: str) -> None:
+    """It passes the checks of every rule, which are the functions marked so above."""
+    for check in CHECKS:
+        check(read_rule(name))
 
 
 def sources(pattern: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from rows import over
 from vllm_runbooks import authoring, catalog, evidence_records, render, session
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -47,7 +48,7 @@ def test_schemas_are_fresh(name: str) -> None:
     assert json.loads((ROOT / "schema" / name).read_text(encoding="utf-8")) == made
 
 
-@pytest.mark.parametrize("case", CASES)
+@over("case", CASES)
 def test_every_answer_keeps_to_the_schema(case: str) -> None:
     """Each recorded case, whole and start by start."""
     check = validator("diagnose.json")
@@ -100,7 +101,7 @@ def test_the_schema_notices_another_document(change: Any) -> None:
     assert list(validator("diagnose.json").iter_errors(document))
 
 
-@pytest.mark.parametrize(
+@over(
     ("schema", "path"),
     [
         *(("symptom.json", path) for path in sorted((ROOT / "symptoms").glob("*.yaml"))),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rows import over
 from vllm_runbooks import catalog, checking, session
 
 SEED = 20261120
@@ -190,8 +191,8 @@ def test_texts_that_are_made_to_be_slow_are_not(name: str, text: str) -> None:
     _judged_quickly(name, text, 10)
 
 
-@pytest.mark.parametrize("vllm", ["0.8.5", "0.19.0", "0.33.0"])
-@pytest.mark.parametrize(
+@over("vllm", ["0.8.5", "0.19.0", "0.33.0"])
+@over(
     ("name", "text"),
     [
         (name, before + number + after)

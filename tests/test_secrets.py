@@ -17,6 +17,7 @@ from urllib.parse import quote as percent
 
 import pytest
 
+from rows import over
 from vllm_runbooks import cli, evidence_records, redact
 from vllm_runbooks.redact import Redactor, redact_bytes, redact_name, redact_text
 from vllm_runbooks.startup_log import log_lines
@@ -316,7 +317,7 @@ def test_there_are_a_hundred_of_each() -> None:
     assert len(set(LOOK_ALIKES)) == len(LOOK_ALIKES) >= 100
 
 
-@pytest.mark.parametrize(("name", "secret", "text"), PLANTS, ids=IDS)
+@over(("name", "secret", "text"), PLANTS, ids=IDS)
 def test_a_secret_is_replaced_in_a_text(name: str, secret: str, text: str) -> None:
     """By the function and by a run's redactor, in one piece or in many; replacing again changes nothing."""
     del name
@@ -331,7 +332,7 @@ def test_a_secret_is_replaced_in_a_text(name: str, secret: str, text: str) -> No
     assert Redactor().raw(whole.encode()).decode() == Redactor().text(whole)
 
 
-@pytest.mark.parametrize("text", LOOK_ALIKES)
+@over("text", LOOK_ALIKES)
 def test_a_look_alike_is_unchanged_in_a_text(text: str) -> None:
     """As it is, within a line, and coloured."""
     whole = f"INFO 11-20 08:29:25 [utils.py:1] {text}\n"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import shell_scripts
 from cost import LIMIT, growth
+from rows import over
 from vllm_runbooks import shell
 from vllm_runbooks.excerpt import Excerpt, Places, applied
 
@@ -141,7 +142,7 @@ WORDS: dict[str, list[list[str | None]]] = {
 }
 
 
-@pytest.mark.parametrize("text", WORDS)
+@over("text", WORDS)
 def test_words_are_those_that_bash_delivers(text: str) -> None:
     """One word for each argument, after every expansion; None where it cannot be known."""
     assert WORDS[text] == commands(text)
@@ -907,7 +908,7 @@ set '' b; v $# "$2"; set x ''; v $#; set -; v $#""": ("[-5][5][-5][0][-1][0][0][
 }
 
 
-@pytest.mark.parametrize("text", SAID)
+@over("text", SAID)
 def test_arguments_are_those_of_bash(text: str) -> None:
     """Tests, control, input, variables, arithmetic, braces, patterns and syntax, down to rare forms of them."""
     assert SAID[text] == said(text)
@@ -1222,7 +1223,7 @@ set -- a b; v "${@:0:2}" "${*:0:1}"; v $0 "${@:0:9}"''': ("else[a] maybe[b] mayb
 }
 
 
-@pytest.mark.parametrize("text", UNCERTAIN)
+@over("text", UNCERTAIN)
 def test_what_the_script_does_not_say_is_not_known(text: str) -> None:
     """Nor what rests on it; what is the same in any case is known all the same."""
     assert UNCERTAIN[text] == told(text)
@@ -1597,7 +1598,7 @@ TOLD: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("text", TOLD)
+@over("text", TOLD)
 def test_a_trouble_says_what_bash_does_instead(text: str) -> None:
     """Signs, prompts, cut commands, assignments that are none, values that change; what may be meant stays as it is."""
     assert TOLD[text] == (complaints(text), shell.mended(text))
@@ -1673,7 +1674,7 @@ REFUSED: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@over("text", REFUSED)
 def test_what_bash_cannot_read_is_named_with_its_place(text: str) -> None:
     """The token that may not stand there, or the bracket that nothing closes."""
     assert REFUSED[text] == complaints(text)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import seconds
+from rows import over
 from vllm_runbooks import authoring, catalog, options, specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.errors import InputError
@@ -625,7 +626,7 @@ _CONFIGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("config", "expected"), _CONFIGS)
+@over(("config", "expected"), _CONFIGS)
 def test_each_field_is_read_by_each_of_its_names(config: dict[str, Any], expected: dict[str, Any]) -> None:
     """Names differ between families; a value of another form is as good as none."""
     found = specs.model_from_config(config)

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
+from rows import over
 from vllm_runbooks import authoring, catalog, evidence, printed, startup_log
 from vllm_runbooks.catalog_records import LineFormat, Signature
 from vllm_runbooks.evidence_records import Document, Evidence
@@ -1038,7 +1039,7 @@ def test_of_very_many_throughput_lines_ever_fewer_are_kept() -> None:
     assert [sample.line for sample in draft.throughput][:2] == [0, 4]
 
 
-@pytest.mark.parametrize(
+@over(
     ("readings", "more", "expected"),
     [
         # Of several ranks the largest share of weights and graphs counts, and the smallest cache.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rows import over
 from vllm_runbooks import authoring, catalog, scan, session, startup_log
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.catalog_records import Example, Symptom
@@ -30,13 +32,13 @@ def symptoms() -> dict[str, Symptom]:
     return {name: authoring.read_symptom(ROOT / "symptoms" / f"{name}.yaml") for name in FILES}
 
 
-@pytest.fixture
-def symptom(request: pytest.FixtureRequest) -> Symptom:
-    """That of a file."""
-    return symptoms()[request.param]
+CHECKS: list[Callable[[Symptom], None]] = []
 
 
-each_symptom = pytest.mark.parametrize("symptom", FILES, indirect=True)
+def of_each_symptom(check: Callable[[Symptom], None]) -> Callable[[Symptom], None]:
+    """Have every symptom tried by a check, in `test_a_symptom_keeps_its_promises`."""
+    CHECKS.append(check)
+    return check
 
 
 @cache
@@ -69,8 +71,8 @@ def unread(symptom: Symptom, example: Example) -> str:
     return "" if read(example.text, "re") == starts else "is read otherwise by the other engine"
 
 
-@each_symptom
-def test_a_symptom_fires_on_its_examples(symptom: Symptom) -> None:
+@of_each_symptom
+def a_symptom_fires_on_its_examples(symptom: Symptom) -> None:
     """It is found, with the captures that the example names; both engines read the same."""
     assert {i: why for i, example in enumerate(symptom.examples) if (why := unread(symptom, example))} == {}
 
@@ -88,14 +90,14 @@ def claimed(symptom: Symptom, example: Example) -> list[str]:
     return [*sorted(named - {symptom.id}), *([] if said else [f"not {symptom.id}"])]
 
 
-@each_symptom
-def test_no_other_symptom_claims_the_example(symptom: Symptom) -> None:
+@of_each_symptom
+def no_other_symptom_claims_the_example(symptom: Symptom) -> None:
     """After the ranking of places the symptom stands first, and no other failure is named beside it."""
     assert {i: names for i, example in enumerate(symptom.examples) if (names := claimed(symptom, example))} == {}
 
 
-@each_symptom
-def test_a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
+@of_each_symptom
+def a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
     """The line most easily confused with it is not claimed; both engines read the same."""
     for miss in symptom.near_misses:
         named = {f.symptom for d in found(miss.text) for f in d.findings}
@@ -116,10 +118,8 @@ def test_no_failure_is_found_in_a_healthy_case(case: str, engine: str) -> None:
     assert not [f.symptom for f in last.findings if f.severity is not Severity.HINT]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
-    ("line", "example"), [pytest.param(x, e, id=f"{x.id}-{i}") for x in LINES for i, e in enumerate(x.examples)]
-)
+@over("engine", ENGINES)
+@over(("line", "example"), [pytest.param(x, e, id=f"{x.id}-{i}") for x in LINES for i, e in enumerate(x.examples)])
 def test_a_line_format_reads_its_examples(line: Any, example: Example, engine: str) -> None:
     """Each wording is recognised, with the figures named; what proves progress is no failure."""
     patterns = scan.PatternSet(line.patterns, engine="re" if engine == "re" else None)
@@ -170,8 +170,8 @@ def test_a_parents_frames_do_not_place_its_workers_failure(engine: str) -> None:
     assert [(f.symptom, f.level) for f in alone.findings] == [("oom.profile_run.unplaced", Level.POSSIBLE)]
 
 
-@each_symptom
-def test_what_is_said_stands_without_any_figure(symptom: Symptom) -> None:
+@of_each_symptom
+def what_is_said_stands_without_any_figure(symptom: Symptom) -> None:
     """Of a bare message there is an explanation and an advice, and no sentence leans on one that was left out."""
     said = {name: filled_or_plain(getattr(symptom, name), {}, Facts()) for name in ("do_first", "confirm", "refute")}
     why = [fill(sentence, {}, Facts()) for sentence in symptom.explanation]
@@ -182,22 +182,22 @@ def test_what_is_said_stands_without_any_figure(symptom: Symptom) -> None:
     assert any(why)
 
 
-@each_symptom
-def test_patterns_have_no_faults(symptom: Symptom) -> None:
+@of_each_symptom
+def patterns_have_no_faults(symptom: Symptom) -> None:
     """They stay inside the subset that both engines share and that stays linear."""
     patterns = [s.pattern for s in (*symptom.signatures, *symptom.companions)]
 
     assert {p: scan.faults(p) for p in patterns if scan.faults(p)} == {}
 
 
-@each_symptom
-def test_a_root_cause_is_a_known_class(symptom: Symptom) -> None:
+@of_each_symptom
+def a_root_cause_is_a_known_class(symptom: Symptom) -> None:
     """Its first two words are in classes.yaml."""
     assert symptom.severity is Severity.HINT or symptom.class_ in authoring.words("classes")
 
 
-@each_symptom
-def test_a_symptom_prints_no_command_line(symptom: Symptom) -> None:
+@of_each_symptom
+def a_symptom_prints_no_command_line(symptom: Symptom) -> None:
     """Remedies name options and values; a vLLM command would have to be checked for the release first."""
     texts = [symptom.cause, symptom.do_first, symptom.confirm, symptom.refute, *symptom.explanation]
     texts += [text for remedy in symptom.remedies for text in (remedy.title, remedy.cost)]
@@ -205,7 +205,14 @@ def test_a_symptom_prints_no_command_line(symptom: Symptom) -> None:
     assert not [text for text in texts if "vllm serve" in text or "--" in text or "python -m vllm" in text]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.kind is CaseKind.LOG], ids=lambda case: case.id)
+@pytest.mark.parametrize("name", FILES)
+def test_a_symptom_keeps_its_promises(name: str) -> None:
+    """It passes the checks of every symptom, which are the functions marked so above."""
+    for check in CHECKS:
+        check(symptoms()[name])
+
+
+@over("case", [case for case in CASES if case.kind is CaseKind.LOG], ids=lambda case: case.id)
 def test_a_recorded_case_is_answered_as_expected(case: Any) -> None:
     """Outcome, class, captures, facts and findings of every shipped case."""
     evidence = session.load(case.id)
