@@ -1121,6 +1121,7 @@ def test_the_commands_status_is_its_verdict(capsys: pytest.CaptureFixture[str], 
         assert said in err
 
 
+@pytest.mark.slow
 def test_a_giant_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """More than 64 MiB in one file: a line, little time and little memory."""
     path = tmp_path / "giant.json"

@@ -278,6 +278,7 @@ NAMES = st.sampled_from([
 ])  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, VALUES, max_size=4), st.sampled_from(["0.7.2", "0.11.0", "0.19.0", "0.33.0", "9", "x"]))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_argument_costs_a_diagnosis(arguments: dict[str, Any], release: str) -> None:
@@ -296,6 +297,7 @@ def test_no_argument_costs_a_diagnosis(arguments: dict[str, Any], release: str) 
     assert json.loads(render.to_json(found))["plan"] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["0.8.5", "0.19.0", "0.33.0"])
 def test_absurd_sizes_take_no_time(release: str) -> None:
     """A typing error, or a log made to use up time and memory: 2 s for all of them, one after the other."""
@@ -450,6 +452,7 @@ def loaded(text: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_log_without_memory_does_not_load_the_planner() -> None:
     """Nor does a healthy one with memory load the linter."""
     plain = loaded("OSError: [Errno 98] Address already in use\n")

@@ -345,6 +345,7 @@ _HOSTILE: list[list[str | None]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [_OLD, _NEW])
 @pytest.mark.parametrize("words", _HOSTILE, ids=lambda words: str(words)[:40])
 def test_hostile_words_neither_raise_nor_hang(words: list[str | None], version: str) -> None:

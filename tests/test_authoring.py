@@ -431,6 +431,7 @@ def _mutated(text: str, rng: random.Random) -> bytes:
     return bytes(raw)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [400, pytest.param(2000, marks=pytest.mark.slow)])
 def test_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Path, count: int) -> None:
     """Never another exception, never long."""
@@ -455,6 +456,7 @@ def test_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Path, count: int
     assert slowest < 2
 
 
+@pytest.mark.slow
 def test_mutations_of_cases_and_tables_end_the_same_way(tmp_path: Path) -> None:
     """The other three kinds of file."""
     rng = random.Random(7)  # noqa: S311 - repeatable, not secret

@@ -61,6 +61,7 @@ def band(terms: tuple[Term, ...], name: str) -> Band:
     return found
 
 
+@pytest.mark.slow
 def test_the_shipped_rows_are_those_of_the_recorded_cases() -> None:
     """The catalog's file is what the cases give today; `python tests/test_calibration.py` writes it anew."""
     shipped = calibration.shipped()

@@ -67,6 +67,7 @@ def shipped() -> tuple[dict[str, Any], list[str]]:
     return authoring.compile_index(catalog.catalog_dir())
 
 
+@pytest.mark.slow
 def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A second load compiles nothing; a damaged file is made anew; without a compiler there is no answer."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

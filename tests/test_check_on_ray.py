@@ -179,6 +179,7 @@ def test_every_node_is_compared_with_the_others(check: Any) -> None:
     assert set(found) == {"catalog", "(no runbook) on b"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

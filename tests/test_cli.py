@@ -112,6 +112,7 @@ def test_what_cannot_be_read_is_status_2_and_one_line(
     assert err.startswith("vllm-runbooks: ")
 
 
+@pytest.mark.slow
 def test_bad_input_is_refused_alike_as_a_whole_process(tmp_path: Path) -> None:
     """Never with a traceback."""
     for arguments in (["diagnose", str(tmp_path)], ["diagnose", "--nothing"], ["diagnose", "a\nb"]):
@@ -147,6 +148,7 @@ def test_several_logs_of_one_start_have_one_answer(tmp_path: Path, capsys: pytes
     assert str(tmp_path) not in out
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_document_anywhere(tmp_path: Path) -> None:
     """No host, path or time of the machine is in it."""
     text = (catalog.cases_dir() / "tiny-cpu-tp2-served" / "startup.log").read_bytes()
@@ -176,6 +178,7 @@ def test_floats_have_four_decimals_at_most(capsys: pytest.CaptureFixture[str]) -
     assert not re.findall(r": \d+\.\d{5,}", out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_terminal_of_another_locale_gets_escapes(form: str) -> None:
     """Never an error, and JSON stays JSON."""
@@ -202,6 +205,7 @@ def test_a_reader_that_goes_away_is_no_error(log: str) -> None:
     assert (process.returncode, error) == (1, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_help_comes_at_once(command: list[str]) -> None:
     """In less than half a second of the processor, at the second try at the latest, with a sentence and the options."""
@@ -432,6 +436,7 @@ def test_the_symptoms_are_listed(capsys: pytest.CaptureFixture[str], form: str) 
     assert ids == sorted(session.load_catalog().symptoms)
 
 
+@pytest.mark.slow
 def test_schemas_are_written_and_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Stale ones are named; the shipped ones are fresh."""
     names = ", ".join(authoring.schemas())
@@ -533,6 +538,7 @@ def test_document_4_ran_on_one_host(capsys: pytest.CaptureFixture[str], tmp_path
     assert "dist.one_host" in [f["symptom"] for f in answer["findings"]]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the host has no /dev/full")
 def test_an_answer_that_cannot_be_printed_is_no_finding(log: str) -> None:
     """A full disk behind standard output: one line, and the status of a request that could not be served."""

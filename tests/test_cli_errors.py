@@ -69,6 +69,7 @@ def test_a_wrong_word_is_told_with_what_is_right(capsys: pytest.CaptureFixture[s
     assert said in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -195,6 +196,7 @@ def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str], line: s
     assert "can be read once" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("descriptor", ["1", "2"])
 def test_closed_outputs_are_no_traceback(descriptor: str) -> None:
     """Without standard output nothing is begun; without standard error the status still tells."""
@@ -435,6 +437,7 @@ def test_what_is_no_release_is_refused_alike(capsys: pytest.CaptureFixture[str],
     assert run(capsys, "diagnose", "a.log", "--vllm", "0.99.1rc2.dev3+gabc.cu129")[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -566,6 +569,7 @@ def own(here: Path) -> Iterator[str]:
     session.load_catalog.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("asked")
 def test_a_catalog_of_ones_own_is_taken_by_every_command(
     capsys: pytest.CaptureFixture[str], own: str, monkeypatch: pytest.MonkeyPatch

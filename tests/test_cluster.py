@@ -71,6 +71,7 @@ def gone(*pids: int, within_s: float = 8.0) -> bool:
 # ---- an agent
 
 
+@pytest.mark.slow
 def test_a_node_tells_what_it_is(here: carriers.Processes, tmp_path: Path) -> None:
     """Its host, its addresses, and the model's files with what they come to; an agent takes less than 100 MB."""
     (tmp_path / "config.json").write_text("{}")
@@ -196,6 +197,7 @@ def test_a_question_that_cannot_be_answered_has_an_answer(asked: dict[str, Any])
 # ---- reaching
 
 
+@pytest.mark.slow
 def test_who_is_meant_is_reached_and_how_fast_is_measured(here: carriers.Processes) -> None:
     """Who brings the token; a port of nobody is refused; one who does not know the token is somebody else."""
     token = secrets.token_hex(16)
@@ -270,6 +272,7 @@ def until(carrier: carriers.Carrier, group: str, word: str) -> dict[str, Any]:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_command_is_started_read_signalled_and_ended(here: carriers.Processes) -> None:
     """With what it started itself, also where that left its session."""
     script = "trap 'echo heard; exit 7' USR1; setsid sleep 300 & echo pid $!; while :; do sleep 0.05; done"
@@ -310,6 +313,7 @@ def test_nothing_is_left_of_an_agent_that_is_killed() -> None:
             carrier.ask("here", {"do": "hello"}, 5)
 
 
+@pytest.mark.slow
 def test_what_nobody_reads_is_let_go() -> None:
     """A command that prints for weeks takes some MiB of its node, and is never held up; what was read is let go."""
     line = b"%063d\n"
@@ -331,6 +335,7 @@ def test_what_nobody_reads_is_let_go() -> None:
         assert output.read(1 << 40) == (24 << 20, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("says", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["silent", "asked"])
 def test_an_agent_that_hears_nothing_ends(*, says: bool) -> None:
     """With what it started: a network that was cut leaves its input open."""
@@ -363,6 +368,7 @@ def test_ray_is_joined_without_what_takes_longest_to_import() -> None:
     assert done.stdout.splitlines() == ["no Ray cluster at 127.0.0.1:1: Connection refused", "[] True"]
 
 
+@pytest.mark.slow
 def test_words_name_pythons_and_ports() -> None:
     """As the command, the notebook and the panel take them; a node that is not there is named, and the rest goes on."""
     told = named.read_pythons(["/opt/vllm/bin/python", "other=/usr/bin/python3", "gone=/x"])
@@ -513,6 +519,7 @@ def test_a_way_that_takes_no_stream_says_so() -> None:
     assert found == replace(way, why="a stream of data did not pass: timed out")
 
 
+@pytest.mark.slow
 def test_two_agents_of_one_host_are_measured() -> None:
     """Both ways and their clocks; an address that both have is somebody else's, and no torch is told as such."""
     with carriers.Processes({"a": agent("a"), "b": agent("b")}) as carrier:
@@ -597,6 +604,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "why"), REFUSED, ids=[" ".join(row[0]) for row in REFUSED])
 def test_a_request_that_cannot_be_read_is_refused(
     words: list[str], why: str, capsys: pytest.CaptureFixture[str]

@@ -177,6 +177,7 @@ def test_a_tool_that_cannot_run_is_one_line(tools: Path, monkeypatch: pytest.Mon
         collect.fetch(collect.command("docker:a"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "bounds", "said"),
     [

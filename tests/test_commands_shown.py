@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from rows import over
 from vllm_runbooks import catalog, checking, documents, session
 from vllm_runbooks.evidence_records import CaseKind
@@ -83,6 +85,7 @@ def printed_ways_out(notebook: Path) -> Iterator[str]:
             yield textwrap.dedent(block)
 
 
+@pytest.mark.slow
 def test_every_way_out_that_is_a_command_has_been_checked() -> None:
     """By the linter, for the release of the log: each holds a start of vLLM, and nothing in it is wrong."""
     offered = list(shown())

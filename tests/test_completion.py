@@ -103,6 +103,7 @@ def test_tab_completes_in_a_real_shell(shell: str, tmp_path: Path) -> None:
         terminal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "first", "last"),
     [
@@ -152,6 +153,7 @@ def test_nothing_is_said_where_nothing_can_be_offered(words: tuple[str, ...]) ->
     assert not [line for line in asked(*words) if line.startswith("plain\t")]
 
 
+@pytest.mark.slow
 def test_a_broken_catalog_is_quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Files that cannot be read offer no names, and no traceback."""
     monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path))

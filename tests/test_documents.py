@@ -683,6 +683,7 @@ def test_options_of_a_batch_system_are_no_comments_about_vllm() -> None:
     assert [[word.value for word in one.words] for one in page.loose] == [["--seed", "2"]]
 
 
+@pytest.mark.slow
 def test_nested_starts_of_containers_end() -> None:
     """However often a command repeats what starts a container."""
     for again in ("docker run a ", "apptainer exec a.sif ", "docker exec a ", "kubectl exec a -- "):
@@ -948,6 +949,7 @@ DOUBLING = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "a.sh", "a.yaml", "a.py", "a.md", "a.html", "a.service", "Dockerfile", "a.ipynb"])
 def test_no_text_makes_the_reader_fail(name: str) -> None:
     """Deep nesting, alias bombs, endless quotes and numbers beyond memory are read as whatever kind of file."""
@@ -956,6 +958,7 @@ def test_no_text_makes_the_reader_fail(name: str) -> None:
         assert isinstance(page, Page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", hostile(0))
 def test_the_cost_grows_with_the_text(kind: str) -> None:
     """Twice the text costs about twice, whatever it repeats."""
@@ -1001,6 +1004,7 @@ def mutated(text: str, chance: random.Random) -> str:
     return "".join(characters)
 
 
+@pytest.mark.slow
 def test_damaged_documents_are_read_with_places_inside_the_text() -> None:
     """Mutated scripts, manifests and pages raise nothing, and no place points outside."""
     chance = random.Random(3)  # noqa: S311 - a sample

@@ -22,6 +22,7 @@ def table() -> Mapping[str, Mapping[str, float]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_table_is_what_the_cases_say() -> None:
     """Each figure follows from a log of the catalog, as it is read today; `python tests/durations.py` writes it."""
     assert PATH.read_text("utf-8") == durations.table()

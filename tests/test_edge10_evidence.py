@@ -94,6 +94,7 @@ def test_a_folder_has_its_artefacts_by_the_names_that_the_job_gives_them(tmp_pat
     assert judged.facts["accuracy"] == "unknown"
 
 
+@pytest.mark.slow
 def test_the_runbook_takes_a_job_s_folder_at_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

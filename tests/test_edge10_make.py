@@ -765,6 +765,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ORDERS)
 def test_the_stand_ins_refuse_another_order(vlm: Border, name: str) -> None:
     """What the runs above show is not empty: any other order ends as the compiler ends."""

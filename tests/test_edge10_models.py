@@ -146,6 +146,7 @@ def test_hostile_names_are_names(capsys: pytest.CaptureFixture[str]) -> None:
 # ---- facts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [

@@ -941,6 +941,7 @@ def test_the_answer_is_one_document_of_its_schema(meet: Meet, capsys: pytest.Cap
         jsonschema.validate(json.loads(out), schema)
 
 
+@pytest.mark.slow
 def test_this_host_is_looked_at_for_real(tmp_path: Path) -> None:
     """By the command itself, with whatever this host has: it ends, says what it could not know, and changes nothing."""
     home = tmp_path / "home"

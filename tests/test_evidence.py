@@ -194,6 +194,7 @@ def test_a_compressed_log_is_unpacked(tmp_path: Path, pack: Callable[[bytes], by
     assert len(cut) > len(text) // 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", PACKINGS)
 def test_a_compressed_log_that_is_damaged_or_a_trap_is_refused(
     tmp_path: Path, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch

@@ -26,6 +26,7 @@ def follow(name: str, *more: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_pipe_is_answered_for_at_every_pause_and_at_its_end() -> None:
     """The line on standard error names place and phase; the one document on standard output is the last answer."""
     lines = LOG.read_text("utf-8").splitlines(keepends=True)
@@ -44,6 +45,7 @@ def test_a_pipe_is_answered_for_at_every_pause_and_at_its_end() -> None:
     assert all(line.startswith("line ") for line in heard.splitlines())
 
 
+@pytest.mark.slow
 def test_a_file_is_followed_until_the_user_interrupts(tmp_path: Path) -> None:
     """What is appended counts; Ctrl-C brings the answer, not a traceback."""
     log = tmp_path / "startup.log"
@@ -94,6 +96,7 @@ def test_a_pipe_without_text_is_refused() -> None:
     assert heard == "vllm-runbooks: -: is empty; give the log of a vLLM start\n"
 
 
+@pytest.mark.slow
 def test_following_a_whole_log_answers_as_reading_it_does() -> None:
     """The pieces in which a text arrives change nothing."""
     started = time.monotonic()
@@ -107,6 +110,7 @@ def test_following_a_whole_log_answers_as_reading_it_does() -> None:
     assert time.monotonic() - started < scaled(60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_renamed", [False, True])
 def test_a_file_that_was_begun_anew_is_followed(tmp_path: Path, *, is_renamed: bool) -> None:
     """Emptied at a restart, or replaced by a log rotation: the new log is answered for."""

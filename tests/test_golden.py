@@ -14,6 +14,7 @@ OFTEN = {"single-gpu-oom", "start-here"}
 """Those that are executed by default: a kernel takes seconds of processor time."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "golden",
     [pytest.param(path, marks=() if path.stem in OFTEN else pytest.mark.slow, id=path.stem) for path in GOLDEN],

@@ -186,6 +186,7 @@ def texts_of(path: Path) -> tuple[str, ...]:
     return tuple(strings(read_yaml(path, path.name)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ["symptoms", "rules"])
 def test_the_catalog_prints_commands_of_the_table_alone(room: str) -> None:
     """Between backticks, and in rules between quotes as well."""
@@ -211,6 +212,7 @@ def test_no_command_of_the_catalog_takes_a_value_from_a_log() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_what_confirms_and_refutes_only_reads() -> None:
     """Whoever is not sure yet changes nothing; a download that may fail is the one exception."""
     found = []
@@ -320,6 +322,7 @@ class _Printed(ast.NodeVisitor):
         return f"{{{name.id}}}" if isinstance(name, ast.Name) else "{value}"
 
 
+@pytest.mark.slow
 def test_messages_print_commands_of_the_table_alone() -> None:
     """Every string of the library: what it says on the way, writes into files, and shows as help."""
     found = []
@@ -469,6 +472,7 @@ class _Starts(ast.NodeVisitor):
         self.generic_visit(node)
 
 
+@pytest.mark.slow
 def test_every_process_that_is_started_is_known() -> None:
     """One that is neither vLLM's, nor ours, nor the user's own is of a row."""
     found = set()

@@ -395,6 +395,7 @@ _OUTCOMES: tuple[tuple[dict[str, Any], str, str], ...] = (
 """Requests with a pasted text, and what comes of each in words."""
 
 
+@pytest.mark.slow
 def test_a_page_is_told_in_words(library: Path) -> None:
     """What nobody can answer is refused in a line; what came of the rest is told without a program's exit status.
 

@@ -449,6 +449,7 @@ def test_every_fixed_word_is_translated() -> None:
     assert {e: c for e, c in words.items() if set(holes.findall(e)) != set(holes.findall(c))} == {}
 
 
+@pytest.mark.slow
 def test_every_translated_word_is_said() -> None:
     """No entry of the table has lost its text: it is one of the code's, whole, whatever fills its holes."""
     holes = re.compile(r"\{\w*\}")

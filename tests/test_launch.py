@@ -164,6 +164,7 @@ def test_any_text_can_be_a_launch(text: str, head: str) -> None:
             assert isinstance(shown.arguments, dict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -496,6 +496,7 @@ STARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("gpus", [None, "8xRTX3090", "A100-80GB"])
 def test_every_changed_default_was_looked_at(start: str, gpus: str | None) -> None:

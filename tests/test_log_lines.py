@@ -549,6 +549,7 @@ def test_every_expression_is_linear(unit: str) -> None:
         assert growth(pattern.findall, text) <= LIMIT, pattern.pattern
 
 
+@pytest.mark.slow
 @over("name", ["a.log", "a.md"])
 @over("unit", [*UNITS, "\r", "\n", "INFO 02-23 21:55:00 [a.py:1] x\n", "\x1b[31m\x1b[1m"])
 def test_reading_lines_is_linear(unit: str, name: str) -> None:

@@ -119,6 +119,7 @@ def read(raw: bytes) -> str | None:
 MUTATIONS: list[Mutation] = [cut, splice, interleave, prefix, flip, swell, glue, encode, shuffle]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count",
     [

@@ -146,6 +146,7 @@ def test_the_open_parts_are_looked_for_where_the_variable_says(host: Host, monke
     assert host.chain(does={"lacks": ["evalscope"]}, python="").parts is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoilt", "given", "words"),
     [
@@ -265,6 +266,7 @@ def test_a_quantisation_that_fails_says_why(host: Host) -> None:
     assert rb.live.judge_chain(found).verdict is Verdict.FAIL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "given", "words"),
     [
@@ -339,6 +341,7 @@ def test_a_server_that_cannot_be_begun_is_a_link_that_failed(host: Host) -> None
 # ---- both served, both asked
 
 
+@pytest.mark.slow
 def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
     """Side by side, on ports that are free; all is ended, and each link says what it took."""
     with socket.create_server(("127.0.0.1", host.port)):
@@ -391,6 +394,7 @@ def test_an_evaluation_that_fails_says_why(host: Host) -> None:
     nothing_left(host.folder)
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_while_it_is_asked_is_diagnosed(host: Host) -> None:
     """The diagnosis of its log is part of the answer; EvalScope is ended, which would wait for it."""
     dying = [*UP, {"serve": {}}, {"sleep": 3}, {"print": str(RACE)}, {"exit": 1}]

@@ -303,6 +303,7 @@ def parts(folder: Path, head: str, second: str) -> list[Part]:
     ]
 
 
+@pytest.mark.slow
 def test_what_serves_is_ended_before_the_others(stage: Callable[..., Stage], tmp_path: Path) -> None:
     """The others compute for it until then; the status is that of what serves."""
     heed = "trap 'echo {0} >> $F/order; sleep 0.5; echo {0}-gone >> $F/order; exit {1}' TERM; "
@@ -321,6 +322,7 @@ def test_what_serves_is_ended_before_the_others(stage: Callable[..., Stage], tmp
     assert (over.status, over.ending) == (5, "was stopped")
 
 
+@pytest.mark.slow
 def test_when_one_part_ends_all_end(stage: Callable[..., Stage], tmp_path: Path) -> None:
     """Told with its node and how it ended; one that cannot be run says why."""
     carrier = stage().carrier

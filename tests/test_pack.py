@@ -134,6 +134,7 @@ def test_the_members_and_the_manifest_agree(here: Path, capsys: pytest.CaptureFi
     assert {"lint.json", "lint.txt", "inventory.json", "diagnosis.txt", "issue.md"} <= held.keys()
 
 
+@pytest.mark.slow
 def test_the_same_input_makes_the_same_bytes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two processes, a while apart, write archives that are equal to the bit; nothing in it says when or where."""
     asked = ("pack", "startup.log", "--command", "launch.sh", "--no-inventory", "-o")
@@ -340,6 +341,7 @@ def test_a_folder_that_may_not_be_written_into_is_told(here: Path, capsys: pytes
     assert "locked: cannot be written into" in err
 
 
+@pytest.mark.slow
 def test_a_pack_of_many_logs_is_one_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many logs as fit, each as long as it may be, are read back; more are refused before they are read."""
     monkeypatch.setattr(archives, "MAX_KEPT", 4 << 20)

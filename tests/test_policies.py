@@ -125,6 +125,7 @@ def test_what_it_is_not_known_to_help_against_is_said() -> None:
     assert found.notes == (f"The policy {LADDER} is not known to help against port.in_use.",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [path.parent.name for path in sorted(SOURCE.parents[1].glob("cases/*/startup.log"))])
 def test_it_is_never_offered_by_itself(case: str) -> None:
     """No recorded case names it, or notes anything but whose log is missing, unless it is asked for."""

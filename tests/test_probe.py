@@ -245,6 +245,7 @@ def test_nothing_there_is_told_by_the_port(capsys: pytest.CaptureFixture[str]) -
     assert list(schema().iter_errors(found)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "cause"),
     [
@@ -328,6 +329,7 @@ class _Streaming(Vllm):
         time.sleep(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pieces", "pause_s", "cause", "said"),
     [
@@ -1044,6 +1046,7 @@ class _Between(Vllm):
         return super()._answer(path, raw)
 
 
+@pytest.mark.slow
 def test_a_server_that_computes_one_request_at_a_time_is_overloaded() -> None:
     """Though one of its samples shows that none runs."""
     with serving(_Between()) as port:

@@ -76,6 +76,7 @@ def alive(mark: str) -> list[str]:
 # ----- record
 
 
+@pytest.mark.slow
 def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """Both of its streams in order; the status is 0 however the command ended; the printed command runs the case."""
     out = tmp_path / "cases" / "my-start"
@@ -100,6 +101,7 @@ def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary
     assert cli.run([*told.split(), "--out", str(tmp_path / "report")]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "id_", [case if at % 5 == 0 else pytest.param(case, marks=pytest.mark.slow) for at, case in enumerate(CASES)]
 )
@@ -137,6 +139,7 @@ SPLIT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", SPLIT)
 def test_a_secret_that_arrives_line_by_line_is_not_shown(lines: tuple[str, ...]) -> None:
     """What one write begins is known in the next."""
@@ -239,6 +242,7 @@ def test_a_failed_start_is_recorded_checked_and_reported(
         assert [p.name for p in report.glob("*.ipynb")] == [f"{case.runbooks[0]}--mine.ipynb"]
 
 
+@pytest.mark.slow
 def test_output_is_shown_as_it_comes(tmp_path: Path) -> None:
     """Line by line, long before the command ends."""
     out = tmp_path / "case"
@@ -267,6 +271,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tame", pytest.param("stubborn", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP))]
@@ -290,6 +295,7 @@ def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, 
     assert said_goodbye == (kind == "tame" and number == signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
     """For those who are in a hurry; the case is written all the same."""
     out = tmp_path / "case"
@@ -322,6 +328,7 @@ def test_a_recorder_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["shown"]
 
 
+@pytest.mark.slow
 def test_a_command_that_leaves_others_behind_ends_with_them(tmp_path: Path) -> None:
     """What it put into the background has a second to say its last words."""
     script = f"(sleep 0.3; echo last words) & sh -c 'sleep 99; :' '{tmp_path}' 2>/dev/null & echo first"
@@ -586,6 +593,7 @@ def test_of_a_very_long_output_beginning_and_end_are_kept(monkeypatch: pytest.Mo
     assert 200_000 < len(output.raw) < 300_100
 
 
+@pytest.mark.slow
 def test_any_bytes_are_shown_and_kept(tmp_path: Path) -> None:
     """A line without an end, one of megabytes, a progress bar, and what is no UTF-8."""
     shown: list[bytes] = []
@@ -616,6 +624,7 @@ def test_a_reader_that_goes_away_does_not_end_the_recording(tmp_path: Path) -> N
 # ----- case add
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_becomes_a_failing_test(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """It says how the answer differs today; `check` fails with the same words until the answer is right."""
     (tmp_path / "my start.log").write_text(f"login with {TOKEN}\n{PORT}\n")

@@ -199,6 +199,7 @@ def lines_with_secrets() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_secret_reaches_a_record() -> None:
     """Nothing that the reader returns holds a canary, whatever line it came from."""
     shelf = catalog.load(authoring.compile_index)
@@ -931,6 +932,7 @@ def _restless() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_restless")
 def test_a_text_is_redacted_while_another_thread_learns() -> None:
     """As a guard says its lines while the log is read that they are about."""

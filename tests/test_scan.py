@@ -108,6 +108,7 @@ def test_widths_are_those_of_the_compiled_patterns(shelf: catalog.Catalog) -> No
         assert parsed.parse(scan.expand(pattern)).getwidth()[1] == width <= OVERLAP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [15, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_engines_find_the_same_in_every_case_and_example(shelf: catalog.Catalog, step: int) -> None:
     """RE2 and `re` agree on pattern, place and captures, line by line; by default in a fifteenth of the lines."""
@@ -335,6 +336,7 @@ def worst(pattern: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_every_pattern_is_quick_on_its_own_worst_text(shelf: catalog.Catalog) -> None:
     """One window of a pattern's own words costs at most 20 ms in `re`, where nothing but bounds protects."""
     for pattern in shelf.patterns.patterns:
@@ -343,6 +345,7 @@ def test_every_pattern_is_quick_on_its_own_worst_text(shelf: catalog.Catalog) ->
             assert seconds(search, text[:WINDOW]) < 0.02, pattern
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [None, "re"])
 @pytest.mark.parametrize("unit", ["CUDA out of memory. Tried to allocate ", "x", " ", "GiB 1.0 (", "max seq len (1), "])
 def test_the_whole_set_is_linear_in_the_text(shelf: catalog.Catalog, engine: str | None, unit: str) -> None:

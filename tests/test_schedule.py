@@ -1343,6 +1343,7 @@ def test_a_webhook_is_told_of_a_change_once(nights: Nights, hook: type[Hook]) ->
     assert "T0SECRETPATH" not in kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "tries", "sent", "said"),
     [
@@ -1752,6 +1753,7 @@ def _dripping(connection: socket.socket, begin: bytes) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("begin", "limit_s"),
     [(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", 0.5), (b"HTTP/1.1 200 OK\r\nX: ", 0.1)],

@@ -48,6 +48,7 @@ def test_schemas_are_fresh(name: str) -> None:
     assert json.loads((ROOT / "schema" / name).read_text(encoding="utf-8")) == made
 
 
+@pytest.mark.slow
 @over("case", CASES)
 def test_every_answer_keeps_to_the_schema(case: str) -> None:
     """Each recorded case, whole and start by start."""

@@ -95,6 +95,7 @@ TEXTS = texts()
 NAMES = ["", "run.sh", "compose.yaml", "unit.service", "page.md", "start.py", "Dockerfile", "book.ipynb"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count",
     [
@@ -178,6 +179,7 @@ def _judged_quickly(name: str, text: str, seconds: float) -> None:
     assert time.process_time() - began < seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), MADE_TO_BE_SLOW)
 def test_the_beginning_of_what_is_made_to_be_slow_is_not(name: str, text: str) -> None:
     """Nor is the whole where it is short, or its last words are what counts, as in Python."""
@@ -220,6 +222,7 @@ def test_numbers_of_any_length_are_judged(name: str, text: str, vllm: str) -> No
     checking.lint_text(text, name=name, vllm=vllm, gpus="2xA100-80GB", fix=True)
 
 
+@pytest.mark.slow
 def test_nothing_of_a_script_is_run(tmp_path: Path) -> None:
     """Neither by judging nor by mending: no process is started, no file is made."""
     victim = tmp_path / "made"

@@ -93,6 +93,7 @@ def test_a_python_without_vllm_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         opinions("vllm serve m")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waits", ["sleep 600 & echo $! > {pids}; wait", "sleep 600 & echo $! > {pids}; exit 0"])
 def test_a_python_that_hangs_is_ended_with_what_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: str

@@ -343,6 +343,7 @@ def test_a_look_alike_is_unchanged_in_a_text(text: str) -> None:
     assert Redactor().text(coloured) == coloured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "secret", "text"), PLANTS, ids=IDS)
 def test_a_secret_is_not_diagnosed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, secret: str, text: str
@@ -360,6 +361,7 @@ _FEW = (20,)
 """Those that are tried by default where the line is long, and each takes its time."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", ["--api-key ", "hf" + "_", "invalid key "])
 @pytest.mark.parametrize(
     ("border", "offset"),
@@ -413,6 +415,7 @@ def test_a_value_that_is_named_once_is_shown_nowhere(capsys: pytest.CaptureFixtu
         assert leaked(secret, shown(capsys, "diagnose", str(tmp_path / "a.log"), "--format", form)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", LOOK_ALIKES)
 def test_a_look_alike_is_diagnosed_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
     """The error that holds it is quoted with its own words."""
@@ -433,6 +436,7 @@ def all_leaked(text: str) -> list[str]:
     return [name for name, secret, _ in PLANTS if leaked(secret, text)]
 
 
+@pytest.mark.slow
 def test_a_document_is_redacted_alike_however_it_is_parted() -> None:
     """All plants in one text, larger than what is looked at together, in parts of many sizes."""
     text = "x" * 1000 + "\n" + (planted_log() + "INFO filler of no meaning\n" * 8000) * 2

@@ -120,6 +120,7 @@ def test_a_server_is_ready_when_it_has_answered(stage: Stage) -> None:
     assert stands(stage, "load: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "rung", "words"),
     [
@@ -151,6 +152,7 @@ def test_a_server_that_only_looks_healthy_is_never_ready(
     assert found.status == 1
 
 
+@pytest.mark.slow
 def test_a_chat_template_is_needed_where_it_was_asked_for(stage: Stage) -> None:
     """A base model serves completions without one."""
     refused = {"/v1/chat/completions": [400, {"error": {"message": "no chat template is defined"}}]}
@@ -164,6 +166,7 @@ def test_a_chat_template_is_needed_where_it_was_asked_for(stage: Stage) -> None:
     assert with_template.attempts[0].ready_s is None
 
 
+@pytest.mark.slow
 def test_a_model_that_makes_embeddings_is_ready_with_one(stage: Stage) -> None:
     """Rungs that ask for text are left out."""
     pooling = {
@@ -199,6 +202,7 @@ def race(folder: Path, steps: list[tuple[float, float]]) -> gpu_memory.Recorded:
     return gpu_memory.Recorded(path)
 
 
+@pytest.mark.slow
 def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -> None:
     """It waits for stable memory, says why, and the second try is the same command."""
     up = [*UP, {"serve": {}}, {"sleep": 1.0}, {"exit": 0}]
@@ -222,6 +226,7 @@ def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -
     assert found.waited_s > 0
 
 
+@pytest.mark.slow
 def test_memory_is_mended_by_what_the_planner_says_fits(stage: Stage) -> None:
     """The cheapest way out that passed linter and planner; the change, its reason and its cost are said."""
     case = catalog.cases_dir() / "autoglm-3090-video-oom"
@@ -244,6 +249,7 @@ def test_memory_is_mended_by_what_the_planner_says_fits(stage: Stage) -> None:
     assert "requests that carry a video are refused" in text
 
 
+@pytest.mark.slow
 def test_what_neighbours_gave_back_meanwhile_is_told(stage: Stage) -> None:
     """With who did, as the race is explained by it."""
     path = stage.folder / "memory.jsonl"
@@ -262,6 +268,7 @@ def test_what_neighbours_gave_back_meanwhile_is_told(stage: Stage) -> None:
     assert stands(stage, seen.says)
 
 
+@pytest.mark.slow
 def test_there_are_no_more_tries_than_allowed(stage: Stage) -> None:
     """And none where nothing that was checked can help."""
     fails = [{"print": str(RACE)}, {"exit": 1}]
@@ -320,6 +327,7 @@ def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None
     assert "--gpu-memory-utilization 0.5 at most" in found.checks[-1].says
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -380,6 +388,7 @@ def test_a_bare_key_in_the_log_is_hidden_as_well(stage: Stage) -> None:
     assert "hunter2xyzQ9" in (Path(found.folder or "") / "server.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_port_that_a_variable_holds_is_not_guessed(stage: Stage) -> None:
     """Nor is another server on the usual one taken for this: the log alone says that it is up."""
     script = stage.folder / "run.sh"
@@ -418,6 +427,7 @@ def test_what_starts_no_server_is_refused(stage: Stage) -> None:
         stage.serve(UP, command=["/nowhere/vllm", "serve", "tiny", "--port", str(stage.port)])
 
 
+@pytest.mark.slow
 def test_a_key_that_the_server_echoes_is_hidden(stage: Stage) -> None:
     """In its log, and in an answer, whose words are said and reported; the log as it came is its owner's alone.
 
@@ -710,6 +720,7 @@ def test_what_the_guard_saw_tells_a_hang_by_itself(seen: list[str], outcome: Out
     assert session.diagnose(Evidence((Document("guard.log", log),))).outcome is outcome
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_while_it_serves_is_a_failure(stage: Stage) -> None:
     """Whatever status it ends with: a unit is to be started again. Which process ended first is told."""
     log = catalog.cases_dir() / "tiny-cpu-worker-killed-serving" / "startup.log"

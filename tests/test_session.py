@@ -99,6 +99,7 @@ WRAPPED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "width"),
     # By default a fifth of them, in which every width has its part.

@@ -1755,6 +1755,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [name if at % 3 == 0 else pytest.param(name, marks=pytest.mark.slow) for at, name in enumerate(HOSTILE)],
@@ -1788,6 +1789,7 @@ def test_what_never_ends_is_left(text: str) -> None:
     assert {"too-much"} >= {trouble.kind for trouble in script.troubles if trouble.kind != "background-unwatched"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [5_000, pytest.param(45_000, marks=pytest.mark.slow)])
 def test_a_line_of_a_megabyte_is_read(count: int) -> None:
     """Word by word; by default the ninth part of it."""
@@ -1810,6 +1812,7 @@ def test_no_text_is_too_odd(text: str) -> None:
     assert fixed == shell.mended(fixed)
 
 
+@pytest.mark.slow
 def test_no_damaged_script_is_too_odd() -> None:
     """Signs taken out, put in and exchanged."""
     for script in itertools.islice(shell_scripts.mutated(3), 150):
@@ -1834,6 +1837,7 @@ def damaged(text: str, chance: random.Random) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_nothing_that_can_be_mended_is_left() -> None:
     """Every comment is still there, and mending again changes nothing."""
     chance = random.Random(7)  # noqa: S311 - repeatable, not secret

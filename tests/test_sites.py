@@ -144,6 +144,7 @@ def release_of(text: str, given: str | None = None) -> Release:
 CASES = sorted((data_dir() / "catalog" / "cases").glob("*/startup.log"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.parent.name)
 def test_a_shipped_case_is_never_told_to_be_of_another_release(path: Path) -> None:
     """Without the lines that print it, the release is found, or one of several, or none."""

@@ -32,6 +32,7 @@ def model(shelf: Specs, name: str) -> Model:
     return found
 
 
+@pytest.mark.slow
 def test_the_shipped_files_are_good() -> None:
     """No file of the catalog has a problem."""
     index, problems = spec_files.compile_specs(catalog.catalog_dir())
@@ -319,6 +320,7 @@ FIELDS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON))
 @settings(max_examples=200, deadline=None)
 def test_no_configuration_raises(config: dict[str, Any]) -> None:

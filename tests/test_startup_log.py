@@ -945,6 +945,7 @@ def test_what_users_send_never_matches_a_symptom(shelf: catalog.Catalog) -> None
     assert [hit.symptom for hit in start.hits if hit.symptom.startswith(("oom", "kv"))] == []
 
 
+@pytest.mark.slow
 def test_very_many_lines_keep_bounded_records(shelf: catalog.Catalog) -> None:
     """Hits, tracebacks, chains, frames and events have bounds; what came first and last stays."""
     frame = '  File "/x/a.py", line 1, in f'
@@ -1841,6 +1842,7 @@ def check_places(text: str, starts: list[Start]) -> None:
             assert 1 <= quote.column <= rows[quote.line - 1]
 
 
+@pytest.mark.slow
 def test_one_line_of_a_megabyte(shelf: catalog.Catalog) -> None:
     """A log whose line ends are all lost is read within seconds."""
     text = VERSION + recorded("gpt-oss-gemma-a100-four-starts").replace("\n", "") * 15 + "x" * 100_000
@@ -1876,6 +1878,7 @@ def test_any_text_has_starts_inside_the_file(
     check_places(text, starts_of(shelf, text, name=name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [
@@ -1892,6 +1895,7 @@ def test_reading_is_linear_in_repeated_lines(shelf: catalog.Catalog, unit: str) 
     assert growth(lambda repeated: starts_of(shelf, repeated), text) <= LIMIT
 
 
+@pytest.mark.slow
 def test_reading_is_linear_in_a_long_log(shelf: catalog.Catalog) -> None:
     """Twice the log costs at most three times."""
     text = "".join(every_recorded_text()[:12])
@@ -1899,6 +1903,7 @@ def test_reading_is_linear_in_a_long_log(shelf: catalog.Catalog) -> None:
     assert growth(lambda repeated: starts_of(shelf, repeated), text) <= LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_both_engines_give_the_same_records(shelf: catalog.Catalog, step: int) -> None:
     """With google-re2 and without it every recorded log reads alike; by default every sixth is tried."""

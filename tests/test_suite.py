@@ -215,6 +215,7 @@ def are_gone(pids: list[int], *, within_s: float = 5.0) -> bool:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CELLS)
 def test_only_a_run_that_says_so_has_a_verdict(ran: Ran, name: str) -> None:
     """Whatever else happens in a kernel is an error, and the runs beside it are judged as if alone."""
@@ -426,6 +427,7 @@ def dead(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[str]], 
     return cache(lambda names: killed(tmp_path_factory, names))
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize(("name", "names"), DEATHS)
 def test_when_the_runner_dies_all_is_gone_in_five_seconds(dead: Any, name: str, names: tuple[str, ...]) -> None:
@@ -496,6 +498,7 @@ print(run_all([Request("a", Path("a.ipynb"))], out=Path(sys.argv[1]), executor=W
 """
 
 
+@pytest.mark.slow
 @POSIX
 def test_a_signal_is_noticed_whichever_thread_it_comes_to(tmp_path: Path) -> None:
     """The thread that waits for reports is not woken by it, and sees it all the same."""
@@ -545,6 +548,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 FILL = "print('x' * 60_000)"
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_no_pass_and_destroys_nothing(small_disk: Path, tmp_path: Path) -> None:
     """The run says what could not be stored; the last good notebook is whole, and no part of a file is left."""
     path = runbook(tmp_path, "filling", "1", "import time; time.sleep(1.1)", FILL, FILL, PASS)
@@ -680,6 +684,7 @@ def shelf(tmp_path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_check_pairs_runbooks_with_the_cases_that_name_them(
     shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -706,6 +711,7 @@ def test_check_pairs_runbooks_with_the_cases_that_name_them(
     assert len(printed.err.splitlines()) == 5
 
 
+@pytest.mark.slow
 def test_check_judges_a_case_that_names_no_runbook(
     shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -748,6 +754,7 @@ def test_a_case_is_judged_by_what_the_tool_says_of_it(name: str, reason: str) ->
     assert (judgement["case"], judgement["verdict"], judgement["reason"]) == (name, "pass", reason)
 
 
+@pytest.mark.slow
 def test_a_case_that_cannot_be_judged_alone_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be read, takes too long, or its process dies; the reason says which."""
     recorded(tmp_path, "k", runbooks="")
@@ -827,6 +834,7 @@ def test_what_cannot_be_run_is_refused_before_any_kernel(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_run_ends_with_2_when_the_runbook_cannot_read_what_it_was_given(
     shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -868,6 +876,7 @@ def test_runbooks_are_listed_and_shown(shelf: list[str], tmp_path: Path, capfd: 
     assert [book["id"] for book in json.loads(capfd.readouterr().out)["runbooks"]] == ["failing", "good"]
 
 
+@pytest.mark.slow
 def test_the_results_say_what_ran_them_and_when(tmp_path: Path) -> None:
     """A report of last night can be told from one of last month."""
     runbook(tmp_path, "good", PASS)
@@ -880,6 +889,7 @@ def test_the_results_say_what_ran_them_and_when(tmp_path: Path) -> None:
     assert results["tool"] in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_runs_of_one_name_are_stored_apart(tmp_path: Path) -> None:
     """Two runs whose names give the same file name get a notebook each."""
     runbook(tmp_path, "good", PASS)

@@ -238,6 +238,7 @@ def test_lint_and_check_are_shown_in_colours_too(tmp_path: Path, monkeypatch: py
     assert all(len(line) <= 80 for line in bare if "--seed" not in line and "tmp" not in line)
 
 
+@pytest.mark.slow
 def test_rich_is_imported_for_a_terminal_alone() -> None:
     """A pipe does not wait for it, nor does `--help`."""
     code = (
@@ -348,6 +349,7 @@ def test_a_command_is_never_broken() -> None:
     assert [str(line) for line in Line(command).lines(terminal.layout(40))] == [command]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", ["显", "é", "e\u0301", "a", "（"])
 def test_a_text_without_end_is_cut_and_wrapped_at_once(sign: str) -> None:
     """What a log or a snapshot says may be as long as it likes: no work grows faster than it does."""

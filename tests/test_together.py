@@ -48,6 +48,7 @@ def measured(stage: Stage, *more: str, told: object = None) -> Measured:
 # ---- the load
 
 
+@pytest.mark.slow
 def test_a_load_is_sent_when_the_server_is_ready(stage: Stage) -> None:
     """Its figures stand with the start, its command and exit status in the start's folder."""
     found = live.start(
@@ -195,6 +196,7 @@ def test_a_setting_that_is_none_is_refused(stage: Stage, setting: str, words: st
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_a_start_says_what_it_has_besides(stage: Stage) -> None:
     """In its command, and as a change with its reason."""
     found = live.start(
@@ -282,6 +284,7 @@ def test_copies_share_a_load_behind_a_real_proxy(stage: Stage) -> None:
     assert "6 of 6 requests answered" in render.guarded.fleet(found).plain
 
 
+@pytest.mark.slow
 @NEEDS_NGINX
 def test_copies_are_ended_when_one_of_them_fails(stage: Stage) -> None:
     """Nothing is sent; the ones that came up are gone, and the one that did not is diagnosed."""

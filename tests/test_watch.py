@@ -43,6 +43,7 @@ def look(watch: Watch, host: Host, seconds: int, start: int = 0) -> list[tuple[i
     return [(at, seen.kind) for at in range(start, start + seconds) for seen in watch.look(host.step(), float(at))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_start_that_works_is_never_a_hang(phase: str) -> None:
     """However long it takes without a line, in any phase: on the processor, or reading a disk."""
