@@ -150,7 +150,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "verdicts": ("answer", "claims", "lint"),
     "vitals": ("probe",),
 }  # fmt: skip
-"""By room or module which tests are its own: files `tests/test_<name>.py`, the quickest to notice first."""
+"""By room or module which tests are its own: files `test_<name>.py` below `tests`, the quickest to notice first."""
 _OF_ALL = ("frozen",)
 """Tests that speak of every module of the core."""
 
@@ -249,13 +249,19 @@ def mutated(source: str, change: Change) -> str:
     return mutate_code(source, get_operator(change.operator)(**dict(change.arguments)), change.occurrence) or source
 
 
+def file_of(name: str, root: Path) -> str | None:
+    """The file of a name in `TESTS`, relative to the project; None if there is none."""
+    folder, _, file = name.rpartition("/")
+    pattern = f"{folder or '**'}/test_{file.removeprefix('test_')}.py"
+    return next((path.relative_to(root).as_posix() for path in (root / "tests").glob(pattern)), None)
+
+
 def tests_of(module: str, root: Path) -> list[str]:
     """Files of tests for a module; those of its own name first."""
     path = module.removesuffix(".py")
     room, _, inner = path.partition("/")
     names = [*sorted(TESTS.get(path) or TESTS[room], key=lambda name: name != inner), *_OF_ALL]
-    files = [f"tests/{name if '/' in name else f'test_{name}'}.py" for name in names]
-    return [file for file in files if (root / file).exists()]
+    return [found for name in names if (found := file_of(name, root))]
 
 
 class Bench:

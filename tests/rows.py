@@ -60,7 +60,8 @@ def _values(row: object, width: int) -> tuple[str, tuple[object, ...]]:
     Raises:
         ValueError: The row has marks, or not as many values as there are names.
     """
-    label, values = "", (row,)
+    label = ""
+    values: tuple[object, ...] = (row,)
     if isinstance(row, type(pytest.param())):
         if row.marks:
             raise ValueError(f"a row of a single test has no marks of its own: {row}")

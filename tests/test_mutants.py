@@ -14,4 +14,4 @@ def test_every_room_of_the_core_names_its_tests() -> None:
     }
     assert all(mutants.tests_of(path, mutants.ROOT) for path in paths)
     for name in {name for names in mutants.TESTS.values() for name in names}:
-        assert (mutants.ROOT / f"tests/{name if '/' in name else f'test_{name}'}.py").exists(), name
+        assert mutants.file_of(name, mutants.ROOT), name

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_diagnose_speed import CASES, ROUNDS, seconds
 
 from figures import Figures
+from test_diagnose_speed import CASES, ROUNDS, seconds
 
 pytestmark = pytest.mark.benchmark
 

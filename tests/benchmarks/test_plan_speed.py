@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_diagnose_speed import ROUNDS, seconds
 
 from figures import Figures
+from test_diagnose_speed import ROUNDS, seconds
 from vllm_runbooks import specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning.budget import Device, budget, subject

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from recorded import call, demand
-
 from tyllm import MODES, TRACED
 
 

@@ -1,0 +1,232 @@
+"""Every symptom finds its own examples, and nothing else: families of tests made from the catalog's files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rows import over
+from vllm_runbooks import authoring, catalog, scan, session, startup_log
+from vllm_runbooks.catalog import Catalog
+from vllm_runbooks.catalog_records import Example, Symptom
+from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill, filled_or_plain
+from vllm_runbooks.evidence_records import CaseKind, Document, Evidence
+from vllm_runbooks.records import Facts, Level, Role, Severity, Start
+
+ROOT = catalog.catalog_dir()
+FILES = sorted(path.stem for path in (ROOT / "symptoms").glob("*.yaml"))
+"""Tests are made of the names alone: what the files say is read by who runs the tests, not by all who list them."""
+LINES = authoring.read_line_formats(ROOT / "lines.yaml")
+CASES = [session.load_case(path.parent) for path in sorted((ROOT / "cases").glob("*/case.yaml"))]
+HEALTHY = [case.id for case in CASES if case.expect.class_ == "ok"]
+ENGINES = ["re2", "re"]
+
+
+@cache
+def symptoms() -> dict[str, Symptom]:
+    """Every symptom by the name of its file."""
+    return {name: authoring.read_symptom(ROOT / "symptoms" / f"{name}.yaml") for name in FILES}
+
+
+CHECKS: list[Callable[[Symptom], None]] = []
+
+
+def of_each_symptom(check: Callable[[Symptom], None]) -> Callable[[Symptom], None]:
+    """Have every symptom tried by a check, in `test_a_symptom_keeps_its_promises`."""
+    CHECKS.append(check)
+    return check
+
+
+@cache
+def shelf(engine: str) -> Catalog:
+    """The whole catalog, its patterns matched by one of the two engines."""
+    whole = Catalog({s.id: s for s in symptoms().values()}, tuple(LINES))
+    if engine == "re":
+        whole.__dict__["patterns"] = scan.PatternSet(whole.patterns.patterns, engine="re")
+    return whole
+
+
+@cache
+def read(text: str, engine: str = "re2") -> list[Start]:
+    return startup_log.read(Evidence((Document("example.log", text),)), shelf(engine))
+
+
+def found(text: str, engine: str = "re2") -> list[Diagnosis]:
+    return [diagnose(start, shelf(engine)) for start in read(text, engine)]
+
+
+def unread(symptom: Symptom, example: Example) -> str:
+    """What is wrong with how an example of a symptom is read; nothing where it is found as it says."""
+    starts = read(example.text)
+    hits = [hit for start in starts for hit in start.hits if hit.symptom == symptom.id]
+    if not hits:
+        return "is not found"
+    captures = {name: value for hit in hits for name, value in hit.captures.items()}
+    if example.captures != {name: captures.get(name) for name in example.captures}:
+        return f"has other captures: {captures}"
+    return "" if read(example.text, "re") == starts else "is read otherwise by the other engine"
+
+
+@of_each_symptom
+def a_symptom_fires_on_its_examples(symptom: Symptom) -> None:
+    """It is found, with the captures that the example names; both engines read the same."""
+    assert {i: why for i, example in enumerate(symptom.examples) if (why := unread(symptom, example))} == {}
+
+
+def claimed(symptom: Symptom, example: Example) -> list[str]:
+    """What is said of an example of a symptom that should not be, or is not said and should be."""
+    diagnoses = found(example.text)
+    if symptom.role is Role.BENIGN:
+        return [f.symptom for d in diagnoses for f in d.findings if f.severity is Severity.FATAL]
+    named = {f.symptom for d in diagnoses for f in d.findings if f.severity is not Severity.HINT}
+    if symptom.severity is Severity.HINT:
+        said = symptom.id in {f.symptom for d in diagnoses for f in d.findings}
+    else:
+        said = symptom.id in named or symptom.role.value in [f for d in diagnoses for f in d.hidden]
+    return [*sorted(named - {symptom.id}), *([] if said else [f"not {symptom.id}"])]
+
+
+@of_each_symptom
+def no_other_symptom_claims_the_example(symptom: Symptom) -> None:
+    """After the ranking of places the symptom stands first, and no other failure is named beside it."""
+    assert {i: names for i, example in enumerate(symptom.examples) if (names := claimed(symptom, example))} == {}
+
+
+@of_each_symptom
+def a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
+    """The line most easily confused with it is not claimed; both engines read the same."""
+    for miss in symptom.near_misses:
+        named = {f.symptom for d in found(miss.text) for f in d.findings}
+
+        assert symptom.id not in named, miss.why
+        assert read(miss.text, "re") == read(miss.text)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", HEALTHY)
+def test_no_failure_is_found_in_a_healthy_case(case: str, engine: str) -> None:
+    """On recorded healthy starts there are hints at most."""
+    evidence = session.load(case)
+    diagnoses = [diagnose(start, shelf(engine)) for start in startup_log.read(evidence, shelf(engine))]
+    last = diagnoses[-1]
+
+    assert last.root_cause is None
+    assert not [f.symptom for f in last.findings if f.severity is not Severity.HINT]
+
+
+@over("engine", ENGINES)
+@over(("line", "example"), [pytest.param(x, e, id=f"{x.id}-{i}") for x in LINES for i, e in enumerate(x.examples)])
+def test_a_line_format_reads_its_examples(line: Any, example: Example, engine: str) -> None:
+    """Each wording is recognised, with the figures named; what proves progress is no failure."""
+    patterns = scan.PatternSet(line.patterns, engine="re" if engine == "re" else None)
+    groups = {n: v for match in patterns.find(example.text) for n, v in match.groups.items()}
+
+    assert list(patterns.find(example.text)), line.id
+    assert example.captures == {name: groups.get(name) for name in example.captures}
+    if (line.event or line.phase) and line.event not in ("failed", "wrapper_ready"):
+        own = {f.symptom for d in found(example.text, engine) for f in d.findings if f.severity is Severity.FATAL}
+        assert own <= {"other.user_interrupt"}
+
+
+FIGURES = (
+    "CUDA out of memory. Tried to allocate 698.00 MiB. GPU 1 has a total capacity of 23.56 GiB of which 559.00 MiB is "
+    "free. Including non-PyTorch memory, this process has 23.01 GiB memory in use."
+)
+WORKER_FAILED = "".join(
+    f"(Worker_TP1 pid=12) ERROR 02-28 17:42:17 [multiproc_executor.py:824] {line}\n"
+    for line in (
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/worker/gpu_worker.py", line 339, in determine_available_memory',
+        '  File "/opt/vllm/v1/worker/gpu_model_runner.py", line 5156, in profile_run',
+        '  File "/opt/vllm/model_executor/models/glm4_1v.py", line 1526, in _process_video_input',
+        f"torch.OutOfMemoryError: {FIGURES}",
+    )
+)
+PARENT_FAILED = "".join(
+    f"(EngineCore_DP0 pid=10) ERROR 02-28 17:42:17 [core.py:946] {line}\n"
+    for line in (
+        "Traceback (most recent call last):",
+        '  File "/opt/vllm/v1/engine/core.py", line 937, in run_engine_core',
+        '  File "/opt/vllm/v1/engine/core.py", line 691, in __init__',
+        '  File "/opt/vllm/v1/engine/core.py", line 105, in __init__',
+        '  File "/opt/vllm/v1/engine/core.py", line 231, in _initialize_kv_caches',
+        '  File "/opt/vllm/v1/executor/abstract.py", line 126, in determine_available_memory',
+        '  File "/opt/vllm/v1/executor/multiproc_executor.py", line 359, in get_response',
+        f"RuntimeError: Worker failed with error '{FIGURES}', please check the stack trace above for the root cause",
+    )
+)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_parents_frames_do_not_place_its_workers_failure(engine: str) -> None:
+    """With the worker's own traceback its place is the answer; with the parent's alone the place is not known."""
+    both, alone = (found(text, engine)[0] for text in (WORKER_FAILED + PARENT_FAILED, PARENT_FAILED))
+
+    assert [f.symptom for f in both.findings] == ["oom.multimodal_encoder"]
+    assert [(f.symptom, f.level) for f in alone.findings] == [("oom.profile_run.unplaced", Level.POSSIBLE)]
+
+
+@of_each_symptom
+def what_is_said_stands_without_any_figure(symptom: Symptom) -> None:
+    """Of a bare message there is an explanation and an advice, and no sentence leans on one that was left out."""
+    said = {name: filled_or_plain(getattr(symptom, name), {}, Facts()) for name in ("do_first", "confirm", "refute")}
+    why = [fill(sentence, {}, Facts()) for sentence in symptom.explanation]
+
+    assert all(said.values())
+    assert not [text for text in said.values() if text.startswith(("Otherwise", "Else", "Then", "So "))]
+    assert not [sentence for sentence in why if sentence and sentence.startswith(("So ", "It asked", "Otherwise"))]
+    assert any(why)
+
+
+@of_each_symptom
+def patterns_have_no_faults(symptom: Symptom) -> None:
+    """They stay inside the subset that both engines share and that stays linear."""
+    patterns = [s.pattern for s in (*symptom.signatures, *symptom.companions)]
+
+    assert {p: scan.faults(p) for p in patterns if scan.faults(p)} == {}
+
+
+@of_each_symptom
+def a_root_cause_is_a_known_class(symptom: Symptom) -> None:
+    """Its first two words are in classes.yaml."""
+    assert symptom.severity is Severity.HINT or symptom.class_ in authoring.words("classes")
+
+
+@of_each_symptom
+def a_symptom_prints_no_command_line(symptom: Symptom) -> None:
+    """Remedies name options and values; a vLLM command would have to be checked for the release first."""
+    texts = [symptom.cause, symptom.do_first, symptom.confirm, symptom.refute, *symptom.explanation]
+    texts += [text for remedy in symptom.remedies for text in (remedy.title, remedy.cost)]
+
+    assert not [text for text in texts if "vllm serve" in text or "--" in text or "python -m vllm" in text]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_symptom_keeps_its_promises(name: str) -> None:
+    """It passes the checks of every symptom, which are the functions marked so above."""
+    for check in CHECKS:
+        check(symptoms()[name])
+
+
+@over("case", [case for case in CASES if case.kind is CaseKind.LOG], ids=lambda case: case.id)
+def test_a_recorded_case_is_answered_as_expected(case: Any) -> None:
+    """Outcome, class, captures, facts and findings of every shipped case."""
+    evidence = session.load(case.id)
+    judgement = session.judge(session.diagnose(evidence), evidence)
+
+    assert judgement.verdict.value == "pass", judgement.reason
+
+
+def test_classes_are_those_of_the_labelled_logs() -> None:
+    """The vocabulary is the one by which diagnoses are measured; the toolchain of a chip has words of its own."""
+    labels = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "labels.md"
+    if not labels.is_file():
+        pytest.skip("the labels are not at hand")
+    rows = [line.split("`")[1] for line in labels.read_text().splitlines() if line.startswith("| `")]
+
+    own = {word for word in authoring.words("classes") if word.startswith("edge10.")} | {"other.platform"}
+    assert {*rows} - {"ok"} == {*authoring.words("classes")} - own

@@ -1,0 +1,33 @@
+"""Failures over several nodes are told in whatever form other releases, carriers and tools bring them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from vllm_runbooks import render, session
+from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.records import Answer
+
+FAILURES: Mapping[str, Any] = YAML(typ="safe").load(Path(__file__).parents[1].joinpath("node_failures.yaml"))
+
+
+def answer(logs: list[str]) -> Answer:
+    return session.diagnose(Evidence(tuple(Document(f"{index}.log", text) for index, text in enumerate(logs))))
+
+
+def test_failures_are_told_in_every_form() -> None:
+    """The cause that was written down before, and what has to be known of it: the node, the address, the need."""
+    found = {name: answer(failure["logs"]) for name, failure in FAILURES.items()}
+    causes = {name: told.root_cause.symptom if told.root_cause else None for name, told in found.items()}
+    texts = {name: " ".join(render.answers.text(told).split()) for name, told in found.items()}
+
+    assert causes == {name: failure["cause"] for name, failure in FAILURES.items()}
+    assert {
+        name: missing
+        for name, failure in FAILURES.items()
+        if (missing := [said for said in failure.get("says", ()) if said not in texts[name]])
+    } == {}

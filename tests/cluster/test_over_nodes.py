@@ -1,0 +1,409 @@
+"""One server over several nodes under the guard: agents of this host stand for nodes, a stand-in for vLLM."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tiny_models
+from command_line import run
+from pace import scaled
+from test_cluster import agent, gone
+from test_serve import RACE
+from vllm_runbooks import catalog, clusters, serve, session
+from vllm_runbooks.cluster import carriers, starting_nodes
+from vllm_runbooks.cluster.node_checks import NodeChecks
+from vllm_runbooks.cluster.over_nodes import OverNodes, Part
+from vllm_runbooks.cluster.starting_nodes import Asked, Looked, Prepared
+from vllm_runbooks.cluster_records import Cluster, NodeFacts
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.history import guarded
+from vllm_runbooks.live_records import Check, Guarded, Result
+from vllm_runbooks.records import Edit
+from vllm_runbooks.serve import places
+
+SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
+NODES = ("head", "second")
+KEY = "sk-of-this-test-only"
+
+
+def free_port() -> int:
+    """A port that nobody listens to."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Stage:
+    """Two agents, each with a stand-in for `vllm` that takes its own steps."""
+
+    def __init__(self, folder: Path, **steps: list[dict[str, Any]]) -> None:
+        self.folder, self.port = folder, free_port()
+        self.said: list[str] = []
+        program = folder / "bin" / "vllm"
+        program.parent.mkdir()
+        stand_in = Path(__file__).parents[1].joinpath("stand_in_server.py")
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(stand_in))} "$@"\n')
+        program.chmod(0o755)
+        self.steps = steps
+        self.carrier = self.agents()
+        self.model = str(tiny_models.make(folder, "llama"))
+        self.arguments = ("--tensor-parallel-size", "2", "--max-model-len", "512", "--port", str(self.port))
+
+    def agents(self) -> carriers.Processes:
+        """One on each node, for one start."""
+        return carriers.Processes(
+            {
+                node: agent(
+                    node,
+                    "env",
+                    f"PATH={self.folder / 'bin'}:{os.environ['PATH']}",
+                    f"STAND_IN={json.dumps(self.steps.get(node, []))}",
+                    f"STAND_IN_COUNT={self.folder / node}-count",
+                    # Nodes share no folder of locks.
+                    f"VLLM_RUNBOOKS_LOCKS={self.folder / node}",
+                )
+                for node in NODES
+            }
+        )
+
+    def prepared(self, carrier: carriers.Carrier | None = None, **more: Any) -> Prepared:
+        """The start over both."""
+        found = Cluster(head=NODES[0], nodes=tuple(NodeFacts(node) for node in NODES))
+        own = {node: {"VLLM_HOST_IP": f"127.0.0.{number}"} for number, node in enumerate(NODES, 1)}
+        looked = Looked(clusters.check(found, session.specs()), own, Check("nodes", Result.LEFT_OUT, "not wanted"))
+        return Prepared(carrier or self.carrier, self.asked(**more), looked)
+
+    def asked(self, **more: Any) -> Asked:
+        """What is to be started."""
+        request = serve.Request(
+            subject=serve.subject(["vllm", "serve", self.model, *self.arguments], vllm="0.32.0"),
+            source=None,
+            gpus=",".join(f"RTX3090@{node}" for node in NODES),
+            steady=serve.Steady(2, 0.05, 64.0, 0.3),
+            limits=serve.Limits(look_s=0.1, patience_s=2.0),
+            folder=self.folder / "start",
+        )
+        return Asked(self.model, replace(request, **more), arguments=self.arguments, vllm="0.32.0", port=self.port)
+
+    def serve(self, carrier: carriers.Carrier | None = None, **more: Any) -> Guarded:
+        """Serve to its end."""
+        return serve.serve(self.prepared(carrier, **more).request, show=lambda _: None, say=self.said.append)
+
+    def when(self, words: str, do: Callable[[], None]) -> None:
+        """Do something as soon as the guard has said that."""
+
+        def wait() -> None:
+            ends_at = time.monotonic() + scaled(100)
+            while not any(words in line for line in self.said) and time.monotonic() < ends_at:
+                time.sleep(0.05)
+            time.sleep(1.2)  # until its processes were seen
+            do()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
+    """Makes such a stage."""
+    monkeypatch.setenv("VLLM_API_KEY", KEY)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    made: list[Stage] = []
+
+    def make(**steps: list[dict[str, Any]]) -> Stage:
+        made.append(Stage(tmp_path, **steps))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.carrier.close()
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_gone_while_nothing_is_asked_ends_all(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """Its node's part goes on as if nothing was: the guard tells what is gone and where, and ends every part."""
+    pid_file = tmp_path / "rank"
+    site = stage(
+        head=[{"print": str(SERVED), "until": "Application startup complete"}, {"serve": {}}, {"hold": True}],
+        second=[{"child": "VLLM::Worker_TP1", "pid_file": str(pid_file)}, {"print": str(SERVED), "until": "INFO"},
+                {"hold": True}],
+    )  # fmt: skip
+    site.when("ready after", lambda: os.kill(int(pid_file.read_text()), signal.SIGKILL))
+    found = site.serve()
+
+    (tried,) = found.attempts
+    assert tried.ready_s is not None
+    assert [(each.kind, each.process) for each in tried.sightings] == [("gone", "VLLM::Worker_TP1 on second")]
+    assert "VLLM::Worker_TP1 on second" in tried.ending
+    assert found.status == 1
+    (log,) = places.node_logs(tmp_path / "start", 1)
+    assert log.name == "node-second.log"
+    assert "INFO" in log.read_text()
+    # Each node's own results are kept.
+    assert set(guarded.results(found)["checks"]) == {
+        *("nodes", "command", "plan", "port at head"),
+        *(f"{name} at {node}" for name in ("model", "lock", "memory") for node in NODES),
+    }
+    assert KEY not in "".join(path.read_text() for path in (tmp_path / "start").iterdir() if path.is_file())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("node", NODES)
+def test_a_node_that_is_lost_ends_the_others(node: str, stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """It is named, with what is not known of it; nothing runs on the others."""
+    site = stage(
+        head=[{"print": str(SERVED), "until": "Application startup complete"}, {"serve": {}},
+              {"child": "VLLM::EngineCore", "pid_file": str(tmp_path / "head-pid")}, {"hold": True}],
+        second=[{"child": "VLLM::Worker_TP1", "pid_file": str(tmp_path / "second-pid")}, {"hold": True}],
+    )  # fmt: skip
+    agents = {each: site.carrier.ask(each, {"do": "hello"}, 5)["pid"] for each in NODES}
+    site.when("ready after", lambda: os.kill(agents[node], signal.SIGKILL))
+    found = site.serve()
+
+    (tried,) = found.attempts
+    assert tried.ready_s is not None
+    assert f"{node} answers no more (its agent ended" in tried.ending
+    assert "whether what ran there has ended is not known" in tried.ending
+    assert found.status == 1
+    assert gone(*(int((tmp_path / f"{each}-pid").read_text()) for each in NODES))
+
+
+@pytest.mark.slow
+def test_a_rank_that_stands_still_is_told_and_ended(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """As on one host: stopped by a signal is certain at once, and borne for as long as was asked."""
+    pid_file = tmp_path / "rank"
+    site = stage(
+        head=[{"print": str(SERVED), "until": "Application startup complete"}, {"serve": {}}, {"hold": True}],
+        second=[{"child": "VLLM::Worker_TP1", "pid_file": str(pid_file)}, {"hold": True}],
+    )
+    site.when("ready after", lambda: os.kill(int(pid_file.read_text()), signal.SIGSTOP))
+    found = site.serve(limits=serve.Limits(look_s=0.1, patience_s=2.0, hung_s=1.0))
+
+    (tried,) = found.attempts
+    assert [(each.kind, each.process) for each in tried.sightings] == [("stopped", "VLLM::Worker_TP1 on second")]
+    assert "was ended: it hung for" in tried.ending
+    assert gone(int(pid_file.read_text()))
+
+
+@pytest.mark.slow
+def test_a_further_try_starts_every_part_again(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """The memory of every node is looked at first, and each try has its logs; a change is made on every node."""
+    fails = [{"print": str(RACE)}, {"exit": 1}]
+    up = [{"print": str(SERVED), "until": "Application startup complete"}, {"serve": {}}, {"sleep": 1.0}, {"exit": 0}]
+    computes = [{"print": str(SERVED), "until": "INFO"}, {"hold": True}]
+    site = stage(head=[fails, up], second=[[{"hold": True}], computes])
+    found = site.serve(tries=2)
+
+    first, second = found.attempts
+    assert (first.ready_s, second.ready_s is not None) == (None, True)
+    assert first.answer is not None
+    assert first.answer.root_cause is not None
+    assert first.answer.root_cause.class_ == "mem.profiling_assertion"
+    assert [check.says.partition(":")[0] for check in found.checks if check.name == "memory"] == [*NODES, *NODES]
+    assert sorted(path.name for path in (tmp_path / "start").glob("*node*")) == [
+        "node-second.log",
+        "try-2-node-second.log",
+    ]
+    assert [path.name for path in places.node_logs(tmp_path / "start", 1)] == []  # it was silent
+    assert [path.name for path in places.node_logs(tmp_path / "start", 2)] == ["try-2-node-second.log"]
+    changed = site.prepared().edited([Edit("set", "max_model_len", 256)])
+    for part in changed.parts:
+        assert part.command[part.command.index("--max-model-len") + 1] == "256"
+    assert changed.subject.flags["max_model_len"] == 256
+
+
+@pytest.mark.slow
+def test_a_start_on_nodes_where_another_comes_up_is_refused(stage: Callable[..., Stage]) -> None:
+    """It names the other, leaves nothing held, and goes through as soon as the other is ready."""
+    site = stage()
+    first = site.prepared()
+    assert [check.result for check in first.checks(site.said.append) if check.name == "lock"] == [Result.PASSED] * 2
+    holder = site.carrier.ask("head", {"do": "hello"}, 5)["pid"]
+    with site.agents() as others:
+        refused = site.serve(others)
+        first.unlock()
+        again = [check for check in site.prepared(others).checks(site.said.append) if check.name == "lock"]
+
+    assert (refused.status, refused.attempts) == (1, ())
+    assert refused.checks[-1].result is Result.FAILED
+    assert f"head: this host: process {holder} is starting on it" in refused.checks[-1].says
+    assert [check.result for check in again] == [Result.PASSED] * 2
+
+
+@pytest.mark.slow
+def test_each_node_checks_its_own_part(stage: Callable[..., Stage]) -> None:
+    """A port that is taken is told with its node, and nothing is started there or elsewhere."""
+    site = stage()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", site.port))
+        taken.listen()
+        found = site.serve()
+
+    assert (found.status, found.attempts) == (1, ())
+    assert [(check.name, check.node) for check in found.checks if check.result is Result.FAILED] == [("port", "head")]
+
+
+def test_a_start_needs_the_key_by_which_others_ask(stage: Callable[..., Stage], monkeypatch: Any) -> None:
+    """And says which variable that is."""
+    monkeypatch.delenv("VLLM_API_KEY")
+    with pytest.raises(InputError, match="VLLM_API_KEY: is not set"):
+        stage().prepared()
+
+
+def test_what_can_be_known_first_is_refused_first(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A missing key before any node is asked; sizes that the cards do not allow before anything is measured."""
+    site = stage()
+    asked = replace(site.asked(left_out=["nodes"]), arguments=("--tensor-parallel-size", "4"))
+    with pytest.raises(InputError, match="takes 4 cards"):
+        starting_nodes.look(site.carrier, asked, site.said.append)
+    monkeypatch.delenv("VLLM_API_KEY")
+    status, _, err = run(capsys, "serve", "--hosts", "127.0.0.1:1 ,127.0.0.2:1", "org/model", "-tp", "2")
+
+    assert site.said == ["asking 2 nodes"]
+    assert (status, len(err.splitlines())) == (2, 1)
+    assert "VLLM_API_KEY: is not set" in err
+
+
+def test_a_start_that_the_nodes_forbid_is_kept_in_the_history(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of a single host is that a check refused; hosts that answer nobody are named, and the exit status is 1."""
+    monkeypatch.setenv("VLLM_API_KEY", KEY)
+    status, out, err = run(capsys, "serve", "--hosts", "127.0.0.1:1 ,127.0.0.2:1", "org/model", "-tp", "2")
+    _, kept, _ = run(capsys, "history", "list", "--format", "json")
+    (entry,) = json.loads(kept)["entries"]
+
+    assert (status, out) == (1, "")
+    assert "nodes.unread" in err
+    assert err.count("not started") == 1
+    assert (entry["kind"], entry["verdict"]) == ("serve", "fail")
+    assert entry["reason"].startswith("not started: nodes: 127.0.0.1: ")
+    assert "127.0.0.2: " in entry["reason"]
+    assert entry["inputs"]["options"]["tensor_parallel_size"] == 2
+
+
+def parts(folder: Path, head: str, second: str) -> list[Part]:
+    """Two shell scripts."""
+    return [
+        Part(node, ("sh", "-c", script), {"F": str(folder)}) for node, script in zip(NODES, (head, second), strict=True)
+    ]
+
+
+@pytest.mark.slow
+def test_what_serves_is_ended_before_the_others(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """The others compute for it until then; the status is that of what serves."""
+    heed = "trap 'echo {0} >> $F/order; sleep 0.5; echo {0}-gone >> $F/order; exit {1}' TERM; "
+    script = f"{heed}echo up; while :; do sleep 0.05; done"
+    both = parts(tmp_path, script.format("head", 5), script.format("second", 6))
+    printed = b""
+    with OverNodes(stage().carrier, both, tmp_path, 1) as over:
+        for chunk in over.chunks(tick_s=0.1):
+            printed += chunk
+            log = tmp_path / "node-second.log"
+            if printed and log.read_bytes() and not over.stopped_by:
+                over.stop(signal.SIGTERM, "was stopped")
+
+    assert (printed, log.read_bytes()) == (b"up\n", b"up\n")
+    assert (tmp_path / "order").read_text().split() == ["head", "head-gone", "second", "second-gone"]
+    assert (over.status, over.ending) == (5, "was stopped")
+
+
+@pytest.mark.slow
+def test_when_one_part_ends_all_end(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    """Told with its node and how it ended; one that cannot be run says why."""
+    carrier = stage().carrier
+    both = parts(tmp_path, "sleep 300 & echo $! > $F/pid; wait", "sleep 0.3; exit 4")
+    with OverNodes(carrier, both, tmp_path, 1) as over:
+        assert list(over.chunks(tick_s=0.1)).count(b"") > 0
+    assert over.status == 4
+    assert over.ending == "ended with exit status 4 on second, a part that computes; the others were ended"
+    assert gone(int((tmp_path / "pid").read_text()))
+
+    missing = [both[0], Part("second", ("/nope/vllm",), {})]
+    with (
+        pytest.raises(InputError, match=r"second: .*cannot be run: No such file"),
+        OverNodes(carrier, missing, tmp_path, 2) as over,
+    ):
+        list(over.chunks(tick_s=0.1))
+
+
+def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one waits, gives up with the holder's name, and goes on once the first is ready."""
+    monkeypatch.setenv("VLLM_RUNBOOKS_LOCKS", str(tmp_path))
+    asked = {
+        "command": ["vllm", "serve", "tiny"],
+        "environment": {},
+        "vllm": "0.32.0",
+        "names": ["lock"],
+        "steady": [2, 0.05, 64.0, 0.3],
+    }
+    first, second = NodeChecks(), NodeChecks()
+
+    def lock(node: NodeChecks, **more: Any) -> tuple[str, str]:
+        (told,) = (each for each in node.check({**asked, **more}) if each["name"] == "lock")
+        return told["result"], told["says"]
+
+    assert lock(first)[0] == "passed"
+    assert lock(second, is_check=True)[0] == "unknown"
+    result, says = lock(second)
+    assert result == "failed"
+    assert f"process {os.getpid()} is starting on it" in says
+    first.unlock({})
+    assert lock(second)[0] == "passed"
+    second.unlock({})
+
+
+@pytest.mark.parametrize(
+    ("case", "result", "finding"),
+    [
+        ("cluster-healthy-pair", Result.PASSED, ""),
+        ("cluster-interface-both", Result.FAILED, "nodes.interface_apart"),
+    ],
+)
+def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: Result, finding: str) -> None:
+    """With the finding and what to do."""
+    found = starting_nodes.judged(clusters.check(session.read_nodes([case]), session.specs()))
+
+    assert found.result is result
+    assert finding in found.says
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--ray", "h:1", "--hosts", "a,b", "M"], "one of them"),
+        (["--ray", "h:1"], "give MODEL"),
+        (["--hosts", "a,b", "M", "--host", "::"], "--host follows from the nodes"),
+        (["--hosts", "a,b", "M", "--api-key", "x"], "set VLLM_API_KEY instead"),
+        (["--hosts", "a,b", "M", "--port", "many"], "is no port"),
+        (["--hosts", "a,b", "--env", "NOT_SET_HERE", "M"], "NAME=VALUE"),
+        (["--hosts", "a,b", "--env", "HF_TOKEN=hf_0123456789", "M"], "who lists processes would see HF_TOKEN"),
+        (["--hosts", "/nope/hosts", "M"], "no such file"),
+        (["--expect", "2", "--", "vllm", "serve", "M"], "--expect is for --ray or --hosts"),
+        (["--skip", "nodes", "--", "vllm", "serve", "M"], "--skip nodes is for --ray or --hosts"),
+    ],
+)
+def test_a_request_that_cannot_be_read_is_refused(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line, before anything is asked."""
+    monkeypatch.setenv("VLLM_API_KEY", KEY)
+    status, out, err = run(capsys, "serve", *words)
+
+    assert (status, out) == (2, "")
+    assert why in err
+    assert len(err.splitlines()) == 1

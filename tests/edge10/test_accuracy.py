@@ -1,0 +1,1135 @@
+"""Float against quantised: real reports judged as expected, intervals that hold, hostile and broken results refused."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import re
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from command_line import measured, run
+from vllm_runbooks import markup, render
+from vllm_runbooks.accuracy_records import Accuracy, EvaluationResults, JudgedAccuracy, JudgedScore, PairedCounts
+from vllm_runbooks.edge10 import results
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.toolchain import (
+    accuracy,
+    evalscope_reports,
+    intervals,
+    reports,
+    score_names,
+    vlmeval_reports,
+    workbooks,
+)
+from vllm_runbooks.toolchain.reports import Given
+
+ROOT = Path(__file__).resolve().parents[1] / "edge10_reports"
+EXPECTED = YAML(typ="safe").load(ROOT / "expected.yaml")
+HEAD = "| Model | Dataset | Metric | Subset | Num | Score |\n|---|---|---|---|---|---|\n"
+
+
+def table(*rows: str, model: str = "m") -> EvaluationResults:
+    """A table of EvalScope's: each row is `data set metric subset number score`."""
+    lines = [f"| {model} | {' | '.join(row.split())} |" for row in rows]
+    return reports.read([Given("", (HEAD + "\n".join(lines)).encode())], "a table")
+
+
+def both(*rows: tuple[str, str], **asked: float) -> JudgedAccuracy:
+    """Two tables judged: of each row first what the float model has."""
+    return accuracy.judge(table(*(a for a, _ in rows)), table(*(b for _, b in rows), model="m-awq"), **asked)
+
+
+def only(found: JudgedAccuracy) -> JudgedScore:
+    (row,) = found.scores
+    return row
+
+
+def review(question: int, value: float, *, asked: str = "", **more: Any) -> str:
+    """A line of EvalScope's reviews."""
+    score = {"value": {"accuracy": value}, **more}
+    messages = [{"role": "user", "content": asked or f"question {question}"}, {"role": "assistant", "content": "A"}]
+    return json.dumps({"index": question, "messages": messages, "sample_score": {"score": score, "group_id": question}})
+
+
+def reviewed(*values: float, model: str = "m", first: int = 0, asked: str = "") -> EvaluationResults:
+    """A work folder's answers alone."""
+    lines = "\n".join(review(first + number, value, asked=asked) for number, value in enumerate(values))
+    return reports.read([Given(f"reviews/{model}/set_part.jsonl", lines.encode())], "work")
+
+
+def report(**changes: Any) -> dict[str, Any]:
+    """A report in EvalScope's form of 1.1.0."""
+    subsets = [{"name": "part", "score": 0.75, "num": 20}]
+    metric = {"name": "mean_acc", "num": 20, "score": 0.75, "categories": [{"name": ["default"], "subsets": subsets}]}
+    return {"name": "m@set", "dataset_name": "set", "model_name": "m", "score": 0.75, "metrics": [metric], **changes}
+
+
+def read(data: Any) -> EvaluationResults:
+    return reports.read([Given("", json.dumps(data).encode())], "report.json")
+
+
+# ---- what was expected before anything was read
+
+
+def sides(pair: dict[str, Any], folder: Path) -> Iterator[EvaluationResults]:
+    for side in ("float", "quantised"):
+        path = ROOT / pair.get(side, "")
+        if f"{side}_table" in pair:
+            path = folder / f"{side}.txt"
+            path.write_text(pair[f"{side}_table"], encoding="utf-8")
+        elif pair.get("alone"):
+            path = Path(shutil.copy(path, folder / f"{side}.json"))
+        yield results.read(path)
+
+
+@pytest.mark.parametrize("pair", EXPECTED["pairs"], ids=lambda pair: pair["id"])
+def test_real_results_are_judged_as_expected(pair: dict[str, Any], tmp_path: Path) -> None:
+    """Verdict, differences, intervals, counts and doubts of results that real releases wrote."""
+    found = accuracy.judge(*sides(pair, tmp_path))
+
+    assert found.verdict == pair["verdict"]
+    for row in pair["rows"]:
+        told = next(
+            each
+            for each in found.scores
+            if score_names.key(each.dataset or "") == score_names.key(row["dataset"])
+            and each.subset == row.get("subset")
+            and row.get("metric") in (None, each.metric)
+        )
+        assert told.verdict == row["verdict"]
+        assert told.questions == row["questions"]
+        assert told.paired == row.get("paired", told.paired)
+        assert told.difference == pytest.approx(row["difference"], abs=6e-5)
+        if "counts" in row:
+            assert told.counts == PairedCounts(*row["counts"])
+            assert told.p_value == pytest.approx(row["p_value"], abs=1e-6)
+        if row.get("interval"):
+            assert told.interval is not None
+            assert [told.interval.low, told.interval.high] == pytest.approx(row["interval"], abs=6e-5)
+        elif "interval" in row:
+            assert told.interval is None
+    assert {doubt.id for doubt in found.doubts} >= set(pair.get("doubts", []))
+
+
+def test_the_loss_of_the_document_is_real_and_too_much() -> None:
+    """0.6224 to 0.5901 over 14,042 questions: rounding moves the interval by no more than three ten-thousandths."""
+    found = both(("mmlu mean_acc OVERALL 14042 0.6224", "mmlu mean_acc OVERALL 14042 0.5901"))
+    row = only(found)
+
+    assert found.verdict is Accuracy.LOST
+    assert row.is_real_loss is True
+    assert row.interval is not None
+    assert row.widest is not None
+    assert row.widest.low < row.interval.low < row.interval.high < row.widest.high < -0.01
+    assert row.interval.low - row.widest.low < 3e-4
+
+
+# ---- intervals
+
+
+@pytest.mark.parametrize("case", EXPECTED["unpaired"], ids=lambda case: str(case["counts"]))
+def test_intervals_of_two_shares_are_those_of_others(case: dict[str, Any]) -> None:
+    """Newcombe's own table, and statsmodels."""
+    a, m, b, n = case["counts"]
+    found = intervals.unpaired((a, m), (b, n), 0.95)
+
+    assert [found.low, found.high] == pytest.approx(case["interval"], abs=2e-6)
+
+
+@pytest.mark.parametrize("case", EXPECTED["paired"], ids=lambda case: str(case["counts"]))
+def test_intervals_and_tests_of_pairs_are_those_of_others(case: dict[str, Any]) -> None:
+    """A published example, and SciPy's exact test."""
+    counts = PairedCounts(*case["counts"])
+    if "interval" in case:
+        found = intervals.paired(counts, 0.95)
+        assert [found.low, found.high] == pytest.approx(case["interval"], abs=5e-4)
+
+    assert intervals.mcnemar(counts.float_alone, counts.quantised_alone) == pytest.approx(case["p_value"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "reach"), [(1, 12.706204736), (2, 4.302652730), (7, 2.364624252), (19, 2.093024054), (1000, 1.96233908)]
+)
+def test_students_quantiles_are_those_of_scipy(degrees: int, reach: float) -> None:
+    """Of few questions and of many."""
+    assert intervals.student(degrees, 0.95) == pytest.approx(reach, rel=1e-8)
+
+
+@pytest.mark.parametrize("shares", [(0.55, 0.15, 0.1), (0.3, 0.1, 0.3), (0.85, 0.1, 0.02)])
+def test_paired_intervals_hold_as_often_as_they_say(shares: tuple[float, float, float]) -> None:
+    """Over all outcomes of 24 questions, by their probabilities; the worst found is a little below 95 %."""
+    number, (both_right, alone, other) = 24, shares
+    neither, truth, held = 1 - sum(shares), other - alone, 0.0
+    for a, b, c in product(range(number + 1), repeat=3):
+        if (d := number - a - b - c) < 0:
+            continue
+        found = intervals.paired(PairedCounts(a, b, c, d), 0.95)
+        if found.low - 1e-9 <= truth <= found.high + 1e-9:
+            ways = math.factorial(number)
+            for each in (a, b, c, d):
+                ways //= math.factorial(each)
+            held += ways * both_right**a * alone**b * other**c * neither**d
+
+    assert 0.935 < held < 0.99
+
+
+def test_three_questions_have_an_interval_and_no_verdict() -> None:
+    """Also where both were right in all: nothing was seen, and little is known."""
+    found = both(("set acc part 3 1.0", "set acc part 3 1.0"))
+    row = only(found)
+
+    assert found.verdict is Accuracy.UNKNOWN
+    assert row.interval is not None
+    assert row.interval.high - row.interval.low > 1
+    assert row.needed_questions is not None
+    assert row.needed_questions > 100
+    assert only(accuracy.judge(reviewed(1, 1, 1), reviewed(1, 1, 1, model="m-awq"))).verdict is Accuracy.UNKNOWN
+
+
+def test_points_that_all_differ_alike_are_no_certainty() -> None:
+    """Three ROUGE values of 0.5 on both sides have no spread, and no interval of nothing."""
+    row = only(accuracy.judge(reviewed(0.5, 0.5, 0.5), reviewed(0.5, 0.5, 0.5, model="m-awq")))
+
+    assert row.method == accuracy.STUDENT
+    assert row.interval is not None
+    assert row.interval.low == pytest.approx(-(1 - 0.05 ** (1 / 3)))
+    assert row.verdict is Accuracy.UNKNOWN
+
+
+def test_points_of_another_scale_have_no_interval() -> None:
+    """Their mean may lie between 0 and 1 all the same."""
+    row = only(accuracy.judge(reviewed(3.0, -2.0), reviewed(3.0, -3.0, model="m-awq")))
+
+    assert (row.verdict, row.interval, row.difference) == (Accuracy.UNKNOWN, None, -0.5)
+    assert "an answer is worth more than 1 or less than 0" in row.why
+
+
+def test_what_binary_fractions_leave_is_no_spread() -> None:
+    """0.3 - 0.2 and 0.8 - 0.7 differ in the last digit: two questions that lost a tenth each prove no real loss."""
+    assert 0.3 - 0.2 != 0.8 - 0.7
+    row = only(accuracy.judge(reviewed(0.3, 0.8), reviewed(0.2, 0.7, model="m-awq")))
+
+    assert row.interval is not None
+    assert row.interval.high > 0.5
+    assert (row.verdict, row.is_real_loss) == (Accuracy.UNKNOWN, False)
+
+
+# ---- what a difference means
+
+
+def test_a_small_loss_of_many_questions_is_kept() -> None:
+    """Half a point of a million questions is real, and below the threshold."""
+    row = only(both(("set acc OVERALL 1000000 0.8", "set acc OVERALL 1000000 0.795")))
+
+    assert (row.verdict, row.is_real_loss) == (Accuracy.KEPT, True)
+
+
+def test_a_real_loss_about_the_threshold_is_not_to_be_told() -> None:
+    """The interval excludes 0 and holds the threshold."""
+    row = only(both(("set acc OVERALL 100000 0.8", "set acc OVERALL 100000 0.791")))
+
+    assert (row.verdict, row.is_real_loss) == (Accuracy.UNKNOWN, True)
+    assert row.needed_questions is not None
+    assert row.needed_questions > 100_000
+
+
+@pytest.mark.parametrize(("loss", "verdict"), [(0.03, Accuracy.LOST), (0.002, Accuracy.KEPT)])
+def test_as_many_questions_as_were_said_do_tell(loss: float, verdict: Accuracy) -> None:
+    """With the number that is named, and the same difference, the verdict is known; with half of it, it is not."""
+    few = only(both(("set acc OVERALL 500 0.8", f"set acc OVERALL 500 {0.8 - loss}")))
+    assert few.needed_questions is not None
+
+    def asked(number: int) -> Accuracy:
+        return only(both((f"set acc OVERALL {number} 0.8", f"set acc OVERALL {number} {0.8 - loss}"))).verdict
+
+    assert asked(round(few.needed_questions * 1.15 / 500) * 500) is verdict
+    assert asked(few.needed_questions // 1000 * 500) is Accuracy.UNKNOWN
+
+
+def test_the_threshold_and_the_confidence_are_the_callers() -> None:
+    """A loss of three points is kept where five are allowed, and a narrow interval needs less confidence."""
+    rows = ("mmlu acc OVERALL 14042 0.6224", "mmlu acc OVERALL 14042 0.5901")
+
+    assert both(rows, threshold=0.05).verdict is Accuracy.KEPT
+    assert both(rows, threshold=0.03).verdict is Accuracy.LOST
+    assert both(("s acc OVERALL 400 0.80", "s acc OVERALL 400 0.75")).verdict is Accuracy.UNKNOWN
+    assert both(("s acc OVERALL 400 0.80", "s acc OVERALL 400 0.75"), confidence=0.8).verdict is Accuracy.LOST
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"threshold": -0.1}, {"threshold": math.nan}, {"threshold": "1 %"}, {"confidence": 1.0}, {"confidence": 95}],
+)
+def test_an_impossible_question_is_refused(asked: dict[str, Any]) -> None:
+    """In one line."""
+    with pytest.raises(InputError, match="give a threshold from 0 to 1"):
+        both(("s acc OVERALL 4 0.5", "s acc OVERALL 4 0.5"), **asked)
+
+
+def test_less_is_better_where_the_metric_says_so() -> None:
+    """An error rate that rises is a loss."""
+    lines = [review(n, 0.0) for n in range(60)], [review(n, float(n % 2)) for n in range(60)]
+    told = [
+        reports.read([Given(f"reviews/{m}/s_p.jsonl", "\n".join(each).replace("accuracy", "wer").encode())], "w")
+        for m, each in zip(("m", "m-awq"), lines, strict=True)
+    ]
+
+    assert accuracy.judge(told[0], told[1]).verdict is Accuracy.LOST
+    assert accuracy.judge(told[1], told[0]).verdict is Accuracy.KEPT
+
+
+def test_a_metric_that_nobody_knows_has_no_better() -> None:
+    """A score may rise or fall for good: that is not guessed."""
+    row = only(both(("set strange OVERALL 100 0.9", "set strange OVERALL 100 0.2")))
+
+    assert row.verdict is Accuracy.UNKNOWN
+    assert row.difference == pytest.approx(-0.7)
+
+
+def test_answers_by_a_metric_that_nobody_knows_are_not_judged() -> None:
+    """Each answer is there, and the interval with it; whether more is better is not."""
+    told = [
+        reports.read([Given(f"reviews/{model}/s.jsonl", text.replace("accuracy", "strange").encode())], "w")
+        for model, text in (("m", "\n".join(review(n, n % 2) for n in range(99))), ("q", review(0, 1.0)))
+    ]
+    row = only(accuracy.judge(told[0], told[0]))
+
+    assert (row.verdict, row.paired) == (Accuracy.UNKNOWN, True)
+    assert row.interval is not None
+    assert "whether more is better" in row.why
+
+
+def test_a_mean_without_its_answers_has_no_interval() -> None:
+    """ROUGE of a hundred answers may spread little or much."""
+    row = only(both(("set Rouge-L-F OVERALL 100 0.61", "set Rouge-L-F OVERALL 100 0.42")))
+
+    assert (row.interval, row.verdict) == (None, Accuracy.UNKNOWN)
+    assert "reviews" in row.why
+
+
+def test_a_score_that_was_rounded_once_more_has_a_wider_interval() -> None:
+    """0.77 is no share of 1,724 questions by four digits; by two it is one of 17 of them."""
+    row = only(both(("set acc OVERALL 1724 0.80", "set acc OVERALL 1724 0.77")))
+
+    assert row.interval is not None
+    assert row.widest is not None
+    assert row.interval.low - row.widest.low == pytest.approx(0.005, abs=2e-4)
+
+
+def test_a_score_that_is_no_share_of_its_questions_has_no_interval() -> None:
+    """0.6224 of 3 questions is no number of right answers: parts of answers were counted."""
+    row = only(both(("set acc OVERALL 3 0.6224", "set acc OVERALL 3 0.5901")))
+
+    assert (row.interval, row.verdict) == (None, Accuracy.UNKNOWN)
+
+
+def test_a_collapsed_subset_is_a_loss_though_the_whole_is_kept() -> None:
+    """One of twenty subjects fell from 0.9 to 0.1; the whole lost half a point."""
+    rows = [(f"set acc s{n} 5000 0.8", f"set acc s{n} 5000 0.8") for n in range(19)]
+    found = both(*rows, ("set acc s19 600 0.9", "set acc s19 600 0.1"))
+
+    assert found.scores[0].verdict is Accuracy.KEPT
+    assert found.verdict is Accuracy.LOST
+    assert "s19" in found.why
+
+
+def test_subsets_are_held_against_wider_intervals() -> None:
+    """Of 40 subsets two would be worse by chance; none is called lost for it."""
+    rows = [(f"set acc s{n} 200 0.8", f"set acc s{n} 200 {0.72 if n < 2 else 0.8}") for n in range(40)]
+    alone = only(both(rows[0], confidence=0.95))
+    found = both(*rows)
+
+    assert found.scores[1].interval is not None
+    assert alone.interval is not None
+    assert found.scores[1].interval.low < alone.interval.low
+    assert found.scores[1].verdict is Accuracy.UNKNOWN
+
+
+def test_several_data_sets_are_judged_each_and_together() -> None:
+    """One loss is enough; all questions together are a row of their own."""
+    found = both(
+        ("one acc OVERALL 9000 0.9", "one acc OVERALL 9000 0.9"),
+        ("two acc OVERALL 9000 0.9", "two acc OVERALL 9000 0.8"),
+    )
+    whole = found.scores[0]
+
+    assert (whole.dataset, whole.questions, whole.is_deciding) == (None, 18000, False)
+    assert whole.difference == pytest.approx(-0.05, abs=1e-4)
+    assert [row.verdict for row in found.scores[1:]] == [Accuracy.KEPT, Accuracy.LOST]
+    assert found.verdict is Accuracy.LOST
+
+
+# ---- whether the two can be compared
+
+
+def test_answers_to_the_same_questions_tell_smaller_losses() -> None:
+    """Forty of a thousand questions were lost and none won: unpaired that is not to be told."""
+    first, second = [1.0] * 700 + [0.0] * 300, [1.0] * 660 + [0.0] * 340
+    found = accuracy.judge(reviewed(*first), reviewed(*second, model="m-awq"))
+    apart = accuracy.judge(reviewed(*first), reviewed(*second, model="m-awq", asked="another prompt"))
+
+    assert (only(found).paired, found.verdict) == (True, Accuracy.LOST)
+    assert (only(apart).paired, apart.verdict) == (False, Accuracy.UNKNOWN)
+    assert "other-questions" in {doubt.id for doubt in apart.doubts}
+
+
+def test_answers_are_matched_by_question_and_not_by_line() -> None:
+    """A server that answers at random times writes them in another order."""
+    lines = [review(n, float(n % 3 > 0)) for n in range(90)]
+    first, second = (
+        reports.read([Given(f"reviews/{model}/set_p.jsonl", "\n".join(each).encode())], "w")
+        for model, each in (("m", lines), ("m-awq", lines[::-1]))
+    )
+
+    assert only(accuracy.judge(first, second)).counts == PairedCounts(60, 0, 0, 30)
+
+
+def test_questions_that_one_of_them_lacks_widen_the_interval() -> None:
+    """A tenth of the questions missing may hide a loss of a tenth."""
+    found = accuracy.judge(reviewed(*[1.0] * 5000), reviewed(*[1.0] * 4500, model="m-awq"))
+    row = only(found)
+
+    assert row.questions == 4500
+    assert row.widest is not None
+    assert row.widest.low == pytest.approx(-0.1, abs=0.002)
+    assert (found.verdict, row.needed_questions) == (Accuracy.UNKNOWN, None)
+    assert "missing-questions" in {doubt.id for doubt in found.doubts}
+
+
+def test_different_numbers_of_questions_are_never_taken_for_the_same() -> None:
+    """1,000 first questions against all of them: what the rest would have come to is not known."""
+    found = both(("mmlu acc OVERALL 14042 0.6224", "mmlu acc OVERALL 1000 0.5"))
+
+    assert found.verdict is Accuracy.UNKNOWN
+    assert "missing-questions" in {doubt.id for doubt in found.doubts}
+
+
+def test_percent_and_shares_are_brought_to_one_scale() -> None:
+    """62.24 is 0.6224, and a reader is told that it was read so."""
+    found = both(("mmlu acc OVERALL 14042 0.6224", "mmlu acc OVERALL 14042 59.01"))
+
+    assert found.verdict is Accuracy.LOST
+    assert only(found).quantised_score == pytest.approx(0.5901)
+    assert [doubt.id for doubt in found.doubts] == ["percent"]
+
+
+def test_every_data_set_that_is_read_as_percent_is_named() -> None:
+    """In one doubt; of many the first four, and how many more."""
+    names = ["mmlu", "gsm8k", "arc", "bbh", "ceval", "race"]
+    found = table(*(f"{name} acc OVERALL 100 62.0" for name in names))
+
+    assert [each.text for each in found.doubts] == [
+        "The scores of mmlu, gsm8k, arc, bbh and 2 more data sets lie above 1 and are read as percent."
+    ]
+
+
+@pytest.mark.parametrize("score", ["-", "nan", "—", "622.4", "-0.2"])
+def test_a_score_that_is_none_is_unknown(score: str) -> None:
+    """Not a number, or none that a share can be."""
+    row = only(both(("mmlu acc OVERALL 14042 0.6224", f"mmlu acc OVERALL 14042 {score}")))
+
+    assert (row.verdict, row.interval) == (Accuracy.UNKNOWN, None)
+
+
+def test_a_report_without_questions_is_unknown() -> None:
+    """A failed evaluation has a score of 0 over 0 questions."""
+    row = only(both(("mmlu acc OVERALL 14042 0.6224", "mmlu acc OVERALL 0 0.0")))
+
+    assert row.verdict is Accuracy.UNKNOWN
+    assert "no question" in row.why
+
+
+def test_nothing_in_common_is_refused() -> None:
+    """Other data sets, and other metrics of one data set, in a line that names them."""
+    for other in ("ceval acc OVERALL 10 0.5", "mmlu f1 OVERALL 10 0.5"):
+        with pytest.raises(InputError, match=r"nothing to compare: the float results tell of mmlu \(accuracy\)"):
+            both(("mmlu acc OVERALL 10 0.5", other))
+
+
+def test_what_only_one_tells_keeps_the_whole_from_being_kept() -> None:
+    """A data set that was not evaluated again is named."""
+    found = accuracy.judge(
+        table("one acc OVERALL 90000 0.9", "two acc OVERALL 90000 0.9"), table("one acc OVERALL 90000 0.9", model="q")
+    )
+
+    assert found.verdict is Accuracy.UNKNOWN
+    assert found.not_compared == ("two, accuracy: only in the float results",)
+
+
+def test_the_same_model_or_the_same_results_raise_a_doubt() -> None:
+    """The quantised server was never asked, or one report was copied."""
+    rows = ("mmlu acc OVERALL 90000 0.6224", "mmlu acc OVERALL 90000 0.6220")
+    other = accuracy.judge(table(rows[0]), table(rows[1]))
+    same = accuracy.judge(table(rows[0]), table(rows[0]))
+
+    assert [doubt.id for doubt in other.doubts] == ["same-model"]
+    assert (other.verdict, same.verdict) == (Accuracy.KEPT, Accuracy.UNKNOWN)
+    assert [doubt.id for doubt in same.doubts] == ["same-model", "same-results"]
+
+
+def test_swapped_results_raise_a_doubt() -> None:
+    """A name that says quantised stands where the float model's should."""
+    first, second = table("s acc OVERALL 10 0.5", model="qwen3_awq"), table("s acc OVERALL 10 0.5", model="qwen3")
+
+    assert [doubt.id for doubt in accuracy.judge(first, second).doubts] == ["swapped"]
+    assert [doubt.id for doubt in accuracy.judge(second, first).doubts] == []
+
+
+def test_repeated_answers_without_their_reviews_are_no_questions(tmp_path: Path) -> None:
+    """60 answers to 20 questions: the settings say so, and only the report is left beside them."""
+    for side in ("sampled-float", "sampled-quantised"):
+        shutil.copytree(ROOT / "evalscope-1.14.1" / side, tmp_path / side, ignore=shutil.ignore_patterns("reviews"))
+    found = accuracy.judge(*(results.read(tmp_path / side) for side in ("sampled-float", "sampled-quantised")))
+
+    assert found.verdict is Accuracy.UNKNOWN
+    assert "asked 3 times" in found.why
+
+
+def test_answers_to_one_question_count_as_one() -> None:
+    """Three answers, one of them wrong, are two thirds of a question and not three of them."""
+    lines = [review(n // 3, float(n % 3 > 0)) for n in range(30)]
+    found = reports.read([Given("reviews/m/set_p.jsonl", "\n".join(lines).encode())], "w")
+
+    assert (found.repeats, found.scores[0].questions) == (3, 10)
+    assert found.scores[0].value == pytest.approx(2 / 3)
+
+
+# ---- reports of every form
+
+
+def test_reviews_that_do_not_come_to_their_score_are_left_aside() -> None:
+    """A metric that is no mean over answers, or answers of another run."""
+    lines = "\n".join(review(n, 1.0) for n in range(20))
+    found = reports.read(
+        [Given("reports/m/set.json", json.dumps(report()).encode()), Given("reviews/m/set_part.jsonl", lines.encode())],
+        "w",
+    )
+
+    assert found.scores[0].answers is None
+    assert [doubt.id for doubt in found.doubts] == ["answers-apart"]
+
+
+def test_reviews_are_used_for_the_metrics_that_they_tell() -> None:
+    """A second metric, which they do not name, keeps its score; so does one of which some answers are missing."""
+    data = report()
+    data["metrics"].append({**data["metrics"][0], "name": "mean_f1"})
+    lines = [review(n, float(n < 15)) for n in range(20)]
+    for text, answered in (("\n".join(lines), [True, False]), ("\n".join(lines[:19]), [False, False])):
+        files = [
+            Given("reports/m/set.json", json.dumps(data).encode()),
+            Given("reviews/m/set_part.jsonl", text.encode()),
+        ]
+        found = reports.read([*files, Given("reviews/m/set.jsonl", lines[0].encode())], "w")
+        assert [each.answers is not None for each in found.scores] == answered
+
+
+def test_reviews_before_1_0_are_read() -> None:
+    """Each line has the choices and what came of each."""
+    lines = [
+        json.dumps(
+            {"index": n, "raw_input": f"q{n}", "choices": [{"review": {"gold": "A", "pred": "B", "result": n < 15}}]}
+        )
+        for n in range(20)
+    ]
+    found = reports.read(
+        [
+            Given("reports/m/set.json", json.dumps(report()).encode()),
+            Given("reviews/m/set_part.jsonl", "\n".join(lines).encode()),
+        ],
+        "w",
+    )
+
+    assert found.scores[0].answers is not None
+    assert sum(answer.value for answer in found.scores[0].answers.values()) == 15
+
+
+def test_a_weighted_score_is_no_share_of_its_questions() -> None:
+    """A mean over categories hides how many questions were right: no interval is made of it."""
+    data = report()
+    data["metrics"][0]["categories"][0]["subsets"] += [{"name": "other", "score": 0.2, "num": 100}]
+    data["metrics"][0] |= {"score": 0.475, "num": 120}
+    row = accuracy.judge(read(data), read({**data, "model_name": "q"})).scores[0]
+
+    assert (row.interval, row.verdict) == (None, Accuracy.UNKNOWN)
+
+
+def test_diagnostics_and_sums_of_subsets_are_no_scores() -> None:
+    """What EvalScope 1.14 marks as such is neither judged nor counted twice."""
+    data = json.loads((ROOT / "evalscope-1.14.1/float/reports/tiny/general_mcq.json").read_text("utf-8"))
+    metric = data["metrics"][0]
+    tokens = {**metric, "identity": {"name": "tokens", "aggregation": "mean", "dimensions": {}}}
+    data["metrics"].append({**tokens, "semantics": {**metric["semantics"], "kind": "diagnostic"}})
+    metric["categories"][0]["subsets"].append({"name": "all", "score": 0.75, "num": 20, "is_aggregate": True})
+
+    assert [(each.subset, each.questions, each.metric) for each in read(data).scores] == [
+        (None, 20, "accuracy"),
+        ("sums", 10, "accuracy"),
+        ("products", 10, "accuracy"),
+    ]
+
+
+def test_failed_requests_are_told() -> None:
+    """A report says how many of its questions came to nothing."""
+    found = read(report(execution_summary={"requested": 20, "succeeded": 17, "errored": 3, "incomplete": True}))
+
+    assert [doubt.id for doubt in found.doubts] == ["incomplete"]
+    assert found.doubts[0].text.startswith("3 requests")
+
+
+def test_a_table_is_found_in_a_log_with_colours() -> None:
+    """As EvalScope prints it: behind a line of its logger, in a frame, among other lines."""
+    text = "\x1b[32mINFO\x1b[0m: Overall report table: \n" + (ROOT / "evalscope-1.14.1/float.txt").read_text("utf-8")
+    text += "\n\x1b[0m2026-01-01 - INFO: Output directory | outputs | 3 | 4 | 5 | 6 | 7 | 8\n"
+
+    assert len(reports.read([Given("", text.encode())], "log").scores) == 16
+
+
+def test_a_table_of_two_models_or_of_two_runs_is_refused() -> None:
+    """The document's two tables in one file would be compared with themselves."""
+    row = "| {} | mmlu | mean_acc | OVERALL | 14042 | {} |\n"
+    for lines, said in (
+        (row.format("a", 0.6) + row.format("b", 0.5), "2 models \\(a, b\\)"),
+        (row.format("a", 0.6) + row.format("a", 0.5), "line 4: two scores of mmlu, accuracy: 0.6 and 0.5"),
+    ):
+        with pytest.raises(InputError, match=said):
+            reports.read([Given("", (HEAD + lines).encode())], "both.txt")
+
+
+def test_vlmevalkits_scores_are_read_as_numbers_of_unknown_weight() -> None:
+    """`*_score.json` tells no number of questions: differences are shown, and not judged."""
+    raw = {"Text Recognition": 180, "Final Score Norm": 0.812, "by": {"task": 0.5}}
+    found = [
+        reports.read(
+            [Given("", json.dumps({**raw, "Final Score Norm": score}).encode())], f"{model}_OCRBench_score.json"
+        )
+        for model, score in (("vl", 0.812), ("vl-awq", 0.79))
+    ]
+    judged = accuracy.judge(*found)
+
+    assert (judged.float_model, judged.quantised_model) == ("vl", "vl-awq")
+    assert judged.verdict is Accuracy.UNKNOWN
+    assert {row.dataset for row in judged.scores} == {"OCRBench", None}
+
+
+@pytest.mark.parametrize("kind", ["tsv", "xlsx"])
+def test_vlmevalkits_answers_are_the_same_in_every_form(kind: str) -> None:
+    """60 questions with a column `hit`, as a table of text and as a workbook."""
+    first, second = (
+        results.read(ROOT / f"vlmevalkit/{side}/{model}_MMStar_exact_matching_result.{kind}")
+        for side, model in (("float", "vl"), ("quantised", "vl-awq"))
+    )
+
+    assert accuracy.judge(first, second).scores[0].counts == PairedCounts(19, 19, 13, 9)
+
+
+def test_a_part_of_the_questions_is_told() -> None:
+    """`limit` takes the first ones of a data set; settings that cannot be read say nothing."""
+    files = [Given("reports/m/set.json", json.dumps(report()).encode())]
+    config = b"limit: 20\nrepeats: many\ngeneration_config:\n  temperature: 0.0\n"
+    found = reports.read([*files, Given("configs/task_config.yaml", config)], "w")
+
+    assert [doubt.id for doubt in found.doubts] == ["limited"]
+    assert (found.temperature, found.repeats) == (0.0, None)
+    for broken in (b"a: [", b"- 1"):
+        assert reports.read([*files, Given("configs/task_config.yaml", broken)], "w").temperature is None
+
+
+def test_answers_asked_at_another_temperature_are_told() -> None:
+    """Neither may be sampled; the one whose settings say nothing is called unknown."""
+    told = [
+        reports.read(
+            [
+                Given("reports/m/set.json", json.dumps(report(model_name=name)).encode()),
+                Given("configs/task_config.yaml", f"generation_config:\n  temperature: {heat}\n".encode()),
+            ],
+            "w",
+        )
+        for name, heat in (("m", 0.0), ("q", 0.7), ("n", -1))
+    ]
+
+    assert "temperature 0 and 0.7" in accuracy.judge(told[0], told[1]).doubts[0].text
+    assert "temperature unknown and 0.7" in accuracy.judge(read(report()), told[1]).doubts[0].text
+    assert [doubt.id for doubt in accuracy.judge(told[0], told[2]).doubts] == ["other-settings"]
+
+
+def test_subsets_of_one_name_are_told_apart_by_their_category() -> None:
+    """Two categories may have a subset `test` each."""
+    data = report()
+    subsets = [{"name": "test", "score": 0.5, "num": 10}]
+    data["metrics"][0]["categories"] = [{"name": ["law"], "subsets": subsets}, {"name": ["art"], "subsets": subsets}]
+    data["metrics"][0]["score"] = 0.5
+
+    assert [each.subset for each in read(data).scores] == [None, "test", "test (art)"]
+
+
+def test_a_table_without_numbers_shows_scores_and_judges_none() -> None:
+    """Subsets alone, and not how many questions they have: no whole is made of them."""
+    found = both(("set acc one - 0.5", "set acc one - 0.4"), ("set acc two - 0.5", "set acc two - 0.4"))
+
+    assert found.verdict is Accuracy.UNKNOWN
+    assert [row.difference for row in found.scores] == [None, pytest.approx(-0.1), pytest.approx(-0.1)]
+
+
+def test_several_metrics_of_one_data_set_are_judged_by_the_primary_one() -> None:
+    """As EvalScope marks it, whatever else fell; where the two mark different ones, nothing is decided."""
+    data = json.loads((ROOT / "evalscope-1.14.1/float/reports/tiny/general_mcq.json").read_text("utf-8"))
+    other = json.loads(json.dumps(data["metrics"][0]).replace("accuracy", "pass"))
+    other["identity"]["aggregation"] = "official"
+    data["metrics"].append(other)
+    swapped = {**data, "model_name": "q", "primary_metric_identity": other["identity"]}
+    found = accuracy.judge(read(data), read({**data, "model_name": "q"}))
+
+    assert [(row.metric, row.is_deciding) for row in found.scores if row.subset is None] == [
+        ("accuracy", True),
+        ("pass-official", False),
+    ]
+    assert "no data set has the score" in accuracy.judge(read(data), read(swapped)).why
+
+
+def test_all_data_sets_together_are_paired_where_each_of_them_is() -> None:
+    """Answers of two data sets, each question once."""
+    files = [Given(f"reviews/{{}}/{name}.jsonl", "\n".join(review(n, 1.0) for n in range(9)).encode()) for name in "ab"]
+    told = [
+        reports.read([each._replace(name=each.name.format(model)) for each in files], "w") for model in ("m", "m-awq")
+    ]
+    whole = accuracy.judge(*told).scores[0]
+
+    assert (whole.dataset, whole.paired, whole.counts) == (None, True, PairedCounts(18, 0, 0, 0))
+
+
+def test_a_difference_on_the_threshold_needs_no_number() -> None:
+    """However many are asked, what lies on the line is not to be told."""
+    assert only(both(("s acc OVERALL 1000 0.8", "s acc OVERALL 1000 0.79"))).needed_questions is None
+    assert (
+        only(both(("s acc OVERALL 1000 0.8", "s acc OVERALL 1000 0.79"), threshold=0.0100001)).needed_questions is None
+    )
+
+
+def test_one_question_is_no_questions() -> None:
+    """A number of one has words of its own, in the verdict and in what is to be known."""
+    found = only(both(("s acc OVERALL 1 1.0", "s acc OVERALL 1 0.0")))
+    apart = accuracy.judge(reviewed(1, 0, 1), reviewed(1, 0))
+
+    assert "with 1 question" in found.why
+    assert "1 questions" not in found.why + "".join(each.text for each in apart.doubts)
+    assert any("1 question of" in each.text for each in apart.doubts)
+
+
+# ---- folders
+
+
+def test_a_work_folder_is_read_whichever_part_is_named() -> None:
+    """The folder, its reports, one model's reports, or a report: the answers are found from each."""
+    root = ROOT / "evalscope-1.1.0/float"
+    whole = results.read(root)
+    assert whole.scores[0].answers is not None
+
+    for part in ("reports", "reports/tiny", "reports/tiny/general_mcq.json"):
+        found = results.read(root / part)
+        assert (found.scores, found.model, found.temperature) == (whole.scores, "tiny", 0.0)
+
+
+def test_a_folder_of_several_runs_or_models_is_refused(tmp_path: Path) -> None:
+    """They are named, so that one can be chosen."""
+    shutil.copytree(ROOT / "evalscope-1.1.0/float", tmp_path / "20260101")
+    assert results.read(tmp_path).model == "tiny"
+
+    shutil.copytree(ROOT / "evalscope-1.1.0/quantised", tmp_path / "20260102")
+    with pytest.raises(InputError, match=r"holds 2 runs .*20260101, 20260102"):
+        results.read(tmp_path)
+    shutil.copytree(ROOT / "evalscope-1.1.0/quantised", tmp_path / "20260101", dirs_exist_ok=True)
+    with pytest.raises(InputError, match=r"results of 2 models .*tiny, tiny-w4"):
+        results.read(tmp_path / "20260101")
+    assert results.read(tmp_path / "20260101/reports/tiny-w4").model == "tiny-w4"
+
+
+def test_a_folder_of_reports_or_answers_alone_is_read(tmp_path: Path) -> None:
+    """What was copied out of a work folder, or is a part of one, tells what it tells there."""
+    whole = ROOT / "evalscope-1.1.0/quantised"
+    (report,) = (whole / "reports").rglob("*.json")
+    copied, answers = tmp_path / "r1", tmp_path / "reviews"
+    copied.mkdir()
+    shutil.copy(report, copied / "mmlu.json")
+    shutil.copytree(whole / "reviews", answers)
+    (tmp_path / "elsewhere/reports/other").mkdir(parents=True)
+    (tmp_path / "elsewhere/reports/other/mmlu.json").write_text("{}")
+    (model,) = answers.iterdir()
+
+    found = results.read(whole)
+
+    assert results.read(copied).scores[0].value == found.scores[0].value
+    assert results.read(whole / "reviews") == results.read(whole / "reviews" / model.name) == found
+    assert results.read(answers).scores == results.read(model).scores
+    assert all(each.answers for each in results.read(answers).scores)
+
+
+@pytest.mark.parametrize("make", [lambda _: None, lambda p: p.mkdir(), lambda p: p.write_text("")])
+def test_a_place_without_results_is_refused(make: Callable[[Path], object], tmp_path: Path) -> None:
+    """Nothing there, an empty folder, an empty file: a line that says what to name."""
+    make(tmp_path / "it")
+    with pytest.raises(InputError, match=r"it: (there is no such|holds no results|is empty).*; (name|give) "):
+        results.read(tmp_path / "it")
+
+
+def test_what_is_no_file_of_results_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device is not opened, an unreadable file named, and a folder without end not walked."""
+    with pytest.raises(InputError, match="/dev/null: is no plain file"):
+        results.read(Path("/dev/null"))
+    (tmp_path / "report.json").write_text("{}")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+        with pytest.raises(InputError, match=r"report.json: cannot be read: Permission denied"):
+            results.read(tmp_path / "report.json")
+    shutil.copytree(ROOT / "evalscope-1.1.0/float", tmp_path / "run")
+    for name, said in (("_MAX_FILES", "more than 1 files of results"), ("_MAX_VISITED", "more than 1 files")):
+        with monkeypatch.context() as patched:
+            patched.setattr(results, name, 1)
+            with pytest.raises(InputError, match=said):
+                results.read(tmp_path / "run")
+
+
+def test_splits_of_vlmevalkits_shares_are_subsets() -> None:
+    """A table with a row for each split."""
+    raw = b'"split","Overall","math"\n"dev","0.5","0.4"\n"test","0.6","0.5"\n'
+    found = reports.read([Given("m_MMBench_acc.csv", raw)], "w")
+
+    assert [(each.subset, each.value) for each in found.scores] == [(None, None), ("dev", 0.5), ("test", 0.6)]
+
+
+def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> None:
+    """Both parts may have underlines."""
+    named = vlmeval_reports.named
+
+    assert named("out/my_vl/my_vl_MMBench_DEV_EN_acc.csv") == ("my_vl", "MMBench_DEV_EN")
+    assert named("my_vl_MMBench_DEV_EN_gpt-4o_result.xlsx") == ("my_vl", "MMBench_DEV_EN")
+    assert named("a_b_Other_score.json") == ("a_b", "Other")
+
+
+# ---- what is broken or hostile
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "said"),
+    [
+        ("cut.json", json.dumps(report())[:200].encode(), "is no JSON: line 1"),
+        ("deep.json", b"[" * 200_000, "is no JSON: too deep or too long"),
+        ("other.json", b'{"a": "b"}', "no report of EvalScope or VLMEvalKit"),
+        ("none.json", b'{"model_name": "m", "dataset_name": "d", "metrics": []}', "has no score"),
+        ("half.json", b'{"model_name": "m", "dataset_name": "d"}', "has no score"),
+        ("odd.json", b'{"model_name": "m", "dataset_name": "d", "metrics": [3]}', "metrics\\[0\\] is no metric"),
+        ("new.json", b'{"model_name": "m", "dataset_name": "d", "schema_version": 3}', "schema_version 3"),
+        ("words.txt", b"no results here", "Model, Dataset, Metric, Subset, Num and Score"),
+        ("short.txt", (HEAD + "| m | mmlu |").encode(), "line 3: a row of the table has too few cells"),
+        ("a.csv", b"a,b\n1,2\n", "neither the columns index and hit nor Overall"),
+        ("a.tsv", b"index\thit\n1\tyes\n", "row 2: hit is no number"),
+        ("a.tsv", b"index\thit\n\n", "has no question"),
+        ("r.jsonl", b"[]\n", "line 1: is no review"),
+        ("twice.tsv", b"index\thit\n1\t1\n1\t0\n", "question 1 stands there twice"),
+        ("a.csv", b'index,hit\n"' + b"x" * 200_000 + b'",1\n', "field larger than field limit"),
+        ("a.xlsx", b"PK\x03\x04broken", "cannot be read as a workbook"),
+        ("r.jsonl", b'{"a": 1}\n{"a": 2}\n', "line 1: is no review"),
+        ("r.jsonl", b'{"index": 0, \n' + review(1, 1.0).encode(), "line 1: is no JSON"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_gets_one_line(name: str, raw: bytes, said: str) -> None:
+    """Where, what is wrong, what to do."""
+    with pytest.raises(InputError, match=said) as raised:
+        reports.read([Given(name, raw)], "it")
+
+    assert re.match(rf"it(/{re.escape(name)})?: [^\n]+; [^\n]+$", str(raised.value))
+
+
+def test_reviews_that_went_over_windows_are_read() -> None:
+    """Lines end with a return then, and a question may hold a separator of lines, which is none of JSON's."""
+    line = json.dumps(json.loads(review(1, 1.0, asked="one\u2028two")), ensure_ascii=False)
+    found = reports.read([Given("reviews/m/s_p.jsonl", f"{line}\r\n{review(2, 0.0)}\r\n".encode())], "w")
+
+    assert [each.questions for each in found.scores] == [2]
+
+
+def test_more_scores_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is left out nobody could say whether it was lost."""
+    subsets = [{"name": f"s{n}", "score": 0.5, "num": 4} for n in range(9)]
+    metric = {"name": "mean_acc", "num": 36, "score": 0.5, "categories": [{"name": ["default"], "subsets": subsets}]}
+    monkeypatch.setattr(evalscope_reports, "_MAX_SUBSETS", 8)
+    with pytest.raises(InputError, match=r"report\.json: has more than 8 subsets"):
+        read(report(metrics=[metric]))
+    monkeypatch.setattr(vlmeval_reports, "_MAX_SCORES", 3)
+    with pytest.raises(InputError, match="holds more than 3 scores"):
+        reports.read([Given("m_MMVet_score.json", b'{"a": 1, "b": 2, "c": 3, "d": 4}')], "it")
+    with pytest.raises(InputError, match="holds more than 3 scores"):
+        reports.read([Given("m_MMStar_acc.csv", b"split,Overall,a,b,c\nnone,0.5,0.5,0.5,0.5\n")], "it")
+    with pytest.raises(InputError, match="has more than 20,000 columns"):
+        reports.read([Given("m_MMStar_acc.csv", b"," * 20_000)], "it")
+
+
+def test_a_table_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many rows no more are read."""
+    monkeypatch.setattr(evalscope_reports, "_MAX_ROWS", 3)
+    with pytest.raises(InputError, match="more than 3 rows; give the reports"):
+        reports.read([Given("", (HEAD + "| m | d | acc | s | 1 | 1 |\n" * 4).encode())], "it")
+
+
+def test_a_file_of_reviews_that_is_being_written_is_read_up_to_there() -> None:
+    """The last line is not whole: said, and the rest is used where it is all there is."""
+    text = "\n".join(review(n, 1.0) for n in range(4)) + '\n{"index": 4, "sample'
+    found = reports.read([Given("reviews/m/set_p.jsonl", text.encode())], "w")
+
+    assert found.scores[0].questions == 4
+    assert [doubt.id for doubt in found.doubts] == ["cut-off"]
+
+
+def test_numbers_beyond_reason_are_unknown() -> None:
+    """Of questions and of scores: no overflow, and no answer made of them."""
+    for number, score in (
+        (1e300, 0.5),
+        (-3, 0.5),
+        (20, 1e308),
+        (20, float("inf")),
+        ("20", "0.5"),
+        (True, True),
+        (10**400, 1),
+    ):
+        data = report()
+        data["metrics"][0] |= {"num": number, "score": score, "categories": []}
+        row = only(accuracy.judge(read(data), read({**data, "model_name": "q"})))
+        assert row.verdict is Accuracy.UNKNOWN
+
+
+def book(sheet: str, compressed: int = zipfile.ZIP_STORED) -> bytes:
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w", compressed) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", sheet)
+    return raw.getvalue()
+
+
+def test_a_workbook_with_entities_or_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is expanded, and no part is unpacked beyond its bound."""
+    bomb = '<!DOCTYPE a [<!ENTITY b "cccc"><!ENTITY d "&b;&b;&b;">]><sheetData><row><c><v>&d;</v></c></row></sheetData>'
+    with pytest.raises(InputError, match="has a document type of its own"):
+        list(workbooks.rows(book(bomb), "it.xlsx"))
+    monkeypatch.setattr(workbooks, "_MAX_PART", 10_000)
+    with pytest.raises(InputError, match="is larger than"):
+        list(workbooks.rows(book(" " * 20_000, zipfile.ZIP_DEFLATED), "it.xlsx"))
+
+
+def test_a_workbook_of_too_many_cells_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted while it is read, with those that a row leaves out before its last."""
+    monkeypatch.setattr(workbooks, "_MAX_CELLS", 3)
+    with pytest.raises(InputError, match="has more than 3 cells"):
+        list(workbooks.rows(book(f"<sheetData><row>{'<c/>' * 4}</row></sheetData>"), "it.xlsx"))
+    with pytest.raises(InputError, match="has more than 3 cells"):
+        list(workbooks.rows(book("<sheetData>" + '<row><c r="B1"/></row>' * 2 + "</sheetData>"), "it.xlsx"))
+
+
+def test_cells_of_a_workbook_stand_where_their_names_say() -> None:
+    """Empty cells are left out of the file, and texts may stand in place."""
+    first = '<row r="1"><c r="B1" t="inlineStr"><is><t>hit</t></is></c></row>'
+    second = '<row><c><v>1</v></c><c r="AA2"><v>2</v></c></row>'
+    found = list(workbooks.rows(book(f"<sheetData>{first}{second}</sheetData>"), "it.xlsx"))
+
+    assert found == [["", "hit"], ["1", *[""] * 25, "2"]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from(["", "a.json", "a.jsonl", "a.csv", "a.xlsx", "a.txt", "c.yaml"]))
+def test_any_bytes_are_read_or_refused(raw: bytes, name: str) -> None:
+    """Never anything but a result or one line."""
+    with contextlib.suppress(InputError):
+        reports.read([Given(name, raw)], "it")
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["name", "identity", "score", "num", "categories", "subsets", "semantics", "kind"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_JSON, _JSON)
+def test_reports_of_any_content_are_judged_or_refused(metric: Any, other: Any) -> None:
+    """Whatever stands in a report's fields."""
+    with contextlib.suppress(InputError):
+        first, second = (read(report(metrics=[each], model_name=name)) for each, name in ((metric, "m"), (other, "q")))
+        assert render.accuracy.shown(accuracy.judge(first, second)).plain
+
+
+def test_names_of_a_report_are_no_markup_and_no_secret() -> None:
+    """What a report calls its model is shown as text, and a key in it is replaced."""
+    name = "<script>alert(1)</script>\x1b[31m"
+    token = "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"
+    found = accuracy.judge(
+        read(report(model_name=name, dataset_name="d<b>")),
+        read(report(model_name=f"api_key={token}", dataset_name="d<b>")),
+    )
+    page = render.accuracy.shown(found)
+    said = page.plain + page.html + render.to_json(found)
+
+    assert "<script>" not in page.html
+    assert "\x1b" not in said
+    assert token not in said
+
+
+# ---- how it is shown
+
+
+@pytest.fixture
+def document() -> JudgedAccuracy:
+    rows = ("mmlu mean_acc OVERALL 14042 0.6224", "mmlu mean_acc OVERALL 14042 0.5901")
+    return both(rows, ("ceval acc OVERALL 40 0.6", "ceval acc OVERALL 40 0.55"))
+
+
+def test_the_picture_passes_the_sites_cleaning_and_stays_in_its_frame(document: JudgedAccuracy) -> None:
+    """Nothing of it is lost on a page, no text leaves it, and its ink is that of the page around."""
+    svg = render.accuracy.picture(document)
+    kept = markup.clean_html(svg)
+    for attribute in (" x=", " fill=", " d=", " x1=", " stroke=", " viewBox=", " text-anchor=", "<path", "<line"):
+        assert kept.count(attribute) == svg.count(attribute), attribute
+    picture = ET.fromstring(svg)  # noqa: S314 - our own text, of a known size
+    width, height = map(float, picture.attrib["viewBox"].split()[2:])
+
+    assert width <= 440
+    for text in picture.iter("text"):
+        long = float(text.attrib["font-size"]) * 0.52 * len(text.text or "")
+        left = float(text.attrib["x"]) - {"start": 0.0, "middle": long / 2, "end": long}[text.attrib["text-anchor"]]
+        assert left >= -2, text.text
+        assert left + long <= width + 2, text.text
+        assert float(text.attrib["y"]) <= height
+        assert text.attrib["fill"] == "currentColor"
+
+
+def test_a_chance_beyond_telling_is_given_as_a_bound() -> None:
+    """Two hundred questions lost, and none won."""
+    found = accuracy.judge(reviewed(*[1.0] * 200), reviewed(*[0.0] * 200, model="q"))
+    text = " ".join(render.accuracy.shown(found).plain.split())
+
+    assert "of 200 questions 200 only the float model answered rightly, 0 only the quantised one" in text
+    assert "p < 0.000001" in text
+
+
+def test_worse_is_to_the_left_in_a_picture_whatever_the_metric() -> None:
+    """An error rate that rose from none to a half is drawn at the left of no difference."""
+    first, second = (
+        reports.read([Given(f"reviews/{model}/s.jsonl", "\n".join(lines).replace("accuracy", "wer").encode())], "w")
+        for model, lines in (("m", [review(n, 0.0) for n in range(60)]), ("q", [review(n, n % 2) for n in range(60)]))
+    )
+    svg = render.accuracy.picture(accuracy.judge(first, second))
+    mark = re.search(r'<path d="M([\d.]+) ', svg)
+
+    assert mark is not None
+    assert float(mark[1]) < 220
+    assert "+0.5000 lost" in svg
+
+
+def test_the_picture_says_in_words_what_it_draws(document: JudgedAccuracy) -> None:
+    """For who does not see it: each difference, its interval, its verdict; no picture where nothing is known."""
+    assert "mmlu, accuracy: -0.0323, -0.0439 to -0.0206, lost" in render.accuracy.picture(document)
+    assert render.accuracy.picture(both(("s strange OVERALL 9 0.5", "s strange OVERALL 9 0.5"))) == ""
+
+
+def test_a_notebook_shows_verdict_picture_table_and_doubts(document: JudgedAccuracy) -> None:
+    """All of it in text as well."""
+    page = render.accuracy.shown(document)
+
+    for said in ("lost", "0.6224", "0.5901", "-0.0323", "14,042"):
+        assert said in page.plain
+        assert said in page.html
+    assert "-0.0437 to -0.0209" in page.plain
+    assert "<svg" in page.html
+
+
+def test_of_many_rows_those_that_matter_are_shown() -> None:
+    """Of 60 subsets the lost one is among the shown, and the rest is counted."""
+    rows = [(f"set acc s{n} 500 0.8", f"set acc s{n} 500 {0.2 if n == 57 else 0.8}") for n in range(60)]
+    text = render.accuracy.shown(both(*rows)).plain
+
+    assert "set, s57" in text
+    assert "37 more rows, none of which is lost for certain" in text
+    assert (
+        "37 more rows, 37 of them lost"
+        in render.accuracy.shown(both(*[(a, a.replace("0.8", "0.2")) for a, _ in rows])).plain
+    )
+
+
+def test_of_many_error_rates_those_that_rose_are_shown() -> None:
+    """What is worse comes first, also where less is better."""
+    rows = [(f"set wer s{n} 500 0.2", f"set wer s{n} 500 {0.3 if n == 57 else 0.2}") for n in range(60)]
+
+    assert "set, s57" in render.accuracy.shown(both(*rows)).plain
+
+
+def test_what_is_not_compared_is_shown_up_to_a_bound() -> None:
+    """Thirty data sets that were not evaluated again."""
+    rows = [f"set{n} acc OVERALL 9 0.8" for n in range(31)]
+    text = render.accuracy.shown(accuracy.judge(table(*rows), table(rows[0], model="q"))).plain
+
+    assert "set5, accuracy: only in the float results" in text
+    assert "and 6 more: see --format json" in text
+
+
+# ---- the command
+
+
+def test_the_command_prints_one_document_of_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--format json`, held against the schema that is published."""
+    jsonschema = pytest.importorskip("jsonschema")
+    sides = [str(ROOT / f"evalscope-1.14.1/{side}") for side in ("float", "quantised")]
+    status, out, err = run(capsys, "edge10", "judge", *sides, "--format", "json")
+    schema = json.loads((ROOT.parent.parent / "catalog/schema/edge10-judge.json").read_text("utf-8"))
+
+    assert (status, err) == (1, "")
+    assert out.startswith('{\n  "schema": 1,')
+    jsonschema.validate(json.loads(out), schema)
+
+
+def test_the_commands_status_is_its_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """0 kept, 1 lost or unknown, 2 what cannot be compared."""
+    row = "| {} | mmlu | mean_acc | OVERALL | {} | {} |\n"
+    for name, model, number, score in (
+        ("float", "m", 90_000, 0.62),
+        ("kept", "m-awq", 90_000, 0.619),
+        ("lost", "m-awq", 90_000, 0.59),
+        ("few", "m-awq", 12, 0.5),
+    ):
+        (tmp_path / name).write_text(HEAD + row.format(model, number, score))
+    (tmp_path / "other").write_text(HEAD + row.format("m", 12, 0.5).replace("mmlu", "ceval"))
+    for name, status, said in (("kept", 0, "kept: "), ("lost", 1, "lost: "), ("few", 1, "unknown: ")):
+        found, out, _ = run(capsys, "edge10", "judge", str(tmp_path / "float"), str(tmp_path / name))
+        assert (found, out[: len(said)]) == (status, said)
+    for name, said in (("float", "are the same"), ("other", "nothing to compare"), ("none", "there is no such file")):
+        found, out, err = run(capsys, "edge10", "judge", str(tmp_path / "float"), str(tmp_path / name))
+        assert (found, out, err.count("\n")) == (2, "", 1)
+        assert said in err
+
+
+@pytest.mark.slow
+def test_a_giant_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """More than 64 MiB in one file: a line, little time and little memory."""
+    path = tmp_path / "giant.json"
+    with path.open("wb") as file:
+        file.truncate(40 * 2**30)
+    (tmp_path / "other.txt").write_text(HEAD)
+    found = measured("edge10", "judge", str(path), str(tmp_path / "other.txt"), cwd=tmp_path)
+
+    assert found.status == 2
+    assert "is larger than 64 MiB" in found.err
+    assert found.peak_mib < 250

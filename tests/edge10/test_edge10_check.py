@@ -1,0 +1,852 @@
+"""Trees and checkpoints between the steps to an Edge10 chip: whole ones pass, damage is named, repair is careful."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import run
+from rows import over
+from vllm_runbooks import session
+from vllm_runbooks.artefact_records import CheckedFolder, Contents, ListedFile, Listing, Mend
+from vllm_runbooks.edge10 import folders, repair
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.render import edge10_checks, edge10_pages
+from vllm_runbooks.render.styled import plain
+from vllm_runbooks.toolchain import artefacts, listings, meanings
+from vllm_runbooks.toolchain.artefacts import Asked, Given
+from vllm_runbooks.toolchain_records import TreeFile
+
+yaml = pytest.importorskip("yaml")
+ROOT = Path(__file__).resolve().parents[2]
+HERE = ROOT / "tests" / "edge10_trees"
+SIZE = 4096
+VLM = "vlm-4die"
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.safe_load((HERE / f"{name}.yaml").read_text("utf-8"))
+    return found
+
+
+def _named(rows: list[dict[str, Any]]) -> list[Any]:
+    return [pytest.param(row, id=f"{number}: {row['what']}"[:80]) for number, row in enumerate(rows)]
+
+
+@cache
+def _document(name: str) -> Listing:
+    return listings.read((HERE / f"{name}.txt").read_text("utf-8"), name)
+
+
+def _asked(row: Mapping[str, Any]) -> Asked:
+    asks = row.get("asks", {})
+    lengths = asks.get("lengths")
+    return Asked(dies=asks.get("dies"), lengths=tuple(lengths) if lengths else None, step=asks.get("step"))
+
+
+def _judged(paths: dict[str, int | None], name: str, row: Mapping[str, Any]) -> CheckedFolder:
+    """A tree with what was done to it, checked."""
+    removed = [re.compile(each) for each in row.get("remove", ())]
+    renamed = {re.compile(old): new for old, new in row.get("rename", {}).items()}
+    held: dict[str, int | None] = {}
+    for path, size in paths.items():
+        if any(each.fullmatch(path) for each in removed):
+            continue
+        new = next((each.sub(to, path) for each, to in renamed.items() if each.fullmatch(path)), path)
+        held[new] = size
+    held |= dict.fromkeys(row.get("add", ()))
+    if "sizes" in row:
+        told = {re.compile(path): size for path, size in row["sizes"].items()}
+        held = {path: next((size for each, size in told.items() if each.fullmatch(path)), SIZE) for path in held}
+    if root := row.get("root"):
+        held = {path.removeprefix(f"{root}/"): size for path, size in held.items() if path.startswith(f"{root}/")}
+    files = tuple(ListedFile(path, size) for path, size in held.items())
+    texts, damaged = {}, {}
+    for path, text in row.get("texts", {}).items():
+        try:
+            json.loads(text)
+            texts[path] = text
+        except ValueError:
+            damaged[path] = "is cut off"
+    given = Given(Listing(row.get("name", name), files), Contents(texts, {}, damaged))
+    return artefacts.check(given, session.toolchain(), _asked(row))
+
+
+def _found(checked: CheckedFolder) -> list[list[str | None]]:
+    return sorted([[each.id, each.path] for each in checked.findings], key=str)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "dies", "lengths"), [("llm-1die", "llm", 1, (1, 8)), ("vlm-4die", "vlm", 4, (1, 8, 96))]
+)
+def test_trees_of_the_document_pass(name: str, kind: str, dies: int, lengths: tuple[int, ...]) -> None:
+    """The listings of what a compile writes are whole, and are known for what they are."""
+    found = artefacts.check(Given(_document(name), Contents()), session.toolchain(), Asked())
+
+    assert _found(found) == []
+    assert (found.ok, found.what, found.kind, found.dies, found.lengths) == (True, "compiled", kind, dies, lengths)
+
+
+@over("row", _named(_rows("damages")))
+def test_damage_of_a_document_s_tree_is_named(row: dict[str, Any]) -> None:
+    """Exactly what was written down beforehand is found, and nothing else."""
+    document = _document(row["of"])
+    found = _judged({each.path: each.bytes for each in document.files if each.kind == "file"}, document.name, row)
+
+    assert _found(found) == sorted(row["finds"], key=str)
+    assert found.ok is False
+
+
+@pytest.mark.parametrize("record", ["compile.log", "nohup.out", "step 5.err"])
+@pytest.mark.parametrize("size", [0, SIZE])
+def test_a_record_that_is_kept_beside_what_was_compiled_is_no_damage(record: str, size: int) -> None:
+    """It tells of no broken compile, above the dies or among their files, and whether anything was written to it."""
+    document = _document("llm-1die")
+    paths = {each.path: each.bytes for each in document.files if each.kind == "file"}
+    found = _judged(paths | {record: size, f"1die/{record}": size}, document.name, {})
+
+    assert _found(found) == [["edge10.tree_unknown_file", f"1die/{record}"]]
+    assert found.ok is True
+
+
+def _made(row: Mapping[str, Any]) -> dict[str, int | None]:
+    """The files of a tree that its settings describe."""
+    facts = session.toolchain()
+    phases = row["lengths"]
+    stems = {"visual": "784_1536_[float16]", "mrope": "3_8192_[int32]"}
+    context = re.search(r"_(\d+)_\ddie", row["name"])
+    stems["mrope"] = f"3_{context[1]}_[int32]" if context else stems["mrope"]
+    found: dict[str, int | None] = {}
+    for each in facts.trees[row["kind"]]:
+        for die in range(row["dies"]) if "{die}" in each.path else (0,):
+            for length in phases if "{length}" in each.path else (0,):
+                if _is_made(each, phases.get(length, [])):
+                    path = each.path.replace("{die}", str(die)).replace("{length}", str(length))
+                    stem = stems.get(path.partition("/")[0], "")
+                    found[f"{row['dies']}die/{path.replace('*', stem)}"] = None
+    return found
+
+
+def _is_made(each: TreeFile, phases: list[str]) -> bool:
+    return each.phase is None or each.phase in phases
+
+
+@pytest.mark.parametrize("row", _named(_rows("trees")))
+def test_tree_of_other_settings_shows_what_was_written_down(row: dict[str, Any]) -> None:
+    """Other models, dies, lengths and damages than the document's are judged alike."""
+    found = _judged(_made(row), row["name"], row)
+
+    assert _found(found) == sorted(row["finds"], key=str)
+    assert found.ok is not bool(row["finds"])
+
+
+@pytest.mark.parametrize("row", _named(_rows("listings")))
+def test_listing_is_read_whatever_printed_it(row: dict[str, Any]) -> None:
+    """The same files and sizes come out of every program's words."""
+    found = listings.read(row["text"], "listing")
+    above = "1die/" if found.name == "1die" else ""
+
+    assert {f"{above}{each.path}": each.bytes for each in found.files if each.kind == "file"} == row["files"]
+
+
+# ---- checkpoints
+
+QUANTISED = {"llm": "Qwen3-1.7B-AMTC-AWQ", "vlm": "Qwen3-VL-4B-AMTC-LM-AWQ", "float": "Qwen3-1.7B"}
+MODULES = {
+    "self_attn.q_proj": (64, 64), "self_attn.k_proj": (64, 32), "self_attn.v_proj": (64, 32),
+    "self_attn.o_proj": (64, 64),
+    "mlp.gate_proj": (64, 128), "mlp.up_proj": (64, 128), "mlp.down_proj": (128, 64),
+}  # fmt: skip
+GROUP = 32
+WIDTHS = {"F16": 2, "BF16": 2, "F32": 4, "I32": 4}
+Tensors = dict[str, tuple[str, tuple[int, ...]]]
+
+
+def _save(path: Path, tensors: Tensors) -> None:
+    """Write a file in the published format; its weights are zeros."""
+    header: dict[str, object] = {}
+    end = 0
+    for name, (dtype, shape) in tensors.items():
+        size = WIDTHS[dtype]
+        for side in shape:
+            size *= side
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [end, end + size]}
+        end += size
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
+
+
+def _tensors(kind: str, *, is_packed: bool) -> list[Tensors]:
+    """Tensors of a tiny model in two files."""
+    layers: list[Tensors] = [{"model.embed_tokens.weight": ("F16", (512, 64))}, {"model.norm.weight": ("F16", (64,))}]
+    for layer, held in enumerate(layers):
+        held[f"model.layers.{layer}.input_layernorm.weight"] = ("F16", (64,))
+        for module, (rows, columns) in MODULES.items():
+            name = f"model.layers.{layer}.{module}"
+            if is_packed:
+                held[f"{name}.qweight"] = ("I32", (rows, columns // 8))
+                held[f"{name}.qzeros"] = ("I32", (rows // GROUP, columns // 8))
+                held[f"{name}.scales"] = ("F16", (rows // GROUP, columns))
+            else:
+                held[f"{name}.weight"] = ("F16", (columns, rows))
+    if kind == "vlm":
+        layers[1]["lm_head.weight"] = ("F16", (512, 64))
+        layers[1]["model.visual.blocks.0.attn.qkv.weight"] = ("F16", (192, 64))
+        layers[1]["model.visual.patch_embed.proj.weight"] = ("F16", (64, 3, 2, 14, 14))
+    return layers
+
+
+def _checkpoint(folder: Path, kind: str, row: Mapping[str, Any], *, is_packed: bool) -> Path:
+    """A whole checkpoint with what was done to it."""
+    folder.mkdir()
+    config: dict[str, Any] = {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 64, "num_hidden_layers": 2,
+        "intermediate_size": 128, "vocab_size": 512, "tie_word_embeddings": kind == "llm", "torch_dtype": "float16",
+    }  # fmt: skip
+    if kind == "vlm":
+        config |= {"vision_config": {"hidden_size": 64}, "model_type": "qwen3_vl"}
+    if is_packed:
+        quantised = {"quant_method": "awq", "bits": 4, "group_size": GROUP, "zero_point": True, "version": "gemm"}
+        config["quantization_config"] = quantised | ({"modules_to_not_convert": ["visual"]} if kind == "vlm" else {})
+    for key, value in row.get("config", {}).items():
+        joined = {**config[key], **value} if isinstance(value, dict) else value
+        if isinstance(joined, dict):
+            joined = {name: one for name, one in joined.items() if one is not None}
+        config[key] = joined
+        if value is None:
+            del config[key]
+    tokenizer = {"tokenizer_class": "Qwen2Tokenizer"}
+    files: dict[str, object] = {
+        "config.json": config, "generation_config.json": {}, "tokenizer.json": {}, "tokenizer_config.json": tokenizer,
+        "vocab.json": {"a": 0},
+    }  # fmt: skip
+    if kind == "vlm":
+        files |= {"preprocessor_config.json": {}, "chat_template.json": {}}
+    for name, held in files.items():
+        (folder / name).write_text(json.dumps(held))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    shards = _tensors(kind, is_packed=is_packed)
+    dropped = [re.compile(each) for each in row.get("drop", ())]
+    for number, held_tensors in enumerate(shards):
+        for name in [name for name in held_tensors if any(each.fullmatch(name) for each in dropped)]:
+            del held_tensors[name]
+        for name, (dtype, shape) in row.get("put", {}).items():
+            if (number == 0) is (".layers.0." in name or "embed" in name):
+                held_tensors[name] = (dtype, tuple(shape))
+    places: dict[str, str] = {}
+    for number, held_tensors in enumerate(shards, 1):
+        file = f"model-{number:05}-of-{len(shards):05}.safetensors"
+        _save(folder / file, held_tensors)
+        places |= dict.fromkeys(held_tensors, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    for name in row.get("remove", ()):
+        (folder / name).unlink()
+    for name, share in row.get("cut", {}).items():
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[: int(len(whole) * share)])
+    for name, text in row.get("texts", {}).items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def _given(folder: Path) -> Given:
+    listing = folders.list_folder(folder)
+    return Given(listing, folders.read_contents(folder, listing))
+
+
+@pytest.mark.parametrize("row", _named(_rows("checkpoints")))
+def test_checkpoint_shows_what_was_written_down(tmp_path: Path, row: dict[str, Any]) -> None:
+    """A whole checkpoint passes; each damage is named, and nothing else."""
+    kind = "llm" if row["of"] == "float" else row["of"]
+    folder = _checkpoint(tmp_path / QUANTISED[row["of"]], kind, row, is_packed=row["of"] != "float")
+    float_ = None
+    if row.get("with_float"):
+        beside = {"texts": row.get("float_texts", {})}
+        float_ = _given(_checkpoint(tmp_path / "float", kind, beside, is_packed=False))
+    asked = Asked(step=row.get("step"))
+    facts = session.toolchain()
+    found = artefacts.check(_given(folder), facts, asked, float_=float_, is_same=row.get("same", False))
+
+    assert _found(found) == sorted(row["finds"], key=str)
+    assert found.ok is not bool(row["finds"])
+
+
+# ---- the command
+
+
+def _tree(folder: Path, name: str = "vlm-4die") -> Path:
+    """A document's tree on the disk."""
+    document = _document(name)
+    root = folder / document.name
+    for each in document.files:
+        if each.kind == "file":
+            path = root / each.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"" if path.name == "empty.bin" else b"{}" if path.suffix == ".json" else b"x" * 99)
+    return root
+
+
+def _ids(text: str) -> list[str]:
+    return [each["id"] for each in json.loads(text)["findings"]]
+
+
+def test_folder_listing_and_document_tell_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tree on the disk, what `ls -lR` prints of it, and our own document of it are judged alike."""
+    root = _tree(tmp_path)
+    (root / "4die" / "batch_1" / "common_die2.params").unlink()
+    status, out, _ = run(capsys, "edge10", "check", str(root), "--format", "json")
+    printed = subprocess.run(["ls", "-lR", str(root)], capture_output=True, text=True, check=True).stdout
+    (tmp_path / "ls.txt").write_text(printed)
+    (tmp_path / "own.json").write_text(out)
+
+    told = [run(capsys, "edge10", "check", str(tmp_path / name), "--format", "json") for name in ("ls.txt", "own.json")]
+
+    assert status == 1
+    assert [_ids(out), *(_ids(each[1]) for each in told)] == [["edge10.tree_file_missing"]] * 3
+    assert [each[0] for each in told] == [1, 1]
+    assert json.loads(out)["findings"][0]["path"] == "4die/batch_1/common_die2.params"
+
+
+def test_document_has_the_form_of_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `--format json` prints is what the generated schema says."""
+    jsonschema = pytest.importorskip("jsonschema")
+    root = _tree(tmp_path)
+    (root / "4die" / "tokenizer.json").unlink()
+    _, out, _ = run(capsys, "edge10", "check", str(root), "--format", "json")
+
+    jsonschema.validate(json.loads(out), json.loads((ROOT / "catalog" / "schema" / "edge10-check.json").read_text()))
+
+
+def test_job_says_what_a_tree_should_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Dies and lengths of a job are held against the tree."""
+    job = tmp_path / "job.yaml"
+    job.write_text("model: Qwen/Qwen3-1.7B\ndies: 2\nprefill: 8\n")
+    root = _tree(tmp_path, "llm-1die")
+
+    status, out, _ = run(capsys, "edge10", "check", str(root), "--job", str(job), "--format", "json")
+
+    assert (status, _ids(out)) == (1, ["edge10.tree_dies_contradict"])
+
+
+VISION = "model: Qwen/Qwen3-VL-4B-Instruct\ndies: 4\nprefill: [8, 96]\n"
+OF_JOB = {
+    "the same": (VISION + "remap: {vision: [0,1,2,3], language: [0,1,2,3]}\n", {}, []),
+    "order": (VISION + "remap: {vision: [3,2,1,0], language: [1,0,2,3]}\n", {}, ["tree_remap"]),
+    "modality": (VISION, {"modality": "video"}, ["tree_job_differs"]),
+    "picture": (VISION, {"picture": "640x480"}, ["tree_job_differs"]),
+    "context": (VISION, {"context": "4096"}, ["tree_job_differs"]),
+    "model": (VISION.replace("Qwen3-VL-4B", "Qwen3-VL-8B"), {}, ["tree_job_differs"]),
+}
+
+
+@pytest.mark.parametrize("what", OF_JOB)
+def test_job_s_settings_are_those_of_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    """Each setting that a name tells is compared with the job's; how the list spells a model is no difference."""
+    text, more, found = OF_JOB[what]
+    settings = {"modality": "image", "picture": "960x540", "context": "8192"} | more
+    job = tmp_path / "job.yaml"
+    job.write_text(text + "".join(f"{key}: {value}\n" for key, value in settings.items()))
+
+    status, out, err = run(capsys, "edge10", "check", str(_tree(tmp_path)), "--job", str(job), "--format", "json")
+
+    assert (status, _ids(out)) == (int(bool(found)), [f"edge10.{each}" for each in found]), err
+
+
+def test_one_file_is_no_files() -> None:
+    """A folder in which a single file belongs is told in words of its own."""
+    files = tuple(ListedFile(path, None) for path in _made({"kind": "llm", "dies": 1, "lengths": {}, "name": "m"}))
+    gone = [each for each in files if not each.path.startswith("1die/batch_1/")]
+    found = artefacts.check(Given(Listing("m", tuple(gone)), Contents()), session.toolchain(), Asked(dies=1))
+
+    assert [each.text for each in found.findings] == ["nothing is in it, where one file belongs"]
+
+
+NAMED: dict[str, tuple[str, str, str]] = {
+    "in capitals": ("visual/vit_die0.so", "visual/VIT_die0.so", "is no name that a compile writes"),
+    "of a die that there is not": (
+        "visual/vit_die0.so", "visual/vit_die4.so", "is of die 4, where the last is die 3",
+    ),
+    "of another length": (
+        "batch_1/constant_die0_96.params", "batch_1/constant_die0_64.params", "is of length 64, which is not wanted",
+    ),
+    "of another phase": (
+        "batch_1/seqlen_1/llm_decode_die0.so", "batch_1/seqlen_1/llm_prefill_die0.so",
+        "is a file to prefill, which length 1 does not serve",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", NAMED)
+def test_wrong_name_is_told_for_what_it_is(what: str) -> None:
+    """Neither a name of the compiler's, nor one that no compile writes where it is another die's or length's."""
+    right, wrong, said = NAMED[what]
+    files = [replace(each, path=each.path.replace(f"4die/{right}", f"4die/{wrong}")) for each in _document(VLM).files]
+    found = artefacts.check(
+        Given(replace(_document(VLM), files=tuple(files)), Contents()), session.toolchain(), Asked()
+    )
+
+    assert [(each.id, each.path, each.text) for each in found.findings] == [
+        ("edge10.tree_misnamed", f"4die/{wrong}", f"{said}, and {right} is missing")
+    ]
+    assert found.mends == ()
+
+
+def test_context_of_a_job_is_that_of_the_files_where_no_name_tells_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The numbers in the names of the position encoding's files are compared with the job's."""
+    root = _tree(tmp_path)
+    root = root.rename(root.with_name("mine"))
+    job = tmp_path / "job.yaml"
+    found = {}
+    for context in (8192, 4096):
+        job.write_text(VISION + f"picture: 960x540\ncontext: {context}\n")
+        _, out, _ = run(capsys, "edge10", "check", str(root), "--job", str(job), "--format", "json")
+        found[context] = _ids(out)
+
+    assert found == {8192: [], 4096: ["edge10.tree_context_differs"]}
+
+
+LANGUAGE = "model: Qwen/Qwen3-4B\ndies: 1\nprefill: 8\nkv_cache: 2048\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (LANGUAGE, []),
+        (LANGUAGE.replace("2048", "4096"), ["context or KV cache: the folder's name tells 2048, the job 4096"]),
+        (LANGUAGE.replace("4B", "1.7B"), ["model: the folder's name tells Qwen3-4B-AWQ, the job Qwen3-1.7B-AWQ"]),
+        (LANGUAGE.replace("prefill: 8", "prefill: [8, 96]"), ["lengths of a prompt's pieces"]),
+    ],
+)
+def test_language_model_s_name_is_that_of_its_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: list[str]
+) -> None:
+    """Model, lengths and KV cache are compared; of a folder that is called otherwise it is said that they are not."""
+    root = _tree(tmp_path, "llm-1die")
+    named, other = root.with_name("Qwen3-4B-AWQ-AOT_8_2048"), root.with_name("mine")
+    job = tmp_path / "job.yaml"
+    job.write_text(text)
+    root.rename(named)
+    _, out, _ = run(capsys, "edge10", "check", str(named), "--job", str(job), "--format", "json")
+    named.rename(other)
+    _, unnamed, _ = run(capsys, "edge10", "check", str(other), "--job", str(job), "--format", "json")
+
+    found = [each["text"] for each in json.loads(out)["findings"] if each["id"] == "edge10.tree_job_differs"]
+    assert len(found) == len(said)
+    assert all(text.startswith(begin) for text, begin in zip(found, said, strict=True)), found
+    assert "edge10.tree_job_differs" not in _ids(unnamed)
+    assert any("were not compared with the job" in each for each in json.loads(unnamed)["remarks"])
+
+
+def _broken(folder: Path) -> tuple[Path, Path]:
+    """A tree with three files to mend, and a float model."""
+    root = _tree(folder)
+    dies = root / "4die"
+    (dies / "tokenizer.json").unlink()
+    (dies / "compute_rope_param.so").unlink()
+    stem = next(path.name for path in (dies / "visual").iterdir() if path.name.endswith("_0.onnx")).removesuffix(
+        "_0.onnx"
+    )
+    (dies / "visual" / "vit_die2.so").rename(dies / "visual" / f"{stem}_die2.so")
+    source = folder / "float"
+    source.mkdir()
+    (source / "tokenizer.json").write_text('{"own": 1}')
+    (source / "tokenizer.json").chmod(0o640)
+    (source / "config.json").write_text("{}")
+    return root, source
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_nothing_is_repaired_unasked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal and without --yes what would be done is listed, and nothing is done."""
+    root, source = _broken(tmp_path)
+    before = _content(tmp_path)
+
+    status, _, err = run(capsys, "edge10", "check", str(root), "--float", str(source), "--repair")
+
+    assert status == 1
+    assert "copy the float model's tokenizer.json to 4die/tokenizer.json" in err
+    assert "nothing was done" in err
+    assert _content(tmp_path) == before
+
+
+class _Terminal(io.StringIO):
+    """A reader who answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "status"), [("n", 1), ("", 1), ("y", 0)])
+def test_repair_asks_at_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str, status: int
+) -> None:
+    """Only a yes is one."""
+    root, source = _broken(tmp_path)
+    before = _content(tmp_path)
+    monkeypatch.setattr(sys, "stdin", _Terminal(f"{answer}\n"))
+
+    told, _, err = run(capsys, "edge10", "check", str(root), "--float", str(source), "--repair")
+
+    assert told == status
+    assert "Do these 3 in the folder? [y/N]" in err
+    assert (_content(tmp_path) == before) is (status == 1)
+
+
+def test_copies_that_have_no_room_are_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is done where the disk cannot hold all of them."""
+    root, source = _broken(tmp_path)
+    usage = shutil.disk_usage(root)._replace(free=10)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+
+    with pytest.raises(InputError, match="make room first"):
+        repair.apply(root, [Mend("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why="")], source)
+
+
+@pytest.mark.parametrize("does", ["copy", "rename"])
+def test_file_system_without_links_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
+    """Where a file cannot have two names it is copied in a name that nobody has."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    (tmp_path / "old").write_text("it")
+    done = repair.apply(tmp_path, [Mend(does, "old", "new", is_float=False, why="")], None)
+
+    assert len(done.done) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == (["new"] if does == "rename" else ["new", "old"])
+    assert (tmp_path / "new").read_text() == "it"
+
+
+def test_repair_copies_and_renames_and_keeps_a_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --yes the tree is whole; a list beside it says what takes each step back, and nothing else changed."""
+    root, source = _broken(tmp_path)
+    before = _content(root)
+
+    status, out, _ = run(
+        capsys, "edge10", "check", str(root), "--float", str(source), "--repair", "--yes", "--format", "json"
+    )
+    kept = json.loads((tmp_path / f"{root.name}.repair.json").read_text())
+
+    assert (status, _ids(out)) == (0, [])
+    assert [each["does"] for each in json.loads(out)["repaired"]["done"]] == [each["does"] for each in kept["done"]]
+    assert sorted(each["does"] for each in kept["done"]) == ["copy", "copy", "rename"]
+    copied = root / "4die" / "tokenizer.json"
+    assert (copied.read_text(), copied.stat().st_mode & 0o777) == ('{"own": 1}', 0o640)
+    for line in kept["undo"]:
+        does, path, *back = line.split(" ", 2)
+        if does == "remove":
+            (root / path).unlink()
+        else:
+            (root / path).rename(root / back[0].removeprefix("back to "))
+    assert _content(root) == before
+
+
+def test_repair_of_a_checkpoint_copies_what_the_float_model_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Configuration of pictures and vocabulary come from there; the quantised configuration is not replaced."""
+    row = {"remove": ["preprocessor_config.json", "vocab.json"]}
+    folder = _checkpoint(tmp_path / QUANTISED["vlm"], "vlm", row, is_packed=True)
+    source = _checkpoint(tmp_path / "float", "vlm", {}, is_packed=False)
+
+    status, out, _ = run(
+        capsys, "edge10", "check", str(folder), "--float", str(source), "--repair", "--yes", "--format", "json"
+    )
+
+    assert (status, _ids(out)) == (0, [])
+    assert "quantization_config" in (folder / "config.json").read_text()
+
+
+@pytest.mark.parametrize(("is_packed", "copied"), [(True, []), (False, ["config.json"])])
+def test_configuration_of_packed_weights_is_not_the_float_model_s(
+    tmp_path: Path, *, is_packed: bool, copied: list[str]
+) -> None:
+    """It says how they are packed, which the float model's does not; before conversion the guide copies it."""
+    folder = _checkpoint(tmp_path / "quantised", "llm", {"remove": ["config.json"]}, is_packed=is_packed)
+    source = _given(_checkpoint(tmp_path / "float", "llm", {}, is_packed=False))
+
+    found = artefacts.check(_given(folder), session.toolchain(), Asked(), float_=source)
+
+    assert [each.target for each in found.mends] == copied
+    assert any(each.startswith("config.json: ") and "conversion" in each for each in found.left) is is_packed
+    assert ("conversion" in found.findings[0].do) is is_packed
+
+
+def test_name_that_is_taken_is_no_place_for_a_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder, or a link that leads nowhere, under the name of a missing file: what is in the way is told."""
+    folder = _checkpoint(tmp_path / "Qwen3-1.7B-AWQ", "llm", {}, is_packed=True)
+    float_ = _checkpoint(tmp_path / "Qwen3-1.7B", "llm", {}, is_packed=False)
+    for name in ("vocab.json", "merges.txt"):
+        (folder / name).unlink()
+    (folder / "vocab.json").mkdir()
+    (folder / "merges.txt").symlink_to(tmp_path / "gone")
+
+    status, out, err = run(
+        capsys, "edge10", "check", str(folder), "--float", str(float_), "--repair", "--yes", "--format", "json"
+    )
+
+    told = json.loads(out)
+    assert (status, told["mends"], "repaired" in told, err) == (1, [], False, "")
+    assert sorted(told["left"]) == [
+        "merges.txt: a link that leads nowhere has this name; remove it, and check again",
+        "vocab.json: a folder has this name; remove it, and check again",
+    ]
+
+
+def test_repair_needs_one_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All that the float model has is offered at once, whichever files are missing together."""
+    gone = ["tokenizer.json", "vocab.json", "merges.txt", "preprocessor_config.json", "chat_template.json"]
+    folder = _checkpoint(tmp_path / QUANTISED["vlm"], "vlm", {"remove": gone}, is_packed=True)
+    source = _checkpoint(tmp_path / "float", "vlm", {}, is_packed=False)
+
+    status, out, _ = run(
+        capsys, "edge10", "check", str(folder), "--float", str(source), "--repair", "--yes", "--format", "json"
+    )
+
+    assert (status, _ids(out)) == (0, [])
+    assert sorted(each["target"] for each in json.loads(out)["repaired"]["done"]) == sorted(gone)
+
+
+def test_repair_writes_over_nothing_and_leaves_the_folder_alone(tmp_path: Path) -> None:
+    """A file that appeared meanwhile, a link out of the folder and a path out of it are refused, with their reason."""
+    root, source = _broken(tmp_path)
+    (root / "4die" / "tokenizer.json").write_text("mine")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (root / "4die" / "link").symlink_to(outside)
+    (source / "secret.json").symlink_to("/etc/hostname")
+    mends = [
+        Mend("copy", "tokenizer.json", "4die/tokenizer.json", is_float=True, why=""),
+        Mend("copy", "tokenizer.json", "4die/link/tokenizer.json", is_float=True, why=""),
+        Mend("copy", "tokenizer.json", "../tokenizer.json", is_float=True, why=""),
+        Mend("copy", "secret.json", "4die/secret.json", is_float=True, why=""),
+        Mend("rename", "4die/gone.so", "4die/new.so", is_float=False, why=""),
+    ]
+
+    done = repair.apply(root, mends, source)
+
+    assert done.done == ()
+    assert list(done.failed.values()) == [
+        "a file of this name is there by now",
+        "lies behind a link, which is not followed",
+        "leads out of the folder",
+        "secret.json leads out of the float model's folder",
+        "No such file or directory",
+    ]
+    assert (root / "4die" / "tokenizer.json").read_text() == "mine"
+    assert list(outside.iterdir()) == []
+    assert not (tmp_path / "tokenizer.json").exists()
+
+
+def test_rename_that_may_mean_two_files_is_left(tmp_path: Path) -> None:
+    """Of two files that the compiler may have meant none is taken."""
+    root = _tree(tmp_path)
+    visual = root / "4die" / "visual"
+    (visual / "vit_die0.so").rename(visual / "1_[float16]_die0.so")
+    (visual / "2_[float16]_die0.so").write_bytes(b"x" * 99)
+
+    found = artefacts.check(_given(root), session.toolchain(), Asked())
+
+    assert found.mends == ()
+    assert any("vit_die0.so: may come from 2 files" in each for each in found.left), found.left
+
+
+BAD: dict[str, tuple[str, str]] = {
+    "prose": ("The model was compiled yesterday.\nIt took four hours and went well.\n", "is no listing of a folder"),
+    "another folder": ("./a\n./a/b.txt\n./a/c/d.txt\n", "holds neither a compiled model"),
+    "JSON of something else": ('{"schema": 1, "findings": []}', "has no list of files"),
+    "JSON that is cut off": ('{"listing": {"files": [', "is no JSON"),
+    "deep JSON": ("[" * 100_000, "is no listing of a folder"),
+    "what another program puts before paths": (
+        "".join(
+            f"{4000 + die} {die} of 4  m-AWQ-AOT_8_4096/4die/batch_1/seqlen_{length}/llm_die{die}.params\n"
+            for die in range(4)
+            for length in (1, 8)
+        ),
+        "is no listing of a folder",
+    ),
+    "dates before paths": (
+        "".join(f"2025-11-28 10:00:00   64 m-AWQ-AOT_8_4096/4die/batch_1/common_die{die}.params\n" for die in range(4)),
+        "is no listing of a folder",
+    ),
+    "a file without a path": ('{"listing": {"files": [{"bytes": 1}]}}', "files[0]: is no file"),
+    "a size that is none": ('{"listing": {"files": [{"path": "a", "bytes": -1}]}}', "files[0]: is no file"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_no_listing_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    """Exit status 2 and one line that says what to give instead."""
+    text, said = BAD[what]
+    (tmp_path / "given").write_text(text)
+
+    status, out, err = run(capsys, "edge10", "check", str(tmp_path / "given"))
+
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert said in err
+
+
+def test_folder_that_is_none_or_empty_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path that is not there, and a folder without a file, are named."""
+    for name, said in ((tmp_path / "gone", "gone"), (tmp_path, "is empty")):
+        status, out, err = run(capsys, "edge10", "check", str(name))
+        assert (status, out, err.count("\n")) == (2, "", 1), err
+        assert said in err
+
+
+def test_names_of_files_steer_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Line ends, escapes and markup in names are shown as signs, in a text and in a document."""
+    root = _tree(tmp_path, "llm-1die")
+    (root / "1die" / "a\nnot ok: \x1b[31m<b>.so").write_bytes(b"x")
+
+    _, text, _ = run(capsys, "edge10", "check", str(root))
+    status, out, _ = run(capsys, "edge10", "check", str(root), "--format", "json")
+
+    assert "\x1b" not in text
+    assert not any(line.startswith("not ok") for line in text.splitlines())
+    assert (status, _ids(out)) == (0, ["edge10.tree_unknown_file"])
+
+
+def test_secret_in_a_name_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither a text nor a document has it."""
+    token = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY"
+    root = _tree(tmp_path, "llm-1die")
+    (root / "1die" / f"{token}.so").write_bytes(b"x")
+    (root / "1die" / "alice:Pl4nted5ecret@reg.onnx").write_bytes(b"x")
+    for form in ("text", "json"):
+        _, out, err = run(capsys, "edge10", "check", str(root), "--format", form)
+        assert token not in out + err
+        assert "Pl4nted" not in out + err
+        assert "alice:[secret-" in out
+
+
+def test_folder_that_cannot_be_listed_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies there is neither there nor missing."""
+    root = _tree(tmp_path)
+    scan = os.scandir
+
+    def refused(path: Path) -> Any:
+        if Path(path).name == "seqlen_8":
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    found = artefacts.check(_given(root), session.toolchain(), Asked())
+
+    assert _found(found) == [["edge10.tree_unread", "4die/batch_1/seqlen_8"]]
+
+
+def test_of_many_mends_the_rest_is_counted(tmp_path: Path) -> None:
+    """A list that is cut says so, in a terminal as on a page: whoever says yes to a repair says it to all of them."""
+    found = artefacts.check(_given(_tree(tmp_path)), session.toolchain(), Asked())
+    mends = tuple(Mend("copy", f"{n}.json", f"4die/{n}.json", is_float=True, why="") for n in range(70))
+    many = replace(found, mends=mends, left=("x",) * 70)
+    text = plain(edge10_checks.view(many))
+
+    assert text.count("and 10 more: see --format json") == 2
+    assert edge10_pages.folder(many).html.count("and 40 more: see --format json") == 2
+
+
+def test_links_lead_in_no_circle(tmp_path: Path) -> None:
+    """A folder that is a link is told and not followed; a file that is one is the file; one to nothing is told."""
+    root = _tree(tmp_path, "llm-1die")
+    (root / "1die" / "again").symlink_to(root)
+    (root / "1die" / "nothing.so").symlink_to(root / "gone")
+    config = root / "1die" / "config.json"
+    config.rename(tmp_path / "config.json")
+    config.symlink_to(tmp_path / "config.json")
+
+    found = artefacts.check(_given(root), session.toolchain(), Asked())
+
+    assert _found(found) == [["edge10.tree_link", "1die/nothing.so"], ["edge10.tree_linked_folder", "1die/again"]]
+    assert {each.source for each in found.findings} == {"what the file system said"}
+
+
+def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
+    """Of a compiled model's files it is; of a loader's behaviour the loader's own sources are."""
+    facts = session.toolchain()
+    told = {
+        name: meanings.finding(name, None, "text", source=facts.source).source
+        for name in ("edge10.tree_file_missing", "edge10.checkpoint_layer_missing", "edge10.checkpoint_shard_missing")
+    }
+
+    assert told["edge10.tree_file_missing"] == f"{facts.source}: the listing of what a compile writes"
+    assert not any(facts.source in told[name] for name in told if "checkpoint" in name)
+
+
+def test_pipe_in_a_file_s_place_is_told(tmp_path: Path) -> None:
+    """What cannot be read is not waited for, and is no file."""
+    root = _checkpoint(tmp_path / "Qwen3-1.7B-AWQ", "llm", {}, is_packed=True)
+    (root / "tokenizer.json").unlink()
+    os.mkfifo(root / "tokenizer.json")
+
+    found = artefacts.check(_given(root), session.toolchain(), Asked(step="convert"))
+
+    assert _found(found) == [["edge10.tree_no_file", "tokenizer.json"]]
+
+
+def test_what_is_asked_of_a_compiled_model_is_not_known_of_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option that says nothing there is named, and no pass."""
+    root = _checkpoint(tmp_path / "Qwen3-1.7B-AWQ", "llm", {}, is_packed=True)
+
+    status, out, _ = run(capsys, "edge10", "check", str(root), "--dies", "4", "--lengths", "1,8", "--format", "json")
+
+    assert status == 1
+    assert [each.split(":")[0] for each in json.loads(out)["unchecked"]] == [
+        "what --dies says",
+        "what --lengths says",
+    ]
+
+
+def test_too_many_files_are_said_and_nothing_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder beyond the bound is no whole listing, and no file of it is called missing."""
+    monkeypatch.setattr(folders, "MAX_FILES", 20)
+    found = artefacts.check(_given(_tree(tmp_path)), session.toolchain(), Asked())
+
+    assert _found(found) == [["edge10.tree_cut", None]]
+
+
+def test_listing_of_too_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beyond the bounds is not read, and the listing is said to be cut."""
+    text = "".join(f"./4die/batch_1/seqlen_1/llm_die{number}.params\n" for number in range(3_000))
+    monkeypatch.setattr(listings, "MAX_FILES", 1_000)
+    few = listings.read(text, "many")
+    monkeypatch.setattr(listings, "_MAX_LINES", 500)
+    fewer = listings.read(text, "many")
+
+    assert [(len(each.files), each.is_cut) for each in (few, fewer)] == [(1_000, True), (501, True)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["│" * 200_000, "[" * 200_000, "a " * 200_000, "└── " * 50_000, "-rw-r--r-- " * 40_000, "28-11-25 10:00 " * 30_000],
+)
+def test_hostile_lines_cost_no_time(text: str) -> None:
+    """No pattern takes more than its length."""
+    begun = time.process_time()
+    with contextlib.suppress(InputError):
+        listings.read(text + "\n" + text, "hostile")
+    assert time.process_time() - begun < 2

@@ -1,0 +1,253 @@
+"""A job for an Edge10 chip as a whole: what there is of it is found, judged together, and told; nothing else is."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vllm_runbooks as rb
+from command_line import run
+from vllm_runbooks import cases, catalog, session
+from vllm_runbooks.chain_records import OpenChain
+from vllm_runbooks.edge10_evidence import Told
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.records import Verdict
+from vllm_runbooks.toolchain import accuracy, reports, steps
+
+CASE = "edge10-qwen3-vl-4b"
+JOB = "model: Qwen/Qwen3-1.7B\ndies: 4\n"
+HEAD = "| Model | Dataset | Metric | Subset | Num | Score | Cat.0 |\n"
+TABLE = HEAD + "| {} | mmlu | mean_acc | OVERALL | 14042 | {} | - |\n"
+REPORTS = Path(__file__).parents[1] / "edge10_reports" / "evalscope-1.14.1"
+PARTS = ("job", "host", "scripts", "quantised", "accuracy", "compiled", "logged")
+
+
+def made(folder: Path, description: str = JOB) -> Told:
+    """A folder with the files that are made of a job, read."""
+    folder.mkdir()
+    (folder / "job.yaml").write_text(description)
+    told = rb.edge10_evidence.read(str(folder))
+    (folder / "job.yaml").unlink()  # the made one says everything
+    rb.edge10_evidence.write(rb.edge10_evidence.made(told), str(folder), apply=True)
+    return rb.edge10_evidence.read(str(folder))
+
+
+def results(folder: Path, **scores: float) -> str:
+    """Tables of results, as the parameter names them."""
+    for name, score in scores.items():
+        (folder / f"{name}.txt").write_text(TABLE.format(name, score))
+    return ",".join(str(folder / f"{name}.txt") for name in scores)
+
+
+def test_the_recorded_job_is_judged_without_a_runbook() -> None:
+    """By all that is found in it: each part tells something wrong, and the verdict names all of it."""
+    judged = cases.judge(session.load(CASE))
+
+    assert (judged.verdict, judged.case) == (Verdict.PASS, CASE)
+    for name in session.load(CASE).case.expect.findings:  # type: ignore[union-attr] # it is one of a job
+        assert name in judged.reason
+
+
+def test_what_is_not_found_any_more_fails_the_recorded_job(tmp_path: Path) -> None:
+    """A named part takes the place of the case's own: the verdict says what is missing then."""
+    told = rb.edge10_evidence.read(CASE, results=results(tmp_path, base=0.6224, four=0.6220))
+    judged = rb.edge10_evidence.judge(told)
+
+    assert judged.verdict is Verdict.FAIL
+    assert "finding edge10.accuracy_lost: expected, not found" in judged.reason
+
+
+def test_made_files_are_a_job_with_nothing_wrong(tmp_path: Path) -> None:
+    """Their scripts are found by themselves, and judged together; what is not there is said in its place."""
+    told = made(tmp_path / "a job")
+    judged = rb.edge10_evidence.judge(told)
+
+    assert (judged.verdict, judged.reason) == (Verdict.PASS, "nothing is wrong with what was given of the job")
+    assert {"1-quantise.py", "5-compile.py", "3-serve-float.sh"} <= set(told.scripts)
+    for part in ("host", "quantised", "accuracy", "compiled", "logged"):
+        shown = getattr(rb.edge10_evidence, part)(told)
+        assert "name" in shown.plain
+        assert shown.html == f"<p>{shown.plain}</p>"
+
+
+def test_a_folder_has_its_artefacts_by_the_names_that_the_job_gives_them(tmp_path: Path) -> None:
+    """The compiled model, and the results of both evaluations; a log, where there is one."""
+    told = made(tmp_path / "job")
+    job = told.job.job  # type: ignore[union-attr] # it was read
+    assert job is not None
+    compiled = tmp_path / "job" / "Qwen3-1.7B-AWQ-AOT_8_4096" / "4die" / "batch_1"
+    compiled.mkdir(parents=True)
+    (compiled / "common_die0.params").write_bytes(b"x")
+    shutil.copytree(REPORTS, tmp_path / "job" / steps.RESULTS)
+    (tmp_path / "job" / "compile.log").write_text("OSError: [Errno 98] Address already in use\n")
+    found = rb.edge10_evidence.read(str(tmp_path / "job"))
+    judged = rb.edge10_evidence.judge(found)
+
+    assert judged.verdict is Verdict.FAIL
+    assert not isinstance(found.compiled, str)
+    assert not isinstance(found.accuracy, str)
+    assert not isinstance(found.log, str)
+    assert judged.facts["accuracy"] == "unknown"
+
+
+@pytest.mark.slow
+def test_the_runbook_takes_a_job_s_folder_at_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page says, by its name in the folder where one is: it holds no log, and is refused by nobody for that."""
+    made(tmp_path / "my-job")
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, "run", "edge10-toolchain", "-p", "evidence", "my-job", "--no-history")
+
+    assert (status, "PASS edge10-toolchain: nothing is wrong" in out) == (0, True), out + err
+
+
+def test_two_logs_in_a_folder_are_not_chosen_from(tmp_path: Path) -> None:
+    """Which one is meant is the user's to say."""
+    made(tmp_path / "job")
+    for name in ("a.log", "b.log"):
+        (tmp_path / "job" / name).write_text("x\n")
+
+    with pytest.raises(InputError, match=r"^log: 2 are there \(a.log, b.log\); name the one meant$"):
+        rb.edge10_evidence.read(str(tmp_path / "job"))
+    assert not isinstance(rb.edge10_evidence.read(str(tmp_path / "job"), log=str(tmp_path / "job" / "b.log")).log, str)
+
+
+def test_more_scripts_than_a_job_has_are_not_chosen_from(tmp_path: Path) -> None:
+    """A folder of somebody's whole work: those of the job are the user's to name."""
+    (tmp_path / "job.yaml").write_text(JOB)
+    for number in range(65):
+        (tmp_path / f"{number}.sh").write_text("true\n")
+
+    with pytest.raises(InputError, match=r"^scripts: 65 are there; name those of the job, 64 at most$"):
+        rb.edge10_evidence.read(str(tmp_path))
+    assert len(rb.edge10_evidence.read(str(tmp_path), scripts=str(tmp_path / "1.sh")).scripts) == 1
+
+
+def test_a_job_s_folder_may_have_the_files_of_a_recorded_one(tmp_path: Path) -> None:
+    """Listings, tables and a log that were put beside the description are found, as they are in a case."""
+    shutil.copytree(catalog.cases_dir() / CASE, tmp_path / "job")
+    (tmp_path / "job" / "case.yaml").unlink()
+    recorded, found = rb.edge10_evidence.read(CASE), rb.edge10_evidence.read(str(tmp_path / "job"))
+
+    assert found.case is None
+    for part in PARTS:
+        told = [getattr(rb.edge10_evidence, part)(each).plain.splitlines() for each in (found, recorded)]
+        assert sorted(told[0]) == sorted(told[1])  # scripts are in the order of their names
+
+
+def test_a_recorded_job_s_log_may_have_its_own_name() -> None:
+    """Not only `log.txt`: what ends in `.log` is one."""
+    held = session.load(CASE)
+    renamed = [replace(each, name="compile.log") if each.name == "log.txt" else each for each in held.documents]
+
+    assert not isinstance(rb.edge10_evidence.of(replace(held, documents=tuple(renamed))).log, str)
+
+
+def test_a_description_that_contradicts_itself_makes_nothing(tmp_path: Path) -> None:
+    """Each problem is found with its line; the other parts are judged all the same."""
+    (tmp_path / "job.yaml").write_text("model: Qwen/Qwen3-1.7B\ndies: 4\nremap: [0, 1, 2, 2]\n")
+    told = rb.edge10_evidence.read(CASE, job=str(tmp_path / "job.yaml"))
+    found = rb.edge10_evidence.made(told)
+
+    assert "job.yaml:3" in rb.edge10_evidence.job(told).plain
+    assert found == "The description contradicts itself or the toolchain: mend what is wrong with it first."
+    assert rb.edge10_evidence.made_shown(told, found).plain.startswith("Nothing is made.")
+    assert rb.edge10_evidence.write(found, "x", apply=True).plain.startswith("Nothing is written.")
+    assert "finding edge10.job: found, not expected" in rb.edge10_evidence.judge(told).reason
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"evidence": "tiny-cpu-served"}, "tiny-cpu-served: is no recorded job; name one, or a folder with job.yaml"),
+        ({"live": "yes"}, "live: 'yes' is neither True nor False; no host is asked"),
+        ({"results": "one.txt"}, "results: 1 are given; name those of the float model, then the quantised one's"),
+        ({"job": 1.1}, "job: 1.1 is no text"),
+        ({"compiled": "/none"}, "/none: "),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(given: dict[str, Any], said: str) -> None:
+    """Where, what is wrong, what to do."""
+    with pytest.raises(InputError) as refused:
+        rb.edge10_evidence.read(**{"evidence": CASE, **given})
+
+    assert str(refused.value).startswith(said)
+    assert "\n" not in str(refused.value)
+
+
+def test_nothing_given_is_no_verdict() -> None:
+    """An empty question is refused, in place of a pass."""
+    told = rb.edge10_evidence.read("")
+
+    with pytest.raises(InputError, match="nothing of a job is given"):
+        rb.edge10_evidence.judge(told)
+
+
+def test_nothing_is_written_without_being_asked_for(tmp_path: Path) -> None:
+    """And what somebody changed is not overwritten."""
+    told = rb.edge10_evidence.read(CASE)
+    files, out = rb.edge10_evidence.made(told), tmp_path / "out"
+
+    assert rb.edge10_evidence.write(files, str(out), apply=False).plain == "Nothing is written, since apply is False."
+    assert not out.exists()
+    rb.edge10_evidence.write(files, str(out), apply=True)
+    (out / "5-compile.py").write_text("mine\n")
+    with pytest.raises(InputError, match=r"5-compile\.py was written or changed by somebody"):
+        rb.edge10_evidence.write(files, str(out), apply=True)
+    with pytest.raises(InputError, match="folder is empty"):
+        rb.edge10_evidence.write(files, " ", apply=True)
+    with pytest.raises(InputError, match="neither True nor False"):
+        rb.edge10_evidence.write(files, str(out), apply="no")  # type: ignore[arg-type] # as a scheduler hands it over
+
+
+def test_a_chain_that_lost_too_much_is_no_pass(tmp_path: Path) -> None:
+    """Nor one that did not come to a verdict; one that kept the accuracy is."""
+    told = made(tmp_path / "job")
+    scores = {name: TABLE.format(name, score).encode() for name, score in (("base", 0.6224), ("four", 0.5901))}
+    first, second = (reports.read([reports.Given("", raw)], name) for name, raw in scores.items())
+    lost = OpenChain("m", (), accuracy=accuracy.judge(first, second))
+    kept = OpenChain("m", (), accuracy=accuracy.judge(first, second, threshold=0.05))
+
+    assert "(edge10.chain)" in rb.edge10_evidence.judge(told, lost).reason
+    assert rb.edge10_evidence.judge(told, kept).verdict is Verdict.PASS
+    unknown = rb.edge10_evidence.judge(told, OpenChain("m", (), why_none="EvalScope ended"))
+    assert unknown.reason == "not established: the chain of open parts: EvalScope ended"
+
+
+def test_every_part_of_the_recorded_job_is_shown_for_a_reader_and_a_terminal() -> None:
+    """Each with what is wrong in it; nothing of it is markup of the job's own."""
+    told = rb.edge10_evidence.read(CASE)
+    shown = {part: getattr(rb.edge10_evidence, part)(told) for part in PARTS}
+
+    for part, words in {
+        "job": "Qwen/Qwen3-VL-4B-Instruct", "host": "edge10.host_toolkit_missing", "scripts": "edge10.remap-length",
+        "quantised": "preprocessor_config.json", "accuracy": "-0.0323", "compiled": "llm_prefill_die3.so",
+        "logged": "edge10.devices_mixed",
+    }.items():  # fmt: skip
+        assert words in shown[part].plain, part
+        assert words in shown[part].html, part
+
+
+def test_the_scripts_of_a_job_keep_their_markup_to_themselves(tmp_path: Path) -> None:
+    """A name of a file and a line of a script are texts."""
+    bad = tmp_path / "<b>compile.py"
+    text = "from tyllm.build_util import build_and_compile_llm\ntorch_edgex.set_device_mode('<i>', '<script>')\n"
+    bad.write_text(text)
+    told = rb.edge10_evidence.read("", scripts=str(bad))
+    shown = rb.edge10_evidence.scripts(told)
+
+    assert "<script>" not in shown.html
+    assert "<b>compile.py" not in shown.html
+    assert "edge10.name-not-imported" in shown.html
+
+
+def test_a_case_of_a_job_holds_a_description() -> None:
+    """Its files are told by their names; the catalog has at least one such case."""
+    recorded = [folder.name for folder in catalog.cases_dir().iterdir() if (folder / "job.yaml").is_file()]
+
+    assert CASE in recorded

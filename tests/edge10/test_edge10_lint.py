@@ -1,0 +1,937 @@
+"""Scripts for an Edge10 chip linted: every mistake that was written down beforehand, and no other."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from command_line import run
+from rows import over
+from vllm_runbooks import catalog, checking, render, session
+from vllm_runbooks.records import IssueSeverity
+from vllm_runbooks.script_records import LintedScripts
+
+jsonschema = pytest.importorskip("jsonschema")
+SCRIPTS = Path(__file__).parents[1] / "edge10_scripts"
+EXPECTED: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "expected.yaml").read_text("utf-8"))
+
+
+@cache
+def texts(name: str) -> dict[str, str]:
+    """The files of a case by name: one script, or a folder of them."""
+    path = SCRIPTS / name
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return {file.name: file.read_text("utf-8") for file in files}
+
+
+@cache
+def linted(name: str) -> dict[str, LintedScripts]:
+    return checking.lint_scripts(texts(name), fix=True)
+
+
+def wrong(found: dict[str, LintedScripts]) -> list[tuple[str, int, str]]:
+    """Errors and warnings: file, line, rule."""
+    return sorted(
+        (file, issue.line, issue.rule)
+        for file, one in found.items()
+        for issue in one.issues
+        if issue.severity is not IssueSeverity.INFO
+    )
+
+
+def line_of(text: str, words: str) -> int:
+    """The one line that holds the words."""
+    lines = [number for number, line in enumerate(text.split("\n"), 1) if words in line]
+    assert len(lines) == 1, (words, lines)
+    return lines[0]
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_script_has_what_was_written_down_of_it_and_nothing_else(name: str) -> None:
+    """Each mistake at its line; a corrected script has none, whatever its style."""
+    files = texts(name)
+    expected = []
+    for rule, words, *file in EXPECTED[name]["issues"]:
+        place = file[0] if file else next(iter(files))
+        expected.append((place, line_of(files[place], words), rule))
+
+    assert wrong(linted(name)) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_script_is_told_for_what_it_is(name: str) -> None:
+    """By what it imports and calls, in the order in which that shows."""
+    steps = EXPECTED[name]["steps"]
+    by_file = steps if isinstance(steps, dict) else {next(iter(texts(name))): steps}
+
+    assert {file: [step.step for step in one.steps] for file, one in linted(name).items()} == by_file
+
+
+@pytest.mark.parametrize("name", sorted(name for name in EXPECTED if EXPECTED[name]["issues"]))
+def test_a_corrected_script_needs_no_second_correction(name: str) -> None:
+    """What was mended is no issue any more, nothing new is wrong, and mending again changes nothing."""
+    found = linted(name)
+    again = checking.lint_scripts({file: one.fixed or "" for file, one in found.items()}, fix=True)
+    mended = {(file, issue.rule) for file, one in found.items() for issue in one.issues if issue.fix is not None}
+
+    assert {file: one.fixed for file, one in again.items()} == {file: one.fixed for file, one in found.items()}
+    assert not [issue for one in again.values() for issue in one.issues if issue.fix is not None]
+    for file, rule in mended - {("serve.sh", "edge10.vllm-release")}:
+        assert rule not in {issue.rule for issue in again[file].issues if issue.fix is not None}
+
+
+PASSWORDS = ("pl4nted-Pa55word", "kiwi", "p@ss:w/ord")
+LOGINS = {
+    "login.sh": (
+        "docker login registry.example.test -u edge -p {}\n",
+        "docker login -u edge -p={} registry.example.test\n",
+        "sudo docker login registry.example.test \\\n  --username edge \\\n  --password '{}'\n",
+        "echo {} | docker login -u edge --password-stdin registry.example.test\n",
+        "echo -n '{}' \\\n  | sudo docker login -u edge --password-stdin registry.example.test\n",
+        'docker login -u edge \\\n  --password-stdin registry.example.test <<< "{}"\n',
+        "docker login -u edge --password-stdin registry.example.test <<EOF\n{}\nEOF\n",
+        "skopeo copy --src-creds edge:{} docker://a/b dir:/x\n",
+        "podman pull --creds=edge:{} a/b\n",
+        "PW={}\ndocker login -u edge -p $PW registry.example.test\n",
+        "PW={}\necho $PW | docker login -u edge --password-stdin registry.example.test\n",
+        "# docker login registry.example.test -u edge -p {}\n",
+        'ssh host "docker login registry.example.test -u edge -p {}"\n',
+    ),
+    "login.py": (
+        'import os\nos.system("docker login registry.example.test -u edge -p {}")\n',
+        'import subprocess as s\ns.run(["docker", "login", "-u", "edge", "-p", "{}"])\n',
+        'import subprocess as s\ns.run(["docker", "login", "-u", "edge", "--password-stdin"], input=b"{}")\n',
+        'import subprocess as s\ns.run(["docker", "login", "-u", name, "--password-stdin"], input="{}".encode())\n',
+        'import subprocess as s\ns.run("echo {} | docker login -u edge --password-stdin", shell=True)\n',
+    ),
+    "login.md": (
+        "Log in:\n\n```shell\n$ sudo docker login registry.example.test:8091 -u edge -p {}\n```\n",
+        "Log in with `docker login registry.example.test -u edge -p {}`, then go on.\n",
+    ),
+}
+
+
+@over(
+    ("name", "form", "password"),
+    [(name, form, password) for name, forms in LOGINS.items() for form in forms for password in PASSWORDS],
+)
+def test_a_password_in_a_command_is_found_and_shown_nowhere(name: str, form: str, password: str) -> None:
+    """However it is given, and in no form of the answer: messages, lines, fixes, corrected text, SARIF, annotations."""
+    text = form.format(password) + ("pip install vllm\n" if name.endswith(".sh") else "")
+    found = checking.lint_scripts({name: text}, fix=True)
+    view = render.edge10_scripts
+    shown = "\n".join(
+        (
+            str(render.to_json(view.merged(found))),
+            render.styled.plain(view.view(found)),
+            render.issues.sarif(found, session.knowledge().rules, "1"),
+            render.issues.github(found[name], name),
+        )
+    )
+
+    assert "edge10.password-in-command" in {issue.rule for issue in found[name].issues}
+    assert password not in shown
+
+
+def test_one_script_may_need_what_another_says() -> None:
+    """The server of one file answers the evaluation of the other; alone nothing is known of it."""
+    serve = "vllm serve ./a --served-model-name one --host 127.0.0.1 --port 9001\n"
+    ask = "evalscope eval --model two --api-url http://127.0.0.1:9001/v1 --datasets mmlu\n"
+
+    assert wrong(checking.lint_scripts({"ask.sh": ask})) == []
+    assert wrong(checking.lint_scripts({"serve.sh": serve, "ask.sh": ask})) == [("ask.sh", 1, "edge10.no-such-name")]
+
+
+SERVERS = {
+    "mapped": (
+        "docker run --gpus all -p 127.0.0.1:9001:8000 vllm/vllm-openai:v0.11.0 --model a --served-model-name one\n",
+        9001,
+    ),
+    "of the host": (
+        "docker run --gpus all --network host vllm/vllm-openai:v0.11.0 --model a --served-model-name one --port 9001\n",
+        9001,
+    ),
+    "in a program": (
+        'import subprocess\nsubprocess.Popen(["vllm", "serve", "a", "--port", "9001", "--served-model-name", "one"])\n',
+        9001,
+    ),
+    "of compose": (
+        (
+            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n"
+            '    ports: ["127.0.0.1:9001:8000", "127.0.0.1:9444:8443"]\n'
+        ),
+        9001,
+    ),
+    "of compose at length": (
+        (
+            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n"
+            "    ports:\n      - target: 8443\n        published: 9444\n"
+            "      - target: 8000\n        published: '9001'\n"
+        ),
+        9001,
+    ),
+    "of compose on the host": (
+        (
+            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    network_mode: host\n"
+            "    command: --model a --served-model-name one --host 127.0.0.1 --port 9001\n"
+        ),
+        9001,
+    ),
+    "of compose by a variable": (
+        (
+            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n"
+            '    ports: ["${PORT}:8000"]\n'
+        ),
+        None,
+    ),
+    "of compose, not published": (
+        "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n",
+        None,
+    ),
+    "not mapped": ("docker run --gpus all vllm/vllm-openai:v0.11.0 --model a --served-model-name one\n", None),
+    "of a variable": ('vllm serve a --port "$PORT" --served-model-name one\n', None),
+    "of a file": ("vllm serve --config server.yaml\n", None),
+}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("asked", [9001, 8000])
+def test_a_port_is_missed_only_where_all_ports_are_known(name: str, asked: int) -> None:
+    """One that a container is not said to have, or that a variable or file holds, may be the one that is asked."""
+    text, port = SERVERS[name]
+    file = "serve.py" if "import" in text else "serve.yaml" if "services" in text else "serve.sh"
+    ask = f"evalscope eval --model one --api-url http://127.0.0.1:{asked}/v1 --datasets mmlu\n"
+    found = checking.lint_scripts({file: text, "ask.sh": ask})["ask.sh"]
+
+    assert {issue.rule for issue in found.issues} == ({"edge10.no-such-server"} if port not in (None, asked) else set())
+
+
+SETTINGS = {
+    "JSON": '{\n  "eval_backend": "VLMEvalKit",\n  "api_base": "http://h:1/x",\n  "type": "a"\n}\n',
+    "quoted": 'eval_backend: VLMEvalKit\nmodel:\n- "type": "a"\n  "api_base": "http://h:1/x"  # here\n',
+    "without indentation": "eval_backend: VLMEvalKit\neval_config:\nmodel:\n- type: a\napi_base: http://h:1/x\n",
+    "apart": "eval_type: openai_api\nmodel: a\napi_url: http://h:1/x\ngeneration_config:\n  - temperature: 0.5\n",
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_are_read_also_where_their_form_is_lost(name: str) -> None:
+    """Line by line: what is asked of which server, and how."""
+    found = checking.lint_scripts({"task.yaml": SETTINGS[name]})["task.yaml"]
+    expected = {"edge10.api-path"} | ({"edge10.sampled-accuracy"} if name == "apart" else set())
+
+    assert {issue.rule for issue in found.issues if issue.rule.startswith("edge10.")} == expected
+    assert [step.step for step in found.steps] == ["evaluate"]
+
+
+FLOAT = "vllm serve Qwen/Qwen3-4B --served-model-name full --host 127.0.0.1 --port 7000\n"
+QUANTISED = "vllm serve ./awq --served-model-name quarter --host 127.0.0.1 --port 7000\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        (FLOAT, QUANTISED, 1),
+        (FLOAT, QUANTISED.replace("7000", "7001"), 0),
+        (FLOAT, FLOAT.replace("--host", "--max-num-seqs 4 --host"), 0),
+        (FLOAT + "kill $!\n", QUANTISED, 0),
+        (FLOAT + 'echo "asked"\n' + QUANTISED, "echo\n", 0),
+        (FLOAT, f'if [ "$1" = small ]; then\n  {QUANTISED}fi\n', 0),
+        (FLOAT, QUANTISED.replace("--port 7000", '--port "$PORT"'), 0),
+    ],
+)
+def test_two_files_start_no_two_servers_on_one_port(first: str, second: str, count: int) -> None:
+    """The float and the quantised model are asked side by side; one that is stopped, or may not run, is in no way."""
+    found = checking.lint_scripts({"float.sh": first, "quantised.sh": second})
+
+    assert [file for file, _, rule in wrong(found) if rule == "edge10.port-taken"] == ["quantised.sh"] * count
+
+
+def test_a_page_shows_one_server_after_the_other() -> None:
+    """Its examples need not run together."""
+    found = checking.lint_scripts({"a.md": f"```bash\n{FLOAT}```\n", "b.md": f"```bash\n{QUANTISED}```\n"})
+
+    assert wrong(found) == []
+
+
+_CHATS = "http://localhost:9001/v1/chat/completions"
+WRONG_SETTINGS = {
+    "flow": f"eval_config:\n  model:\n    - {{type: two, api_base: '{_CHATS}', temperature: 0.5}}\n",
+    "merged": f"""
+base: &base
+  api_base: {_CHATS}
+  temperature: 0.5
+eval_config:
+  model:
+    - {{<<: *base, type: one, temperature: 0}}
+    - <<: *base
+      type: two
+""",
+    "user": f"""
+eval_config:
+  model:
+    - type: two
+      api_base: {_CHATS.replace("//", "//someone:word@")}
+      temperature: 0.5
+""",
+    "apart, in flow": f"model: two\napi_url: {_CHATS}\ngeneration_config: {{top_p: 0.8, temperature: 0.5}}\n",
+    "JSON on a line": f'{{"model": "two", "api_url": "{_CHATS}", "generation_config": {{"temperature": 0.5}}}}\n',
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SETTINGS)
+def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
+    """In flow style, merged, as JSON, with a user in the address: of the entry that is wrong, and of no other."""
+    serve = "vllm serve ./a --served-model-name one --host 127.0.0.1 --port 9001\n"
+    text = WRONG_SETTINGS[name]
+    found = wrong(checking.lint_scripts({"serve.sh": serve, "task.yaml": text}))
+
+    assert sorted(rule for _, _, rule in found if rule != "edge10.secret-in-file") == [
+        "edge10.no-such-name",
+        "edge10.sampled-accuracy",
+    ]
+    assert [text.split("\n")[line - 1].count("two") for _, line, rule in found if rule == "edge10.no-such-name"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("def f(:\n    pass\n", f"Python {sys.version_info.major}.{sys.version_info.minor}"),
+        (f"a = {'- ' * 50_000}1\n", "deeply"),
+        ("a = 1\n" * 70_000, "characters"),
+    ],
+)
+def test_a_limit_of_the_reader_is_told_apart_from_what_is_no_python(text: str, says: str) -> None:
+    """Whose grammar refuses a text, and what is only longer or deeper than is read."""
+    found = checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
+
+    assert [says in issue.message for issue in found.issues if issue.rule == "file.not-python"] == [True]
+
+
+LATER = {
+    (3, 12): (
+        "def compile_one[T](model: T) -> T:\n    return model\n",
+        "class Job[T]:\n    pass\n",
+        "type Dies = list[int]\n",
+        "names = ['a']\nprint(f'of {', '.join(names)} here')\n",
+    ),
+    (3, 14): ("where = t'{1}'\n",),
+}
+"""Programs that a later Python reads, by the first that does."""
+
+
+@pytest.mark.parametrize(("release", "text"), [(release, text) for release, each in LATER.items() for text in each])
+def test_a_program_of_a_later_python_is_no_error(release: tuple[int, int], text: str) -> None:
+    """Whoever runs it may have that Python: what is not judged for that is an information, which names both."""
+    found = checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
+    shown = [(issue.severity, issue.message) for issue in found.issues if issue.rule == "file.not-python"]
+    is_read = release <= sys.version_info[:2]
+
+    assert [severity for severity, _ in shown] == ([] if is_read else [IssueSeverity.INFO])
+    assert all(f"Python {release[0]}.{release[1]} or later" in message for _, message in shown)
+
+
+@pytest.mark.parametrize(
+    "text", ["print 'a'\n", "try:\n    pass\nexcept A, e:\n    pass\n", "x = [1\ntype y = 2\n", "f'{a'\n"]
+)
+def test_a_fault_in_every_python_stays_an_error(text: str) -> None:
+    """What looks like none of a later grammar's, or like that of an earlier Python."""
+    found = checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
+    shown = [issue.severity for issue in found.issues if issue.rule == "file.not-python"]
+
+    assert shown == [IssueSeverity.ERROR]
+
+
+def notebook(*code: str) -> str:
+    """A notebook of cells of code, behind a cell of prose."""
+    cells = [{"cell_type": "markdown", "metadata": {}, "source": ["# Compile\n"]}]
+    cells += [{"cell_type": "code", "metadata": {}, "outputs": [], "source": each} for each in code]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+
+
+def test_a_cell_that_is_no_python_is_named_and_the_others_are_judged() -> None:
+    """By its number among the cells of code; what it would have done, or given a meaning, is not missed elsewhere."""
+    text = notebook(
+        "from tyllm.build_util import build_and_compile_llm\n",
+        "from tyllm import torch_edgex\nhelp = = me\ntorch_edgex.set_device_trace_only('edgex', True)\n",
+        "torch_edgex.set_device_mode('LM_die_remap', help + [0] * 15)\n",
+        "build_and_compile_llm('Qwen3-4B-AWQ', dev_count=17)\n",
+    )
+    found = checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
+
+    assert [issue.rule for issue in found.issues] == ["file.not-python", "edge10.dies-differ"]
+    assert found.issues[0].message.startswith("code cell 2: Python cannot read this: invalid syntax")
+    assert text.split("\n")[found.issues[1].line - 1].count("dev_count=17") == 1
+    assert [step.step for step in found.steps] == ["compile-llm"]
+
+
+COMPILES = """from tyllm import torch_edgex
+from tyllm.build_util import build_and_compile_llm
+torch_edgex.set_device_trace_only("edgex", True)
+build_and_compile_llm(model_path="./Qwen3-1.7B-AWQ")
+"""
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("gpus = !nvidia-smi -L\nprint(gpus, len(gpus))\n", "log, more = !ls\nprint(log, more)\n"),
+        ("took = %timeit -o 1 + 1\nprint(took)\n", "if took:\n    %cd /data\n", "%timeit len(never_told)\n"),
+        ("build_and_compile_llm?\n", "?torch_edgex.set_device_mode\n", "%cd?\nprint??\n"),
+        ("%time told = len('a')\n", "print(told)\n"),
+        ("!echo one \\\n  two three \\\n  four\nprint(1)\n",),
+        ("%%capture --no-stderr log\nprint(1)\n", "log.show()\n"),
+        ("%%bash --out listing --err=said\nls\n", "print(listing, said)\n"),
+        ("%%time\n%%capture log\nprint(1)\n", "print(log)\n"),
+        ("%run settings.py\n", "print(DIES)\n"),
+        ("%%sql result <<\nselect a, b from c where d = 'e'\n", "print(result)\n"),
+        ("%%html\n<b>four dies</b>\n", "%%javascript\nvar a = {b: 1};\n", "%%nothing known\nif then (\n"),
+        ("%%markdown\nvllm serve m --nonsense\n", "%%script ruby\nputs {1 => true}\n"),
+        ("%%writefile notes.txt\nfour dies, one model\n", '%%writefile job.json\n{"dies": 4, "on": true}\n'),
+        ("%%writefile README.md\n# Mine\n\nIt is made.\n", "%%file a.conf\nserver { listen 1; }\n"),
+        ("%%writefile eval.yaml\neval_backend: Native\nmodel: a\n", "%%writefile serve.sh\nls \\\n  --all 4k\n"),
+        ("%%time\n" * 2000 + "print(1)\n", "x = !" * 2000 + "\n", "%%bash --out" + " " * 9999 + "!\nls\n"),
+        ("%%writefile a.py\ndies = 4\n", "%%writefile -a a.py\nprint(dies)\n"),
+    ],
+    ids=lambda cells: cells[0].split("\n")[0][:30],
+)
+def test_what_a_notebook_holds_besides_python_is_no_wrong_python(cells: tuple[str, ...]) -> None:
+    """Neither a cell of another language nor a command of IPython; and what these give a meaning is not missed."""
+    text = notebook(*cells, COMPILES)
+    found = checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
+
+    assert [(issue.rule, issue.message) for issue in found.issues] == []
+    assert "compile-llm" in [step.step for step in found.steps]
+
+
+@pytest.mark.parametrize(
+    ("cell", "rules"),
+    [
+        ("%%writefile a.py\nprint(listing)\n", ["edge10.name-not-imported"]),
+        ("%%writefile a.py\nprint(4k)\n", ["file.not-python"]),
+        ("%%python3\nprint(told)\n", ["edge10.name-not-imported"]),
+        ("%%time\nprint(listing)\n", ["edge10.name-not-imported"]),
+        ("%time print(listing)\n", ["edge10.name-not-imported"]),
+        ("%%writefile serve.sh\nvllm serve Qwen/Qwen3-1.7B --host 127.0.0.1 --max-len 1\n", ["option.unknown"]),
+        ("%%bash\nvllm serve Qwen/Qwen3-1.7B --host 127.0.0.1 --max-len 1\n", ["option.unknown"]),
+        ("gpus = !nvidia-smi\nprint(listing)\n", ["edge10.name-not-imported"]),
+        ("if told:\n    !ls\n    print(listing)\n", ["edge10.name-not-imported"]),
+    ],
+    ids=lambda cell: str(cell).split("\n")[0][:30],
+)
+def test_what_a_cell_writes_or_runs_is_judged_as_what_it_is(cell: str, rules: list[str]) -> None:
+    """A program of its own knows no name of the notebook's; the place is that in the notebook."""
+    text = notebook("told = 1\n", cell)
+    found = checking.lint_scripts({"a.ipynb": text, "b.py": COMPILES})["a.ipynb"]
+
+    assert [issue.rule for issue in found.issues] == rules
+    line = text.split("\n")[found.issues[0].line - 1]
+    assert any(word in line for word in ("listing", "4k", "told", "--max-len"))
+
+
+def test_a_session_of_python_is_read_behind_its_prompts() -> None:
+    """A page's block with prompts and answers is a program: what is wrong in it is told, and that it is none is not."""
+    block = """```python
+>>> from tyllm import torch_edgex
+>>> for mode in ("LM_die_remap",):
+...     torch_edgex.set_device_mode(mode, [0] * 15)
+...
+>>> torch_edgex
+<module 'tyllm.torch_edgex' from 'there'>
+```
+"""
+    found = checking.lint_scripts({"a.md": f"# Modes\n\n{block}"})["a.md"]
+
+    assert [(issue.rule, issue.line) for issue in found.issues] == [("edge10.remap-length", 6)]
+
+
+PROGRAMS: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "short.yaml").read_text("utf-8"))
+"""Short programs, each with all rules that it breaks."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_is_judged_by_what_it_does(name: str) -> None:
+    """However it says it."""
+    found = checking.lint_scripts({"program.py": PROGRAMS[name]["text"]}, fix=True)["program.py"]
+
+    assert {issue.rule for issue in found.issues} == set(PROGRAMS[name]["breaks"])
+
+
+@pytest.mark.parametrize(
+    ("flag", "default", "used", "mended"),
+    [
+        ("--lm_die_remap", "[0, 1]", "o.lm_die_remap", "nargs=16, default=[0, 1" + ", 0" * 14 + "]"),
+        ("--order", "[0] * 16", "o.order", "nargs=16, default=[0] * 16"),
+        ("--lm_die_remap", "[0, 1]", "o.lm_die_remap + [0] * 14", 'nargs="+", default=[0, 1]'),
+        ("--lengths", "[1, 8]", "[0] * 16", 'nargs="+", default=[1, 8]'),
+    ],
+)
+def test_an_order_of_the_dies_takes_as_many_words_as_it_has_entries(
+    flag: str, default: str, used: str, mended: str
+) -> None:
+    """Also where its default is mended at the same time; where the script fills it up, or for others, any number."""
+    text = (
+        "import argparse\nfrom tyllm import torch_edgex\nfrom tyllm.build_util import build_and_compile_llm\n"
+        f"p = argparse.ArgumentParser()\np.add_argument('{flag}', type=int, default={default})\no = p.parse_args()\n"
+        f"torch_edgex.set_device_mode('LM_die_remap', {used})\nbuild_and_compile_llm('Qwen3-4B-AWQ')\n"
+    )
+    found = checking.lint_scripts({"program.py": text}, fix=True)["program.py"]
+
+    assert f"p.add_argument('{flag}', type=int, {mended})\n" in (found.fixed or "")
+
+
+GIVEN = "docker run --rm --gpus all{} registry.example.com/edgex/tyllm:v1.1.7 python3 compile.py\n"
+"""A container that is given the GPUs, and further options."""
+
+
+@pytest.mark.parametrize(
+    ("script", "container", "is_wrong"),
+    [
+        ("export COMPILE_THREAD=8\n", "", True),
+        ("export COMPILE_THREAD=8 CUDA_VISIBLE_DEVICES=\n", "", False),
+        ("export CUDA_VISIBLE_DEVICES=0\nexport COMPILE_THREAD=8\n", "", True),
+        ("if nvidia-smi; then\nexport COMPILE_THREAD=1\nelse\nexport COMPILE_THREAD=8\nfi\n", "", False),
+        ("command -v nvidia-smi || export COMPILE_THREAD=8\n", "", False),
+        ("nvidia-smi\nexport COMPILE_THREAD=8\n", "", True),
+        ("export COMPILE_THREAD=8\n", " -e CUDA_VISIBLE_DEVICES=", False),
+        ("", " -e COMPILE_THREAD=8", True),
+        ("", " -e COMPILE_THREAD=8 -e CUDA_VISIBLE_DEVICES=", False),
+        ("", " -e COMPILE_THREAD=8 -e CUDA_VISIBLE_DEVICES=-1", False),
+        ("", " -e COMPILE_THREAD=8 -e CUDA_VISIBLE_DEVICES=1", True),
+    ],
+)
+def test_threads_are_held_against_a_gpu_that_is_there(script: str, container: str, *, is_wrong: bool) -> None:
+    """Not against one that is hidden, nor another file's where a script asks for the host's own."""
+    files = {"compile.sh": f"#!/bin/bash\n{script}python3 compile.py\n", "start.sh": GIVEN.format(container)}
+    found = checking.lint_scripts(files)
+
+    rules = {issue.rule for one in found.values() for issue in one.issues}
+    assert ("edge10.compile-threads" in rules) == is_wrong
+
+
+def test_remaps_that_hold_more_than_zeros_are_not_cut() -> None:
+    """What stands behind the sixteenth entry may have been meant; names in the list may be anything."""
+    text = "from tyllm import torch_edgex\nx = 0\n" + "".join(
+        f"torch_edgex.set_device_mode('{part}_die_remap', [{order}])\n"
+        for part, order in (("LM", "0, " * 16 + "5"), ("VM", "x, " * 17))
+    )
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+
+    assert [issue.rule for issue in found.issues if issue.rule == "edge10.remap-length"] == ["edge10.remap-length"] * 2
+    assert found.fixed == text
+
+
+@pytest.mark.parametrize(
+    ("text", "fixed"),
+    [
+        ("torch_edgex.set_device_trace_only('edgex', True)\n", "from tyllm import torch_edgex\ntorch_edgex"),
+        (
+            '"""Says."""\ntorch_edgex.set_device_trace_only("edgex", True)\n',
+            '"""Says."""\nfrom tyllm import torch_edgex\n',
+        ),
+        ("x = 1; torch_edgex.set_device_trace_only('edgex', True)\n", "from tyllm import torch_edgex\nx = 1; "),
+        ("import os; torch_edgex.go()\n", "import os\nfrom tyllm import torch_edgex; torch_edgex.go()"),
+        ("x = 1; import os\ntorch_edgex.go()\n", "from tyllm import torch_edgex\nx = 1; "),
+    ],
+)
+def test_an_import_is_put_where_it_belongs(text: str, fixed: str) -> None:
+    """Behind the first imports, in front of the first statement, and never within another statement."""
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+
+    assert found.startswith(fixed)
+    compile(found, "a.py", "exec")
+
+
+def test_an_import_in_a_page_is_indented_as_its_block_is() -> None:
+    """In a list's item, or quoted."""
+    block = "from tyllm.build_util import build_and_compile_llm\ntorch_edgex.set_device_trace_only('edgex', True)\n"
+    for lead in ("   ", "> "):
+        page = "".join(f"{lead}{line}\n" for line in ("```python", *block.splitlines(), "```"))
+        found = checking.lint_scripts({"a.md": f"- a\n\n{page}"}, fix=True)["a.md"].fixed or ""
+
+        assert f"{lead}from tyllm import torch_edgex\n{lead}torch_edgex" in found
+
+
+def test_a_piece_of_a_program_on_a_page_goes_on_with_the_one_before() -> None:
+    """A name that an earlier block imports is no mistake; one that none does is, where it is the toolchain's."""
+    first = "```python\nfrom tyllm import torch_edgex\n```\n"
+    second = "```python\ntorch_edgex.set_device_trace_only('edgex', True)\nmade_elsewhere(1)\n```\n"
+
+    assert checking.lint_scripts({"a.md": first + second})["a.md"].issues == ()
+    assert [issue.rule for issue in checking.lint_scripts({"a.md": second})["a.md"].issues] == [
+        "edge10.name-not-imported"
+    ]
+
+
+def folder(tmp_path: Path) -> str:
+    """A folder of scripts with what lies beside them in one."""
+    job = tmp_path / "job"
+    shutil.copytree(SCRIPTS / "wrong" / "job", job)
+    (job / "model.safetensors").write_bytes(b"\0" * 100)
+    (job / ".hidden").mkdir()
+    (job / ".hidden" / "x.py").write_text("import tyllm\n")
+    (job / "link.py").symlink_to(job / "evaluate.py")
+    (job / "large.txt").write_text("x" * 1_100_000)
+    return str(job)
+
+
+def test_a_folder_is_judged_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its scripts, and nothing else that lies in it; each issue with its file."""
+    name = folder(tmp_path)
+    status, out, _ = run(capsys, "edge10", "lint", name, "--format", "json")
+    found = json.loads(out)
+
+    assert status == 1
+    assert found["schema"] == 1
+    assert {step["file"] for step in found["steps"]} == {f"{name}/{each}" for each in texts("wrong/job")}
+    assert {(Path(issue["file"]).name, issue["rule"]) for issue in found["issues"]} >= {
+        (file, rule) for rule, _, file in EXPECTED["wrong/job"]["issues"]
+    }
+    schema = json.loads((catalog.catalog_dir() / "schema" / "edge10-lint.json").read_text("utf-8"))
+    jsonschema.validate(found, schema)
+
+
+def test_the_command_says_what_is_wrong_and_what_each_script_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the place of each mistake, and status 1; a script that is right has 0."""
+    wrong_one, right = (str(SCRIPTS / side / "llm_table.py") for side in ("wrong", "right"))
+    status, out, _ = run(capsys, "edge10", "lint", wrong_one)
+
+    assert status == 1
+    assert f"{wrong_one}:9:21: error: LM_die_remap is no order of the dies" in out
+    assert f"{wrong_one}: compile-llm\n1 error, 1 warning (edge10-1.1.7" in out
+    status, out, _ = run(capsys, "edge10", "lint", right)
+    assert (status, out.splitlines()[-1][:13]) == (0, "nothing wrong")
+
+
+def test_what_is_no_script_of_the_toolchain_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 1: nothing was judged."""
+    path = tmp_path / "hello.py"
+    path.write_text("print('hello')\n")
+
+    status, out, _ = run(capsys, "edge10", "lint", str(path))
+    assert (status, "no step of the toolchain is recognised in it" in out) == (1, True)
+    status, out, err = run(capsys, "edge10", "lint", str(path), "--format", "json")
+    assert (status, json.loads(out)["steps"], "no step of the toolchain" in err) == (1, [], True)
+
+
+def test_a_corrected_text_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file itself stays; what is left to do is named; a secret is written to the user's own file alone."""
+    source, target = tmp_path / "host.sh", tmp_path / "mended.sh"
+    shutil.copy(SCRIPTS / "wrong" / "host.sh", source)
+    before = source.read_text("utf-8")
+
+    status, out, err = run(capsys, "edge10", "lint", "--fix", str(source))
+    assert status == 1
+    assert "COMPILE_THREAD=1" in out
+    assert PASSWORDS[0] not in out + err
+    assert "left: 5:1: error: docker is given a password" in err
+    status, out, err = run(capsys, "edge10", "lint", "--fix", str(source), "-o", str(target))
+    assert (out, "wrote" in err) == ("", True)
+    assert target.read_text("utf-8") == before.replace("THREAD=2", "THREAD=1").replace("gptq", "awq")
+    assert source.read_text("utf-8") == before
+    status, out, _ = run(capsys, "edge10", "lint", "--fix", str(source), "--format", "json")
+    assert "COMPILE_THREAD=1" in json.loads(out)["fixed"]
+
+
+@pytest.mark.parametrize("form", ["sarif", "github"])
+def test_other_forms_name_the_same_issues(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """For those who read annotations."""
+    status, out, _ = run(capsys, "edge10", "lint", str(SCRIPTS / "wrong" / "llm_plain.py"), "--format", form)
+
+    assert status == 1
+    for rule, _ in EXPECTED["wrong/llm_plain.py"]["issues"]:
+        assert rule in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give a file, a folder, or -"),
+        (("-", "-"), "- is given twice"),
+        (("a.py", "-o", "b.py"), "give --fix as well"),
+        (("--fix", "a.py", "--format", "sarif"), "--fix prints the corrected text"),
+        (("--fix", "{job}"), "give one file for --fix"),
+        (("{empty}",), "holds no script"),
+        (("missing.py",), "missing.py"),
+        (("{job}", "--toolchain", "9.9"), "9.9: this version of the toolchain is not known"),
+    ],
+)
+def test_a_request_that_cannot_be_read_is_one_line(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2, and nothing on standard output."""
+    (tmp_path / "empty").mkdir()
+    places = {"{job}": str(SCRIPTS / "right" / "job"), "{empty}": str(tmp_path / "empty")}
+    status, out, err = run(capsys, "edge10", "lint", *(places.get(each, each) for each in arguments))
+
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_folder_of_too_many_scripts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no job."""
+    for number in range(201):
+        (tmp_path / f"{number}.py").touch()
+
+    status, _, err = run(capsys, "edge10", "lint", str(tmp_path))
+    assert (status, "holds more than 200 scripts" in err) == (2, True)
+
+
+def test_standard_input_is_read_as_a_file_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By what stands in it."""
+    text = (SCRIPTS / "wrong" / "llm_plain.py").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+    status, out, _ = run(capsys, "edge10", "lint", "-")
+    assert (status, "standard input:3:1: error: torch_edgex is used" in out) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("comment", "fixed"),
+    [
+        ('# 如果使用gpu机器量化，这里to("cuda")改成to("cpu")', '# 如果使用CPU机器量化，这里to("cuda")改成to("cpu")'),
+        (
+            "# with a GPU, replace cuda by cpu, or use cuda and change it to cpu",
+            "# with a CPU, replace cuda by cpu, or use cuda and change it to cpu",
+        ),
+        ('# 在这里to("cuda")改成to("cpu")', None),
+        ("# use device=cuda, change it to cpu where that is all there is", None),
+    ],
+)
+def test_of_a_reversed_comment_the_condition_alone_is_mended(comment: str, fixed: str | None) -> None:
+    """However often it is mended: the device that is changed stays, also where it stands behind the condition."""
+    text = f"from quant_toolchain import quantize_model\n{comment}\n"
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+
+    assert (found.fixed or "").split("\n")[1] == (fixed or comment)
+    assert bool(found.issues) == (fixed is not None)
+
+
+def test_an_import_ends_as_the_lines_around_it_do() -> None:
+    """Windows' line ends stay whole, wherever the statement is put."""
+    use = "torch_edgex.set_device_trace_only('edgex', True)\n"
+    for before in ("import os\n", "", '"""Says."""\n'):
+        text = f"{before}{use}".replace("\n", "\r\n")
+        fixed = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+
+        assert fixed == f"{before}from tyllm import torch_edgex\n{use}".replace("\n", "\r\n")
+
+
+@pytest.mark.parametrize("password", [*PASSWORDS, "s3cr3t-os"])
+def test_of_a_call_with_a_password_the_password_alone_is_replaced(password: str) -> None:
+    """The line stays legible, and so do other findings in it and texts that are part of the call."""
+    text = "from tyllm import torch_edgex\n" + "".join(
+        f"{call}\n"
+        for call in (
+            f'os.system("docker login reg -u a -p {password}")',
+            'subprocess.run(f"docker login reg -u a -p {word}", shell=True)',
+            'secret = torch_edgex.login(password="Pl4ntedTwo")',
+            'secret = torch_edgex.login(\n    password="Pl4ntedTwo")',
+        )
+    )
+    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+    shown = {(issue.line, issue.text) for issue in found.issues}
+
+    assert {(2, "os"), (3, "subprocess")} <= shown
+    assert any(line == 2 and said.startswith('os.system("docker login reg -u a -p [secret') for line, said in shown)
+    assert (3, 'subprocess.run(f"docker login reg -u a -p {word}", shell=True)') in shown
+    assert "Pl4nted" not in (found.fixed or "")
+    assert (found.fixed or "").count("secret = torch_edgex.login(") == 2
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "github"])
+@pytest.mark.parametrize(
+    "name", ["hf_Pl4ntedabcdefghijklmn.py", "hf_Pl4ntedabcdefghijklmn/b.py", "password=Pl4nted5ecret.py",
+             "alice:Pl4nted5ecret@reg.py", "docker login -u x -p Pl4nted5ecret reg.py"],
+)  # fmt: skip
+def test_a_secret_in_the_name_of_a_file_is_shown_nowhere(
+    name: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither beside an issue nor where it is told what each file is, by itself and in a folder."""
+    path = tmp_path / "job" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("import tyllm\ntorch_edgex.go()\n")
+    (tmp_path / "job" / "other.py").write_text("print(1)\n")
+    for given in (path, tmp_path / "job"):
+        status, out, err = run(capsys, "edge10", "lint", str(given), "--format", form)
+
+        assert (status, "Pl4nted" in out + err) == (1, False)
+        assert "secret-" in out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'os.environ["REGISTRY_PASSWORD"] = "{}"',
+        'requests.get("https://reg", auth=("alice", "{}"))',
+        'requests.get("https://reg", auth=HTTPBasicAuth("alice", "{}"))',
+        'docker.from_env().login("alice", "{}", registry="reg")',
+        'huggingface_hub.login("{}")',
+        'p.add_argument("--password", default="{}")',
+        'run("docker login -u a -p " + "{}")',
+        "run(f\"docker login reg -u a -p {{'{}'}}\")",
+        "# image: alice:{}@reg/edgex/tyllm:v1",
+        "# regctl registry login reg -u u -p {}",
+        "# ctr image pull --user alice:{} reg/x",
+    ],
+)
+@pytest.mark.parametrize("password", ["Pl4nted5ecret", "kiwi"])
+def test_a_corrected_text_shows_no_login(line: str, password: str) -> None:
+    """However a program or another client of a registry gives its password."""
+    text = f"import tyllm\n{line.format(password)}\n"
+    fixed = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+
+    assert fixed.count("\n") >= 2
+    assert password not in fixed
+
+
+PROGRAM = """\
+import os
+from tyllm.build_util import build_and_compile_llm
+os.environ["COMPILE_THREAD"] = 2
+# 如果使用gpu机器量化 "\\n"
+torch_edgex.set_device_mode("LM_die_remap", [0])
+build_and_compile_llm(model_path="/m/Qwen3-4B-AWQ", artifacts_path="/x/2die", dev_count=2, seq_len_list=[16, 2048])
+"""
+"""It lacks an import and quotes: what mends it holds line ends and quotes."""
+SHELL = '!vllm serve m --max-modl-len 4096 --port 8001\n!echo "done"'
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+@pytest.mark.parametrize("form", [{"indent": 1}, {}, {"indent": 2, "ensure_ascii": False}, {"separators": (",", ":")}])
+def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any], *, is_list: bool) -> None:
+    """Its JSON stays what it was but for the cells' lines, and these become what a script of them becomes."""
+    sources = [PROGRAM, SHELL]
+    own: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cells = [own | {"source": each.splitlines(keepends=True) if is_list else each} for each in sources]
+    notebook = {"cells": cells, "metadata": {"a": '"\\n'}, "nbformat": 4, "nbformat_minor": 5}
+    text = json.dumps(notebook, **form)
+    script = checking.lint_scripts({"a.py": PROGRAM}, fix=True)["a.py"].fixed
+    for fixed in (
+        checking.mended_script({"a.ipynb": text}, "a.ipynb"),
+        checking.lint_scripts({"a.ipynb": text}, fix=True)["a.ipynb"].fixed,
+    ):
+        read = json.loads(fixed or "")
+        given = [cell.pop("source") for cell in read["cells"]]
+
+        assert read == {
+            **notebook,
+            "cells": [{key: value for key, value in cell.items() if key != "source"} for cell in cells],
+        }
+        assert "".join(given[0]) == script != PROGRAM
+        assert "".join(given[1]) == SHELL.replace("modl", "model")
+        for each in given:
+            assert isinstance(each, list) is is_list
+            assert not is_list or "".join(each).splitlines(keepends=True) == each
+    for issue in checking.lint_scripts({"a.ipynb": text})["a.ipynb"].issues:
+        if issue.fix is not None:
+            lines = text.split("\n")
+            start = sum(len(line) + 1 for line in lines[: issue.fix.line - 1]) + issue.fix.column - 1
+            end = sum(len(line) + 1 for line in lines[: issue.fix.end_line - 1]) + issue.fix.end_column - 1
+            json.loads(text[:start] + issue.fix.new_text + text[end:])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rule"),
+    [
+        ("Dockerfile", "FROM a\nRUN --mount=type=cache,target=/x \\\n  docker login -u x -p {} reg && true\n",
+         "password-in-command"),
+        ("Dockerfile", "FROM reg/edgex/tyllm:v1\nENV HF_TOKEN={}\n", "secret-in-file"),
+        ("ci.yml", "jobs:\n  a:\n    steps:\n      - run: docker login -u a -p {} reg\n", "password-in-command"),
+        ("ci.yml", 'script:\n  - "docker login -u a -p {} reg"\n', "password-in-command"),
+        ("ci.yml", "script:\n  - |\n    sudo docker login -u a \\\n      -p {} reg\n", "password-in-command"),
+        ("compose.yaml", "services:\n  a:\n    image: alice:{}@reg/edgex/tyllm:v1\n", "secret-in-file"),
+        ("a.md", "```dockerfile\nFROM a\nRUN docker login -u x -p {} reg\n```\n", "password-in-command"),
+        ("a.sh", "export HF_TOKEN={}\n", "secret-in-file"),
+        ("a.sh", "docker run -e HF_TOKEN={} reg/edgex/tyllm:v1 bash\n", "secret-in-file"),
+        ("a.sh", "huggingface-cli login --token {}\n", "secret-in-file"),
+        ("a.sh", "sshpass -p {} ssh host\n", "secret-in-file"),
+        ("a.sh", "kubectl create secret docker-registry r --docker-password={}\n", "secret-in-file"),
+        ("a.sh", "curl -u alice:{} https://reg/v2/_catalog\n", "secret-in-file"),
+        ("a.sh", "pip install -i https://alice:{}@wheels.example.test/all vllm==0.11.0\n", "secret-in-file"),
+        ("a.sh", "regctl registry login reg -u u -p {}\n", "password-in-command"),
+        ("a.py", 'PASSWORD = "{}"\n', "secret-in-file"),
+    ],
+)  # fmt: skip
+def test_a_secret_is_told_in_whatever_file_it_stands(name: str, text: str, rule: str) -> None:
+    """Once, with its place, and not itself."""
+    found = checking.lint_scripts({name: text.format("S3cr3tPl4nted9x")})[name]
+    told = [issue for issue in found.issues if "secret" in issue.rule or "password" in issue.rule]
+
+    assert [issue.rule for issue in told] == [f"edge10.{rule}"]
+    assert "[secret-" in told[0].text
+    assert "Pl4nted" not in render.to_json(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Dockerfile", "FROM a\nRUN --mount=type=secret,id=p docker login -u x --password-stdin reg < /run/p\n"),
+        ("ci.yml", 'steps:\n  - run: echo "$PASSWORD" | docker login -u a --password-stdin reg\n'),
+        ("ci.yml", "env:\n  HF_TOKEN: ${{ secrets.HF_TOKEN }}\nsteps:\n  - name: docker login\n    uses: a/b@v3\n"),
+        ("a.sh", 'export HF_TOKEN="$(cat token)"\nexport A_API_KEY=EMPTY\nvllm serve m --max-num-seqs 2048\n'),
+        ("a.py", "from evalscope import TaskConfig\nTaskConfig(model='m', api_key='EMPTY', api_url='http://a:1/v1')\n"),
+        ("a.py", 'import os\npassword = os.environ["REGISTRY_PASSWORD"]\ntokenizer = "a.json"\nkey = "lm_head"\n'),
+        ("a.yaml", "eval_backend: Native\nmodel: m\napi_key: sk-local\ntokenizer_path: /models/Qwen3-4B-AWQ\n"),
+    ],
+)  # fmt: skip
+def test_what_only_names_a_secret_is_none(name: str, text: str) -> None:
+    """Variables, placeholders, what a server without a key is given, and words that a secret's name is in."""
+    found = checking.lint_scripts({name: text})[name]
+
+    assert [issue for issue in found.issues if "secret" in issue.rule or "password" in issue.rule] == []
+
+
+def test_a_dockerfile_of_a_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Though its name has no suffix."""
+    (tmp_path / "Dockerfile").write_text("FROM a\nRUN docker login -u x -p Pl4nted5ecret reg\n")
+    (tmp_path / "Dockerfile.gpu").write_text("FROM a\n")
+    status, out, _ = run(capsys, "edge10", "lint", str(tmp_path))
+
+    assert status == 1
+    assert "Dockerfile:2:5: error: docker is given a password as an option" in out
+    assert "Dockerfile.gpu" in out
+
+
+TASK = """\
+eval_backend: VLMEvalKit
+eval_config:
+  model:
+    - type: one
+      name: CustomAPIModel
+      api_base: http://localhost:8000/v1/chat/completions
+      key: EMPTY
+  data: [MMStar]
+"""
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.md", "a.sh", "indented.md"])
+def test_settings_that_are_no_yaml_are_told_wherever_they_stand(name: str) -> None:
+    """In a file, in a page's block and in what a script writes: once, with the line; what can be read of them is."""
+    around = {
+        "a.yaml": "{}", "a.md": "# Evaluate\n\n```yaml\n{}```\n", "a.sh": "cat > task.yaml <<'EOF'\n{}EOF\n",
+        "indented.md": "- so:\n  ```yaml\n{}  ```\n",
+    }[name]  # fmt: skip
+    wrong_text = TASK.replace("      name: Custom", "    name: Custom")
+    if name == "indented.md":
+        wrong_text, right_text = ("".join(f"  {line}\n" for line in text.splitlines()) for text in (wrong_text, TASK))
+    else:
+        right_text = TASK
+    found = checking.lint_scripts({name: around.format(wrong_text)})[name]
+    told = [issue for issue in found.issues if issue.rule == "file.not-yaml"]
+
+    assert [issue.line for issue in told] == [around.partition("{}")[0].count("\n") + 5]
+    assert [step.step for step in found.steps] == ["evaluate"]
+    right = checking.lint_scripts({name: around.format(right_text)})[name]
+    assert [issue for issue in right.issues if issue.rule == "file.not-yaml"] == []

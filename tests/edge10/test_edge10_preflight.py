@@ -1,0 +1,973 @@
+"""A host before a step of the Edge10 toolchain: what docker, its files and its programs tell, and what that means.
+
+Programs stand in for docker and the container toolkit, at the border of this program, and print what releases of them
+print; `edge10_hosts.yaml` has what was expected of each host before the code ran on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import UnixStreamServer
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from pace import scaled
+from vllm_runbooks import cli, host_commands, planner, render, session
+from vllm_runbooks.edge10 import asking, docker, preflight
+from vllm_runbooks.edge_host_records import (
+    CheckedHost,
+    DockerFacts,
+    DockerState,
+    EdgeHost,
+    FolderFacts,
+    HostAsked,
+    ToolkitFacts,
+)
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.host import inventory as live_inventory
+from vllm_runbooks.host_records import Inventory
+from vllm_runbooks.record_forms import document, record
+from vllm_runbooks.records import Severity
+from vllm_runbooks.toolchain import docker_texts, host_snapshots, hosts
+from vllm_runbooks.toolchain.needs import Sizes
+
+FILE = Path(__file__).parents[1].joinpath("edge10_hosts.yaml")
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    """The hosts, by name."""
+    with FILE.open(encoding="utf-8") as stream:
+        return dict(YAML(typ="safe", pure=True).load(stream)["hosts"])
+
+
+_DOCKER = """#!/bin/sh
+key=$1
+[ "$1" = --version ] && key=version
+echo "$*" >> {folder}/asked
+[ -f {folder}/$key.hangs ] && exec /bin/sleep 60
+[ -f {folder}/$key.out ] || {{ echo "not recorded: $*" >&2; exit 125; }}
+/bin/cat {folder}/$key.err >&2
+/bin/cat {folder}/$key.out
+exit $(/bin/cat {folder}/$key.rc)
+"""
+
+
+def program(path: Path, text: str) -> None:
+    """A program that stands in for another."""
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+class Host:
+    """A recorded host, set up so that the program meets it at its border."""
+
+    def __init__(self, told: Mapping[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.told = folder, told
+        path, home = folder / "bin", folder / "home"
+        path.mkdir()
+        (home / ".docker").mkdir(parents=True)
+        monkeypatch.setenv("PATH", str(path))
+        monkeypatch.setenv("HOME", str(home))
+        for name in ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "XDG_CONFIG_HOME", "COMPILE_THREAD"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in told.get("environment", {}).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(docker, "SYSTEM", folder / "daemon.json")
+        monkeypatch.setattr(asking, "LIMIT_S", 0.4 if "hangs" in str(told.get("docker")) else 5.0)
+        if "settings" in told:
+            (folder / "daemon.json").write_text(told["settings"])
+        if "logins" in told:
+            (home / ".docker" / "config.json").write_text(told["logins"])
+        if "toolkit" in told:
+            program(path / "nvidia-ctk", f"#!/bin/sh\n/bin/cat <<'END'\n{told['toolkit']}END\n")
+        for key, said in told.get("docker", {}).items():
+            one = {"output": said} if isinstance(said, str) else said
+            (folder / f"{key}.out").write_text(one.get("output", ""))
+            (folder / f"{key}.err").write_text(one.get("errors", ""))
+            (folder / f"{key}.rc").write_text(str(one.get("status", 0)))
+            if one.get("hangs"):
+                (folder / f"{key}.hangs").touch()
+        if "docker" in told:
+            program(path / "docker", _DOCKER.format(folder=folder))
+        inventory = record(Inventory, {"taken": "2026-01-31T12:00:00Z", **told.get("inventory", {})})
+        monkeypatch.setattr(live_inventory, "collect", lambda **_: inventory)
+        room = told.get("folder")
+        if room is not None:
+            monkeypatch.setattr(preflight, "folder", lambda _: record(FolderFacts, room))
+
+    @property
+    def asked(self) -> list[str]:
+        """What docker's program was asked for."""
+        file = self.folder / "asked"
+        return file.read_text().splitlines() if file.exists() else []
+
+
+Meet = Callable[..., Host]
+
+
+@pytest.fixture
+def meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Meet:
+    """A recorded host, with what is different."""
+
+    def one(name: str, **other: Any) -> Host:
+        told = {key: value for key, value in {**recorded()[name], **other}.items() if value is not None}
+        return Host(told, tmp_path, monkeypatch)
+
+    return one
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """The command, in this process."""
+    status = cli.run(["edge10", "preflight", *words])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def ids(found: Mapping[str, Any]) -> list[str]:
+    """Of a printed document the findings."""
+    return [each["id"] for each in found["findings"]]
+
+
+@pytest.mark.parametrize("name", list(recorded()))
+def test_a_recorded_host_is_judged_as_was_expected(
+    name: str, meet: Meet, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """By what its programs print: no finding more, none less; what is not known is told; no secret is shown.
+
+    Nothing is fetched, started or logged in to. What --out writes says the same elsewhere, behind --snapshot.
+    """
+    host = meet(name)
+    words, expected = host.told["ask"], host.told["expect"]
+    kept = tmp_path / "host.json"
+
+    status, out, err = run(capsys, *words, "--out", str(kept), "--format", "json")
+    found = json.loads(out)
+
+    assert sorted(ids(found)) == sorted(expected["findings"])
+    assert found["ok"] is expected["ok"]
+    assert status == (0 if expected["ok"] else 1)
+    told = [each["what"] for each in found["unknown"]]
+    assert len(told) == len(expected["unknown"])
+    assert [wanted for wanted in expected["unknown"] if not any(each.startswith(wanted) for each in told)] == []
+    assert [said for said in expected.get("says", ()) if said not in out] == []
+    assert [said for said in expected.get("never", ()) if said in out + err + kept.read_text()] == []
+
+    first = [each.split()[0] for each in host.asked]
+    assert set(first) <= {"--version", "context", "info", "image"}
+    assert [row for each in host.asked if (row := host_commands.row_of(f"docker {_quoted(each)}")) is None] == []
+    assert first == expected.get("asked", first)
+
+    (tmp_path / "bin").rename(tmp_path / "gone")
+    without = words[: words.index("--python")] if "--python" in words else words
+    assert json.loads(run(capsys, *without, "--snapshot", str(kept), "--format", "json")[1]) == found
+
+
+def _quoted(asked: str) -> str:
+    """Words of docker's program as a shell would take them."""
+    return asked.replace("{{json .}}", "'{{json .}}'")
+
+
+def test_every_rule_has_a_host_that_meets_it_and_most_do_not() -> None:
+    """So no rule is without a case, and none holds everywhere."""
+    met = [each for told in recorded().values() for each in told["expect"]["findings"]]
+
+    # of the two below the disk of a real folder decides: they have tests of their own
+    assert set(hosts.IDS) - set(met) == {"edge10.host_folder_closed"}
+    assert max(met.count(each) for each in hosts.IDS) < len(recorded()) / 2
+
+
+def test_a_snapshot_tells_nothing_of_what_it_was_not_asked_for(
+    meet: Meet, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Another image, another registry, another folder: unknown, not absent."""
+    host = meet("ready-as-in-the-guide")
+    out = tmp_path / "host.json"
+    run(capsys, *host.told["ask"], "--out", str(out))
+
+    found = json.loads(
+        run(
+            capsys, "quantise", "--model", "Qwen/Qwen3-4B", "--data", "/other", "--image", "a/b:2",
+            "--snapshot", str(out), "--format", "json",
+        )[1]
+    )  # fmt: skip
+
+    assert (found["ok"], ids(found)) == (None, [])
+    assert [each["what"] for each in found["unknown"]] == ["whether the image a/b:2 is there", "disk that is free"]
+
+
+def test_an_inventory_is_a_host_of_which_no_more_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Docker and the toolkit are unknown then, never missing."""
+    file = tmp_path / "node.json"
+    file.write_text(json.dumps({"schema": 1, "kind": "inventory", "constructed": True, "gpus": []}))
+
+    status, out, _ = run(capsys, "compile", "--snapshot", str(file), "--format", "json")
+    found = json.loads(out)
+
+    assert (status, found["ok"]) == (1, None)
+    assert [each["what"] for each in found["unknown"]][:3] == [
+        "docker",
+        "cards and their driver",
+        "the container toolkit",
+    ]
+    assert ids(found) == ["edge10.host_python_unseen"]
+
+
+def test_secrets_of_a_snapshot_are_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By whoever wrote it: what comes from a file is hostile."""
+    file = tmp_path / "host.json"
+    told = {"environment": {"HF_TOKEN": "hf_abcdefghijklmnopqrstuvwxyz012345"}, "source": "token=hunter2secret99"}
+    logins = [{"registry": "alice:hunter3@registry.example.com", "is_there": True}]
+    docker = {"state": "answers", "logins": logins}
+    file.write_text(json.dumps({"schema": 1, "kind": "edge10-host", **told, "docker": docker}))
+
+    _, out, _ = run(capsys, "compile", "--snapshot", str(file), "--format", "json")
+
+    assert "hf_abcdefghij" not in out
+    assert "hunter2secret99" not in out
+    assert "hunter3" not in out
+    assert "alice:[secret-" in out
+    file.write_text("{" + " " * host_snapshots.MAX_TEXT + "}")
+    assert "so no recorded host" in run(capsys, "compile", "--snapshot", str(file))[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no JSON"),
+        ("{", "is no JSON (line 1"),
+        ("[1]", '"kind" is not "edge10-host"'),
+        ('{"schema": 1, "kind": "cluster"}', '"kind" is not "edge10-host"'),
+        ('{"schema": 2, "kind": "edge10-host"}', "has schema 2, and 1 is read"),
+        ('{"schema": true, "kind": "edge10-host"}', "has schema True"),
+        ('{"schema": 1, "kind": "edge10-host", "docker": {"state": "drunk"}}', "docker.state: must be one of"),
+        ('{"schema": 1, "kind": "edge10-host", "docker": {"images": [{}]}}', "docker.images[0].name: is missing"),
+        ('{"schema": 1, "kind": "edge10-host", "folder": {"path": "/", "free_gib": -3}}', "folder.free_gib: must be"),
+        ('{"schema": 1, "kind": "edge10-host", "folder": {"path": "/", "free_gib": NaN}}', "folder.free_gib: must be"),
+        ('{"schema": 1, "kind": "edge10-host", "wheels": 4}', "wheels: is no field that is known"),
+        ('{"schema": 1, "kind": "edge10-host", "environment": [1]}', "environment: must be an object"),
+        ("[" * 100_000, "too deep or too long"),
+    ],
+)
+def test_a_damaged_snapshot_is_refused_in_one_line(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its place, and nothing on standard output."""
+    file = tmp_path / "host.json"
+    file.write_text(text)
+
+    status, out, err = run(capsys, "compile", "--snapshot", str(file))
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err or not text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--image", "a b"], "--image a b: is no name of an image"),
+        (["--image", "-v"], "--image -v: is no name of an image"),
+        (["--image", "https://x/y"], "is no name of an image"),
+        (["--registry", "ann:hunter2secret@h:5000"], "--registry h:5000: is no registry; give its HOST:PORT alone"),
+        (["--registry", "http://h:5000"], "is no registry"),
+        (["--registry", "h:70000"], "is no registry"),
+        (["--model", "no/such"], "no/such: is no model of the catalog"),
+        (["--model", "Qwen/Qwen3-VL-9B"], "Qwen/Qwen3-VL-9B: is no model of the catalog"),
+        (["--model", " "], "--model: the name is empty"),
+        (["--data", ""], "--data: the name is empty"),
+        (["--toolchain", "9"], "this version of the toolchain is not known"),
+        (["--snapshot", "x", "--python", "y"], "--python is asked on this host"),
+        (["--snapshot", "/no/such.json"], "/no/such.json"),
+        (["--python", "/no/such"], "--python /no/such: cannot be run"),
+    ],
+)
+def test_a_request_that_cannot_be_read_ends_with_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status 2, and a password that was given with a registry is not repeated."""
+    status, out, err = run(capsys, "quantise", *words)
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert "hunter2secret" not in err
+
+
+def test_data_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As is a path that no system has, and one of a user that there is not."""
+    (tmp_path / "file").touch()
+
+    assert "is no folder" in run(capsys, "quantise", "--data", str(tmp_path / "file"))[2]
+    assert run(capsys, "quantise", "--data", str(tmp_path / "file" / "below"))[0] in (1, 2)
+    for path in ("/" + "a" * 5000, "~nobody-of-this-name/x"):
+        with pytest.raises(InputError, match=r"\A--data [^\n]+; name a folder\Z"):
+            preflight.folder(Path(path))
+
+
+def test_room_is_that_of_the_disk_on_which_the_folder_is_or_would_be(tmp_path: Path) -> None:
+    """Of one that is not there, that of the nearest folder above it."""
+    there, absent = preflight.folder(tmp_path), preflight.folder(tmp_path / "a" / "b")
+    disk = os.statvfs(tmp_path)
+
+    assert there.total_gib is not None
+    assert there.total_gib == pytest.approx(disk.f_blocks * disk.f_frsize / 2**30)
+    assert (there.is_there, there.looked_at, there.is_writable) == (True, str(tmp_path), True)
+    assert (absent.is_there, absent.looked_at, absent.total_gib) == (False, str(tmp_path), there.total_gib)
+
+
+def judged(asked: HostAsked, **told: Any) -> CheckedHost:
+    """A host of which so much is told."""
+    facts = session.toolchain()
+    model = None if asked.model is None else planner.model(asked.model)
+    return hosts.check(EdgeHost(**told), asked, facts, session.specs(), model=model)
+
+
+@pytest.mark.parametrize("is_writable", [True, False, None])
+def test_a_folder_that_may_not_be_written_is_named(is_writable: bool | None) -> None:  # noqa: FBT001
+    """Whether it may is known or is not."""
+    found = judged(HostAsked("evaluate"), folder=FolderFacts("/data", is_there=True, is_writable=is_writable))
+
+    assert [each.path for each in found.findings if each.id == "edge10.host_folder_closed"] == (
+        ["/data"] if is_writable is False else []
+    )
+
+
+def of_docker(**told: Any) -> CheckedHost:
+    """A host on which the service answers, and of which so much more is told."""
+    facts = {"state": "answers", "server": "27.3.1", "runtimes": ["nvidia"], **told}
+    asked = HostAsked("quantise", image="a/b:1", registry=told.pop("asked", "10.9.8.7:5000"))
+    facts.pop("asked", None)
+    return judged(asked, docker=record(DockerFacts, facts), toolkit=ToolkitFacts("1.14.3", ("nvidia-ctk",)))
+
+
+@pytest.mark.parametrize(
+    ("registry", "networks", "is_taken"),
+    [
+        ("10.9.8.7:5000", ["10.0.0.0/8"], True),
+        ("10.9.8.7:5000", ["no network", "10.9.8.7"], True),
+        ("10.9.8.7:5000", ["11.0.0.0/8", "::1/128"], False),
+        ("[::1]:5000", ["127.0.0.0/8", "::1/128"], True),
+        ("localhost:5000", [], True),
+        ("registry.example.com:5000", ["0.0.0.0/0"], False),
+    ],
+)
+def test_a_registry_in_a_network_is_taken_by_its_address(
+    registry: str,
+    networks: list[str],
+    is_taken: bool,  # noqa: FBT001
+) -> None:
+    """A name is not looked up: nothing is asked of the network."""
+    found = of_docker(asked=registry, insecure_registries=[], insecure_networks=networks)
+
+    assert ("edge10.host_registry_unlisted" in [each.id for each in found.findings]) is not is_taken
+
+
+def test_what_the_service_did_not_tell_is_unknown() -> None:
+    """Release, runtimes, registries and the image, each by itself."""
+    found = of_docker(server=None, runtimes=None)
+
+    assert [each.what for each in found.unknown][:4] == [
+        "docker's release", "docker's runtimes", "whether docker takes 10.9.8.7:5000 without a certificate",
+        "whether the image a/b:1 is there",
+    ]  # fmt: skip
+    assert [each.id for each in found.findings] == []
+
+
+def test_a_login_is_advised_without_a_command_where_none_can_be_made() -> None:
+    """A registry without a port has no row."""
+    found = of_docker(
+        asked="registry.example.com", images=[{"name": "a/b:1", "is_there": False}], insecure_registries=[],
+        logins=[{"registry": "registry.example.com", "is_there": False}],
+    )  # fmt: skip
+
+    (said,) = (each.do for each in found.findings if each.id == "edge10.host_registry_login")
+    assert said.startswith("where the registry asks for one: docker's login,")
+
+
+def test_cards_that_are_told_in_part_are_judged_in_part() -> None:
+    """Without their memory or the driver's release that much is unknown; one that is in use has less."""
+    asked = HostAsked("evaluate", "Qwen/Qwen3-1.7B")
+    card = {"index": 0, "name": "NVIDIA A10", "total_mib": 23028}
+    untold = judged(asked, inventory=record(Inventory, {"gpus": [card]}))
+    taken = judged(asked, inventory=record(Inventory, {"driver": "550.1", "gpus": [{**card, "used_mib": 21000}]}))
+    lost = {"index": 1, "error": "GPU is lost"}
+    free = judged(asked, inventory=record(Inventory, {"driver": "550.1", "gpus": [{**card, "used_mib": 0}, lost]}))
+
+    assert {"release of the driver", "GPU memory that is free"} <= {each.what for each in untold.unknown}
+    assert [need.is_enough for need in taken.needs] == [False]
+    assert [(need.is_enough, round(need.there_gib or 0, 3)) for need in free.needs] == [(True, 22.488)]
+
+
+def test_a_python_without_vllm_cannot_serve() -> None:
+    """And one that lists nothing is unknown."""
+    inventory = record(Inventory, {"driver": "550.1", "gpus": [{"index": 0}], "packages": {"torch": "2.8.0"}})
+    without = judged(HostAsked("evaluate"), inventory=inventory, python="/opt/python")
+    untold = judged(HostAsked("evaluate"), inventory=replace(inventory, packages=None), python="/opt/python")
+
+    assert [each.text for each in without.findings] == ["/opt/python has no vLLM, and the guide evaluates with 0.11.0"]
+    assert "versions of vllm" in [each.what for each in untold.unknown]
+
+
+def test_a_newer_pyarrow_is_a_hint_and_none_is_unknown() -> None:
+    """The guide names one version, and says nothing of newer ones."""
+
+    def with_version(version: str | None) -> CheckedHost:
+        packages = {} if version is None else {"pyarrow": version}
+        inventory = record(Inventory, {"packages": packages, "host": {"is_container": True}})
+        return judged(HostAsked("compile"), inventory=inventory, python="p", docker=DockerFacts(DockerState.MISSING))
+
+    told = {v: [e.severity for e in with_version(v).findings] for v in ("15.0.2", "16.0.0", "16.0", "21.0.0")}
+    assert told == {"15.0.2": [Severity.DEGRADED], "16.0.0": [], "16.0": [], "21.0.0": [Severity.HINT]}
+    assert "versions of pyarrow" in [each.what for each in with_version(None).unknown]
+    assert [e.symptom for e in with_version("15.0.2").findings] == ["edge10.compile_segfault"]
+
+
+@pytest.mark.parametrize(
+    ("value", "has_card", "severity"),
+    [("2", True, "fatal"), ("1", True, None), (" 1 ", True, None), ("1", False, "hint"), ("2", False, None)],
+)
+def test_threads_of_the_compiler_suit_the_host(value: str, has_card: bool, severity: str | None) -> None:  # noqa: FBT001
+    """One with a card; without one the guide offers two."""
+    told = {"driver": "550.1", "gpus": [{"index": 0}]} if has_card else {"why_none": "no driver", "gpus": []}
+    found = judged(HostAsked("compile"), inventory=record(Inventory, told), environment={"COMPILE_THREAD": value})
+
+    by_id = {each.id: each.severity.value for each in found.findings}
+    assert by_id.get("edge10.host_threads") == severity
+    assert "edge10.host_threads" not in [
+        e.id for e in judged(HostAsked("quantise"), environment={"COMPILE_THREAD": "9"}).findings
+    ]
+
+
+def test_weights_of_both_servers_are_counted() -> None:
+    """Of a model that is quantised its own alone; without cards it is the host's memory."""
+    both = judged(HostAsked("evaluate", "Qwen/Qwen2.5-7B-Instruct")).needs
+    (one,) = judged(HostAsked("evaluate", "Qwen/Qwen2.5-7B-Instruct-AWQ")).needs
+
+    assert [[term.what for term in need.terms] for need in both] == [
+        ["weights of Qwen/Qwen2.5-7B-Instruct", "weights of the quantised model"]
+    ]
+    assert [term.gib for term in one.terms] == [both[0].terms[1].gib]
+    assert (one.what, one.is_enough) == ("memory", None)
+
+
+# What a step takes
+
+
+def checkpoint(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, tuple[str, list[int], int]]) -> Path:
+    """A model's folder with real headers, and no weights behind them."""
+    header, place = {}, 0
+    for name, (dtype, shape, size) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [place, place + size]}
+        place += size
+    text = json.dumps(header).encode()
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
+    return folder
+
+
+def test_sizes_are_those_of_published_checkpoints() -> None:
+    """What is reckoned for AWQ is what the catalog's own AWQ model of the same weights has, to the byte."""
+    facts = session.toolchain()
+    for name in ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-14B-Instruct"):
+        of_float = Sizes(planner.model(name), facts)
+        of_awq = Sizes(planner.model(f"{name}-AWQ"), facts)
+        assert of_awq.stored is not None
+        assert of_float.quantised == of_awq.stored == of_awq.quantised
+        assert of_float.loaded is not None
+        assert of_float.loaded > 3 * of_float.quantised / 1.25
+
+
+def test_a_folder_is_as_large_as_its_headers_say(tmp_path: Path) -> None:
+    """Of a family that nobody knows too: its float size is known then, what becomes of it is not."""
+    config = {"architectures": ["OwnForCausalLM"], "model_type": "own", "hidden_size": 64, "torch_dtype": "bfloat16"}
+    folder = checkpoint(tmp_path / "own", config, {"a": ("BF16", [512, 1 << 20], 1 << 30)})
+    half = checkpoint(tmp_path / "wide", {**config, "torch_dtype": "float32"}, {"a": ("F32", [1 << 29], 1 << 31)})
+    facts = session.toolchain()
+
+    assert (Sizes(planner.model(str(folder)), facts).stored, Sizes(planner.model(str(folder)), facts).loaded) == (1, 1)
+    assert (Sizes(planner.model(str(half)), facts).stored, Sizes(planner.model(str(half)), facts).loaded) == (2, 1)
+    assert Sizes(planner.model(str(folder)), facts).quantised is None
+
+
+def test_what_is_there_already_is_not_counted_on_the_disk(tmp_path: Path) -> None:
+    """A model in a folder is, one of the catalog has to be fetched; each term has its source."""
+    of_catalog = judged(HostAsked("quantise", "Qwen/Qwen3-1.7B")).needs
+    config = planner.model("Qwen/Qwen3-1.7B").config
+    folder = checkpoint(tmp_path / "q", dict(config), {"a": ("BF16", [1 << 20], 1 << 21)})
+    of_folder = judged(HostAsked("quantise", str(folder))).needs
+
+    assert [term.what for term in of_catalog[0].terms] == [
+        "Qwen/Qwen3-1.7B, to be fetched", "the quantised model", "the converted model",
+    ]  # fmt: skip
+    assert [term.what for term in of_folder[0].terms] == ["the quantised model", "the converted model"]
+    assert all(term.source for need in (*of_catalog, *of_folder) for term in need.terms)
+    assert [need.is_enough for need in of_catalog] == [None, None]
+
+
+def test_too_little_is_too_little_although_a_term_is_unknown(tmp_path: Path) -> None:
+    """What is known alone exceeds it."""
+    config = {"architectures": ["OwnForCausalLM"], "model_type": "own", "torch_dtype": "bfloat16"}
+    folder = checkpoint(tmp_path / "own", config, {"a": ("BF16", [1 << 30], 1 << 31)})
+    inventory = record(Inventory, {"why_none": "none", "host": {"memory_available_mib": 1024}})
+    found = judged(HostAsked("quantise", str(folder)), inventory=inventory)
+
+    memory = next(need for need in found.needs if need.what == "memory")
+    assert (memory.least_gib, memory.is_enough) == (None, False)
+    assert "edge10.host_memory_short" in [each.id for each in found.findings]
+
+
+# What docker tells
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Docker version 20.10.21, build 20.10.21-0ubuntu1~20.04.2", ("docker", "20.10.21")),
+        ("Docker version 29.0.0-rc.1, build 1a2b3c4", ("docker", "29.0.0-rc.1")),
+        ("Docker version 20.10.24+dfsg1, build 297e128", ("docker", "20.10.24+dfsg1")),
+        ("podman version 5.2.2", ("podman", "5.2.2")),
+        ("nerdctl version 1.7.6", (None, None)),
+        ("", (None, None)),
+        ("docker version " + "9" * 100_000, (None, None)),
+    ],
+)
+def test_a_program_is_known_by_what_it_calls_itself(text: str, expected: tuple[str | None, str | None]) -> None:
+    """What calls itself otherwise is neither."""
+    assert tuple(docker_texts.program(text)) == expected
+
+
+def test_the_toolkit_tells_its_release() -> None:
+    """The commit behind it is none."""
+    said = "NVIDIA Container Toolkit CLI version 1.17.8\ncommit: f202b80a9b9d0db00d9b1d73c0128c8962c55f4d\n"
+
+    assert docker_texts.toolkit_version(said) == "1.17.8"
+    assert docker_texts.toolkit_version("commit: 1234") is None
+
+
+@pytest.mark.parametrize(
+    ("address", "is_local"),
+    [
+        (None, True), ("unix:///var/run/docker.sock", True), ("npipe:////./pipe/docker_engine", True),
+        ("tcp://127.0.0.1:2375", True), ("tcp://localhost:2375", True), ("tcp://[::1]:2375", True),
+        ("tcp://10.0.0.1:2375", False), ("ssh://ann@h", False), ("tcp://127.0.0.1.example.com:1", False),
+        ("http://x", False),
+    ],
+)  # fmt: skip
+def test_a_service_elsewhere_is_told_from_one_here(address: str | None, is_local: bool) -> None:  # noqa: FBT001
+    """By its address; without one it is where the program looks by default."""
+    assert docker_texts.Endpoint("default", address).is_local is is_local
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
+        "failed to connect to the docker API at unix:///var/run/docker.sock; check if the path is correct",
+        "error during connect: Get http://%2F%2F.%2Fpipe%2Fdocker_engine/v1.24/info: open //./pipe/docker_engine",
+        "dial tcp 127.0.0.1:2375: connect: connection refused",
+    ],
+)
+def test_a_service_that_does_not_run_is_known_in_the_words_of_every_release(why: str) -> None:
+    """On standard error as well as in the document."""
+    assert docker_texts.service("", why).state is DockerState.STOPPED
+    assert docker_texts.service(json.dumps({"ServerErrors": [why]})).state is DockerState.STOPPED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "null", "[]", "[{}]", "{}", '{"ServerVersion": 7}', '{"ServerVersion": ["27"]}', "[" * 99_999,
+        '{"ServerErrors": {"a": 1}}', '{"a":' * 5000, "9" * 10_000, '{"ServerVersion": NaN}', "\x00\xff",
+    ],
+)  # fmt: skip
+def test_what_is_no_answer_of_docker_is_unknown(text: str) -> None:
+    """Never a traceback, never a state that was not told."""
+    told = docker_texts.service(text)
+
+    assert told.state is DockerState.UNKNOWN
+    assert told.version is None
+    assert docker_texts.image(text).is_there is None
+    assert docker_texts.endpoint(text).address is None
+
+
+def test_fields_of_a_wrong_kind_are_unknown() -> None:
+    """The others stand."""
+    told = docker_texts.service(
+        json.dumps(
+            {
+                "ServerVersion": "27.3.1", "Runtimes": ["runc"], "SecurityOptions": "name=rootless",
+                "RegistryConfig": {"IndexConfigs": {"a:1": None, "b:1": {"Secure": False}}, "InsecureRegistryCIDRs": 5},
+            }
+        )
+    )  # fmt: skip
+
+    assert (told.version, told.runtimes, told.is_rootless) == ("27.3.1", None, None)
+    assert (told.insecure_registries, told.insecure_networks) == (("b:1",), ())
+    assert docker_texts.service('{"ServerVersion": "27.3.1"}').insecure_registries is None
+    assert docker_texts.image('{"Id": "x", "Size": true, "Architecture": 5}') == (True, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "registries"),
+    [
+        ("", "", ()),
+        ("{}", "", ()),
+        ('{"insecure-registries": ["a:1", "https://b:2"]}', "", ("a:1", "b:2")),
+        ('{"insecure-registries": null}', "", ()),
+        ('{"insecure-registries": [1]}', 'line 1: "insecure-registries" is no list of texts', None),
+        ('{\n"runtimes": []}', 'line 2: "runtimes" is no object', None),
+        ("{'a': 1}", "is no JSON: line 1: Expecting property name enclosed in double quotes", None),
+        ('{"a": 1}\n{"b": 2}', "is no JSON: line 2: Extra data", None),
+        ("[]", "line 1: is no JSON object", None),
+    ],
+)
+def test_settings_are_read_as_docker_reads_them(text: str, problem: str, registries: tuple[str, ...] | None) -> None:
+    """What it would refuse is told with the line."""
+    told = docker_texts.daemon_file("/etc/docker/daemon.json", text)
+
+    assert (told.problem, told.insecure_registries) == (problem, registries)
+
+
+def test_settings_of_any_depth_are_read_or_refused() -> None:
+    """A depth at which reading just succeeds is none at which looking for doubles fails."""
+    said = {
+        docker_texts.daemon_file("f", '{"a": ' * depth + "1" + "}" * depth).problem
+        for depth in (1, 100, *range(940, 1000))
+    }
+
+    assert said <= {"", "is no JSON: too deep or too long"}
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ('{"auths": {"r:5000": {"auth": "c2VjcmV0"}}}', True),
+        ('{"auths": {"https://r:5000/v1/": {"auth": "c2VjcmV0"}}}', True),
+        ('{"auths": {"r:5000": {}}}', False),
+        ('{"auths": {"r:5000": {}}, "credsStore": "desktop"}', True),
+        ('{"auths": {"r:50000": {"auth": "x"}}}', False),
+        ('{"credHelpers": {"r:5000": "ecr-login"}}', None),
+        ('{"auths": []}', False),
+        ("{", None),
+        ("[]", None),
+        ("", False),
+    ],
+)
+def test_of_a_login_it_is_known_whether_there_is_one(text: str, has: bool | None) -> None:  # noqa: FBT001
+    """Where another program keeps it, that is not known."""
+    assert docker_texts.has_login(text, "r:5000") is has
+
+
+def test_settings_that_may_not_be_read_are_unknown(meet: Meet, tmp_path: Path) -> None:
+    """As is what is no file, and what is too large; one that is absent has nothing."""
+    meet("nothing-installed")
+    (found,) = docker.facts(docker.Wanted()).files or ()
+    assert (found.is_there, found.insecure_registries) == (False, None)
+
+    (tmp_path / "daemon.json").mkdir()
+    (found,) = docker.facts(docker.Wanted()).files or ()
+    assert found.is_there is None
+    (tmp_path / "daemon.json").rmdir()
+    (tmp_path / "daemon.json").write_bytes(b" " * (docker._MAX_FILE + 1))
+    assert [each.is_there for each in docker.facts(docker.Wanted()).files or ()] == [None]
+
+
+def test_a_user_without_a_home_has_no_settings(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in some containers: whether there is a login is unknown then."""
+    meet("nothing-installed")
+
+    def without(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", without)
+    found = docker.facts(docker.Wanted(registry="r:5000"))
+
+    assert [each.is_there for each in found.files or ()] == [False]
+    assert [each.is_there for each in found.logins] == [None]
+
+
+def test_settings_of_a_service_without_root_count_as_well(meet: Meet, tmp_path: Path) -> None:
+    """They lie below the user's own settings."""
+    meet("rootless")
+    own = tmp_path / "home" / ".config" / "docker"
+    own.mkdir(parents=True)
+    (own / "daemon.json").write_text('{"insecure-registries": ["r:5000"]}')
+
+    found = docker.facts(docker.Wanted(registry="r:5000"))
+    assert [each.insecure_registries for each in found.files or ()] == [None, ("r:5000",)]
+
+
+class Service:
+    """A service of docker's API on a socket, as far as its program asks for what is looked at."""
+
+    def __init__(self, path: Path, info: str, image: str) -> None:
+        self.asked: list[str] = []
+        answers = {"info": info, "images": image, "version": '{"ApiVersion": "1.43", "Version": "27.3.1"}'}
+        asked = self.asked
+
+        class Answers(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(f"{self.command} {self.path}")
+                parts = self.path.strip("/").split("/")
+                name = parts[1] if parts[0].startswith("v1.") else parts[0]
+                self.send_response(200 if name != "images" or "here" in self.path else 404)
+                body = answers.get(name, "OK") if "gone" not in self.path else '{"message": "No such image: gone:1"}'
+                self.send_header("API-Version", "1.43")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(b"" if self.command == "HEAD" else body.encode())
+
+            do_HEAD = do_GET  # noqa: N815 - as the server looks for it
+
+            def address_string(self) -> str:
+                return "here"
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self.server = UnixStreamServer(str(path), Answers)
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+
+@pytest.mark.skipif(shutil.which("docker") is None, reason="no docker here")
+def test_a_real_program_of_docker_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is one: what it makes of a service's answers is read as it prints it, and it only reads there."""
+    told = recorded()["ready-as-in-the-guide"]["docker"]
+    service = Service(tmp_path / "s", told["info"], told["image"])
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/s")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    try:
+        found = docker.facts(docker.Wanted("here:1", "registry.example.com:5000"))
+        gone = docker.facts(docker.Wanted("gone:1"))
+    finally:
+        service.server.shutdown()
+        service.server.server_close()
+    (tmp_path / "s").unlink()
+    stopped = docker.facts(docker.Wanted())
+
+    assert (found.state, found.server, found.is_rootless) == (DockerState.ANSWERS, "20.10.21", False)
+    assert docker_texts.program(f"Docker version {found.client}, build x").version == found.client
+    assert (found.endpoint, found.insecure_registries) == (
+        f"unix://{tmp_path}/s",
+        ("registry.example.com:5000",),
+    )
+    assert "nvidia" in (found.runtimes or ())
+    assert [(each.is_there, each.size_gib, each.architecture) for each in found.images] == [(True, 20, "amd64")]
+    assert [each.is_there for each in gone.images] == [False]
+    assert {each.split()[0] for each in service.asked} <= {"GET", "HEAD"}
+    assert stopped.state is DockerState.STOPPED
+
+
+# Asking programs
+
+
+def test_who_may_not_talk_to_docker_is_looked_up_in_its_sockets_group(tmp_path: Path) -> None:
+    """Of a socket that is not there nobody can tell."""
+    (tmp_path / "s").touch()
+
+    listed, own = docker._group(f"unix://{tmp_path}/s")
+
+    assert own is True
+    assert listed is not None
+    assert docker._group(f"unix://{tmp_path}/none") == (None, None)
+
+
+def test_a_program_that_tells_nothing_is_unknown(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it said, or that it was silent; what it is asked next is asked all the same."""
+    broken = {"status": 126, "errors": "exec format error"}
+    meet("gibberish", docker={"version": broken, "context": "", "info": {"status": 3}})
+    found = docker.facts(docker.Wanted())
+    assert (found.state, found.client, found.why) == (DockerState.UNKNOWN, None, "it said nothing of its service")
+
+    monkeypatch.setattr(docker, "ask", lambda _: asking.Answer(None, is_late=True))
+    assert docker._program().why == "its program gave no answer within 5 s"
+    assert docker._service(DockerFacts()).state is DockerState.SILENT
+
+
+def test_a_program_that_hangs_is_ended_with_what_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the limit, though a child of it holds the pipe."""
+    monkeypatch.setattr(asking, "LIMIT_S", 0.5)
+    program(tmp_path / "p", f"#!/bin/sh\n/bin/sleep 61 &\necho $! > {tmp_path}/pid\necho begun\n/bin/sleep 62\n")
+    began = time.monotonic()
+    said = asking.ask([str(tmp_path / "p")])
+
+    assert time.monotonic() - began < scaled(3)
+    assert (said.status, said.is_late, said.output) == (None, True, "begun\n")
+    child = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + scaled(3)
+    while time.monotonic() < deadline and is_running(child):
+        time.sleep(0.02)
+    assert not is_running(child)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there, and no zombie that nobody collects."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_what_is_read_of_an_answer_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that prints without end is left as soon as its time is over, and no more is held."""
+    monkeypatch.setattr(asking, "LIMIT_S", 0.3)
+    monkeypatch.setattr(asking, "MOST", 1000)
+    program(tmp_path / "p", "#!/bin/sh\nwhile :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done\n")
+    said = asking.ask([str(tmp_path / "p")])
+
+    assert (said.is_late, len(said.output)) == (True, 1000)
+
+
+def test_a_program_that_closes_its_pipes_and_stays_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has said all, and is not waited for beyond the limit."""
+    monkeypatch.setattr(asking, "LIMIT_S", 0.3)
+    program(tmp_path / "p", "#!/bin/sh\necho all\nexec /bin/sleep 61 >&- 2>&-\n")
+    said = asking.ask([str(tmp_path / "p")])
+
+    assert (said.status, said.is_late, said.output) == (None, True, "all\n")
+
+
+@pytest.mark.parametrize("argv", [["/no/such/program"], ["/"], ["a\0b"]])
+def test_a_program_that_cannot_be_started_is_an_answer(argv: list[str]) -> None:
+    """With the system's words."""
+    said = asking.ask(argv)
+
+    assert (said.status, said.is_late) == (None, False)
+    assert said.errors
+
+
+def test_a_login_that_is_older_than_its_group_has_a_remedy_of_its_own(meet: Meet) -> None:
+    """The system lists the user, and this process began before."""
+    host = meet("socket-denied")
+    found = preflight.collect(preflight.read_asked("quantise"))
+    assert found.docker is not None
+    late = {**document(found), "docker": {**document(found.docker), "is_listed": True, "is_in_group": False}}
+    read = host_snapshots.read(json.dumps({"schema": 1, **late}), "host.json")
+
+    def do(one: EdgeHost) -> str:
+        told = hosts.check(one, HostAsked("quantise"), session.toolchain(), session.specs())
+        return next(each.do for each in told.findings if each.id == "edge10.host_docker_denied")
+
+    assert host.asked
+    assert "log out and in again" in do(read)
+    assert "`usermod -aG docker USER`" in do(found)
+
+
+# What is shown
+
+
+def test_a_command_is_undone_with_its_own_values() -> None:
+    """What is no command of the table is not undone."""
+    assert host_commands.undo("docker login a.example.com:5000") == "docker logout a.example.com:5000"
+    assert host_commands.undo("usermod -aG docker USER") == "gpasswd -d USER docker"
+    assert host_commands.undo("reboot") == ""
+
+
+def test_every_command_that_is_advised_is_of_the_table_and_says_how_it_is_undone(
+    meet: Meet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that change something stand there with their effect."""
+    host = meet("registry-without-its-port")
+    _, out, _ = run(capsys, *host.told["ask"])
+    flat = " ".join(out.split())
+
+    assert "docker pull registry.example.com:5000/tools/quantise:v1.2: fetches an image onto docker's disk" in flat
+    assert "to undo it: docker image rm registry.example.com:5000/tools/quantise:v1.2" in flat
+    assert "`docker login registry.example.com:5000`" in flat
+    for rule in hosts.RULES:
+        assert list(host_commands.unknown(f"{rule.do} {rule.effect}")) == []
+
+
+def test_hostile_words_of_docker_are_shown_as_words(meet: Meet, capsys: pytest.CaptureFixture[str]) -> None:
+    """No markup, no sign that moves a cursor, and no end of a line that begins another finding."""
+    said = json.dumps({"ServerErrors": ["<script>alert(1)</script>\x1b[2J\u202e Cannot connect to the Docker daemon"]})
+    told = {**recorded()["silent"]["docker"], "info": {"status": 1, "output": said}}
+    host = meet("silent", docker=told)
+    _, out, _ = run(capsys, *host.told["ask"])
+
+    asked = preflight.read_asked("quantise", image="a/b:1")
+    shown = render.toolchains.host_shown(preflight.checked(asked))
+
+    assert "\x1b" not in out + shown.plain + shown.html
+    assert "\u202e" not in out + shown.plain + shown.html
+    assert "<script>" not in shown.html
+    assert "&lt;script&gt;" in shown.html
+
+
+@pytest.mark.parametrize("name", ["ready-as-in-the-guide", "nothing-installed", "a-model-of-unknown-size"])
+def test_a_notebook_is_told_what_a_terminal_is(name: str, meet: Meet) -> None:
+    """Verdict, findings, needs with their sources, and what is not known."""
+    host = meet(name)
+    words = host.told["ask"]
+    given = dict(zip((each.lstrip("-") for each in words[1::2]), words[2::2], strict=True))
+    found = preflight.checked(preflight.read_asked(words[0], **given))
+    shown = render.toolchains.host_shown(found)
+
+    for each in found.findings:
+        assert each.id in shown.html
+        assert each.id in shown.plain
+    flat = " ".join(shown.plain.split())
+    for one in found.unknown:
+        assert one.what in flat
+    for need in found.needs:
+        for term in need.terms:
+            assert term.what in flat
+            assert term.source in flat
+
+
+def test_the_answer_is_one_document_of_its_schema(meet: Meet, capsys: pytest.CaptureFixture[str]) -> None:
+    """It begins with the schema's version."""
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((Path(__file__).parents[2] / "catalog/schema/edge10-preflight.json").read_text())
+    for name in ("socket-denied",):
+        host = meet(name)
+        _, out, _ = run(capsys, *host.told["ask"], "--format", "json")
+        assert out.startswith('{\n  "schema": 1,')
+        jsonschema.validate(json.loads(out), schema)
+
+
+@pytest.mark.slow
+def test_this_host_is_looked_at_for_real(tmp_path: Path) -> None:
+    """By the command itself, with whatever this host has: it ends, says what it could not know, and changes nothing."""
+    home = tmp_path / "home"
+    home.mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "vllm_runbooks", "edge10", "preflight", "compile", "--data", str(tmp_path),
+         "--format", "json"],
+        capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "HOME": str(home)},
+    )  # fmt: skip
+    found = json.loads(ran.stdout)
+
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert found["ok"] is not True
+    assert "disk and memory that the step takes" in [each["what"] for each in found["unknown"]]
+    assert found["folder"]["free_gib"] > 0
+    assert not list(home.iterdir())
+
+
+def test_severity_is_lower_where_nothing_has_to_be_fetched(meet: Meet) -> None:
+    """A registry that docker does not take is of no weight then."""
+    meet("registries-twice")
+    found = preflight.checked(preflight.read_asked("quantise", image="a/b:1", registry="registry.example.com:5000"))
+
+    by_id = {each.id: each.severity for each in found.findings}
+    assert by_id["edge10.host_registry_unlisted"] is Severity.HINT
+    assert (
+        hosts.RULES[[rule.id for rule in hosts.RULES].index("edge10.host_registry_unlisted")].severity
+        is Severity.DEGRADED
+    )

@@ -1,0 +1,558 @@
+"""A model quantised with open parts, served beside the float one, both evaluated and judged; and all that can fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import open_parts as of_tests
+import set_up
+import tiny_models
+import vllm_runbooks as rb
+from pace import scaled
+from test_serve import RACE, UP, Stage
+from vllm_runbooks import catalog, render
+from vllm_runbooks.accuracy_records import Accuracy
+from vllm_runbooks.chain_records import LINKS, OpenChain
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.live import open_parts
+from vllm_runbooks.live_records import Result
+from vllm_runbooks.record_forms import document, record
+from vllm_runbooks.records import Verdict
+
+LIVE, PARTS = set_up.place(), of_tests.place()  # asked here: tests have a cache folder of their own
+SERVING = [*UP, {"serve": {}}, {"hold": True}]
+KEY = "sk-4fT9qLz81mXcVbNa"
+
+
+class Host(Stage):
+    """A host with stand-ins for vLLM and for the Python of the open parts, a model, questions and texts."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(folder, monkeypatch)
+        self.setenv("STAND_IN", json.dumps(SERVING))
+        self.python = folder / "of parts" / "bin" / "python"
+        self.python.parent.mkdir(parents=True)
+        stand_in = Path(__file__).parents[1].joinpath("stand_in_parts.py")
+        self.python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(stand_in))} "$@"\n')
+        self.python.chmod(0o755)
+        self.model = tiny_models.write(folder / "a model")
+        self.questions, self.texts = folder / "the questions", folder / "texts.txt"
+        self.questions.mkdir()
+        self.ask(["which", "x", "y", "A"] for _ in range(40))
+        self.texts.write_text("a text\nanother one\n")
+
+    def ask(self, rows: Any, head: str = "question,A,B,answer") -> None:
+        """Write the questions."""
+        lines = [head, *(",".join(row) for row in rows)]
+        (self.questions / "own_val.csv").write_text("".join(f"{line}\n" for line in lines))
+
+    def words(self, *more: str) -> list[str]:
+        """The command of the float server."""
+        return ["vllm", "serve", str(self.model), "--host", "127.0.0.1", "--port", str(self.port), *more]
+
+    def chain(self, *more: str, does: Mapping[str, Any] | None = None, **given: Any) -> OpenChain:
+        """The chain, with what the stand-in for the open parts does."""
+        self.setenv("STAND_IN_PARTS", json.dumps(does or {}))
+        where = {"python": str(self.python.parent.parent), "vllm": "0.32.0", "folder": str(self.folder / "run")}
+        return rb.live.chain(
+            shlex.join(self.words(*more)),
+            given.pop("questions", str(self.questions)),
+            given.pop("calibration", str(self.texts)),
+            **{**where, "say": self.said.append, **given},
+        )
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """Such a host."""
+    return Host(tmp_path, monkeypatch)
+
+
+def results(found: OpenChain) -> dict[str, str]:
+    return {each.name: each.result.value for each in found.links}
+
+
+def nothing_left(folder: Path) -> None:
+    """No process of the chain lives."""
+    left = [each.pid for each in psutil.process_iter() if str(folder) in " ".join(_words_of(each))]
+    assert left == []
+
+
+def _words_of(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline()) if process.pid != os.getpid() else []
+    except psutil.Error:
+        return []
+
+
+# ---- what cannot be is known before anything is started
+
+
+@pytest.mark.parametrize(
+    ("does", "needs"),
+    [
+        ({"lacks": ["llmcompressor", "evalscope"]}, ("llmcompressor", "evalscope")),
+        ({"lacks": ["evalscope"]}, ("evalscope",)),
+    ],
+)
+def test_what_is_not_installed_is_named_with_how_to_get_it(
+    host: Host, does: dict[str, Any], needs: tuple[str, ...]
+) -> None:
+    """In one line; the run is skipped, not failed, and nothing is installed or started."""
+    found = host.chain(does=does)
+    judged = rb.live.judge_chain(found)
+
+    assert found.needs == needs
+    assert results(found) == {"parts": "left out"}
+    assert f"ENV/bin/pip install {' '.join(needs)}`" in found.why_none
+    assert "\n" not in found.why_none
+    assert (judged.verdict, judged.reason) == (Verdict.SKIPPED, found.why_none)
+    assert not (host.folder / "run").exists()
+
+
+@pytest.mark.slow
+def test_llm_compressor_is_not_needed_for_a_model_that_is_quantised(host: Host) -> None:
+    """It may have been quantised by another tool, on another host."""
+    out = tiny_models.write(host.folder / "by another tool", quantization_config={"quant_method": "awq"})
+    found = host.chain(does={"lacks": ["llmcompressor"], "evaluate": {"exit": 1}}, quantised=str(out), calibration="")
+
+    assert found.needs == ()
+    assert found.quantised is not None
+    assert (found.quantised.method, found.quantised.folder) == ("awq", str(out))
+
+
+def test_the_open_parts_are_looked_for_where_the_variable_says(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And an option goes before it; a place that holds no Python is told by its name."""
+    monkeypatch.setenv(open_parts.VARIABLE, str(host.folder / "nowhere"))
+    with pytest.raises(InputError, match=r"RUNBOOKS_OPEN_PARTS: .*nowhere: no such Python"):
+        host.chain(python="")
+    (host.folder / "nowhere").mkdir()
+    with pytest.raises(InputError, match=r"RUNBOOKS_OPEN_PARTS: .*nowhere: no environment of Python lies there"):
+        host.chain(python="")
+    monkeypatch.setenv(open_parts.VARIABLE, str(host.python))
+    assert host.chain(does={"lacks": ["evalscope"]}, python="").parts is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("spoilt", "given", "words"),
+    [
+        ("", {"method": "int3"}, "method: 'int3' is none that the open parts have; give awq or gptq"),
+        ("", {"samples": 0}, "samples is 0; give a whole number from 1"),
+        ("", {"calibration": ""}, "calibration: is empty; name a file of texts"),
+        ("", {"calibration": "/none/x"}, "calibration: /none/x: No such file or directory; name a file of texts"),
+        ("", {"questions": "/none"}, "questions: /none: is no folder"),
+        ("", {"evaluate_within_s": -1}, "evaluate_within_s is -1; give a number above 0"),
+        ("", {"memory_gib": float("nan")}, "memory_gib is nan; give a number above 0"),
+        ("", {"at_once": True}, "at_once is True; give a whole number"),
+        ("", {"ready_within_s": None}, "ready_within_s is None; give a number above 0"),
+        ("", {"gpus": "nonsense:2"}, "nonsense:2: is no GPU that is known"),
+        ("", {"folder": __file__}, "cannot be moved aside: Not a directory; name another folder"),
+        ("", {"quantised": "/none"}, "/none: is no folder; correct the path"),
+        ("model/config.json", {}, "config.json: is missing"),
+        ("model", {}, "is no folder; the chain works on a model that lies on this host"),
+        ("questions/own_val.csv", {}, "holds no file NAME_val.csv"),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_line(host: Host, spoilt: str, given: dict[str, Any], words: str) -> None:
+    """Before hours are spent."""
+    if spoilt == "model":
+        host.model.rename(host.model.with_name("elsewhere"))
+    elif spoilt.startswith("model/"):
+        (host.model / spoilt.removeprefix("model/")).unlink()
+    elif spoilt:
+        (host.questions / spoilt.removeprefix("questions/")).unlink()
+    with pytest.raises(InputError, match=words) as told:
+        host.chain(**given)
+    assert "\n" not in str(told.value)
+    assert not (host.folder / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--quantization", "awq"), "so leave --quantization away"),
+        (("--uds", "run/x"), "give its --port"),
+        (("--ssl-keyfile", "k"), "without TLS"),
+        (("--host", "192.0.2.1"), "192.0.2.1:.*give --host and --port of this host"),
+        (("-tp", "60"), r"each needs one; or have one serve after the other \(side_by_side=False\)"),
+    ],
+)
+def test_a_command_that_cannot_be_evaluated_is_told_so(host: Host, more: tuple[str, ...], words: str) -> None:
+    """With what to change in it."""
+    with pytest.raises(InputError, match=words):
+        host.chain(*more)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"quantization_config": {"quant_method": "awq"}}, "is quantised already"),
+        ({"architectures": ["Qwen2_5_VLForConditionalGeneration"]}, "is no language model alone"),
+    ],
+)
+def test_a_model_that_is_not_quantised_here_is_told_so(host: Host, changes: dict[str, Any], words: str) -> None:
+    """One that is quantised already, and one with pictures."""
+    tiny_models.write(host.model, **changes)
+    with pytest.raises(InputError, match=words):
+        host.chain()
+
+
+@pytest.mark.parametrize(
+    ("rows", "head", "words"),
+    [
+        (
+            [["which", "x", "y", "C"]],
+            "question,A,B,answer",
+            "own_val.csv:2: has no question, or an answer that is none",
+        ),
+        ([["", "x", "y", "A"]], "question,A,B,answer", "own_val.csv:2: has no question"),
+        ([["which", "x", "y", "A"]], "question,A,C,answer", "own_val.csv:1: the columns are question, A, C, answer"),
+        ([["which", "x"]], "question,answer", "own_val.csv:1: the columns are"),
+        ([], "question,A,B,answer", "holds no question below its first line"),
+    ],
+)
+def test_questions_that_cannot_be_judged_are_told_by_their_line(
+    host: Host, rows: list[list[str]], head: str, words: str
+) -> None:
+    """EvalScope would end at them when both servers run."""
+    host.ask(rows, head)
+    with pytest.raises(InputError, match=words):
+        host.chain()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.txt", b"\n \n", "holds no text"),
+        ("a.txt", b"\xff\xfe", "is no text in UTF-8"),
+        ("a.jsonl", b'{"text": "x"}\n{"test": 1}\n', "a.jsonl:2: is no JSON object with `text` or `messages`"),
+        ("a.jsonl", b"[" * 20000, "a.jsonl:1: is no JSON object"),
+    ],
+)
+def test_texts_that_nothing_can_be_calibrated_with_are_told(host: Host, name: str, text: bytes, words: str) -> None:
+    """By their line where one is to blame."""
+    (host.folder / name).write_bytes(text)
+    with pytest.raises(InputError, match=words):
+        host.chain(calibration=str(host.folder / name))
+
+
+# ---- links that fail, with the record of what was done
+
+
+def test_a_quantisation_that_fails_says_why(host: Host) -> None:
+    """By the last line that names an error; nothing is served, and what was written is named."""
+    found = host.chain(does={"quantise": {"exit": 1, "says": "RuntimeError: No space left on device"}})
+    link = found.links[-1]
+
+    assert results(found) == {"parts": "passed", "quantise": "failed"}
+    assert link.says == "it ended with exit status 1: RuntimeError: No space left on device"
+    assert [Path(each).name for each in link.files] == ["quantise.log", "model"]
+    assert all(Path(each).exists() for each in link.files)
+    assert found.why_none == f"quantise: {link.says}"
+    assert rb.live.judge_chain(found).verdict is Verdict.FAIL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("does", "given", "words"),
+    [
+        ({"sleep": 60}, {"quantise_within_s": 1}, "it was not through after 1 s; give it more time"),
+        ({"grow": 200}, {"memory_gib": 0.1}, "GiB of memory, more than the 0.1 that it may"),
+    ],
+)
+def test_a_quantisation_has_its_limits(host: Host, does: dict[str, Any], given: dict[str, Any], words: str) -> None:
+    """Of time and of memory; it is ended with all of its processes."""
+    began = time.monotonic()
+    found = host.chain(does={"quantise": does}, **given)
+
+    assert words in found.why_none
+    assert time.monotonic() - began < scaled(10)
+    assert found.links[-1].program is not None
+    assert found.links[-1].program.status is None
+    nothing_left(host.folder)
+
+
+def test_a_quantised_model_that_is_not_whole_is_not_served(host: Host) -> None:
+    """Though its program ended well."""
+    found = host.chain(does={"quantise": {"leaves": []}})
+
+    assert results(found)["quantise"] == "failed"
+    assert "config.json: is missing" in found.why_none
+    assert found.servers == ()
+
+
+def test_a_disk_that_is_too_full_is_told_before(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that was written in part is of no use."""
+    import shutil
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1 << 10})())
+    found = host.chain()
+
+    assert results(found)["quantise"] == "failed"
+    assert "0 MiB are free, and the float model alone has" in found.why_none
+
+
+def test_a_disk_that_is_full_when_files_are_copied_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was quantised by then stays, and the record says where."""
+    import shutil
+
+    def full(source: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device", str(source), None, str(target))
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    (host.model / "tokenizer.json").write_text("{}")
+    found = host.chain()
+
+    assert results(found)["quantise"] == "failed"
+    assert "could not be copied from the float model: No space left on device" in found.why_none
+    assert [Path(each).name for each in found.links[-1].files] == ["quantise.log", "model"]
+    assert Path(found.folder or "").stat().st_mode & 0o077 == 0  # logs may hold what nobody else is to read
+
+
+def test_a_server_that_cannot_be_begun_is_a_link_that_failed(host: Host) -> None:
+    """Hours after the request it is no refusal any more: what was quantised is in the record."""
+
+    def say(line: str) -> None:
+        if line.startswith("quantise: passed"):
+            (host.folder / "run" / "chain" / "serve-float").mkdir()
+            (host.folder / "run" / "chain" / "serve-float" / "somebody's").touch()
+
+    found = host.chain(say=say, side_by_side=False)
+
+    assert results(found) == {"parts": "passed", "quantise": "passed", "serve": "failed"}
+    assert "serve-float: is not empty" in found.why_none
+    assert found.quantised is not None
+
+
+# ---- both served, both asked
+
+
+@pytest.mark.slow
+def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
+    """Side by side, on ports that are free; all is ended, and each link says what it took."""
+    with socket.create_server(("127.0.0.1", host.port)):
+        found = host.chain(does={"right": {"float": 38, "quantised": 20}})
+
+    assert tuple(each.name for each in found.links) == LINKS
+    assert {each.result for each in found.links} == {Result.PASSED}
+    assert found.accuracy is not None
+    assert [(each.name, each.questions, each.right) for each in found.evaluated] == [
+        ("float", 40, 0.95),
+        ("quantised", 40, 0.5),
+    ]
+    assert rb.live.judge_chain(found).verdict is Verdict.FAIL
+    assert document(record(OpenChain, document(found))) == document(found)  # as a run that is resumed reads it
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((catalog.catalog_dir() / "schema" / "open-chain.json").read_text("utf-8"))
+    assert list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(render.to_json(found)))) == []
+    assert "evaluate-quantised" in render.chains.shown(found).plain
+    commands = [each.attempts[-1].command for each in found.servers]
+    assert str(found.quantised.folder if found.quantised else "?") in commands[1]
+    assert not any(f"--port {host.port} " in f"{each} " for each in commands)
+    assert [path.name for path in sorted(Path(found.folder or "").glob("serve-*/case/case.yaml"))] == ["case.yaml"] * 2
+    nothing_left(host.folder)
+
+
+@pytest.mark.slow
+def test_a_host_that_has_no_room_for_two_serves_one_after_the_other(host: Host) -> None:
+    """On the command's own port both times, and with all of the cores; 8 questions are judged as well."""
+    host.ask(["which", "x", "y", "A"] for _ in range(8))
+    found = host.chain(side_by_side=False, does={"right": {"float": 7, "quantised": 7}})
+
+    assert tuple(dict.fromkeys(each.name for each in found.links)) == (*LINKS[:4], "evaluate-quantised", "judge")
+    assert [each.status for each in found.servers] == [0, 0]
+    assert not any("VLLM_CPU_OMP_THREADS_BIND" in each.attempts[-1].command for each in found.servers)
+    assert found.accuracy is not None
+    assert [each.interval is not None for each in found.accuracy.scores if each.is_deciding] == [True]
+
+
+@pytest.mark.slow
+def test_an_evaluation_that_fails_says_why(host: Host) -> None:
+    """With the last line that names an error; the servers are ended, and the second is not asked."""
+    found = host.chain(does={"evaluate": {"exit": 1, "says": "openai.BadRequestError: Error code: 400"}})
+
+    assert (
+        found.why_none
+        == "evaluate-float: EvalScope: it ended with exit status 1: openai.BadRequestError: Error code: 400"
+    )
+    assert "evaluate-quantised" not in results(found)
+    assert found.accuracy is None
+    nothing_left(host.folder)
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_while_it_is_asked_is_diagnosed(host: Host) -> None:
+    """The diagnosis of its log is part of the answer; EvalScope is ended, which would wait for it."""
+    dying = [*UP, {"serve": {}}, {"sleep": 3}, {"print": str(RACE)}, {"exit": 1}]
+    host.setenv("STAND_IN", json.dumps([dying, SERVING]))
+    began = time.monotonic()
+    found = host.chain(side_by_side=False, does={"evaluate": {"sleep": 60}})
+
+    assert results(found) == {"parts": "passed", "quantise": "passed", "serve": "failed", "evaluate-float": "failed"}
+    assert "float: was ready and did not stay, it ended with exit status 1: " in found.why_none
+    assert found.servers[0].attempts[-1].answer is not None
+    assert found.servers[0].attempts[-1].answer.root_cause is not None
+    assert time.monotonic() - began < scaled(30)
+    nothing_left(host.folder)
+
+
+@pytest.mark.slow
+def test_no_key_is_kept(host: Host) -> None:
+    """It goes to EvalScope in a variable; neither record nor file of the chain holds it."""
+    host.ask(["which", "x", "y", "A"] for _ in range(8))
+    found = host.chain("--api-key", KEY, side_by_side=False)
+
+    assert found.accuracy is not None
+    assert KEY not in json.dumps(document(found))
+    assert "api key: " in (Path(found.folder or "") / "evaluate-float.log").read_text()
+    for path in (host.folder / "run").rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+
+
+STOPS = [
+    ("quantise: calibrates", "quantise"),
+    pytest.param("ready after", "evaluate", marks=pytest.mark.slow),
+    pytest.param("evaluate float: 40 %", "evaluate", marks=pytest.mark.slow),
+]
+"""What is said when a signal comes, and the program that takes its time then."""
+
+
+@pytest.mark.parametrize(("words", "slow"), STOPS)
+def test_an_interrupt_ends_all_of_it(host: Host, words: str, slow: str) -> None:
+    """In whatever link it comes: nothing is left running, and what was written stays named."""
+
+    def say(line: str) -> None:
+        host.said.append(line)
+        if words in line:
+            signal.raise_signal(signal.SIGINT)
+
+    began = time.monotonic()
+    found = host.chain(does={slow: {"sleep": 60}}, side_by_side=False, say=say)
+
+    assert found.stopped_by == "SIGINT"
+    assert found.why_none == "stopped by SIGINT"
+    assert rb.live.judge_chain(found).verdict is Verdict.INTERRUPTED
+    assert time.monotonic() - began < scaled(40)
+    written = [Path(each) for link in found.links for each in link.files]
+    assert written
+    assert all(each.exists() for each in written)
+    nothing_left(host.folder)
+
+
+# ---- the real parts: llm-compressor, vLLM and EvalScope on a CPU
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model that has learnt to answer, 128 questions and texts, in a folder with a blank."""
+    folder = tmp_path_factory.mktemp("learnt") / "a model"
+    program = Path(__file__).parents[1] / "live" / "tiny_learner.py"
+    words = [str(PARTS / "venv" / "bin" / "python"), str(program), str(folder)]
+    subprocess.run(
+        words,
+        check=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE"},
+        stdout=subprocess.DEVNULL,
+    )
+    return folder
+
+
+def command(learnt: Path) -> str:
+    """What serves the model that has learnt, as one would type it."""
+    variables = {"PYTHONPATH": LIVE / "overlay", "VLLM_CPU_KVCACHE_SPACE": 1, "HF_HUB_OFFLINE": 1, "DO_NOT_TRACK": 1}
+    serve = [LIVE / "venv" / "bin" / "vllm", "serve", learnt / "model", "--served-model-name", "tiny"]
+    options = ["--enforce-eager", "--max-model-len", "512", "--host", "127.0.0.1"]
+    return shlex.join(
+        [f"{name}={value}" for name, value in variables.items()] + [f"{word}" for word in (*serve, *options)]
+    )
+
+
+def sound(found: OpenChain, method: str, questions: int) -> None:
+    """The whole chain was done, and its verdict rests on the answers one by one."""
+    assert [each.result for each in found.links if each.result is not Result.PASSED] == [], found.why_none
+    assert found.quantised is not None
+    assert (found.quantised.method, found.quantised.lacks) == (method, ())
+    assert {"tokenizer.json", "tokenizer_config.json"} <= set(found.quantised.copied)
+    assert [each.status for each in found.servers] == [0, 0]
+    assert found.accuracy is not None
+    (score,) = (each for each in found.accuracy.scores if each.is_deciding)
+    assert (score.questions, score.paired) == (questions, True)
+    assert score.interval is not None
+    assert score.difference is not None
+    assert score.interval.low <= score.difference <= score.interval.high
+    assert score.float_score is not None
+    assert score.float_score > 0.6  # by chance it were a quarter
+    for each in found.links:
+        took = each.program
+        print(
+            f"{each.name}: {'not measured' if each.seconds is None else f'{each.seconds:.1f} s'}"
+            + (f", {took.cpu_s:.1f} CPU s, {took.memory_gib:.2f} GiB" if took else "")
+        )
+    print(f"{found.accuracy.verdict}: {found.accuracy.why}")
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.skipif(not of_tests.is_ready(PARTS), reason="open parts: python tests/live/open_parts.py sets them up")
+def test_the_runbook_goes_the_whole_way(learnt: Path, tmp_path: Path) -> None:
+    """AWQ on a CPU, two servers side by side, 128 questions: a verdict with an interval, and nothing left running."""
+    given = {"evidence": "", "chain": command(learnt), "questions": learnt / "questions"}
+    words = [sys.executable, "-m", "vllm_runbooks", "run", "edge10-toolchain", "--out", str(tmp_path / "a run")]
+    for name, value in {**given, "calibration": learnt / "calibration.txt"}.items():
+        words += ["-p", name, f"{value}"]
+    done = subprocess.run(
+        words,
+        env={**os.environ, open_parts.VARIABLE: str(PARTS)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    kept = tmp_path / "a run" / "edge10-toolchain.steps" / "run-chain.json"
+    assert kept.is_file(), done.stdout + done.stderr
+    found = record(OpenChain, json.loads(kept.read_text("utf-8"))["result"])
+
+    sound(found, "awq", 128)
+    assert found.accuracy is not None
+    assert done.returncode == int(found.accuracy.verdict is not Accuracy.KEPT), done.stdout
+    assert found.accuracy.why in done.stdout or found.accuracy.verdict is Accuracy.KEPT
+    nothing_left(tmp_path)
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.skipif(not of_tests.is_ready(PARTS), reason="open parts: python tests/live/open_parts.py sets them up")
+def test_eight_questions_after_gptq_for_real(learnt: Path, tmp_path: Path) -> None:
+    """One server after the other; so few questions have an interval as well."""
+    lines = (learnt / "questions" / "boxes_val.csv").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "few").mkdir()
+    (tmp_path / "few" / "boxes_val.csv").write_text("".join(lines[:9]), "utf-8")
+    found = rb.live.chain(
+        command(learnt),
+        str(tmp_path / "few"),
+        str(learnt / "calibration.txt"),
+        method="gptq",
+        samples=64,
+        tokens=128,
+        python=str(PARTS),
+        folder=str(tmp_path / "a run"),
+        side_by_side=False,
+    )
+
+    sound(found, "gptq", 8)
+    nothing_left(tmp_path)

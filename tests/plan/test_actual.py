@@ -1,0 +1,642 @@
+"""Plan against actual: what a start printed beside its plan, and remedies shown only where the plan has room."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import cost
+from vllm_runbooks import render, session
+from vllm_runbooks.answer import answer
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.planning import actual
+from vllm_runbooks.planning.budget import Budget, Subject, subject
+from vllm_runbooks.planning.terms import GIB, Band
+from vllm_runbooks.records import Answer, Compared, ComparedTerm, Facts, Quote, Reading
+
+CASES = Path(__file__).parents[2] / "catalog" / "cases"
+FOUR = "gpt-oss-gemma-a100-four-starts"
+GLUED = "qwen-2x24gb-mp-glued"
+VIDEO = "autoglm-3090-video-oom"
+A100 = "A100-80GB-PCIe"
+
+
+def asked(evidence: Any, *, gpus: str = "", start: int | None = None) -> Answer:
+    """The answer about a start on cards that are given."""
+    cards = session.specs().gpus(gpus) if gpus else ()
+    return answer(evidence, session.load_catalog(()), session.knowledge, start=start, cards=cards, specs=session.specs)
+
+
+def compared(evidence: Any, **more: Any) -> Compared:
+    found = asked(evidence, **more).plan
+    assert found is not None
+    return found
+
+
+def changed(case: str, *changes: tuple[str, str]) -> Any:
+    """A recorded log with figures changed; each must stand in it."""
+    text = (CASES / case / "startup.log").read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return session.paste(text)
+
+
+def term(found: Compared, name: str) -> ComparedTerm:
+    return next(each for each in found.terms if each.name == name)
+
+
+RECORDED = [
+    # Weights and cache as printed; the rest of the utilisation's share by hand: 0.65 x 79.25 - 13.72 - 36.56.
+    (FOUR, 1, A100, {"weights": 13.72, "kv_cache": 36.56, "beside_weights": 1.2325, "cuda_graphs": 0.69}),
+    (FOUR, 2, A100, {"weights": 48.5, "kv_cache": 21.5, "beside_weights": 1.325}),
+    (FOUR, 3, A100, {"weights": 25.7, "kv_cache": 24.45, "beside_weights": 1.3625, "cuda_graphs_estimated": 1.11}),
+    (FOUR, 4, A100, {"weights": 58.9, "kv_cache": 15.18, "beside_weights": 1.2075, "cuda_graphs": 0.84}),
+    (GLUED, 1, "", {"weights": 1.4495, "kv_cache": 8.6, "activation": 1.39, "non_torch": 0.4, "cuda_graphs": 0.85}),
+]
+
+
+@pytest.mark.parametrize(("case", "start", "gpus", "printed"), RECORDED)
+def test_recorded_starts_are_as_planned(case: str, start: int, gpus: str, printed: dict[str, float]) -> None:
+    """Every printed term lies within the band of a plan from configuration alone, and none is off."""
+    found = compared(session.load(case), gpus=gpus, start=start)
+
+    assert found.off is None
+    assert found.missing == ()
+    for name, figure in printed.items():
+        one = term(found, name)
+        assert one.actual_gib == pytest.approx(figure, abs=1e-6)
+        assert one.low_gib is not None
+        assert one.high_gib is not None
+        assert one.low_gib - 0.02 <= figure <= one.high_gib + 0.02
+        assert one.explained.endswith("within the plan's band")
+
+
+def test_tokens_follow_from_the_printed_cache() -> None:
+    """36.56 GiB, rounded, are 798,544 to 798,768 tokens and 11.98 to 11.99 requests by vLLM 0.19.0's own functions."""
+    told = term(compared(session.load(FOUR), gpus=A100, start=1), "kv_cache_tokens").explained
+
+    assert "798,544 to 798,768 tokens, 798,624 are printed" in told
+    assert "11.98 to 11.99 requests of the whole context, 11.99 are printed" in told
+
+
+def test_what_is_printed_as_a_sum_is_told_as_one() -> None:
+    """Releases that print weights and cache alone: the rest is one figure, and how it was found is said."""
+    found = compared(session.load(FOUR), gpus=A100, start=2)
+
+    assert term(found, "activation").actual_gib is None
+    assert term(found, "non_torch").actual_gib is None
+    assert term(found, "beside_weights").explained.startswith(
+        "activation + encoder + non-torch, by subtraction: 0.9 x 79.25 GiB less 48.50 of weights less 21.50 of cache"
+    )
+    assert "beside_weights" not in {each.name for each in compared(session.load(GLUED)).terms}
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "off", "said"),
+    [
+        (
+            FOUR,
+            [("Model loading took 58.9 GiB", "Model loading took 64.9 GiB"), ("memory: 15.18 GiB", "memory: 9.18 GiB")],
+            "weights",
+            "more than the plan's most",
+        ),
+        (
+            FOUR,
+            [
+                ("Model loading took 58.9 GiB", "Model loading took 40.1 GiB"),
+                ("memory: 15.18 GiB", "memory: 33.98 GiB"),
+            ],
+            "weights",
+            "less than the plan's least",
+        ),
+        (FOUR, [("cache memory: 15.18 GiB", "cache memory: 11.18 GiB")], "beside_weights", "another process"),
+        (FOUR, [("size: 16,576 tokens", "size: 19,000 tokens")], "kv_cache_tokens", "another form than planned"),
+        (GLUED, [("peakmemorytakes1.39", "peakmemorytakes2.39")], "activation", "max_num_seqs"),
+        (GLUED, [("non_torch_memorytakes0.40", "non_torch_memorytakes3.40")], "non_torch", "another process"),
+    ],
+    ids=["heavier", "lighter", "cache", "tokens", "activation", "non-torch"],
+)
+def test_the_term_that_is_off_is_named(case: str, changes: list[tuple[str, str]], off: str, said: str) -> None:
+    """A figure of a recorded log changed beyond its band: that term, and what it may mean."""
+    evidence = changed(case, *[(_found(case, old), _found(case, old, new)) for old, new in changes])
+    found = compared(evidence, gpus=A100 if case == FOUR else "")
+
+    assert found.off == off
+    assert said in term(found, off).explained
+
+
+def _found(case: str, words: str, instead: str = "") -> str:
+    """Words as a log has them, whatever blanks it lost; with `instead` the same with its figures changed."""
+    text = (CASES / case / "startup.log").read_text(encoding="utf-8")
+    form = re.compile(r"\s*".join(map(re.escape, words.replace(" ", ""))))
+    match = form.search(text)
+    assert match is not None
+    if not instead:
+        return match[0]
+    figure = re.compile(r"\d[\d.,]*\d")
+    old, new = figure.findall(words)[-1], figure.findall(instead)[-1]
+    return match[0].replace(old, new)
+
+
+def test_an_unknown_card_leaves_what_does_not_need_it() -> None:
+    """Weights and tokens are compared; the cache is not planned, and what is missing is named."""
+    found = compared(session.load(FOUR), start=4)
+
+    assert term(found, "weights").planned_gib == pytest.approx(58.9, rel=0.005)
+    assert "16,560 to 16,576 tokens, 16,576 are printed" in term(found, "kv_cache_tokens").explained
+    assert {each.name: each.planned_gib for each in found.terms if each.name in ("kv_cache", "cuda_graphs")} == {
+        "kv_cache": None,
+        "cuda_graphs": None,
+    }
+    assert found.off is None
+    assert any("name it with --gpus" in said for said in found.missing)
+
+
+def test_a_start_that_names_its_card_needs_no_other_word() -> None:
+    """The second start warns of a missing file of tuned kernels for NVIDIA_A100_80GB_PCIe."""
+    found = compared(session.load(FOUR), start=2)
+
+    assert term(found, "kv_cache").planned_gib == pytest.approx(21.5, rel=0.015)
+    assert {row.gpu for row in found.residuals} == {A100}
+
+
+def test_what_would_have_to_be_known_is_named() -> None:
+    """A model that is in no catalog, a log that does not tell its release: no term is compared with a guess."""
+    text = "\n".join((CASES / FOUR / "startup.log").read_text(encoding="utf-8").splitlines()[219:])
+    own = compared(session.paste(text.replace("google/gemma-4-31B-it", "our/own-model")), gpus=A100)
+    relogged = compared(session.load("qwen-a100-relogged-by-wrapper"), gpus=A100)
+
+    assert own == Compared((), None, ("the configuration of our/own-model: it is no model of the catalog",))
+    assert relogged == Compared((), None, ("the release: name it with --vllm",))
+
+
+def test_without_its_options_a_start_has_its_weights_compared_alone() -> None:
+    """The engine's own line tells the model, no line the arguments: what depends on them is not planned."""
+    found = compared(
+        session.paste(
+            "INFO 10-20 08:00:00 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: "
+            "model='Qwen/Qwen2.5-0.5B-Instruct', speculative_config=None, dtype=torch.bfloat16, max_seq_len=2048\n"
+            "INFO 10-20 08:00:05 [gpu_model_runner.py:2653] Model loading took 0.93 GiB and 1.7 seconds\n"
+            "INFO 10-20 08:00:15 [gpu_worker.py:298] Available KV cache memory: 19.70 GiB\n"
+        ),
+        gpus=A100,
+    )
+
+    assert {each.name for each in found.terms} == {"weights"}
+    assert term(found, "weights").planned_gib == pytest.approx(0.93, rel=0.01)
+    assert found.residuals == ()
+    assert found.missing == ("the start's options: the log does not print them; give the command with --command",)
+
+
+def test_a_start_on_a_cpu_is_not_held_against_a_plan_for_a_card() -> None:
+    """Its cache is set, not profiled."""
+    evidence = changed("tiny-cpu-served", ("/models/tiny", "Qwen/Qwen2.5-0.5B-Instruct"))
+    found = compared(evidence)
+
+    assert {each.name for each in found.terms} <= {"weights", "kv_cache_tokens"}
+    assert found.off in (None, "kv_cache_tokens")
+
+
+def test_no_memory_printed_no_comparison() -> None:
+    """The field is null."""
+    found = asked(session.load("tiny-cpu-port-in-use"))
+
+    assert found.plan is None
+    assert json.loads(render.to_json(found))["plan"] is None
+
+
+def test_residuals_are_of_the_plan_that_is_not_corrected() -> None:
+    """The plan's own figure and the printed one, with release, card, model class and ranks."""
+    rows = {row.term: row for row in compared(session.load(GLUED)).residuals}
+
+    assert set(rows) == {"weights", "activation", "non_torch", "cuda_graphs"}
+    assert (rows["activation"].release, rows["activation"].gpu) == ("0.7.2", None)
+    assert (rows["activation"].architecture, rows["activation"].tensor_parallel_size) == ("Qwen2ForCausalLM", 2)
+    assert rows["activation"].actual_gib == 1.39
+    assert rows["activation"].planned_gib == pytest.approx(1.39, rel=0.01)
+    assert rows["activation"].source == f"case {GLUED}, start in line 1"
+
+
+# ---- what releases print from 0.27.1 on
+
+
+def reckoned(
+    release: str, options: dict[str, Any], model: str = "Qwen/Qwen2.5-1.5B-Instruct"
+) -> tuple[Subject, Budget]:
+    file, card = session.specs().file(model), session.specs().gpus("RTX3090")[0]
+    device = actual.device_of(card, None)
+    assert device is not None
+    made = subject(file.id, file.config)
+    return made, actual.Place(release, (device,), card.gpu).budget(made, options)
+
+
+def test_consumed_memory_and_headroom_are_held_against_what_they_hold() -> None:
+    """From 0.27.1 on: weights with all that stays, and the peak beyond it with the estimate of CUDA graphs."""
+    model, planned = reckoned("0.28.0", {"max_model_len": 4096})
+    terms = {one.name: one.band.expected / GIB for one in planned.ranks[0].terms if one.band is not None}
+    start = session.read(session.load(GLUED))[0]
+    quote = start.readings[0].quote
+    readings = tuple(
+        Reading(name, value, "GiB", None, start.readings[0].process, quote)
+        for name, value in (("consumed_gib", 3.4), ("headroom_gib", 1.3))
+    )
+    printed = replace(start, readings=readings, facts=replace(start.facts, activation_gib=None, non_torch_gib=None))
+    found = actual.compare(printed, model, planned)
+    consumed, headroom = term(found, "consumed"), term(found, "headroom")
+
+    assert consumed.planned_gib is not None
+    assert headroom.planned_gib is not None
+    assert consumed.planned_gib >= terms["weights"] + terms["non_torch"]
+    assert consumed.planned_gib + headroom.planned_gib == pytest.approx(sum(terms.values()), abs=1e-6)
+    assert {"consumed", "headroom"}.isdisjoint(row.term for row in found.residuals)
+
+
+# ---- whatever the arguments look like
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = st.sampled_from([
+    "max_model_len", "max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "tensor_parallel_size",
+    "limit_mm_per_prompt", "compilation_config", "hf_overrides", "kv_cache_dtype", "quantization", "dtype",
+    "speculative_config", "max_cudagraph_capture_size", "block_size", "cpu_offload_gb", "cudagraph_capture_sizes",
+    "kv_cache_memory_bytes",
+    "mm_processor_kwargs", "num_gpu_blocks_override", "max_loras", "pipeline_parallel_size", "data_parallel_size",
+])  # fmt: skip
+
+
+@pytest.mark.slow
+@given(st.dictionaries(NAMES, VALUES, max_size=4), st.sampled_from(["0.7.2", "0.11.0", "0.19.0", "0.33.0", "9", "x"]))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_argument_costs_a_diagnosis(arguments: dict[str, Any], release: str) -> None:
+    """Arguments of any form: there is an answer, and its document."""
+    printed = {"model": "google/gemma-4-31B-it", **arguments}
+    text = (
+        f"INFO 04-17 14:03:50 [utils.py:233] non-default args: {printed!r}\n"
+        "INFO 04-17 14:05:00 [gpu_model_runner.py:4820] Model loading took 58.9 GiB memory and 265.6 seconds\n"
+        "INFO 04-17 14:06:00 [gpu_worker.py:436] Available KV cache memory: 15.18 GiB\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
+        "79.25 GiB of which 1.00 GiB is free.\n"
+    )
+    found = asked(replace(session.paste(text), vllm=release), gpus=A100)
+
+    assert found.plan is not None
+    assert json.loads(render.to_json(found))["plan"] is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["0.8.5", "0.19.0", "0.33.0"])
+def test_absurd_sizes_take_no_time(release: str) -> None:
+    """A typing error, or a log made to use up time and memory: 2 s for all of them, one after the other."""
+    many = 10**9
+    text = "INFO 04-17 14:03:50 [utils.py:233] non-default args: %r\nModel loading took 58.9 GiB and 265.6 seconds\n"
+    session.load_catalog(())
+    asked(session.paste(text))
+    absurd: Sequence[Mapping[str, object]] = (
+        {"tensor_parallel_size": many},
+        {"pipeline_parallel_size": 4096},
+        {"max_cudagraph_capture_size": many},
+        {"cuda_graph_sizes": [many]},
+        {"compilation_config": {"max_cudagraph_capture_size": many}},
+        {"hf_overrides": {"num_hidden_layers": many}},
+        {"hf_overrides": {"text_config": {"num_hidden_layers": many}}},
+        {"speculative_config": {"method": "mtp", "num_speculative_tokens": many}},
+        {"gpu_memory_utilization": 1e300},
+        {"block_size": many},
+        {"max_model_len": many**2, "max_num_seqs": many, "max_num_batched_tokens": many},
+    )
+
+    def all_of_them() -> None:
+        for arguments in absurd:
+            printed = {"model": "google/gemma-4-31B-it", **arguments}
+            found = asked(replace(session.paste(text % printed), vllm=release), gpus=A100)
+
+            assert found.plan is not None
+
+    assert cost.least(all_of_them, 2) < 2
+
+
+def test_a_printed_batch_counts_more_than_a_default() -> None:
+    """Where a log tells max_num_batched_tokens, the plan takes it."""
+    start = session.read(session.load(FOUR))[0]
+    reading = Reading("max_num_batched_tokens", 8192.0, "tokens", None, start.processes[0], start.readings[0].quote)
+
+    assert actual.options_of(start.arguments, start.facts, [reading])[0]["max_num_batched_tokens"] == 8192
+
+
+# ---- remedies
+
+
+def titles(found: Answer) -> list[str]:
+    return [remedy.title for remedy in found.remedies]
+
+
+def test_a_remedy_is_shown_with_its_margin_where_the_plan_has_room() -> None:
+    """AutoGLM-Phone-9B on a 3090: without videos the cache still lacks 0.4 GiB; with a larger share it fits."""
+    found = asked(session.load(VIDEO), gpus="RTX3090")
+    first = found.remedies[0]
+
+    assert first.title.startswith("Do not accept video input, with gpu_memory_utilization 0.9")
+    assert first.checks.plan == "passed"
+    assert first.checks.lint == "passed"
+    assert re.search(r"it leaves \d\.\d\d GiB \(\d\.\d\d at least\) beside one request", first.cost)
+    assert [edit.name for edit in first.edits] == ["limit_mm_per_prompt", "gpu_memory_utilization"]
+    assert first.edits[0].value == {"image": 10, "video": 0}
+
+
+def test_a_remedy_that_would_fail_is_left_out_and_why_is_said() -> None:
+    """Two cards for a host that has one."""
+    one, two = (asked(session.load(VIDEO), gpus=f"{count}xRTX3090") for count in (1, 2))
+
+    assert "Split the model over more GPUs" not in titles(one)
+    assert any("Split the model over more GPUs: it takes 2 cards, and the start has 1" in said for said in one.notes)
+    split = next(remedy for remedy in two.remedies if remedy.title == "Split the model over more GPUs")
+    assert split.checks.plan == "passed"
+
+
+def test_a_card_that_may_not_be_there_is_no_promise() -> None:
+    """Without --gpus the log tells of one card, its size from the error's own words."""
+    found = asked(session.load(VIDEO))
+    split = next(remedy for remedy in found.remedies if remedy.title == "Split the model over more GPUs")
+
+    assert split.checks.plan == "unknown: it would fit on 2 cards alike; name those that are there with --gpus"
+    assert found.remedies[0].checks.plan == "passed"
+
+
+def test_a_model_that_is_not_known_leaves_the_plan_unknown() -> None:
+    """The remedy is shown; that no plan judged it is said."""
+    evidence = session.load(VIDEO)
+    assert evidence.command is not None
+    found = asked(replace(evidence, command=evidence.command.replace("zai-org/AutoGLM-Phone-9B", "our/own-model")))
+    edited = [remedy for remedy in found.remedies if remedy.edits]
+
+    assert edited
+    assert {remedy.checks.plan for remedy in edited} == {
+        "unknown: the configuration of our/own-model: it is no model of the catalog"
+    }
+
+
+def test_utilisation_is_no_cure_of_memory_that_others_release() -> None:
+    """Another process gave memory back while vLLM profiled: no option of the start changes that."""
+    found = asked(session.load("qwen-a100-shared-gpu-race"), gpus=A100)
+
+    assert found.remedies
+    assert not [edit for remedy in found.remedies for edit in remedy.edits]
+
+
+BUSY = (
+    "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'Qwen/Qwen2.5-1.5B-Instruct', "
+    "'max_model_len': 4096}\n"
+    "ValueError: Free memory on device cuda:0 (%s/23.56 GiB) on startup is less than desired GPU memory utilization "
+    "(0.9, 21.2 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+)
+
+
+@pytest.mark.parametrize(("free", "share", "plan"), [("15.01", 0.63, "passed"), ("4.01", None, "")])
+def test_a_smaller_share_is_shown_where_the_model_still_fits(free: str, share: float | None, plan: str) -> None:
+    """15 GiB free hold Qwen2.5-1.5B and a request; 4 GiB, with what the sampler takes, do not."""
+    found = asked(replace(session.paste(BUSY % free), vllm="0.16.0"))
+    shares = [(e.value, r.checks.plan) for r in found.remedies for e in r.edits if e.name == "gpu_memory_utilization"]
+
+    assert found.root_cause is not None
+    assert found.root_cause.symptom.startswith("mem.free_below_utilization")
+    assert shares == ([(share, plan)] if share is not None else [])
+    assert bool([said for said in found.notes if said.startswith("Left out")]) == (share is None)
+
+
+def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:
+    """The start made its cache and graphs, by the plan it has no room for them: no remedy is dropped for that."""
+    example = session.load_catalog(()).symptoms["oom.sampler_warmup"].examples[0]
+    found = asked(
+        replace(
+            session.paste(
+                "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'Qwen/Qwen2.5-32B-Instruct', "
+                "'gpu_memory_utilization': 0.9}\n"
+                "INFO 11-20 08:00:30 [kv_cache_utils.py:1087] GPU KV cache size: 20,000 tokens\n"
+                "Capturing CUDA graphs (decode, FULL): 100%|##########\n" + example.text
+            ),
+            vllm=example.vllm,
+        ),
+        gpus="RTX3090",
+    )
+    plans = {remedy.checks.plan for remedy in found.remedies if remedy.edits}
+
+    assert found.root_cause is not None
+    assert found.root_cause.symptom == "oom.sampler_warmup"
+    assert plans == {"unknown: the plan says that this start fails before it gets as far as it got"}
+
+
+# ---- what it costs
+
+
+def loaded(text: str) -> set[str]:
+    """Modules that a diagnosis of a log imports."""
+    program = (
+        "import sys; from vllm_runbooks import session; session.diagnose(session.paste(sys.stdin.read()));"
+        "print(*(name for name in sys.modules if name.startswith('vllm_runbooks')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.slow
+def test_a_log_without_memory_does_not_load_the_planner() -> None:
+    """Nor does a healthy one with memory load the linter."""
+    plain = loaded("OSError: [Errno 98] Address already in use\n")
+    healthy = loaded((CASES / FOUR / "startup.log").read_text(encoding="utf-8"))
+
+    assert not {name for name in plain if name.startswith("vllm_runbooks.planning")}
+    assert "vllm_runbooks.planning.actual" in healthy
+    assert not {name for name in healthy if name.startswith(("vllm_runbooks.lint", "vllm_runbooks.documents"))}
+
+
+# ---- the functions by themselves
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "missing"),
+    [
+        ({"max_num_seqs": 8, "_private": 1, "dtype": None}, {"max_num_seqs": 8}, 0),
+        ({"limit_mm_per_prompt": '{"image": 2}'}, {"limit_mm_per_prompt": {"image": 2}}, 0),
+        ({"limit_mm_per_prompt": {"image": 2}}, {"limit_mm_per_prompt": {"image": 2}}, 0),
+        ({"compilation_config": "CompilationConfig(level=3)"}, {}, 1),
+        ({"dtype": "{"}, {"dtype": "{"}, 0),
+        ({"max_model_len": 5, "tensor_parallel_size": 9}, {"max_model_len": 4096, "tensor_parallel_size": 2}, 0),
+    ],
+)
+def test_options_are_what_a_log_prints_of_them(
+    arguments: dict[str, Any], options: dict[str, Any], missing: int
+) -> None:
+    """Objects are read, whatever has a form of its own is named, and what the start found goes before what it asked."""
+    facts = Facts(max_model_len=4096, tensor_parallel_size=2) if options.get("max_model_len") else Facts()
+    found, said = actual.options_of(arguments, facts)
+    assert (found, len(said)) == (options, missing)
+
+
+def test_a_printed_batch_is_the_batch() -> None:
+    """In whole tokens; other figures are none of the start's options."""
+    process, quote = session.read(session.load(GLUED))[0].readings[0].process, Quote(0, 1, 1, "x")
+    readings = [
+        Reading(name, value, "tokens", None, process, quote)
+        for name, value in (("max_num_batched_tokens", 2048.0), ("kv_cache_gib", 3.0))
+    ]
+    assert actual.options_of({"max_num_batched_tokens": 1}, Facts(), readings)[0] == {"max_num_batched_tokens": 2048}
+
+
+def test_a_card_is_the_catalogs_with_the_memory_of_the_log() -> None:
+    """Printed with two decimals: five thousandths of a GiB less or more; of neither nothing is known."""
+    (card,) = session.specs().gpus("RTX3090")
+    both, printed, known = (actual.device_of(*each) for each in ((card, 23.5), (None, 23.5), (card, None)))
+    assert actual.device_of(None, None) is None
+    assert both is not None
+    assert printed is not None
+    assert known is not None
+    assert both.total == printed.total == (int(23.495 * GIB), int(23.5 * GIB), int(23.505 * GIB))
+    assert (both.name, printed.name, known.name) == ("RTX3090", "the log's card", "RTX3090")
+    assert (both.total_source, known.total_source == "printed in the log") == ("printed in the log", False)
+    assert actual.in_gib(3 * GIB) == 3
+
+
+def test_more_cards_than_are_told_are_like_the_last_one() -> None:
+    """And more than a request may name are refused."""
+    model, _ = reckoned("0.19.0", {"max_model_len": 4096})
+    first, second = (actual.device_of(session.specs().gpus(name)[0], None) for name in ("RTX3090", "RTX4090"))
+    assert first is not None
+    assert second is not None
+    place = actual.Place("0.19.0", (first, second))
+    for size, names in ((1, "RTX3090"), (2, "RTX3090 RTX4090"), (4, "RTX3090 RTX4090 RTX4090 RTX4090")):
+        cards = place.cards(place.settings(model, {"tensor_parallel_size": size}))
+        assert [card.name for card in cards] == names.split()
+    assert len(place.cards(place.settings(model, {"tensor_parallel_size": 4096}))) == 4096
+    with pytest.raises(InputError, match="the start takes 4097 cards"):
+        place.cards(place.settings(model, {"tensor_parallel_size": 4097}))
+
+
+def test_overrides_change_what_they_name() -> None:
+    """Of a nested mapping the rest stays; without any the model is itself."""
+    model = subject("x", {"a": {"b": 1, "c": 2}, "d": 3, "e": {"f": 1}}, source="s", checkpoint_bytes=7)
+    without: tuple[dict[str, Any], ...] = ({}, {"hf_overrides": {}}, {"hf_overrides": "x"}, {"hf_overrides": None})
+    for options in without:
+        assert actual.overridden(model, options) is model
+    found = actual.overridden(model, {"hf_overrides": {"a": {"b": 9}, "d": {"g": 1}, "e": 5, "h": 6}})
+    assert found.config == {"a": {"b": 9, "c": 2}, "d": {"g": 1}, "e": 5, "h": 6}
+    assert (found.name, found.source, found.checkpoint_bytes) == ("x", "s", 7)
+
+
+_BAND = Band(GIB, 2 * GIB, 3 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("planned", "printed", "beyond", "said"),
+    [
+        (_BAND, 2.0, 0.0, "within the plan's band"),
+        (_BAND, 1.0, 0.0, "within the plan's band"),
+        (_BAND, 3.0, 0.0, "within the plan's band"),
+        # Five thousandths are the rounding of a printed figure, and as little again is nothing.
+        (_BAND, 3.009, 0.0, "within the plan's band"),
+        (_BAND, 3.011, 0.006, "0.01 GiB more than the plan's most: "),
+        (_BAND, 0.991, 0.0, "within the plan's band"),
+        (_BAND, 0.495, -0.5, "0.50 GiB less than the plan's least: "),
+        (_BAND, 4.105, 1.1, "1.10 GiB more than the plan's most: "),
+        (None, 4.0, 0.0, "not planned"),
+        (_BAND, None, 0.0, "the log does not print it"),
+    ],
+)
+def test_a_figure_is_within_its_band_or_beyond_it(
+    planned: Band | None, printed: float | None, beyond: float, said: str
+) -> None:
+    """By how much, and what it may mean; less has other causes than more."""
+    figure = actual._Figure("weights", planned, printed)
+    assert figure.beyond == pytest.approx(beyond, abs=1e-9)
+    assert figure.explained.startswith(said)
+    assert ("lies on the host" in figure.explained) is (beyond < 0)
+    noted = replace(figure, note="a note")
+    assert noted.explained.startswith(f"a note; {said}")
+    record = noted.record()
+    assert (record.planned_gib, record.low_gib, record.high_gib) == ((2, 1, 3) if planned else (None,) * 3)
+    assert record.actual_gib == printed
+
+
+def test_the_term_that_is_farthest_off_is_named_and_the_cache_last() -> None:
+    """The cache follows from the others; graphs are named only where nothing else is."""
+
+    def off(names: tuple[str, ...] = (), **printed: float) -> str | None:
+        return actual._off([actual._Figure(name, _BAND, value) for name, value in printed.items()], names)
+
+    assert off(weights=2.0) is None
+    assert off(weights=3.5, activation=4.0, kv_cache=9.0) == "activation"
+    assert off(weights=0.1, activation=3.5, kv_cache=2.0) == "weights"
+    assert off(kv_cache=9.0, weights=2.0) == "kv_cache"
+    assert off(cuda_graphs=9.0) is None
+    assert off(("cuda_graphs",), cuda_graphs=9.0, weights=9.9) == "cuda_graphs"
+    assert off(("cuda_graphs",), weights=9.9) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "facts", "has"),
+    [
+        ({}, {}, True),
+        ({"kv_cache_memory_bytes": GIB}, {}, False),
+        ({"pipeline_parallel_size": 2}, {}, False),
+        ({"cpu_offload_gb": 1}, {}, False),
+        ({}, {"weights_gib": None}, False),
+        ({}, {"kv_cache_gib": None}, False),
+        ({}, {"activation_gib": 1.0, "non_torch_gib": 0.1}, False),
+        ({}, {"activation_gib": 1.0}, True),
+        ({}, {"non_torch_gib": 1.0}, True),
+    ],
+)
+def test_what_is_left_is_told_where_it_can_be_found(
+    options: dict[str, Any], facts: dict[str, Any], *, has: bool
+) -> None:
+    """0.9 of 23.69 GiB less 3 of weights and 16 of cache; not with stages, the host or a cache whose size is given."""
+    model, planned = reckoned("0.19.0", {"max_model_len": 4096, **options})
+    start = session.read(session.load(GLUED))[0]
+    told = {"weights_gib": 3.0, "kv_cache_gib": 16.0, "activation_gib": None, "non_torch_gib": None, **facts}
+    printed = replace(start, readings=(), facts=Facts(**told))
+    found = {each.name: each for each in actual.compare(printed, model, planned).terms}
+    assert ("beside_weights" in found) is has
+    if has:
+        share = 0.9 * 23.69 - 3 - 16
+        assert found["beside_weights"].actual_gib == pytest.approx(share, abs=1e-6)
+        assert "activation + non-torch, by subtraction: 0.9 x 23.69 GiB less 3.00 of weights" in (
+            found["beside_weights"].explained
+        )
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "is_kept"),
+    [
+        ("0.19.0", {}, True),
+        ("0.19.0", {"pipeline_parallel_size": 2}, False),
+        ("0.19.0", {"data_parallel_size": 2}, False),
+        ("0.7.2", {}, True),
+        ("0.8.5", {}, True),
+        ("0.8.5", {"num_scheduler_steps": 8}, False),
+    ],
+)
+def test_rows_are_kept_of_the_engine_that_a_release_stands_for(
+    release: str, options: dict[str, Any], *, is_kept: bool
+) -> None:
+    """The older one before 0.8, the newer one since; not of stages and copies."""
+    model, planned = reckoned(release, {"max_model_len": 4096, **options})
+    start = session.read(session.load(GLUED))[0]
+    printed = replace(start, readings=(), facts=Facts(weights_gib=3.0))
+    rows = actual.compare(printed, model, planned, gpu="RTX3090", source="mine").residuals
+    assert bool(rows) is is_kept
+    for one in rows:
+        assert (one.gpu, one.source, one.release, one.tensor_parallel_size) == ("RTX3090", "mine", release, 1)
+    assert not actual.compare(printed, model, planned, is_told=False).residuals

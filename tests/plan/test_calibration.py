@@ -1,0 +1,461 @@
+"""What recorded starts printed corrects plans: the shipped rows, rows of the user's own, and files that are refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_runbooks import session
+from vllm_runbooks.answer import answer
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.planning import actual, calibration
+from vllm_runbooks.planning.budget import Budget, Calibrate, subject
+from vllm_runbooks.planning.terms import GIB, Band, Term
+from vllm_runbooks.records import Residual
+
+A100 = "A100-80GB-PCIe"
+GPT_OSS: dict[str, Any] = {"max_model_len": 131072, "gpu_memory_utilization": 0.65}
+GEMMA: dict[str, Any] = {"max_model_len": 131072, "enforce_eager": True}
+
+
+def rows_of_cases() -> tuple[Residual, ...]:
+    """What the recorded cases give, each start with the cards that the catalog's file names for it."""
+    named = {one.case: one.gpus for one in calibration.shipped().cards}
+    rows: list[Residual] = []
+    for path in sorted((Path(__file__).parents[2] / "catalog" / "cases").glob("*/startup.log")):
+        evidence = session.load(path.parent.name)
+        cards = session.specs().gpus(named[path.parent.name]) if path.parent.name in named else ()
+        for number, start in enumerate(session.read(evidence), 1):
+            if start.facts.weights_gib is None:
+                continue
+            found = answer(
+                evidence, session.load_catalog(()), session.knowledge, start=number, cards=cards, specs=session.specs
+            )
+            rows += found.plan.residuals if found.plan is not None else ()
+    return tuple(rows)
+
+
+def budget(model: str, calibrate: Calibrate | None = None, **options: object) -> Budget:
+    """The budget of a start of 0.19.0 on an A100."""
+    file = session.specs().file(model)
+    card = session.specs().gpus(A100)[0]
+    device = actual.device_of(card, None)
+    assert device is not None
+    place = actual.Place("0.19.0", (device,), card.gpu)
+    return place.budget(subject(file.id, file.config, is_partial=file.is_partial), options, calibrate)
+
+
+def row(term: str, planned: float, printed: float, **more: object) -> Residual:
+    whole = Residual("0.19.0", A100, "Gemma4ForConditionalGeneration", term, planned, printed, "a log")
+    return replace(whole, **more)  # type: ignore[arg-type] # fields by name
+
+
+def band(terms: tuple[Term, ...], name: str) -> Band:
+    found = next(term.band for term in terms if term.name == name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.slow
+def test_the_shipped_rows_are_those_of_the_recorded_cases() -> None:
+    """The catalog's file is what the cases give today; `python tests/plan/test_calibration.py` writes it anew."""
+    shipped = calibration.shipped()
+
+    assert calibration.written(rows_of_cases(), shipped.cards) == calibration.written(shipped.rows, shipped.cards)
+
+
+def test_a_corrected_plan_is_what_the_recorded_start_printed() -> None:
+    """gpt-oss-20b on an A100, 0.19.0: 13.72 GiB of weights and 36.56 of cache; uncorrected there is 0.1 more of it."""
+    plain = budget("openai/gpt-oss-20b", **GPT_OSS)
+    corrected = budget("openai/gpt-oss-20b", calibration.load(), **GPT_OSS)
+
+    assert plain.available is not None
+    assert plain.calibrated == ()
+    assert plain.available[1][0] / GIB == pytest.approx(36.66, abs=0.01)
+    assert corrected.available is not None
+    assert corrected.available[1][0] / GIB == pytest.approx(36.56, abs=0.005)
+    assert band(corrected.ranks[0].terms, "weights").expected / GIB == pytest.approx(13.72, abs=0.001)
+    assert any("case gpt-oss-gemma-a100-four-starts, start in line 1 " in said for said in corrected.calibrated)
+    assert any(said in term.source for said in corrected.calibrated for term in corrected.ranks[0].terms)
+
+
+def test_starts_correct_each_other() -> None:
+    """Three starts of one model class, each planned with the rows of the other two: together they come nearer."""
+    rows = [
+        one
+        for one in calibration.shipped().rows
+        if one.architecture == "Gemma4ForConditionalGeneration" and one.term == "beside_weights"
+    ]
+    before = after = 0.0
+    for one in rows:
+        terms = (Term("non_torch", Band(0, round(one.planned_gib * GIB), 3 * GIB), "x"),)
+        others = [other for other in rows if other is not one]
+        corrected, _ = calibration.apply(terms, {"beside_weights": others})
+        before += abs(one.planned_gib - one.actual_gib)
+        after += abs(band(corrected, "non_torch").expected / GIB - one.actual_gib)
+
+    assert len(rows) == 3
+    assert after < before
+
+
+@pytest.mark.parametrize(
+    ("differences", "wanted"),
+    [
+        ([0.5], (0.5, 1.5, 3.5)),
+        ([-0.5, 0.5], (0.0, 1.0, 3.0)),
+        ([-3.0, 1.0, 0.0], (0.0, 1.0, 2.0)),
+        ([0.1, 0.1, 0.2], (0.6, 1.1, 2.1)),
+        ([0.0, 0.0, 5.0], (0.5, 1.0, 6.0)),
+        ([-4.0], (0.0, 0.0, 2.0)),
+    ],
+    ids=["one keeps the width", "two keep it", "scatter below", "three halve it", "scatter above", "never below zero"],
+)
+def test_a_band_is_shifted_by_the_median_and_never_narrower_than_the_scatter(
+    differences: list[float], wanted: tuple[float, ...]
+) -> None:
+    """A band of 0, 1 and 3 GiB, and differences of what starts printed."""
+    shifted = calibration.shifted(Band(0, GIB, 3 * GIB), [size * GIB for size in differences])
+
+    assert [side / GIB for side in shifted] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_what_was_printed_as_one_figure_is_a_share_of_all_it_holds() -> None:
+    """A peak a tenth above the planned 1 GiB adds a tenth of activation and encoder together."""
+    terms = (Term("activation", Band(GIB, GIB, GIB), "x"), Term("encoder", Band(2 * GIB, 2 * GIB, 2 * GIB), "x"))
+    corrected, said = calibration.apply(terms, {"activation": [row("activation", 1.0, 1.1)]})
+
+    assert band(corrected, "activation").expected == pytest.approx(1.3 * GIB)
+    assert corrected[1] == terms[1]
+    assert said == ("activation +0.300 GiB, the median of one start: a log (vLLM 0.19.0, A100-80GB-PCIe)",)
+
+
+@pytest.mark.parametrize(
+    ("kept", "shift"),
+    [
+        (row("non_torch", 0.2, 0.5), 0.3),
+        (row("non_torch", 0.2, 0.5, release="0.19.1"), 0.3),
+        (row("non_torch", 0.2, 0.5, release="0.18.1"), 0.3),
+        (row("non_torch", 0.2, 0.5, architecture="Another"), 0.3),
+        (row("non_torch", 0.2, 0.5, gpu="NVIDIA A100 80GB PCIe"), 0.3),
+        (row("non_torch", 0.2, 0.5, gpu=None), 0.0),
+        (row("non_torch", 0.2, 0.5, gpu="H100-80GB-SXM"), 0.0),
+        (row("non_torch", 0.2, 0.5, release="0.17.1"), 0.0),
+        (row("non_torch", 0.2, 0.5, release="0.20.2"), 0.0),
+        (row("non_torch", 0.2, 0.5, tensor_parallel_size=2), 0.0),
+        (row("beside_weights", 1.0, 1.3), 0.3),
+        (row("beside_weights", 1.0, 1.3, release="0.18.1"), 0.3),
+        (row("beside_weights", 1.0, 1.3, architecture="Another"), 0.0),
+        (row("beside_weights", 1.0, 1.3, gpu="H100-80GB-SXM"), 0.0),
+    ],
+)
+def test_a_row_corrects_what_it_tells_of(kept: Residual, shift: float) -> None:
+    """Of another era, card, model class or number of ranks it says nothing."""
+    plain = budget("google/gemma-4-26B-A4B", **GEMMA)
+    corrected = budget("google/gemma-4-26B-A4B", calibration.calibrator([kept]), **GEMMA)
+
+    wanted = band(plain.ranks[0].terms, "non_torch").expected + shift * GIB
+    assert band(corrected.ranks[0].terms, "non_torch").expected == pytest.approx(wanted, abs=2)
+    assert bool(corrected.calibrated) == bool(shift)
+
+
+def test_more_telling_rows_go_first() -> None:
+    """The user's own before the catalog's, the same release before its era, a part's own row before that of a sum."""
+
+    def shift(*rows: Residual, own: tuple[Residual, ...] = ()) -> float:
+        made = budget("google/gemma-4-26B-A4B", calibration.calibrator(rows, own), **GEMMA)
+        return (band(made.ranks[0].terms, "non_torch").expected - plain) / GIB
+
+    plain = band(budget("google/gemma-4-26B-A4B", **GEMMA).ranks[0].terms, "non_torch").expected
+    near, far = row("non_torch", 0.2, 0.3), row("non_torch", 0.2, 0.6, release="0.18.1")
+    together = row("beside_weights", 1.0, 1.9)
+
+    assert shift(near, far, together) == pytest.approx(0.1, abs=1e-6)
+    assert shift(near, own=(row("non_torch", 0.2, 0.7),)) == pytest.approx(0.5, abs=1e-6)
+    assert shift(near, own=(far,)) == pytest.approx(0.1, abs=1e-6)
+
+
+def test_weights_are_corrected_by_rows_of_the_same_checkpoint_alone() -> None:
+    """A row 1 % off shifts them, one 40 % off is of another quantisation and is not used."""
+    plain = budget("google/gemma-4-26B-A4B", **GEMMA)
+    weights = band(plain.ranks[0].terms, "weights").expected
+    found = []
+    for printed in (10.1, 14.0):
+        calibrate = calibration.calibrator([row("weights", 10.0, printed)])
+        made = budget("google/gemma-4-26B-A4B", calibrate, **GEMMA)
+        found.append(band(made.ranks[0].terms, "weights").expected / weights)
+
+    assert found == [pytest.approx(1.01, abs=1e-6), 1.0]
+
+
+def test_an_older_engine_s_row_says_nothing_of_the_newer_one() -> None:
+    """0.8.5 runs either; rows of it are of the newer one."""
+    rows = [row("non_torch", 0.2, 0.9, release="0.8.5", architecture="Qwen2ForCausalLM", gpu="RTX3090")]
+    found = []
+    for is_newer in ("0", "1"):
+        file, card = session.specs().file("Qwen/Qwen2.5-1.5B-Instruct"), session.specs().gpus("RTX3090")[0]
+        device = actual.device_of(card, None)
+        assert device is not None
+        place = actual.Place("0.8.5", (device,), card.gpu, {"VLLM_USE_V1": is_newer})
+        made = place.budget(subject(file.id, file.config), {"max_model_len": 4096}, calibration.calibrator(rows))
+        found.append((made.settings.is_v0, bool(made.calibrated)))
+
+    assert found == [(True, False), (False, True)]
+
+
+def test_a_file_says_again_what_was_written() -> None:
+    """As JSON, and as YAML, which people write by hand."""
+    rows = (row("activation", 1.25, 1.5), row("non_torch", 0.25, -0.125, gpu=None, tensor_parallel_size=4))
+    by_hand = """
+rows:
+  - {release: '0.19.0', gpu: A100-80GB-PCIe, architecture: Gemma4ForConditionalGeneration, term: activation,
+     planned_gib: 1.25, actual_gib: 1.5, source: a log}
+  - release: 0.19.0
+    gpu: null
+    architecture: Gemma4ForConditionalGeneration
+    term: non_torch
+    planned_gib: 0.25
+    actual_gib: -0.125
+    source: "a log"
+    tensor_parallel_size: 4
+"""
+
+    assert calibration.read(calibration.written(rows), "mine.json") == rows
+    assert calibration.read(by_hand, "mine.yaml") == rows
+    assert calibration.read(calibration.written(()), "mine.json") == ()
+
+
+GOOD = {"release": "0.19.0", "term": "non_torch", "planned_gib": 0.2, "actual_gib": 0.3, "source": "a log"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no mapping"),
+        ("[1, 2]", "holds no mapping"),
+        ("{}", "holds no list `rows`"),
+        ('{"rows": 3}', "holds no list `rows`"),
+        ("rows: [1, 2", "line 1: is neither JSON nor YAML"),
+        ('{"rows": [1]}', "row 1: is no mapping"),
+        ({"release": "newest"}, "row 1: release 'newest' is no version"),
+        ({"release": None}, "row 1: release '' is no version"),
+        ({"term": "kv_cache"}, "row 1: term 'kv_cache' is none of weights, "),
+        ({"planned_gib": "0.2"}, "row 1: planned_gib is no number of GiB"),
+        ({"actual_gib": True}, "row 1: actual_gib is no number of GiB"),
+        ({"actual_gib": 1e12}, "row 1: actual_gib is no number of GiB"),
+        ({"source": ""}, "row 1: source is empty"),
+        ({"tensor_parallel_size": 0}, "row 1: tensor_parallel_size is no number of ranks"),
+        ({"gpu": ["A100"]}, "row 1: gpu is no name"),
+        ({"colour": "red"}, "row 1: 'colour' is no field"),
+        ('{"rows": [{"planned_gib": NaN}]}', "row 1: release '' is no version"),
+        ("[" * 100_000, "is neither JSON nor YAML"),
+    ],
+)
+def test_a_broken_file_is_refused_in_one_line(text: str | dict[str, object], said: str) -> None:
+    """It says where, and what is wrong; nothing of it is used."""
+    whole = text if isinstance(text, str) else json.dumps({"rows": [{**GOOD, **text}]})
+    with pytest.raises(InputError) as refused:
+        calibration.read(whole, "mine.yaml")
+
+    assert str(refused.value).startswith("mine.yaml: ")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    """No such file, a folder, bytes that are no text."""
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    for name in ("none", ".", "bytes"):
+        with pytest.raises(InputError, match=str(tmp_path)):
+            calibration.load(tmp_path / name)
+
+
+def test_the_users_file_corrects_before_the_catalogs(tmp_path: Path) -> None:
+    """What one's own start printed of the same model on the same card counts more than a recorded start."""
+    own = tmp_path / "own.json"
+    kept = row("beside_weights", 1.0, 1.5, architecture="GptOssForCausalLM", source="my start")
+    own.write_text(calibration.written([kept]), encoding="utf-8")
+    plain = budget("openai/gpt-oss-20b", **GPT_OSS)
+    made = budget("openai/gpt-oss-20b", calibration.load(own), **GPT_OSS)
+
+    shift = band(made.ranks[0].terms, "non_torch").expected - band(plain.ranks[0].terms, "non_torch").expected
+    assert shift / GIB == pytest.approx(0.5, abs=1e-6)
+    assert any("my start" in said for said in made.calibrated)
+
+
+def test_stages_and_replicas_are_left_as_they_are() -> None:
+    """No row tells of a pipeline stage."""
+    rows = [row("non_torch", 0.2, 0.5)]
+    made = budget("google/gemma-4-26B-A4B", calibration.calibrator(rows), pipeline_parallel_size=2)
+
+    assert made.calibrated == ()
+
+
+# ---- limits of a file, eras and levels
+
+
+def refusal(text: str) -> str:
+    """What is said of a file; "" where it is taken."""
+    try:
+        calibration.read(text, "f")
+    except InputError as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_file_has_a_largest_size_and_most_rows() -> None:
+    """8,000,000 characters and 20,000 rows, and not one more."""
+    whole = '{"rows": []}'
+    assert refusal(whole + " " * (8_000_000 - len(whole))) == ""
+    assert refusal(whole + " " * (8_000_001 - len(whole))) == "f: is larger than 8000000 characters, so no calibration"
+    for count, said in ((20_000, "f: row 1: is no mapping"), (20_001, "f: holds more than 20000 rows")):
+        assert refusal(json.dumps({"rows": [1] * count})) == said
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({}, ""),
+        ({"planned_gib": 99_999.9, "actual_gib": -99_999.9}, ""),
+        ({"planned_gib": 1}, ""),
+        ({"planned_gib": 100_000.0}, "planned_gib is no number of GiB"),
+        ({"actual_gib": -100_000.0}, "actual_gib is no number of GiB"),
+        ({"actual_gib": None}, "actual_gib is no number of GiB"),
+        ({"planned_gib": False}, "planned_gib is no number of GiB"),
+        ({"tensor_parallel_size": 1}, ""),
+        ({"tensor_parallel_size": 4096}, ""),
+        ({"tensor_parallel_size": 4097}, "tensor_parallel_size is no number of ranks"),
+        ({"tensor_parallel_size": True}, "tensor_parallel_size is no number of ranks"),
+        ({"tensor_parallel_size": "2"}, "tensor_parallel_size is no number of ranks"),
+        ({"gpu": "x", "architecture": "y"}, ""),
+        ({"architecture": 3}, "architecture is no name"),
+        ({"x" * 61: 1}, f"'{'x' * 60}' is no field"),
+        ({"release": "y" * 41}, f"release '{'y' * 40}' is no version"),
+        ({"term": "z" * 41}, f"term '{'z' * 40}' is none of"),
+        ({"source": None}, "source is empty"),
+    ],
+)
+def test_each_field_of_a_row_has_its_form(told: dict[str, object], said: str) -> None:
+    """What is refused is shown, cut to a length that fits a line."""
+    found = refusal(json.dumps({"rows": [{**GOOD, **told}]}))
+    assert bool(found) == bool(said)
+    assert said in found
+
+
+def test_rows_of_one_file_are_counted_from_one() -> None:
+    """The second row is row 2."""
+    assert refusal(json.dumps({"rows": [GOOD, 3]})) == "f: row 2: is no mapping"
+
+
+def test_figures_are_written_with_four_decimals() -> None:
+    """And what is not known is left out; cards stand in front of the rows."""
+    kept = row("activation", 1.23456789, 2.0, gpu=None, architecture="Ünder")
+    other = row("non_torch", 0.5, 0.25)
+    cards = [calibration.RecordedCards("case", "2xL4", "said")]
+    first = (
+        '{"release": "0.19.0", "architecture": "Ünder", "term": "activation", "planned_gib": 1.2346, '
+        '"actual_gib": 2.0, "source": "a log", "tensor_parallel_size": 1}'
+    )
+    assert calibration.written([kept]) == f'{{\n  "rows": [\n    {first}\n  ]\n}}\n'
+    whole = calibration.written([kept, other], cards)
+    assert whole.startswith(
+        '{\n  "cards": [\n    {"case": "case", "gpus": "2xL4", "source": "said"}\n  ],\n  "rows": ['
+    )
+    assert f"{first},\n    {{" in whole
+    assert calibration.written([]) == '{\n  "rows": []\n}\n'
+
+
+_ERAS = (
+    ("0.6.6", "0.7.3"), ("0.8.0", "0.8.5"), ("0.9.0", "0.10.2"), ("0.11.0", "0.16.0"), ("0.17.0", "0.17.1"),
+    ("0.18.0", "0.19.1"), ("0.20.0", "0.20.2"), ("0.21.0", "0.26.0"), ("0.27.0", "0.28.0"), ("0.29.0", "0.33.0"),
+)  # fmt: skip
+
+
+def _plan(release: str, **more: Any) -> calibration._Asked:
+    """What is asked for, of a release on one card; those before 0.8 run the older engine."""
+    key = tuple(map(int, release.split(".")))
+    told = {"is_v0": key < (0, 8), "gpu": A100, "architecture": "Gemma4ForConditionalGeneration", "has_ranks": False}
+    return calibration._Asked(key=key, **{**told, **more})
+
+
+def test_a_row_tells_of_the_releases_of_its_era() -> None:
+    """Between eras a rule of what is profiled or reserved is another."""
+    releases = [release for era in _ERAS for release in era]
+    for era in _ERAS:
+        for release in era:
+            one = row("weights", 1.0, 1.01, release=release)
+            found = [each for each in releases if calibration.chosen([one], (), _plan(each), "weights")]
+            assert tuple(found) == era
+
+
+@pytest.mark.parametrize(
+    ("more", "asked", "is_chosen"),
+    [
+        ({}, {}, True),
+        ({}, {"is_v0": True}, False),
+        ({}, {"has_ranks": True}, False),
+        ({"tensor_parallel_size": 2}, {"has_ranks": True}, True),
+        ({"tensor_parallel_size": 8}, {"has_ranks": True}, True),
+        ({"tensor_parallel_size": 2}, {}, False),
+        ({"architecture": None}, {"architecture": None}, False),
+        ({"architecture": None}, {}, False),
+        ({"gpu": None}, {}, True),
+        ({"gpu": "L4"}, {}, True),
+        ({"planned_gib": 0.0}, {}, False),
+        ({"planned_gib": -1.0, "actual_gib": -1.0}, {}, False),
+        ({"actual_gib": 10.19}, {}, True),
+        ({"actual_gib": 9.81}, {}, True),
+        ({"actual_gib": 10.21}, {}, False),
+        ({"actual_gib": 9.79}, {}, False),
+    ],
+)
+def test_weights_are_corrected_by_the_same_class_within_two_per_cent(
+    more: dict[str, Any], asked: dict[str, Any], *, is_chosen: bool
+) -> None:
+    """On any card; a model of no known class is like none."""
+    one = row("weights", 10.0, 10.1, **more)
+    found = calibration.chosen([one], (), _plan("0.19.0", **asked), "weights")
+    assert found == ((one,) if is_chosen else ())
+
+
+def test_the_most_telling_level_is_taken_and_there_the_own_rows() -> None:
+    """The same minor release, card and class; then the class; of one level one's own before the catalog's."""
+    near, far = row("activation", 1.0, 1.1), row("activation", 1.0, 1.2, release="0.18.1")
+    class_ = row("activation", 1.0, 1.3, gpu="L4")
+    asked = _plan("0.19.0")
+    assert calibration.chosen([far, near], (class_,), asked, "activation") == (near,)
+    assert calibration.chosen([near], (near, near), asked, "activation") == (near, near)
+    assert calibration.chosen([class_], (far,), asked, "activation") == (far,)
+    assert calibration.chosen([class_, far], (), asked, "activation") == (far,)
+    assert calibration.chosen([class_], (), asked, "activation") == (class_,)
+    assert calibration.chosen([class_], (), asked, "weights") == ()
+
+
+def test_what_is_not_known_is_not_corrected() -> None:
+    """A term without an amount, one that is nothing, and one that is not there."""
+    terms = (Term("weights", None, "x"), Term("activation", Band(0, 0, 0), "y"))
+    matched = {name: [row(name, 1.0, 1.1)] for name in ("weights", "activation", "cuda_graphs_estimated")}
+    assert calibration.apply(terms, matched) == (terms, ())
+    assert calibration.apply(terms, {}) == (terms, ())
+
+
+def test_a_correction_is_told_with_all_its_starts() -> None:
+    """Each once, with its release and card."""
+    rows = [row("non_torch", 0.2, 0.3), row("non_torch", 0.2, 0.3), row("non_torch", 0.2, 0.1, gpu=None, source="b")]
+    (term,), (said,) = calibration.apply((Term("non_torch", Band(0, GIB, GIB), "x"),), {"non_torch": rows})
+    assert said == (
+        "non-torch memory +0.100 GiB, the median of 3 starts: a log (vLLM 0.19.0, A100-80GB-PCIe); "
+        "b (vLLM 0.19.0, card not known)"
+    )
+    assert term.source == f"x; corrected: {said}"
+
+
+if __name__ == "__main__":
+    shipped = calibration.shipped()
+    new = calibration.written(rows_of_cases(), shipped.cards)
+    sys.stdout.write(new)
+    (Path(__file__).parents[2] / "catalog" / calibration.FILE).write_text(new, encoding="utf-8")

@@ -1,0 +1,868 @@
+"""The profiling of pictures and videos asks for what the releases' own code and starts' logs show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cost import seconds
+from rows import over
+from vllm_runbooks.authoring import spec_files
+from vllm_runbooks.planning.encoder_profile import EncoderProfile, Step, Unprofiled, profile
+from vllm_runbooks.planning.settings import Settings
+from vllm_runbooks.planning.shape import shape
+from vllm_runbooks.planning.terms import GIB, tried
+from vllm_runbooks.planning.weights import Ranks
+
+MIB = 2**20
+CATALOG = Path(__file__).parents[2] / "catalog" / "models"
+
+QWEN2_5_VISION: dict[str, Any] = {
+    "depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16, "in_chans": 3,
+    "patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 3584,
+}  # fmt: skip
+QWEN2_VISION: dict[str, Any] = {
+    "depth": 32, "embed_dim": 1280, "hidden_size": 3584, "mlp_ratio": 4, "in_chans": 3, "patch_size": 14,
+    "spatial_merge_size": 2, "temporal_patch_size": 2,
+}  # fmt: skip
+QWEN3_VISION: dict[str, Any] = {
+    "depth": 27, "hidden_size": 1152, "intermediate_size": 4304, "out_hidden_size": 4096, "patch_size": 16,
+    "spatial_merge_size": 2, "temporal_patch_size": 2, "deepstack_visual_indexes": [8, 16, 24], "in_channels": 3,
+}  # fmt: skip
+GLM_VISION: dict[str, Any] = {
+    "depth": 24, "hidden_size": 1536, "image_size": 336, "patch_size": 14, "spatial_merge_size": 2,
+    "temporal_patch_size": 2, "out_hidden_size": 4096, "intermediate_size": 13696, "in_channels": 3,
+}  # fmt: skip
+SIGLIP: dict[str, Any] = {
+    "hidden_size": 1152, "intermediate_size": 4304, "image_size": 896, "patch_size": 14, "num_hidden_layers": 27,
+}  # fmt: skip
+GEMMA4_VISION: dict[str, Any] = {
+    "hidden_size": 1152, "intermediate_size": 4304, "patch_size": 16, "pooling_kernel_size": 3,
+    "default_output_length": 280, "position_embedding_size": 10240,
+}  # fmt: skip
+LLAMA4_VISION: dict[str, Any] = {
+    "hidden_size": 1408, "intermediate_size": 5632, "image_size": 336, "patch_size": 14, "num_hidden_layers": 34,
+}  # fmt: skip
+
+MODELS: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "glm-4.1v-9b": ("glm4v", 4096, GLM_VISION),
+    "qwen2-vl-7b": ("qwen2_vl", 3584, QWEN2_VISION),
+    "qwen2.5-vl-7b": ("qwen2_5_vl", 3584, QWEN2_5_VISION),
+    "qwen2.5-vl-3b": ("qwen2_5_vl", 2048, QWEN2_5_VISION | {"out_hidden_size": 2048}),
+    "mimo-vl-7b": ("qwen2_5_vl", 4096, QWEN2_5_VISION | {"out_hidden_size": 4096}),
+    "qwen3-vl-8b": ("qwen3_vl", 4096, QWEN3_VISION),
+    "gemma-3-4b": ("gemma3", 2560, SIGLIP),
+    "gemma-3-12b": ("gemma3", 3840, SIGLIP),
+    "gemma-3-27b": ("gemma3", 5376, SIGLIP),
+    "gemma-4-26b": ("gemma4", 2816, GEMMA4_VISION),
+    "llama-4-scout": ("llama4", 5120, LLAMA4_VISION),
+    "llava": ("llava", 4096, SIGLIP),
+}
+"""Family, hidden size of the text part, and the tower as the models' `config.json` have it."""
+
+
+@cache
+def config(name: str) -> dict[str, Any]:
+    family, hidden, vision = MODELS[name]
+    text = {"hidden_size": hidden}
+    return {"model_type": family, "text_config": text, "vision_config": vision} | text
+
+
+def start(release: str, length: int, batched: int, sequences: int = 256, **more: Any) -> Settings:
+    return Settings(
+        version=release,
+        key=tuple(map(int, release.split("."))),
+        is_v0=more.pop("is_v0", False),
+        max_model_len=length,
+        is_length_fitted=False,
+        batched_tokens=batched,
+        sequences=sequences,
+        utilization=0.9,
+        ranks=Ranks(tensor=more.pop("tensor", 1)),
+        dtype="bfloat16",
+        **more,
+    )
+
+
+def profiled(name: str, settings: Settings) -> EncoderProfile:
+    found = profile(shape(config(name)), settings, config=config(name))
+    assert isinstance(found, EncoderProfile), found
+    return found
+
+
+def unprofiled(name: str, settings: Settings, **more: Any) -> Unprofiled:
+    found = profile(shape(config(name)), settings, config=config(name), **more)
+    assert isinstance(found, Unprofiled), found
+    return found
+
+
+PHONE = start("0.16.0", 25480, 2048, encoder_data=True, items={"image": 10}, processor={"max_pixels": 5_000_000})
+"""AutoGLM-Phone-9B (the sizes of GLM-4.1V-9B) on an RTX 3090, as its log shows the start."""
+
+
+def test_the_failed_start_of_autoglm_phone_is_reproduced_to_the_byte() -> None:
+    """The log names a budget of 18605 tokens, one video, and an allocation of 698.00 MiB that failed."""
+    found = profiled("glm-4.1v-9b", PHONE)
+    assert (found.modality, found.items, found.tokens, found.budget) == ("video", 1, 5 * 3721, 18605)
+    # The budget leaves room for a picture beside the video; the video that is run has the context to itself.
+    assert (found.frames, found.width, found.height, found.patches) == (12, 1708, 1708, 6 * 122 * 122)
+    failed = found.refused(found.peak.expected - 1)
+    assert failed is not None
+    assert (failed.what, failed.size) == ("SiluAndMul's output", 698 * MIB)
+    # 22.08 GiB were allocated by then: 19.23 of weights in vLLM's layout, buffers, and the encoder's.
+    assert (failed.live - 89304 * 4096 * 2) / GIB == pytest.approx(22.08 - 19.23, abs=0.1)
+
+
+def test_without_videos_the_same_start_needs_a_sixth() -> None:
+    """A limit of 0 removes the modality: one picture of 3721 tokens is left."""
+    found = profiled("glm-4.1v-9b", replace(PHONE, items={"image": 10, "video": 0}))
+    assert (found.modality, found.tokens, found.patches) == ("image", 3721, 14884)
+    assert found.peak.expected * 6 <= profiled("glm-4.1v-9b", PHONE).peak.expected
+
+
+LINES = """
+0.19.0 gemma-4-26b   131072 2496 256 | 2496 1 video
+0.19.0 gemma-4-26b   262144 2496 256 | 2496 1 video
+0.12.0 qwen3-vl-8b   262144 8192 1024 | 153600 1 video
+"""
+"""Release, model, context, batch, requests, and what the start's line says.
+
+"Encoder cache will be initialized with a budget of 2496 tokens, and profiled with 1 video items": two starts of
+gemma-4-26B-A4B-it on A100; 153600: https://github.com/vllm-project/vllm/pull/30475 (pictures limited to 0).
+"""
+
+
+@pytest.mark.parametrize("row", LINES.strip().splitlines())
+def test_the_line_about_the_encoder_cache_is_what_starts_printed(row: str) -> None:
+    """Budget, items and modality are those of the log."""
+    told, printed = row.split("|")
+    release, name, *numbers = told.split()
+    items = {"image": 0} if name.startswith("qwen3") else None
+    found = profiled(name, start(release, *map(int, numbers), items=items))
+    assert [str(found.budget), str(found.items), found.modality] == printed.split()
+
+
+SIZED = """
+qwen2.5-vl-7b image 512 512 0 | 1296
+qwen2-vl-7b   image 5000 280 0 | 5120
+qwen2.5-vl-7b video 480 360 4 | 1768
+qwen2.5-vl-7b video 480 360 1 | 884
+qwen3-vl-8b   video 480 320 0 | 600
+glm-4.1v-9b   video 480 360 1 | 884
+glm-4.1v-9b   image 512 512 0 | 1296
+"""
+"""Model, modality, width, height and frames that `--limit-mm-per-prompt` gives, and the patches of the dummy item.
+
+Both sides are rounded to 28 (32 with Qwen3-VL), a patch has 14 (16), two frames are one patch deep: 36 x 36; width at
+most that of the largest picture, whose side is the root of 12,845,056 pixels: 256 x 20; 34 x 26 for each pair of
+frames; 30 x 20.
+GLM and Qwen3-VL take two frames at least (0.16.0 models/glm4_1v.py:1212, qwen3_vl.py:831).
+"""
+
+
+@pytest.mark.parametrize("row", SIZED.strip().splitlines())
+def test_the_dummy_item_is_of_the_size_that_is_given(row: str) -> None:
+    """Sizes make the item that is run smaller, from the release on that takes them (0.11.2 config/multimodal.py)."""
+    told, patches = row.split("|")
+    name, modality, *numbers = told.split()
+    given = dict(zip(("width", "height", "num_frames"), map(int, numbers), strict=True))
+    given = {name: size for name, size in given.items() if size}
+    settings = start("0.16.0", 65536, 65536, 1, items={"image": 0, "video": 0, modality: 1})
+    plain, found = profiled(name, settings), profiled(name, replace(settings, item_sizes={modality: given}))
+    assert found.patches == int(patches) < plain.patches
+    assert found.peak.expected < plain.peak.expected / 4
+
+
+def test_an_item_of_a_given_size_is_told_with_its_own_tokens() -> None:
+    """512 x 512 is 504 x 504 in patches of 14, four of them a token: 18 x 18, whatever the budget counts."""
+    settings = start("0.33.0", 16384, 16384, items={"image": 1, "video": 0})
+    found = profiled("qwen2.5-vl-7b", replace(settings, item_sizes={"image": {"width": 512, "height": 512}}))
+    assert (found.items, found.tokens, found.budget) == (1, 324, 16384)
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "plain", "fewer"),
+    [("qwen2.5-vl-7b", 131_072, 14, 8), ("qwen2.5-vl-7b", 8192, 1, 1), ("qwen3-vl-8b", 131_072, 2, 2)],
+)
+def test_fewer_frames_shorten_only_a_video_that_has_more(name: str, length: int, plain: int, fewer: int) -> None:
+    """The fewer of both are taken (0.33.0 multimodal/processing/dummy_inputs.py:136).
+
+    Of 8,192 tokens Qwen2.5-VL has one frame (models/qwen2_vl.py:1173), Qwen3-VL has two of any (qwen3_vl.py:1159).
+    """
+    settings = start("0.33.0", length, 8192, items={"image": 0, "video": 1})
+    assert profiled(name, settings).frames == plain
+    assert profiled(name, replace(settings, item_sizes={"video": {"num_frames": 8}})).frames == fewer
+
+
+def test_sizes_larger_than_the_models_change_nothing() -> None:
+    """The release warns and keeps its own (0.16.0 multimodal/processing/dummy_inputs.py:140)."""
+    settings = start("0.16.0", 16384, 16384, items={"image": 1, "video": 0})
+    huge = replace(settings, item_sizes={"image": {"width": 90_000, "height": 90_000}})
+    assert profiled("qwen2.5-vl-7b", huge) == profiled("qwen2.5-vl-7b", settings)
+
+
+def test_sizes_of_a_family_whose_dummy_items_are_not_known() -> None:
+    """Nothing is guessed: of Gemma 3, whose pictures are of one size, nothing changes; of others it is not known."""
+    sized = start("0.28.0", 8192, 8192, item_sizes={"image": {"width": 64, "height": 64}})
+    plain = replace(sized, item_sizes={})
+    assert profiled("gemma-3-4b", sized) == profiled("gemma-3-4b", plain)
+    assert unprofiled("gemma-4-26b", sized).is_known is False
+    assert isinstance(profiled("gemma-4-26b", plain), EncoderProfile)
+
+
+COUNTS = """
+0.8.5  qwen2.5-vl-7b 128000 12845056 | 16384 98304
+0.11.0 qwen2.5-vl-7b 4096   12845056 | 16384 16384
+0.11.0 qwen2.5-vl-7b 32768  12845056 | 16384 32768
+0.16.0 qwen2.5-vl-7b 128000 12845056 | 16384 114688
+0.16.0 qwen2.5-vl-7b 8192   1003520  | 1280  7680
+0.16.0 qwen2.5-vl-7b 32768  1003520  | 1280  8960
+0.32.0 qwen2.5-vl-7b 65536  5000000  | 6377  44639
+0.11.0 qwen3-vl-8b   8192   -        | 16384 151250
+0.11.0 qwen3-vl-8b   32768  -        | 16384 153600
+0.16.0 qwen3-vl-8b   32768  -        | 16384 12288
+0.32.0 qwen3-vl-8b   32768  -        | 16384 12288
+0.16.0 glm-4.1v-9b   8192   -        | 3721  3721
+0.16.0 glm-4.1v-9b   25480  -        | 3721  18605
+0.16.0 glm-4.1v-9b   65536  -        | 3721  30000
+0.32.0 glm-4.1v-9b   65536  -        | 6084  31974
+"""
+"""Release, model, context, `max_pixels` and tokens of a picture and a video.
+
+What `get_max_image_tokens`, `get_max_video_tokens` and `_get_vision_info` of the release's own models/qwen2_vl.py,
+qwen3_vl.py and glm4_1v.py return on a CPU (pictures of GLM in 0.16.0: the processor's own count, 61 x 61 tokens).
+"""
+
+
+@pytest.mark.parametrize("row", COUNTS.strip().splitlines())
+def test_tokens_of_an_item_are_those_of_the_release(row: str) -> None:
+    """A picture alone, and a video where it has more tokens than the picture beside it."""
+    told, counted = row.split("|")
+    release, name, length, pixels = told.split()
+    image, video = map(int, counted.split())
+    processor = {} if pixels == "-" else {"max_pixels": int(pixels)}
+    settings = start(release, int(length), 2048, processor=processor)
+    assert profiled(name, replace(settings, items={"video": 0})).tokens == image
+    if video > image:
+        assert profiled(name, settings).tokens == video
+
+
+TEXT = """
+gemma-3-4b    262208 2560 3.89
+gemma-3-12b   262208 3840 3.94
+gemma-3-27b   262208 5376 3.99
+mimo-vl-7b    151680 4096 2.49
+"""
+"""Model, vocabulary, hidden size, activation in GiB of vLLM 0.19.0 on H100 with 8192 tokens and 1024 requests
+(https://github.com/llm-d-incubation/llm-d-planner, accuracy report of vLLM 0.19.0)."""
+
+
+@pytest.mark.parametrize("row", TEXT.strip().splitlines())
+def test_what_is_kept_explains_the_activation_of_multimodal_starts(row: str) -> None:
+    """The printed activation is the sampler's, as text models have it, and what the encoder's profile keeps."""
+    name, vocabulary, hidden, printed = row.split()
+    found = profiled(name, start("0.19.0", 8192, 8192, 1024))
+    text = 3.6 * 1024 * int(vocabulary) * 4 + 8192 * int(hidden) * 2 + 0.07 * GIB
+    assert max(found.peak.expected, text + found.kept) / GIB == pytest.approx(float(printed), rel=0.01)
+
+
+OLDER = """
+0.9.2 qwen2.5-vl-7b 4096  4096  256 1 1 0 | 2.47
+0.9.2 qwen2.5-vl-7b 4096  4096  256 1 1 1 | 4.93
+0.7.3 qwen2.5-vl-3b 32768 32768 256 1 1 1 | 4.06
+0.8.0 gemma-3-27b   65536 16384 64  4 1 1 | 3.73
+"""
+"""Release, model, context, batch, requests, cards, limits of pictures and videos, GiB that the older engine printed.
+
+Qwen2.5-VL-7B AWQ on a Jetson with and without videos, Qwen2.5-VL-3B on an RTX 5090 (public notes of their owners),
+https://github.com/vllm-project/vllm/issues/16378.
+"""
+
+
+@pytest.mark.parametrize("row", OLDER.strip().splitlines())
+def test_the_older_engine_stays_within_the_band(row: str) -> None:
+    """It runs pictures and videos of all requests at once."""
+    told, printed = row.split("|")
+    release, name, *numbers = told.split()
+    length, batched, sequences, tensor, images, videos = map(int, numbers)
+    items = {"image": images, "video": videos}
+    found = profiled(name, start(release, length, batched, sequences, is_v0=True, tensor=tensor, items=items))
+    assert found.peak.low <= float(printed) * GIB <= found.peak.high
+
+
+PEAKS = """
+qwen2.5-vl-7b True  15276
+qwen2.5-vl-7b False 17836
+qwen2-vl-7b   True  20376
+qwen3-vl-8b   True  18432
+glm-4.1v-9b   False 19608
+gemma-3-27b   True  13804
+"""
+"""Model, whether norms are fused, values for each patch at the peak of a layer.
+
+Traced in vLLM 0.16.0's towers: the sum of all tensors of 200 values or more for each patch that are alive, with the
+outputs of all three taps of Qwen 3.
+"""
+
+
+@pytest.mark.parametrize("row", PEAKS.strip().splitlines())
+def test_the_tensors_of_a_layer_add_up_to_what_its_code_holds(row: str) -> None:
+    """Expected peaks are those of the towers' own code."""
+    name, fused, values = row.split()
+    settings = start("0.16.0", 32768, 4096, items={"video": 0}, is_eager=fused == "True")
+    found = profiled(name, settings)
+    assert found.peak.expected / (found.items * found.patches * 2) == pytest.approx(int(values), rel=1e-4)
+
+
+def test_cards_that_share_a_layer_hold_less_than_with_the_tower_whole() -> None:
+    """`--mm-encoder-tp-mode data` runs an item whole on one card and gathers every card's output."""
+    split = profiled("qwen2.5-vl-7b", start("0.16.0", 32768, 8192, tensor=4))
+    whole = profiled("qwen2.5-vl-7b", start("0.16.0", 32768, 8192, tensor=4, encoder_data=True))
+    largest = [max(one.steps, key=lambda step: step.size) for one in (split, whole)]
+    assert [step.what for step in largest] == ["gate and up projection"] * 2
+    assert [step.size for step in largest] == [tried(131072 * 2 * 3420 // 4 * 2), tried(131072 * 2 * 3420 * 2)]
+    assert whole.outputs == 4 * split.outputs == 4 * 32768 * 3584 * 2
+    assert whole.peak.expected > split.peak.expected
+
+
+def test_pictures_are_shared_out_among_cards() -> None:
+    """Of 3 pictures of Llama 4 on 4 cards each card runs one at most."""
+    found = profiled("llama-4-scout", start("0.19.0", 8192, 8192, 1024, tensor=4, encoder_data=True))
+    assert (found.items, found.tokens, found.patches) == (3, 17 * 144, 17 * 577)
+    assert found.outputs == 4 * 17 * 144 * 5120 * 2
+
+
+SWITCHED_OFF: list[tuple[str, Settings, dict[str, Any]]] = [
+    ("limited to 0", start("0.19.0", 8192, 8192, items={"image": 0}), {}),
+    ("--language-model-only", start("0.19.0", 8192, 8192, language_only=True), {}),
+    ("--skip-mm-profiling", start("0.19.0", 8192, 8192, skips_encoder_profile=True), {}),
+    ("newer model runner", start("0.26.0", 8192, 8192, is_v2_runner=True), {}),
+    ("behind the first", start("0.27.1", 8192, 8192, is_v2_runner=True), {"is_first": False}),
+]
+
+
+@pytest.mark.parametrize(("said", "settings", "more"), SWITCHED_OFF, ids=[row[0] for row in SWITCHED_OFF])
+def test_a_profile_that_is_switched_off_takes_nothing(said: str, settings: Settings, more: dict[str, Any]) -> None:
+    """The reason is named, and it is known that nothing is taken."""
+    found = unprofiled("gemma-3-27b", settings, **more)
+    assert found.is_known
+    assert said in found.reason
+
+
+def test_the_newer_runner_frees_its_inputs() -> None:
+    """From 0.27.1 it profiles the encoder and keeps the outputs alone."""
+    found = profiled("gemma-3-27b", start("0.27.1", 8192, 8192, 1024, is_v2_runner=True))
+    assert found.kept == found.outputs == 8192 * 5376 * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("llava", {}, "llava"),
+        ("gemma-3-27b", {"image_size": None}, "vision_config.image_size"),
+        ("qwen3-vl-8b", {"hidden_size": None}, "vision_config.hidden_size"),
+    ],
+)
+def test_what_is_not_known_is_named(name: str, change: dict[str, Any], said: str) -> None:
+    """A family without a rule or a size that is missing gives no number."""
+    told = config(name) | {"vision_config": config(name)["vision_config"] | change}
+    found = profile(shape(told), start("0.19.0", 8192, 8192), config=told)
+    assert isinstance(found, Unprofiled)
+    assert not found.is_known
+    assert said in found.reason
+
+
+def test_a_text_model_has_no_encoder_to_profile() -> None:
+    """It is known that nothing is taken."""
+    told = {"model_type": "llama", "hidden_size": 4096}
+    assert profile(shape(told), start("0.19.0", 8192, 8192), config=told) == Unprofiled(
+        "the model has no encoder", is_known=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "asked"),
+    [
+        (100, 2 * MIB),
+        (MIB, 2 * MIB),
+        (MIB + 1, 20 * MIB),
+        (10 * MIB - 1, 20 * MIB),
+        (10 * MIB, 10 * MIB),
+        (10 * MIB + 1, 12 * MIB),
+        (89304 * 8192, 698 * MIB),
+    ],
+)
+def test_sizes_are_rounded_as_the_allocator_does(size: int, asked: int) -> None:
+    """Small ones come from blocks of 2 and 20 MiB, large ones are rounded to 2 MiB."""
+    assert tried(size) == asked
+
+
+LAYERS: dict[tuple[str, str], str] = {
+    ("qwen2-vl-7b", "0.10.2"): "qkv 3P 2D, apart 3P 2D+3P, wide 2P 2D+6P, wide 2P 2D+8P, turned P 2D+10P, "
+    "net w 3D, net w 3D+w, net w 3D+2w",
+    ("qwen2-vl-7b", "0.11.0"): "qkv 3P 2D, apart 3P 2D+3P, both 2P 2D+6P, wide 4P 2D+8P, wide 4P 2D+12P, "
+    "turned 2P 2D+16P, net w 3D, net w 3D+w, net w 3D+2w",
+    ("qwen2-vl-7b", "0.16.0"): "qkv 3P 2D, apart 3P 2D+3P, both 2P 2D+6P, turned 2P 2D+8P, "
+    "net w 3D, net w 3D+w, net w 3D+2w",
+    ("qwen2.5-vl-7b", "0.9.2"): "qkv 3P 2D, apart 3P 2D+3P, wide 2P 2D+6P, wide 2P 2D+8P, turned P 2D+10P, "
+    "gate w 3D, up w 3D+w, product w 3D+2w",
+    ("qwen2.5-vl-7b", "0.10.2"): "qkv 3P 2D, apart 3P 2D+3P, wide 2P 2D+6P, wide 2P 2D+8P, turned P 2D+10P, "
+    "both 2w 2D, act w 2D+2w, down D 2D+3w",
+    ("qwen2.5-vl-7b", "0.16.0"): "qkv 3P 2D, both 2P 2D+3P, turned 2P 2D+5P, out P 2D+7P, proj D 2D+8P, "
+    "both 2w 2D, act w 2D+2w, down D 2D+3w",
+    ("qwen2.5-vl-7b", "0.16.0 compiled"): "qkv 3P 2D, both 2P 2D+3P, turned 2P 2D+5P, out P 2D+7P, proj D 2D+8P, "
+    "both 2w 4D, act w 4D+2w, down D 4D+3w",
+    ("qwen3-vl-8b", "0.11.0"): "qkv 3P 3D+T, apart 3P 3D+T+3P, both 2P 3D+T+6P, wide 4P 3D+T+8P, "
+    "wide 4P 3D+T+12P, turned 2P 3D+T+16P, net w 4D+T, net w 4D+T+w",
+    ("qwen3-vl-8b", "0.16.0"): "qkv 3P 3D+T, both 2P 3D+T+3P, turned 2P 3D+T+5P, out P 3D+T+7P, proj D 3D+T+8P, "
+    "net w 4D+T, net w 4D+T+w",
+    ("glm-4.1v-9b", "0.16.0"): "qkv 3P 2D, apart 3P 2D+3P, both 2P 2D+6P, turned 2P 2D+8P, "
+    "both 2w 2D, act w 2D+2w, down D 2D+w",
+    ("glm-4.1v-9b", "0.16.0 compiled"): "qkv 3P 2D, apart 3P 2D+3P, both 2P 2D+6P, turned 2P 2D+8P, "
+    "both 2w 4D, act w 4D+2w, down D 4D+w",
+    ("gemma-3-27b", "0.16.0"): "qkv 3P 3D, out P 3D+3P, net w 4D, net w 4D+w",
+    ("llama-4-scout", "0.16.0"): "qkv 3P 3D, wide 4P 3D+3P, turned 4P 3D+7P, net w 4D, net w 4D+w",
+    ("gemma-4-26b", "0.22.1"): "gate W 4D, act W 4D+W, up W 4D+2W, product W 4D+3W",
+}
+"""What a layer of a tower allocates, and what else is alive then; values of a patch, on one of two cards.
+
+D is the tower's width, W its network's (GLM's: that of the text part), P and w the halves that a card has, T what three
+taps have put out: four patches a token. Of the layers' `forward` in models/qwen2_vl.py, qwen2_5_vl.py (MLP: 0.9.2 :190,
+0.10.2 :237; attention: 0.12.0), qwen3_vl.py, glm4_1v.py, siglip.py and mllama4.py of the releases, gemma 4's of
+transformers; `apply_rotary_pos_emb_vision` (0.10.2 :275, 0.11.0 :383, 0.12.0 :286). A norm that PyTorch runs by itself
+leaves its input alive: two more of D.
+"""
+WIDTHS = {
+    "qwen2-vl-7b": (1280, 4 * 1280), "qwen2.5-vl-7b": (1280, 3420), "qwen3-vl-8b": (1152, 4304),
+    "glm-4.1v-9b": (1536, 4096), "gemma-3-27b": (1152, 4304), "llama-4-scout": (1408, 5632),
+    "gemma-4-26b": (1152, 4304),
+}  # fmt: skip
+
+
+def values(formula: str, name: str) -> int:
+    """A sum of products such as 2D+3w."""
+    wide, network = WIDTHS[name]
+    sizes = {"D": wide, "P": wide // 2, "W": network, "w": network // 2, "T": 3 * 4096 // 4}
+    return sum(int(term[:-1] or 1) * sizes[term[-1]] for term in formula.split("+"))
+
+
+@pytest.mark.parametrize(("name", "when"), LAYERS)
+def test_a_layer_holds_what_its_code_allocates(name: str, when: str) -> None:
+    """Each large tensor of a layer has its size, in the order of the code, beside what is alive by then."""
+    release, *compiled = when.split()
+    settings = start(release, 8192, 8192, tensor=2, items={"video": 0}, is_eager=not compiled)
+    found = profiled(name, settings)
+    patches = found.items * found.patches
+    (inputs, *layer, outputs), room = found.steps, found.steps[0].live
+    assert (inputs.what, outputs.what) == ("inputs", "outputs")
+    expected = [
+        (values(own, name), values(held, name)) for _, own, held in map(str.split, LAYERS[name, when].split(", "))
+    ]
+    assert [(step.size, step.live - room) for step in layer] == [
+        (tried(2 * own * patches), 2 * (own + held) * patches) for own, held in expected
+    ]
+    assert (inputs.size, outputs.size, outputs.live) == (tried(room), tried(found.outputs), room + found.outputs)
+    assert found.peak.expected == max(step.live for step in found.steps)
+
+
+def test_the_band_is_as_wide_as_starts_scatter() -> None:
+    """3 % less than with fused norms, 10 % more than with PyTorch's own; the older engine 20 % and 50 %."""
+    compiled, eager = (
+        profiled("qwen2.5-vl-7b", start("0.16.0", 8192, 8192, items={"video": 0}, is_eager=each)).peak
+        for each in (False, True)
+    )
+    assert compiled.expected > eager.expected
+    assert (compiled.low, compiled.high) == (eager.low, eager.high)
+    assert (eager.low, eager.high) == (int(eager.expected * 0.97), int(compiled.expected * 1.1))
+    older = profiled("gemma-3-4b", start("0.8.5", 8192, 8192, 1, is_v0=True)).peak
+    assert (older.low, older.high) == (int(older.expected * 0.8), int(older.expected * 1.5))
+
+
+def test_gemma_4_may_look_up_places_in_a_table_of_its_own() -> None:
+    """A row of 2 x 10,240 places for each patch, of 8 bytes and again of the model's 2, comes on top at most."""
+    found = profiled("gemma-4-26b", start("0.22.1", 8192, 8192, items={"video": 0}, is_eager=True))
+    patches = found.items * 280 * 9
+    assert found.peak.high == int(found.peak.expected * 1.1) + patches * 2 * 10_240 * 10
+
+
+ITEMS = """
+0.16.0 qwen2.5-vl-7b 32768 8192 256 i9v9 | video 1  32768 32768 131072 4  3584 3584 | 32768*3584 131072*1176
+0.16.0 qwen2-vl-7b   16384 8192 256 i9v0 | image 1  16384 16384 65536  1  3584 3584 | 16384*3584 65536*1176
+0.16.0 qwen3-vl-8b   32768 8192 256 i1v0 | image 1  16384 16384 65536  1  4096 4096 | 16384*16384 65536*1536
+0.16.0 gemma-3-27b   8192  8192 256 i9v9 | image 32 256   8192  4096   1  896  896  | 32*256*5376 32*4096*588
+0.10.2 gemma-3-27b   8192  8192 256 i9v9 | image 31 260   8192  4096   1  896  896  | 31*256*5376 31*4096*588
+0.9.2  gemma-3-27b   8192  8192 256 i9v9 | image 32 256   8192  4096   1  896  896  | 32*256*5376 32*4096*588
+0.9.2  gemma-3-27b   8192  8193 256 i9v9 | image 33 256   8193  4096   1  896  896  | 33*256*5376 33*4096*588
+0.9.2  gemma-3-27b   8192  8192 3   i9v9 | image 27 256   8192  4096   1  896  896  | 27*256*5376 27*4096*588
+0.16.0 gemma-3-27b   8192  8192 4   i1v0 | image 4  256   8192  4096   1  896  896  | 4*256*5376 4*4096*588
+0.16.0 gemma-3-27b   8192  8192 2   i3v0 | image 6  256   8192  4096   1  896  896  | 6*256*5376 6*4096*588
+0.16.0 gemma-3-27b   512   8192 5   i9v0 | image 10 256   8192  4096   1  896  896  | 10*256*5376 10*4096*588
+0.16.0 gemma-3-27b   200   8192 5   i9v0 | image 5  256   8192  4096   1  896  896  | 5*256*5376 5*4096*588
+0.16.0 gemma-3-27b   8192  100  256 i9v9 | image 1  256   256   4096   1  896  896  | 256*5376 4096*588
+0.19.0 gemma-4-26b   8192  8192 256 i9v9 | video 3  2496  8192  20160  32 0    0    | 3*32*64*2816 3*20160*768
+0.19.0 gemma-4-26b   8192  8192 256 i9v0 | image 29 280   8192  2520   1  0    0    | 29*256*2816 29*2520*768
+0.16.0 llama-4-scout 8192  8192 256 i9v9 | image 3  2448  8192  9809   1  336  336  | 3*2448*5120 3*9809*588
+0.11.2 llama-4-scout 8192  8192 256 i9v9 | image 3  2467  8192  9809   1  336  336  | 3*2448*5120 3*9809*588
+0.16.0 glm-4.1v-9b   25480 2048 256 i9v9 | video 1  18605 18605 89304  12 1708 1708 | 22326*4096 89304*1176
+"""
+"""Release, model, context, batch, requests, most pictures and videos of a prompt; modality, items, tokens of one,
+budget, patches, frames, width, height; values that the tower puts out, and values that it reads.
+
+Qwen's largest picture is 128 x 128 tokens (12,845,056 pixels; Qwen3-VL's 16,777,216 with patches of 16), each of 2 x 2
+patches, a patch of 3 x 14 x 14 values in two frames; a pair of frames counts as a picture. Qwen3-VL puts out four times
+its width. Gemma 3's 896 / 14 = 64 patches a side become 256 tokens, with 4 around them from 0.10 to 0.12; of 0.9 one
+item more than fits whole is run. Gemma 4's picture of 280 tokens is 16 x 16 of them, its 32 frames of 70 are 8 x 8 with
+8 words around each. Llama 4 has 16 tiles and the whole picture, 576 patches and one more each, a quarter as many tokens
+and 19 marks until 0.12.
+"""
+
+
+@pytest.mark.parametrize("row", ITEMS.strip().splitlines())
+def test_the_dummy_batch_is_that_of_the_release(row: str) -> None:
+    """Items, their sizes, what goes in and what comes out are those of the release's own rules."""
+    told, items, sizes = row.split("|")
+    release, name, length, batched, sequences, most = told.split()
+    limits = {"image": int(most[1]), "video": int(most[3])}
+    found = profiled(name, start(release, int(length), int(batched), int(sequences), items=limits))
+    modality, *numbers = items.split()
+    assert (found.modality, found.items, found.tokens, found.budget, found.patches, found.frames) == (
+        modality, *map(int, numbers[:5]),
+    )  # fmt: skip
+    assert [found.width, found.height] == list(map(int, numbers[5:]))
+    out, read = (prod(map(int, product.split("*"))) for product in sizes.split())
+    assert (found.outputs, found.inputs) == (2 * out, 2 * read)
+    assert found.kept == found.outputs + found.inputs
+
+
+RESIZED = """
+0.16.0 qwen2.5-vl-7b image 100 200  3136     | 112 196
+0.16.0 qwen2.5-vl-7b image 42  70   3136     | 56 56
+0.16.0 qwen2.5-vl-7b image 70  42   3136     | 56 56
+0.16.0 qwen2.5-vl-7b image 28  28   3136     | 56 56
+0.16.0 qwen2.5-vl-7b image 56  56   3136     | 56 56
+0.16.0 qwen2.5-vl-7b image 14  14   784      | 28 28
+0.16.0 qwen2.5-vl-7b image 13  400  784      | 28 168
+0.16.0 qwen2.5-vl-7b image 41  43   3136     | 56 84
+0.16.0 qwen2.5-vl-7b image 30  500  100352   | 84 1316
+0.16.0 qwen3-vl-8b   video 480 320  4096  2  | 480 320
+0.16.0 qwen3-vl-8b   video 32  32   4096  2  | 64 64
+0.14.0 qwen3-vl-8b   video 64  64   65536 4  | 128 128
+0.14.0 qwen3-vl-8b   video 40  1000 4096  5  | 32 992
+0.16.0 glm-4.1v-9b   image 100 60   12544    | 112 56
+0.16.0 glm-4.1v-9b   image 30  28   12544    | 84 84
+0.16.0 glm-4.1v-9b   video 480 360  12544 2  | 476 364
+"""
+"""Release, height, width, fewest pixels and frames; and what `smart_resize` of transformers 5.19.0 makes of them."""
+
+
+@pytest.mark.parametrize("row", RESIZED.strip().splitlines())
+def test_pictures_are_resized_as_the_processor_does(row: str) -> None:
+    """Sides become multiples of a token's, to even ones where halfway, with the fewest pixels at least."""
+    told, expected = row.split("|")
+    release, name, modality, height, width, fewest, *frames = told.split()
+    sizes = {"height": int(height), "width": int(width)} | ({"num_frames": int(frames[0])} if frames else {})
+    settings = start(release, 65536, 65536, 1, items={"image": 0, "video": 0, modality: 1})
+    settings = replace(settings, item_sizes={modality: sizes}, processor={"min_pixels": int(fewest)})
+    found = profiled(name, settings)
+    assert [found.height, found.width] == list(map(int, expected.split()))
+    assert found.frames == int((frames or ["1"])[0])
+
+
+@pytest.mark.parametrize(
+    ("pixels", "height", "width"),
+    [
+        (28 * 28 * 199, 1, 199),
+        (28 * 28 * 211, 14, 15),
+        (28 * 28 * 211 + 783, 14, 15),
+        (28 * 28 * 12, 3, 4),
+        (500, 1, 1),
+    ],
+)
+def test_the_largest_picture_has_the_most_tokens(pixels: int, height: int, width: int) -> None:
+    """Its sides are as equal as its number of tokens allows, at most 200 to 1 (0.16.0 models/qwen2_vl.py).
+
+    199 and 211 are prime; 210 is 14 x 15.
+    """
+    settings = start("0.16.0", 8192, 8192, 1, items={"video": 0}, processor={"max_pixels": pixels, "min_pixels": 1})
+    found = profiled("qwen2.5-vl-7b", settings)
+    assert (found.height, found.width, found.tokens) == (28 * height, 28 * width, height * width)
+
+
+@pytest.mark.parametrize(
+    ("processor", "tokens"),
+    [
+        ({"size": {"longest_edge": 28 * 28 * 12}}, 12),
+        ({"size": {"longest_edge": 28 * 28 * 12}, "max_pixels": 28 * 28 * 6}, 6),
+        ({"max_pixels": 28 * 28 * 12, "size": "large"}, 12),
+        ({"max_pixels": True}, 16384),
+        ({"max_pixels": 0}, 16384),
+        ({"max_pixels": 1}, 1),
+        ({"max_pixels": 28 * 28 * 12, "min_pixels": 28 * 28 * 11}, 12),
+        ({"max_pixels": 28 * 28 * 12, "size": {"shortest_edge": 28 * 28 * 12}}, 12),
+    ],
+)
+def test_pixels_that_the_start_gives_go_before_the_processors(processor: dict[str, Any], tokens: int) -> None:
+    """By their own names, else as edges of a size; what is no size does not count."""
+    settings = start("0.16.0", 8192, 8192, 1, items={"video": 0}, processor=processor)
+    found = profiled("qwen2.5-vl-7b", settings)
+    assert found.tokens == tokens
+    assert ("pixels given at the start" in found.source) == (tokens < 16384)
+
+
+def test_the_source_names_the_code_and_the_processor() -> None:
+    """Whose dummy item it is, and whose sizes."""
+    settings = start("0.16.0", 8192, 8192, items={"video": 0})
+    layer = "tensors of a layer of the tower"
+    published = "pixels of Qwen2.5-VL's published preprocessor_config.json"
+    assert profiled("qwen2.5-vl-7b", settings).source == f"dummy image of models/qwen2_5_vl.py; {layer}; {published}"
+    assert profiled("gemma-3-4b", settings).source == f"dummy image of models/gemma3_mm.py; {layer}"
+
+
+CHANGED: list[tuple[str, dict[str, Any], str]] = [
+    # Bytes of a pixel; items and the gate's projection; frames of a video, its room and the rotation; the copies.
+    ("qwen2.5-vl-7b", {"items": {"image": 1, "video": 1}}, "9 10 11 12"),
+    ("qwen2-vl-7b", {"items": {"image": 0}, "max_model_len": 300_000}, "9 11 12"),
+    # The largest picture is a product of two factors where its pixels are no square's.
+    ("qwen2.5-vl-7b", {"items": {"video": 0}, "processor": {"max_pixels": 1_000_000}}, "9 10 11 12 13"),
+    # Videos of Qwen3-VL: 12.5 times their tokens, all of their frames, two frames.
+    ("qwen3-vl-8b", {"items": {"image": 0}}, "9 11 12 13 15"),
+    # Words around a video's frames come and go; pictures as one frame; the video with the most tokens.
+    ("glm-4.1v-9b", {}, "9 10 11 12 13 17 26"),
+    ("glm-4.1v-9b", {"items": {"image": 0}, "processor": {"max_pixels": 1_000_000}}, "9 10 11 12 13 17 25 26"),
+    ("gemma-3-4b", {}, "9 10 13"),
+    ("llama-4-scout", {}, "9 10 13"),
+    ("gemma-4-26b", {"items": {"video": 0}, "processor": {"max_soft_tokens": 70}}, "9 10 21 22"),
+]
+"""Model, start, and the releases 0.x whose profile is another than that of the one before: where the sources that this
+file and the planner name begin (multimodal/profiling.py, v1/worker/gpu_model_runner.py, models/ of each family)."""
+
+
+@pytest.mark.parametrize(("name", "more", "changed"), CHANGED)
+def test_a_profile_changes_with_the_releases_that_changed_it(name: str, more: dict[str, Any], changed: str) -> None:
+    """From 0.8 to 0.33 it is another where the release's code is, and nowhere else."""
+    seen = []
+    for minor in range(8, 34):
+        settings = replace(start(f"0.{minor}.0", 32768, 8192), **more)
+        found = profiled(name, settings)
+        seen.append((found.steps, found.tokens, found.budget, found.frames, found.items, found.width, found.height))
+    assert [str(8 + at) for at in range(1, len(seen)) if seen[at] != seen[at - 1]] == changed.split()
+
+
+BARE = """
+qwen2-vl-7b   mlp_ratio temporal_patch_size spatial_merge_size in_chans
+qwen2.5-vl-7b temporal_patch_size spatial_merge_size in_chans
+qwen3-vl-8b   temporal_patch_size spatial_merge_size in_channels deepstack_visual_indexes out_hidden_size
+glm-4.1v-9b   temporal_patch_size spatial_merge_size in_channels out_hidden_size
+gemma-4-26b   default_output_length position_embedding_size
+"""
+"""Fields of a tower's file that hold what the class has of itself (transformers 5.19.0)."""
+
+
+@pytest.mark.parametrize("row", BARE.strip().splitlines())
+def test_sizes_that_a_file_leaves_out_are_the_classs(row: str) -> None:
+    """A tower without them is profiled all the same."""
+    name, *fields = row.split()
+    vision = {field: value for field, value in config(name)["vision_config"].items() if field not in fields}
+    bare = config(name) | {"vision_config": vision}
+    settings = start("0.22.1", 16384, 4096)
+    assert profile(shape(bare), settings, config=bare) == profiled(name, settings)
+
+
+@pytest.mark.parametrize(
+    ("soft", "release", "tokens"),
+    [(1120, "0.21.0", 1120), (1120, "0.20.2", 280), (70, "0.21.0", 70), (100, "0.21.0", 280)],
+)
+def test_tokens_of_gemma_4s_pictures_can_be_chosen(soft: int, release: str, tokens: int) -> None:
+    """`max_soft_tokens` counts since 0.21 where it is one of the five sizes (models/gemma4_mm.py:231)."""
+    settings = start(release, 8192, 8192, items={"video": 0}, processor={"max_soft_tokens": soft})
+    assert profiled("gemma-4-26b", settings).tokens == tokens
+
+
+@pytest.mark.parametrize(("release", "together"), [("0.21.0", False), ("0.22.0", True)])
+@pytest.mark.parametrize(("items", "patches"), [({"video": 0, "image": 1}, 2520), ({"image": 0, "video": 1}, 630)])
+def test_gemma_4s_pictures_go_through_the_tower_one_by_one_at_first(
+    release: str,
+    together: bool,  # noqa: FBT001
+    items: dict[str, int],
+    patches: int,
+) -> None:
+    """Until 0.22 a picture or a frame at a time (models/gemma4_mm.py, 0.21.0 :1211)."""
+    found = profiled("gemma-4-26b", start(release, 8192, 8192, 1, items=items, is_eager=True))
+    at_once = found.patches * found.items if together else patches
+    assert found.steps[1].size == tried(at_once * 4304 * 2)
+
+
+def test_gemma_4s_sounds_are_not_known() -> None:
+    """With pictures and videos limited to 0 the longest sound is left: 750 tokens through a tower that is not read."""
+    told = config("gemma-4-26b") | {"audio_config": {"hidden_size": 1024}}
+    for items, reason, is_known in (
+        ({"image": 0, "video": 0}, "how the tower for audio works", False),
+        ({"image": 0, "video": 0, "audio": 0}, "every modality is limited to 0 items", True),
+    ):
+        found = profile(shape(told), start("0.22.1", 8192, 8192, items=items), config=told)
+        assert found == Unprofiled(reason, is_known=is_known)
+    assert unprofiled("gemma-4-26b", start("0.22.1", 8192, 8192, items={"image": 0, "video": 0})).is_known
+    longer = profile(shape(told), start("0.22.1", 8192, 8192, items={"video": 0}), config=told)
+    assert longer == Unprofiled("how the tower for audio works", is_known=False)
+
+
+def test_older_releases_read_inputs_in_float32() -> None:
+    """Four bytes a pixel until 0.9, and a copy in the model's dtype beside them (inputs/registry.py, 0.9.2 :167)."""
+    older, newer = (
+        profiled("gemma-3-4b", start(each, 8192, 8192, 4, items={"image": 1})) for each in ("0.8.5", "0.9.2")
+    )
+    pixels = 4 * 4096 * 588
+    assert (older.inputs, newer.inputs) == (4 * pixels, 2 * pixels)
+    assert [(step.what, step.live) for step in older.steps[:2]] == [
+        ("inputs", 4 * pixels), ("a copy of the inputs", 6 * pixels),
+    ]  # fmt: skip
+    assert newer.steps[1].what == "query, key and value"
+
+
+def test_a_card_reads_a_copy_of_its_share_of_the_items() -> None:
+    """Of five pictures on two cards a card runs three, copied out of the batch, and gathers both cards' outputs."""
+    settings = start("0.16.0", 8192, 8192, 5, tensor=2, items={"image": 1}, encoder_data=True)
+    found = profiled("llama-4-scout", replace(settings, batched_tokens=5 * 2448))
+    assert found.items == 5
+    assert found.inputs == 5 * 9809 * 588 * 2
+    assert [(step.what, step.live) for step in found.steps[:2]] == [
+        ("inputs", found.inputs), ("a copy of the inputs", found.inputs + 3 * 9809 * 588 * 2),
+    ]  # fmt: skip
+    assert found.steps[2].size == tried(3 * 9809 * 3 * 1408 * 2)
+    assert found.outputs == 2 * 3 * 2448 * 5120 * 2
+
+
+def test_gemma_3s_tower_is_whole_where_items_are_not_shared_out() -> None:
+    """`--mm-encoder-tp-mode data` makes each card run all pictures of a family that cannot share them out."""
+    settings = start("0.16.0", 8192, 8192, 4, tensor=2, items={"image": 1})
+    split, whole = profiled("gemma-3-4b", settings), profiled("gemma-3-4b", replace(settings, encoder_data=True))
+    assert (split.items, whole.items, split.outputs, whole.outputs) == (4, 4, 4 * 256 * 2560 * 2, 4 * 256 * 2560 * 2)
+    assert whole.steps[1].size == tried(4 * 4096 * 3 * 1152 * 2) > split.steps[1].size
+    assert whole.steps[1].what == "query, key and value"
+
+
+def test_a_float32_model_takes_twice_as_much() -> None:
+    """Of a dtype that is not known it is as of bfloat16."""
+    settings = start("0.16.0", 8192, 8192, 4, items={"image": 1})
+    plain = profiled("gemma-3-4b", settings)
+    for dtype, times in (("float32", 2), ("float", 2), ("half", 1), ("float16", 1), ("odd", 1)):
+        assert profiled("gemma-3-4b", replace(settings, dtype=dtype)).outputs == times * plain.outputs
+
+
+@pytest.mark.parametrize(("release", "modality"), [("0.16.0", "image"), ("0.17.0", "video")])
+def test_of_modalities_with_as_many_tokens_one_is_taken_by_name(release: str, modality: str) -> None:
+    """The first name until 0.17, then the last (multimodal/encoder_budget.py, 0.17.1 :184).
+
+    Of 16,384 tokens Qwen2.5-VL has two frames, as many tokens as its largest picture.
+    """
+    found = profiled("qwen2.5-vl-7b", start(release, 16384, 8192, items={"image": 1, "video": 1}))
+    assert (found.modality, found.tokens) == (modality, 16384)
+
+
+@pytest.mark.parametrize(
+    ("release", "told", "limit"),
+    [
+        ("0.16.0", None, 32), ("0.16.0", {"video": 2}, 32), ("0.16.0", {"image": 7}, 7),
+    ],
+)  # fmt: skip
+def test_a_limit_that_is_not_given_is_none(release: str, told: dict[str, int] | None, limit: int) -> None:
+    """One request has as many pictures as its context holds, or as it may have."""
+    assert profiled("gemma-3-4b", start(release, 8192, 8192, 1, items=told)).items == limit
+
+
+def test_the_older_engine_shares_the_batch_out_among_requests() -> None:
+    """It runs one item of each modality for each request whose items fit the batch (0.8.5 config.py:2800).
+
+    One picture of 256 tokens a request: 8192 / 256 are 32 requests, five pictures each: 6.
+    """
+    for sequences, batched, images, items in (
+        (256, 8192, None, 32),
+        (256, 8192, 5, 30),
+        (2, 8192, 5, 10),
+        (9, 100, 3, 3),
+    ):
+        told = None if images is None else {"image": images}
+        settings = start("0.8.5", 8192, batched, sequences, is_v0=True, items=told)
+        assert profiled("gemma-3-4b", settings).items == items
+
+
+@pytest.mark.parametrize(
+    ("live", "what"),
+    [([10, 20, 30], None), ([10, 20, 31], "c"), ([10, 31, 31], "b"), ([31, 31, 31], "b")],
+)
+def test_the_largest_allocation_that_finds_no_room_is_named(live: list[int], what: str | None) -> None:
+    """What ends up at the limit itself still fits."""
+    steps = tuple(Step(name, size, each) for name, size, each in zip("abc", (1, 9, 5), live, strict=True))
+    found = replace(profiled("gemma-3-4b", start("0.16.0", 8192, 8192)), steps=steps).refused(30)
+    assert (found and found.what) == what
+
+
+REASONS = [
+    ({"is_v2_runner": True}, "0.26.9", True, "this release's newer model runner profiles no encoder"),
+    ({"is_v2_runner": True}, "0.27.0", False, "a stage behind the first profiles no encoder"),
+]
+
+
+@pytest.mark.parametrize(("told", "release", "is_first", "reason"), REASONS)
+def test_where_the_newer_runner_profiles_no_encoder(
+    told: dict[str, Any],
+    release: str,
+    is_first: bool,  # noqa: FBT001
+    reason: str,
+) -> None:
+    """Before 0.27 nowhere, since then on the first stage alone; the other runner does so on each stage."""
+    settings = start(release, 8192, 8192, **told)
+    assert unprofiled("gemma-3-4b", settings, is_first=is_first) == Unprofiled(reason, is_known=True)
+    other = replace(settings, is_v2_runner=False)
+    found = profile(shape(config("gemma-3-4b")), other, config=config("gemma-3-4b"), is_first=is_first)
+    assert isinstance(found, EncoderProfile)
+
+
+def test_a_picture_without_tokens_is_not_known() -> None:
+    """Tiles that are smaller than a patch give no number."""
+    vision = config("llama-4-scout")["vision_config"] | {"image_size": 7}
+    told = config("llama-4-scout") | {"vision_config": vision}
+    found = profile(shape(told), start("0.16.0", 8192, 8192), config=told)
+    assert found == Unprofiled("the tower's sizes give a picture without tokens", is_known=False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "zai-org/AutoGLM-Phone-9B", "Qwen/Qwen2-VL-7B-Instruct", "Qwen/Qwen2.5-VL-7B-Instruct",
+        "Qwen/Qwen3-VL-8B-Instruct", "google/gemma-3-27b-it", "google/gemma-4-31B-it",
+    ],
+)  # fmt: skip
+def test_the_models_of_the_catalog_have_their_sizes(name: str) -> None:
+    """A family's models in the catalog have a file that says enough of their tower."""
+    file = spec_files.read_spec(CATALOG / f"{name}.yaml", name, "model")
+    found = profile(shape(file.config), start("0.19.0", 8192, 8192), config=file.config)
+    assert isinstance(found, EncoderProfile)
+
+
+@over("name", sorted(MODELS))
+@over("junk", [None, 0, -1, True, 1.5, "14", [14], {}, 10**12])
+def test_a_damaged_tower_never_raises(name: str, junk: Any) -> None:
+    """Whatever a field of the tower holds, a profile comes back or what is missing."""
+    for field in config(name)["vision_config"]:
+        told = config(name) | {"vision_config": config(name)["vision_config"] | {field: junk}}
+        for settings in (PHONE, start("0.32.0", 4096, 2048, processor={"max_pixels": junk, "size": junk})):
+            found = profile(shape(told), settings, config=told)
+            assert isinstance(found, Unprofiled) or found.peak.low <= found.peak.expected <= found.peak.high
+
+
+@pytest.mark.benchmark
+def test_asking_again_takes_no_time() -> None:
+    """A plan asks for many settings of one model."""
+    model, settings = shape(config("qwen2.5-vl-7b")), start("0.16.0", 128000, 8192)
+
+    def ask(_: str) -> None:
+        for _each in range(100):
+            profile(model, settings, config=config("qwen2.5-vl-7b"))
+
+    assert seconds(ask, "") / 100 < 50e-6

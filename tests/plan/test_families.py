@@ -1,0 +1,71 @@
+"""What a family fills in for fields that a file leaves out is what its class in transformers fills in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rows import over
+from vllm_runbooks.planning.families import FAMILIES
+
+RECORDED: Mapping[str, Mapping[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "class_defaults.json").read_text(encoding="utf-8")
+)["families"]
+"""By family, of transformers 5.19.0: see defaults_of_transformers.py."""
+ALIKE = {
+    "kimi_k2": "deepseek_v3", "kimi_vl": "deepseek_v3", "nemotron-nas": "llama", "internvl_chat": "qwen2",
+    "mimo": "qwen2",
+}  # fmt: skip
+"""Families whose class is the model's own file, and the one whose class that file builds on."""
+_NO_DRAFTS = {"num_nextn_predict_layers": 0}
+_DEEPSEEK = {"moe_layer_freq": 1, "topk_method": "noaux_tc"} | _NO_DRAFTS
+_PLAIN_HEAD = {"head_dim": None}
+
+
+def _each(names: str, said: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return dict.fromkeys(names.split(), said)
+
+
+BESIDE: Mapping[str, Mapping[str, Any]] = {
+    # Pictures' and words' parts: the whole model's class says whether the embedding is shared, the text part's nothing.
+    **_each("qwen2_vl qwen2_5_vl qwen3_vl", {"tie_word_embeddings": False}),
+    "qwen3_vl_moe": {"tie_word_embeddings": False},
+    "glm4v": {"tie_word_embeddings": False, "partial_rotary_factor": 0.5},
+    # `getattr(config, "head_dim", None)` in the classes of vLLM: the hidden size over the heads.
+    **_each("qwen3_moe glm4_moe glm4v_moe granite exaone4", _PLAIN_HEAD),
+    "exaone_moe": _PLAIN_HEAD | {"attention_bias": False},
+    "apertus": _PLAIN_HEAD | {"mlp_bias": False},
+    "mllama": _PLAIN_HEAD | {"attention_bias": False, "mlp_bias": False},
+    # Layers for speculative decoding that the classes of vLLM read where a file names them.
+    "qwen3_next": {"num_nextn_predict_layers": 1},
+    **_each("deepseek_v3 deepseek_v32 glm_moe_dsa kimi_k25", _DEEPSEEK),
+    "deepseek_v2": {"moe_layer_freq": 1} | _NO_DRAFTS,
+    "glm4_moe_lite": {"first_k_dense_replace": 1} | _DEEPSEEK,
+    "kimi_linear": {"first_k_dense_replace": 1, "moe_layer_freq": 1},
+    "hy_v3": {"first_k_dense_replace": 1},
+    # Gemma 3's second base, and the width of Gemma 4's whole heads (models/gemma4/configuration_gemma4.py).
+    **_each("gemma3 gemma3_text", {"rope_local_base_freq": 10000.0}),
+    **_each("gemma4 gemma4_text", {"global_head_dim": 512}),
+    "gemma4_unified": {
+        "global_head_dim": 512, "enable_moe_block": False, "hidden_size_per_layer_input": 0,
+        "vocab_size_per_layer_input": 262144,
+    },
+    "lfm2_moe": {"block_multiple_of": 256, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": False},
+    **_each("cohere2 cohere2_vision", {"use_qk_norm": False}),
+    "mimo_v2_flash": {"partial_rotary_factor": 1.0},
+    "minimax_m2": {"attention_bias": False, "use_qk_norm": True},
+    # The class of the model's own files.
+    "chatglm": {"add_qkv_bias": False, "tie_word_embeddings": False},
+    "mimo": _NO_DRAFTS,
+}  # fmt: skip
+"""What a class of transformers does not have, or where vLLM reads another part's (0.33.0 model_executor/models/)."""
+
+
+@over("name", FAMILIES)
+def test_what_a_file_leaves_out_is_what_the_class_fills_in(name: str) -> None:
+    """Each default is that of the class; of what no class says, that of vLLM's own."""
+    of_class = RECORDED.get(ALIKE.get(name, name), {})
+    beside = BESIDE.get(ALIKE.get(name, name), {})
+    assert dict(FAMILIES[name].defaults) == {**of_class, **beside, **BESIDE.get(name, {})}

@@ -1,0 +1,254 @@
+"""Families whose weights, caches and states were read off vLLM's own classes."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rows import over
+from vllm_runbooks import specs
+from vllm_runbooks.authoring import spec_files
+from vllm_runbooks.planning.kv_cache import Kind, KvLayer
+from vllm_runbooks.planning.kv_layers import CacheOptions, KvForms, kv_layers
+from vllm_runbooks.planning.shape import shape
+from vllm_runbooks.planning.weights import Ranks, inventory, load
+
+PARAMETERS = """
+LiquidAI/LFM2-2.6B 2569272320
+ai21labs/Jamba-v0.1 51570323328
+allenai/OLMoE-1B-7B-0924-Instruct 6919161856
+arcee-ai/AFM-4.5B 4619189760
+ibm-granite/granite-3.1-3b-a800m-instruct 3298793472
+ibm-granite/granite-4.0-h-1b 1461538368
+ibm-granite/granite-4.0-h-tiny 6939037248
+swiss-ai/Apertus-8B-Instruct-2509 8053338176
+tencent/Hunyuan-4B-Instruct 4221757440
+tencent/Hunyuan-7B-Instruct 7504568320
+tiiuae/falcon-mamba-7b 7272665088
+zai-org/GLM-4.5V 107710933120
+zai-org/GLM-4.7-Flash 31221488576
+zai-org/glm-4-9b-chat-hf 9399951360
+"""
+"""Published counts (PyPI llmfit 1.1.17, hf_models.json, parameters_raw: what the Hub counts in the files)."""
+_SMALL: dict[str, Any] = {
+    "hidden_size": 1024, "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16,
+    "num_key_value_heads": 4, "vocab_size": 65_536, "max_position_embeddings": 4096,
+}  # fmt: skip
+_BESIDE = ("allocator", "rotary", "buffers")
+"""Components that no parameter holds."""
+
+
+@cache
+def _record() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        (Path(__file__).parents[1] / "measured_classes.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+@cache
+def _files() -> dict[str, specs.ModelFile]:
+    return {file.id: file for file in specs.load(spec_files.compile_specs).files}
+
+
+def _cases() -> list[Any]:
+    return [
+        pytest.param(model["config"], int(ranks), answer, id=f"{model['name']} {ranks}")
+        for model in _record()["models"]
+        for ranks, answer in model["answers"].items()
+    ]
+
+
+def _caches(config: dict[str, Any], ranks: int) -> KvForms:
+    # Without a GPU the release keeps states of four bytes.
+    asked = CacheOptions(1024, tensor_parallel=ranks, recurrent_dtype="float32", capability=(8, 0))
+    return kv_layers(shape(config), asked, _record()["release"])
+
+
+def _of_vllm(caches: list[list[Any]]) -> Counter[tuple[Any, ...]]:
+    found: Counter[tuple[Any, ...]] = Counter()
+    for kind, *said, count in caches:
+        if kind == "state":
+            # The convolution's is in the model's dtype.
+            (first, *others) = (math.prod(each) for each in said[0])
+            found["state", 2 * first + 4 * sum(others)] += count
+        else:
+            found[kind, *said] += count
+    return found
+
+
+def _of_ours(form: KvLayer) -> tuple[Any, ...]:
+    if form.kind is Kind.STATE:
+        return "state", form.state_bytes
+    return "attention", form.heads, form.key_size, form.window
+
+
+@over(("config", "ranks", "answer"), _cases())
+def test_a_rank_holds_the_bytes_of_vllms_own_class(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
+    """The parameters of a rank are those of the class that the release builds, to the byte."""
+    release = tuple(map(int, _record()["release"].split(".")[:3]))
+    loaded = load(inventory(shape(config)), Ranks(ranks), release=release)
+    assert loaded is not None
+    parts = loaded[0].components
+    assert sum(size for name, size in parts.items() if name not in _BESIDE) == answer["bytes"]
+
+
+@over(("config", "ranks", "answer"), _cases())
+def test_layers_keep_what_vllms_own_layers_keep(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
+    """Heads, sizes and windows of cached attention, and bytes of states, are those of the release's layers."""
+    forms = _caches(config, ranks)
+    assert forms.missing == ()
+    mine: Counter[tuple[Any, ...]] = Counter()
+    for form, count in forms.stages[0].items():
+        mine[_of_ours(form)] += count
+    assert mine == _of_vllm(answer["caches"])
+
+
+@over(("config", "ranks", "answer"), [case for case in _cases() if "tables" in case.values[2]])
+def test_tables_are_as_long_and_wide_as_those_of_vllms_own_class(
+    config: dict[str, Any], ranks: int, answer: dict[str, Any]
+) -> None:
+    """Cosines and sines have a row for each position, and two bytes for each value of a head that is rotated."""
+    loaded = load(inventory(shape(config)), Ranks(ranks), release=(0, 32, 0))
+    assert loaded is not None
+    assert loaded[0].components["rotary"] == sum(2 * math.prod(table) for table in answer["tables"])
+
+
+@pytest.mark.parametrize(("name", "count"), [line.split() for line in PARAMETERS.strip().split("\n")])
+def test_published_counts_are_met(name: str, count: str) -> None:
+    """The files of a model of these families hold as many parameters as the Hub counts, to the last one."""
+    file = _files()[name]
+    assert inventory(shape(file.config, is_partial=file.is_partial)).parameters() == int(count)
+
+
+@pytest.mark.parametrize("model_type", ["granitemoehybrid", "bamba", "lfm2", "lfm2_moe", "zamba2", "step3p5"])
+def test_which_layers_have_attention_must_be_told(model_type: str) -> None:
+    """Where the class would make all layers of one kind, a file that names none leaves the layers unknown."""
+    assert shape({**_SMALL, "model_type": model_type, "num_attention_groups": 4}).missing == ("layer_types",)
+
+
+@pytest.mark.parametrize(("version", "window"), [("0.28.0", 512), ("0.29.0", 513)])
+def test_a_window_of_cohere_has_a_token_more_since_it_counts_the_last_one(version: str, window: int) -> None:
+    """Command R7B's windows are a token longer since 0.29.0 (models/commandr.py)."""
+    config = {**_SMALL, "model_type": "cohere2", "sliding_window": 512}
+    forms = kv_layers(shape(config), CacheOptions(1024, capability=(8, 0)), version)
+    assert {form.window for form in forms.stages[0]} == {window, None}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes"),
+    [("jamba", {"attn_layer_offset": 1, "attn_layer_period": 2}), ("lfm2", {"full_attn_idxs": [1]})],
+)
+def test_the_first_releases_of_the_newer_engine_keep_states_of_mamba2_alone(
+    model_type: str, changes: dict[str, Any]
+) -> None:
+    """0.9.2 looks for layers of Mamba 2 alone, 0.10.2 for all that have a state (v1/worker/gpu_model_runner.py)."""
+    model = shape({**_SMALL, "model_type": model_type, **changes})
+    asked = CacheOptions(1024, block_tokens=4096, capability=(8, 0))
+    found = [kv_layers(model, asked, version).missing for version in ("0.9.2", "0.10.2")]
+    assert found == [("how this engine keeps the states of such layers",), ()]
+
+
+def test_a_layer_with_two_mixers_keeps_both_caches_on_its_stage() -> None:
+    """Falcon-H1's layers have attention and a state side by side: each pipeline stage has both of its own layers."""
+    config = {**_SMALL, "model_type": "falcon_h1", "mamba_n_heads": 16, "head_dim": 64}
+    asked = CacheOptions(1024, stage_layers=(3, 1), capability=(8, 0))
+    stages = kv_layers(shape(config), asked, "0.32.0").stages
+    assert [sorted((form.kind.name, count) for form, count in stage.items()) for stage in stages] == [
+        [("FULL", 3), ("STATE", 3)],
+        [("FULL", 1), ("STATE", 1)],
+    ]
+
+
+@pytest.mark.parametrize(("release", "has_tower"), [((0, 14, 1), True), ((0, 15, 1), False)])
+def test_a_tower_is_left_out_since_the_release_that_does_so(release: tuple[int, ...], has_tower: bool) -> None:  # noqa: FBT001
+    """With all modalities limited to 0 SmolVLM's tower is loaded before 0.15.1 all the same (models/idefics3.py)."""
+    config = next(model["config"] for model in _record()["models"] if model["name"] == "smolvlm")
+    loaded = load(inventory(shape(config)), Ranks(), release=release, encoder_off=True)
+    assert loaded is not None
+    assert ("vision" in loaded[0].components) is has_tower
+
+
+@pytest.mark.parametrize(
+    ("model_type", "field", "harmless", "value"),
+    [("stablelm", "qk_layernorm", False, True), ("opt", "word_embed_proj_dim", 1024, 512)],
+)
+def test_modules_that_are_not_counted_leave_the_weights_unknown(
+    model_type: str, field: str, harmless: Any, value: Any
+) -> None:
+    """StableLM's norms of heads and OPT's narrower embedding are named as missing, not left out."""
+    found = [inventory(shape({**_SMALL, "model_type": model_type, field: each})).missing for each in (harmless, value)]
+    assert found == [(), (f"sizes with {field}",)]
+
+
+LLAVA: dict[str, Any] = {
+    "architectures": ["LlavaForConditionalGeneration"],
+    "model_type": "llava",
+    "text_config": {"model_type": "llama", **_SMALL},
+    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024, "num_hidden_layers": 24},
+    "tie_word_embeddings": False,
+}
+INTERN: dict[str, Any] = {
+    "architectures": ["InternVLForConditionalGeneration"],
+    "model_type": "internvl",
+    "text_config": {"model_type": "qwen2", **_SMALL},
+    "vision_config": {"model_type": "internvl_vision", "hidden_size": 1024},
+}
+
+
+def _vision(config: dict[str, Any], **changed: Any) -> int | None:
+    """Parameters of the tower; None: something keeps them from being known."""
+    stock = inventory(shape({**config, "vision_config": {**config["vision_config"], **changed}}))
+    return None if stock.missing else stock.by_component["vision"]
+
+
+@pytest.mark.parametrize("layer", [-25, -100, 0])
+def test_a_layer_outside_of_the_tower_leaves_no_less_than_nothing(layer: int) -> None:
+    """The tower is cut at the layer that is read, and never has fewer than no layers."""
+    found = []
+    for told in ({"vision_feature_layer": layer}, {"vision_feature_layer": -1}):
+        loaded = load(inventory(shape({**LLAVA, **told})), Ranks())
+        assert loaded is not None
+        found.append(loaded[0].components["vision"])
+
+    assert 0 < found[0] < found[1]
+
+
+def test_a_tower_that_llava_does_not_know_is_none() -> None:
+    """Its parameters are not those of CLIP."""
+    assert _vision(LLAVA) is not None
+    assert _vision(LLAVA, model_type="foo_tower") is None
+
+
+@pytest.mark.parametrize("size", [0, "14", [], [14, 14], None])
+def test_sizes_of_a_patch_in_any_form_are_read_or_left_to_the_class(size: Any) -> None:
+    """What is no size is as if it were not there."""
+    assert _vision(INTERN, patch_size=size) == _vision(INTERN, patch_size=14)
+
+
+def test_a_state_is_no_layer_of_a_family_that_has_none() -> None:
+    """A kind that the class cannot build makes the layers unknown."""
+    plain = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "head_dim": 64, **_SMALL}
+    kinds = ["sliding_attention", "full_attention"] * 2
+
+    assert "layer_types" not in shape({**plain, "layer_types": kinds, "sliding_window": 512}).missing
+    assert "layer_types" in shape({**plain, "layer_types": ["mamba", *kinds[1:]], "sliding_window": 512}).missing
+
+
+def test_a_long_list_of_places_costs_no_more_than_reading_it() -> None:
+    """A configuration of many entries and layers is read in a moment."""
+    config = {
+        "model_type": "bamba", "architectures": ["BambaForCausalLM"], **_SMALL, "num_hidden_layers": 2000,
+        "attn_layer_indices": list(range(600_000)),
+    }  # fmt: skip
+    begun = time.process_time()
+    shape(config)
+
+    assert time.process_time() - begun < 2

@@ -1,0 +1,81 @@
+"""What the page on other planners says is what they answered, and what the starts printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PEERS = ROOT / "tests" / "benchmarks" / "peers"
+PAGE = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8")
+CASES: list[dict[str, Any]] = json.loads((PEERS / "cases.json").read_text(encoding="utf-8"))["cases"]
+ROWS: list[dict[str, Any]] = json.loads((PEERS / "rows.json").read_text(encoding="utf-8"))["rows"]
+LOGGED = [case for case in CASES if "/startup.log, lines" in case["source"]]
+
+
+def test_the_tables_are_written_from_what_is_recorded() -> None:
+    """Every figure between the marks of the page comes from `rows.json` and `cases.json`."""
+    done = subprocess.run(
+        [sys.executable, str(PEERS / "run.py"), "--tables"], check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout.strip() in PAGE
+
+
+def test_every_peer_was_asked_about_every_start() -> None:
+    """A peer that fails on a start has a row that says so; none is left out."""
+    peers = {row["peer"] for row in ROWS}
+
+    assert sorted((row["peer"], row["case"]) for row in ROWS) == sorted((p, c["id"]) for p in peers for c in CASES)
+    assert len(peers) == 8
+
+
+def test_a_row_says_which_version_answered() -> None:
+    """Versions are those of `requirements.txt`, one for each peer."""
+    asked = re.findall(
+        r"^([\w-]+)(?:\[\w+\])?==([\d.]+)$", (PEERS / "requirements.txt").read_text("utf-8"), re.MULTILINE
+    )
+
+    assert {(row["peer"], row["version"]) for row in ROWS} <= set(asked)
+
+
+@pytest.mark.parametrize("case", LOGGED, ids=lambda case: case["id"])
+def test_printed_figures_stand_in_the_log(case: dict[str, Any]) -> None:
+    """What a peer is held against is what the recorded start printed, at the lines that are named."""
+    path, _, lines = case["source"].rpartition("; ")[2].partition(", lines ")
+    log = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    first, *_, last = (int(number) for number in re.findall(r"\d+", lines))
+    text = "\n".join(log[first - 1 : last])
+    printed = case["printed"]
+
+    assert f"Model loading took {printed['weights_gib']:g} GiB" in text
+    assert f"Available KV cache memory: {printed['kv_gib']:g} GiB" in text
+    assert f"KV cache size: {printed['kv_tokens']:,} tokens" in text
+    assert f"for {case['max_model_len']:,} tokens per request: {printed['max_concurrency']:g}x" in text
+
+
+def test_every_start_names_its_source() -> None:
+    """No figure is held against a peer without saying where it was printed, and by which release."""
+    assert [case["id"] for case in CASES if not (case["source"] and case["release"] and case["config_source"])] == []
+    assert [case["id"] for case in CASES if not (PEERS / "configs" / f"{case['config']}.json").is_file()] == []
+
+
+def test_the_sentences_on_verdicts_are_so() -> None:
+    """Nobody foresaw P3, the video of S7 is noticed by three, and S2 to S4 are refused as the page says."""
+    said = {(row["peer"], row["case"]): row for row in ROWS}
+
+    def verdicts(case: str, verdict: str) -> set[str]:
+        return {peer for (peer, asked), row in said.items() if asked == case and row["verdict"] == verdict}
+
+    assert verdicts("P3", "fits") == {"aiconfigurator", "llm-d-planner", "gpustack", "ml-memguard"}
+    assert verdicts("P3", "does not fit") == set()
+    assert verdicts("S7", "does not fit") == {"llm-d-planner", "gpustack", "ml-memguard"}
+    assert [said["llm-d-planner", case]["max_concurrency"] for case in ("S2", "S3", "S4")] == [0, 0, 0]
+    assert {said["ml-memguard", case]["verdict"] for case in ("S2", "S3", "S4")} == {"does not fit"}
+    assert {row["verdict"] for row in ROWS if row["peer"] == "llm-mem-planner"} == {"error"}

@@ -1,0 +1,51 @@
+"""The executed form of runbooks is kept and compared, so that a change of what people see is seen in review."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pytest_notebook.nb_regression import NBRegressionFixture
+
+GOLDEN = sorted((Path(__file__).resolve().parents[1] / "golden").glob("*.ipynb"))
+
+
+OFTEN = {"single-gpu-oom", "start-here"}
+"""Those that are executed by default: a kernel takes seconds of processor time."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "golden",
+    [pytest.param(path, marks=() if path.stem in OFTEN else pytest.mark.slow, id=path.stem) for path in GOLDEN],
+)
+def test_the_executed_runbook_is_the_one_that_was_reviewed(nb_regression: NBRegressionFixture, golden: Path) -> None:
+    """Every output of a runbook on its recorded case equals the kept one.
+
+    After a wanted change: `pytest tests/runbooks/test_golden.py --nb-force-regen` writes it anew (and fails once);
+    review the difference.
+    """
+    nb_regression.diff_ignore = (
+        "/metadata/language_info",
+        "/metadata/widgets",
+        "/cells/*/execution_count",
+        "/cells/*/outputs/*/execution_count",
+        "/cells/*/metadata/execution",
+    )
+    nb_regression.check(str(golden))
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_the_golden_notebook_has_the_runbooks_cells(golden: Path) -> None:
+    """The kept copy is of today's runbook: same cells, same code, same prose."""
+    import json
+
+    source = json.loads((golden.parents[2] / "runbooks" / golden.name).read_text(encoding="utf-8"))
+    kept = json.loads(golden.read_text(encoding="utf-8"))
+
+    assert [(c["id"], "".join(c["source"])) for c in kept["cells"]] == [
+        (c["id"], "".join(c["source"])) for c in source["cells"]
+    ], "copy the runbook to tests/golden/ and run pytest tests/runbooks/test_golden.py --nb-force-regen"
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -1,0 +1,121 @@
+"""Every runbook keeps the conventions that make it readable, runnable headless and safe to commit."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rows import over
+from vllm_runbooks import cases, notebook, session
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNBOOKS = sorted((ROOT / "runbooks").glob("*.ipynb"))
+TAGS = {"step", "parameters", "live", "mutates", "hide-input", "raises-exception"}
+CELL_KEYS = {"code": {"tags"}, "markdown": {"tags"}}
+
+
+def cells(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return found
+
+
+def each_cell(kind: str) -> list[Any]:
+    return [
+        pytest.param(path, cell, id=f"{path.stem}:{cell['id']}")
+        for path in RUNBOOKS
+        for cell in cells(path)
+        if cell["cell_type"] == kind
+    ]
+
+
+def source(cell: dict[str, Any]) -> str:
+    return "".join(cell["source"])
+
+
+@over(("path", "cell"), each_cell("code"))
+def test_code_cells_call_the_library_and_nothing_else(path: Path, cell: dict[str, Any]) -> None:
+    """At most eight lines a cell (parameters fourteen), in which nothing is defined, caught, looped over or matched."""
+    code = source(cell)
+    banned = (ast.FunctionDef, ast.ClassDef, ast.Try, ast.For, ast.While, ast.If, ast.Lambda, ast.ListComp)
+
+    assert len(code.splitlines()) <= (16 if "parameters" in cell["metadata"].get("tags", []) else 8), path
+    assert [type(node).__name__ for node in ast.walk(ast.parse(code)) if isinstance(node, banned)] == []
+    assert re.search(r"\bre\.|subprocess|os\.system", code) is None
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
+def test_runbooks_are_stripped_and_their_cells_are_named(path: Path) -> None:
+    """Outputs, counts and stray metadata are gone; every cell has an id that is a name."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+
+    assert set(data["metadata"]) == {"kernelspec", "runbook"}
+    for cell in data["cells"]:
+        assert re.fullmatch(r"[a-z][a-z0-9-]{2,40}", cell["id"]), cell["id"]
+        assert set(cell["metadata"]) <= CELL_KEYS[cell["cell_type"]], cell["id"]
+        assert set(cell["metadata"].get("tags", [])) <= TAGS, cell["id"]
+        assert cell.get("outputs", []) == [], cell["id"]
+        assert cell.get("execution_count") is None, cell["id"]
+    assert len({cell["id"] for cell in data["cells"]}) == len(data["cells"])
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
+def test_runbooks_read_as_prose(path: Path) -> None:
+    """Title, meaning and impact come first, a sentence stands before every check, the verdict comes last."""
+    found = cells(path)
+    text = "\n".join(source(cell) for cell in found if cell["cell_type"] == "markdown")
+    code = [i for i, cell in enumerate(found) if cell["cell_type"] == "code"]
+
+    assert found[0]["cell_type"] == "markdown"
+    assert source(found[0]).startswith("# ")
+    assert [h for h in ("**Impact.**", "## Diagnosis", "## Mitigation", "## Verdict") if h not in text] == []
+    assert [found[i]["id"] for i in code if found[i - 1]["cell_type"] != "markdown"] == []
+    assert "rb.conclude(" in source(found[-1])
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
+def test_parameters_are_literals_that_papermill_can_read(path: Path) -> None:
+    """One `name: type = literal  # help` a line with exactly one `=`: papermill drops any other from its inspection."""
+    (cell,) = [c for c in cells(path) if "parameters" in c["metadata"].get("tags", [])]
+    first = next(c for c in cells(path) if c["cell_type"] == "code")
+
+    assert cell is first or cell["id"] == first["id"]
+    for line in source(cell).splitlines():
+        assert re.fullmatch(r"[a-z_]+: (?:str|int|float|bool) = [^=|]+  # [^=]+", line), line
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
+def test_runbooks_and_symptoms_link_each_other(path: Path) -> None:
+    """A runbook names symptoms of the catalog, each of which names the runbook, and the reverse."""
+    symptoms = session.load_catalog().symptoms
+    runbook = notebook.load_runbook(path)
+
+    assert sorted(runbook.symptoms) == sorted(s.id for s in symptoms.values() if s.runbook == runbook.id)
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
+def test_the_default_evidence_is_a_recorded_case_that_lists_the_runbook(path: Path) -> None:
+    """With its defaults a runbook works on a recorded case, so that it runs anywhere."""
+    runbook = notebook.load_runbook(path)
+    default = next(p.default for p in runbook.parameters if p.name == "evidence")
+    case = session.load(str(default)).case
+
+    assert case is not None
+    assert runbook.id in case.runbooks
+
+
+def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
+    """Each recorded case is judged by a test: the one below takes them all."""
+    assert len(list((ROOT / "catalog" / "cases").glob("*/case.yaml"))) >= 14
+
+
+@over("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
+def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
+    """What is said of each recorded case, be it a log, a question, a host or a running server, was written down."""
+    judgement = cases.judge(session.load(str(folder)))
+
+    assert (judgement.verdict.value, judgement.reason.startswith("as expected")) == ("pass", True), judgement.reason

@@ -1,0 +1,740 @@
+"""What is recorded becomes a case that `check` runs; its secrets are gone, and of the command nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pace import scaled
+from vllm_runbooks import catalog, cli, processes, recording, running, session
+from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks.evidence_records import CaseKind, Document, Evidence, Expectation
+from vllm_runbooks.records import Verdict
+from vllm_runbooks.redact import Redactor
+
+PORT = "OSError: [Errno 98] Address already in use"
+TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7"
+PASSWORD = "correct-horse-77"  # noqa: S105 - made up
+READY = "INFO:     Application startup complete."
+CASES = sorted(
+    path.parent.name
+    for path in catalog.cases_dir().glob("*/case.yaml")
+    if (case := session.load_case(path.parent)).files and case.kind is not CaseKind.JOB  # a question holds none
+)
+
+
+def run(capfdbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int, str, str]:
+    """The command line in this process."""
+    status = cli.run(list(arguments))
+    captured = capfdbinary.readouterr()
+    return status, captured.out.decode(), captured.err.decode()
+
+
+def shell(script: str) -> list[str]:
+    """A command of the user's."""
+    return ["sh", "-c", script]
+
+
+def background(tmp_path: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """The command as a whole process."""
+    with (tmp_path / "shown").open("wb") as shown:
+        return subprocess.Popen([sys.executable, "-m", "vllm_runbooks", *arguments], stdout=shown, stderr=shown)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until something has happened."""
+    until = time.monotonic() + scaled(30)
+    while not condition():
+        assert time.monotonic() < until, "it did not happen within 30 s"
+        time.sleep(0.02)
+
+
+def alive(mark: str) -> list[str]:
+    """Command lines of the processes that name this mark, but for the recorder's own."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if mark in line and " vllm_runbooks" not in line and path.parent.name != str(os.getpid()):
+            found.append(line)
+    return found
+
+
+# ----- record
+
+
+@pytest.mark.slow
+def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Both of its streams in order; the status is 0 however the command ended; the printed command runs the case."""
+    out = tmp_path / "cases" / "my-start"
+    status, shown, err = run(
+        capfdbinary, "record", "--out", str(out), "--", *shell(f"echo one; echo '{PORT}' >&2; echo three; exit 3")
+    )
+    case = session.load_case(out)
+
+    assert (status, err) == (0, "")
+    assert shown.startswith(f"one\n{PORT}\nthree\n{out}: written (startup.log, case.yaml)\n")
+    assert "  Command    ended with exit status 3, after 0 s\n" in shown
+    assert "  Diagnosis  failed, port.in_use (confirmed): " in shown
+    assert (out / "startup.log").read_text() == f"one\n{PORT}\nthree\n"
+    assert sorted(p.name for p in out.parent.iterdir()) == ["my-start"]
+    assert (case.id, case.expect.outcome, case.expect.class_) == ("my-start", "failed", "port.in_use")
+    assert case.source.endswith(
+        f"exit status 3: {shell('')[0]} -c 'echo one; echo '\"'\"'{PORT}'\"'\"' >&2; echo three; exit 3'"
+    )
+    assert "nobody has reviewed it" in (out / "case.yaml").read_text()
+    assert cli.run(["catalog", "check", str(out / "case.yaml")]) == 0
+    (told,) = re.findall(r"  Test       vllm-runbooks (check .*)\n", shown)
+    assert cli.run([*told.split(), "--out", str(tmp_path / "report")]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "id_", [case if at % 5 == 0 else pytest.param(case, marks=pytest.mark.slow) for at, case in enumerate(CASES)]
+)
+def test_what_is_recorded_is_what_the_diagnosis_says(id_: str, tmp_path: Path) -> None:
+    """The case of any log passes, with its facts; it is written as it is read."""
+    written = recording.record_logs(tmp_path / "case", session.load(id_))
+    evidence = session.load(str(tmp_path / "case"))
+
+    assert written.judgement.verdict is Verdict.PASS
+    assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
+    assert evidence.case == written.case
+    assert written.case.runbooks == ["shared-gpu-profiling" if id_.startswith("qwen-a100-") else "single-gpu-oom"]
+
+
+def test_secrets_are_replaced_on_the_way(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """In what is shown, in the log and in the command; one that an option named is also known where it stands alone."""
+    out = tmp_path / "case"
+    script = f"echo {PASSWORD} is mine; echo token {TOKEN}; echo again {TOKEN}; : --api-key {PASSWORD}"
+    status, shown, _ = run(capfdbinary, "record", "--out", str(out), "--", *shell(script))
+    written = (out / "startup.log").read_text() + (out / "case.yaml").read_text()
+    named = re.findall(r"token (\S+)\nagain (\S+)\n", written)
+
+    assert status == 0
+    assert [secret for secret in (TOKEN, PASSWORD) if secret in shown + written] == []
+    assert [first == second for first, second in named] == [True]
+    assert re.search(r"  Secrets    \d+ replaced \(.*\d+ huggingface.*\)\n", shown)
+
+
+KEY_LINES = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY9zA1bC", "Zz9Yx8Wv7Uu6Tt5Ss4=="]
+SPLIT = [
+    ("--api-key \\", f"  {PASSWORD} \\", "  --port 1"),
+    ("api_key:", f"  - {PASSWORD}", "port: 1"),
+    ("-----BEGIN PRIVATE KEY-----", *KEY_LINES, "-----END PRIVATE KEY-----"),
+    ("-----BEGIN PRIVATE KEY-----", *KEY_LINES, "Loading the certificate"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", SPLIT)
+def test_a_secret_that_arrives_line_by_line_is_not_shown(lines: tuple[str, ...]) -> None:
+    """What one write begins is known in the next."""
+    shown: list[bytes] = []
+    script = "import sys, time\nfor line in sys.argv[1:]:\n    print(line, flush=True)\n    time.sleep(0.05)"
+    output = recording.run_command([sys.executable, "-c", script, *lines], show=shown.append)
+    text = b"".join(shown).decode()
+
+    assert output.raw.decode().splitlines() == list(lines)
+    assert [part for part in (PASSWORD, *KEY_LINES) if part in text] == []
+    assert "[secret-" in text
+    assert text.splitlines()[-1] in (lines[-1], "[secret-4]")
+
+
+def test_a_secret_in_a_files_name_is_known_in_the_log(tmp_path: Path) -> None:
+    """In the log, in the names of its files, in title and source it has one placeholder."""
+    documents = (Document(f"api_key={PASSWORD}.log", f"{PORT}\n"), Document("b.log", f"no {TOKEN}, no {PASSWORD}\n"))
+    written = recording.add_case(tmp_path / "case", Evidence(documents), Expectation(class_="port.in_use"))
+    text = "".join(p.name + p.read_text() for p in (tmp_path / "case").iterdir())
+
+    assert [secret for secret in (PASSWORD, TOKEN) if secret in text] == []
+    assert written.case.files == ["api_key__secret-1_.log", "b.log"]
+    assert written.case.title == "api_key=[secret-1].log: port.in_use"
+    assert "from api_key=[secret-1].log, b.log" in written.case.source
+    assert (tmp_path / "case" / "b.log").read_text() == "no [secret-2], no [secret-1]\n"
+
+
+def test_a_recording_outlives_its_diagnosis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command printed will not come again: its log is kept without a case, and the line says where."""
+
+    def crash(_: Evidence) -> None:
+        raise IndexError("out of range")
+
+    def interrupt(_: Evidence) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "diagnose", crash)
+    with pytest.raises(RunbooksError, match=r"crashed: holds the log, but no case .* \(IndexError: out of range\)"):
+        recording.record_command(tmp_path / "crashed", ["echo", TOKEN], show=lambda _: None)
+    with pytest.raises(IndexError):
+        recording.record_logs(tmp_path / "read", Evidence((Document("a.log", PORT),)))
+    monkeypatch.setattr(session, "diagnose", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        recording.record_command(tmp_path / "interrupted", ["echo", PORT], show=lambda _: None)
+
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.*")) == [
+        "crashed/startup.log",
+        "interrupted/startup.log",
+    ]
+    assert (tmp_path / "crashed" / "startup.log").read_text() == "[secret-1]\n"
+
+
+def test_a_case_that_cannot_be_read_back_leaves_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong behind the diagnosis, too."""
+
+    def refuse(_: Path) -> None:
+        raise InputError("case.yaml:1: is none")
+
+    monkeypatch.setattr(session, "load_case", refuse)
+    with pytest.raises(RunbooksError, match=r"no case could be made of it \(InputError: case\.yaml:1: is none\)"):
+        recording.record_command(tmp_path / "a", ["echo", PORT], show=lambda _: None)
+
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
+
+
+@pytest.mark.parametrize(
+    ("symptoms", "runbooks"),
+    [
+        (["mem.profiling_assertion", "engine.v0_claimed"], ["shared-gpu-profiling"]),
+        (["oom.weights", "engine.v0_claimed"], ["single-gpu-oom", "shared-gpu-profiling"]),
+        (["mem.free_below_utilization.external_weights"], ["single-gpu-oom"]),
+        (["oom.weights"], ["single-gpu-oom"]),
+        (["port.in_use"], ["single-gpu-oom"]),
+        ([], ["single-gpu-oom"]),
+    ],
+)
+def test_a_record_names_the_runbooks_that_fit(symptoms: list[str], runbooks: list[str]) -> None:
+    """By what was found in it; where none does, the one for the most symptoms, which reads any log."""
+    assert recording._runbooks(symptoms) == runbooks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id_", ["qwen-a100-shared-gpu-race", "autoglm-3090-video-oom"])
+def test_a_failed_start_is_recorded_checked_and_reported(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], id_: str
+) -> None:
+    """A command that prints a log of vLLM and fails; `check` on the folder itself, or its parent, runs it."""
+    log = catalog.cases_dir() / id_ / "startup.log"
+    script = f"import sys; sys.stdout.write(open({str(log)!r}).read()); sys.exit(1)"
+    out = tmp_path / "cases" / "mine"
+    status, shown, _ = run(capfdbinary, "record", "--out", str(out), "--", sys.executable, "-c", script)
+    case = session.load_case(out)
+    for cases in (out, out.parent):
+        report = tmp_path / f"report-{cases.name}"
+        checked, said, _ = run(capfdbinary, "check", "--cases", str(cases), "--out", str(report))
+
+        assert (status, checked) == (0, 0), said
+        assert f"  Test       vllm-runbooks check --cases {out}\n" in shown
+        assert case.title in (report / "index.html").read_text()
+        assert [p.name for p in report.glob("*.ipynb")] == [f"{case.runbooks[0]}--mine.ipynb"]
+
+
+@pytest.mark.slow
+def test_output_is_shown_as_it_comes(tmp_path: Path) -> None:
+    """Line by line, long before the command ends."""
+    out = tmp_path / "case"
+    recorder = background(tmp_path, "record", "--out", str(out), "--", *shell(f"echo '{READY}'; sleep 60"))
+    wait_for(lambda: READY in (tmp_path / "shown").read_text())
+
+    assert not out.exists()
+    recorder.send_signal(signal.SIGINT)
+    assert recorder.wait(30) == 0
+
+
+SERVER = """
+import os, signal, subprocess, sys, time
+mark, kind = sys.argv[1:]
+if kind == "stubborn":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+# One child in the group, one that has left it and its parent.
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)", mark])
+subprocess.run(["setsid", "-f", sys.executable, "-c", "import time; time.sleep(99)", mark])
+print("INFO:     Application startup complete.", flush=True)
+try:
+    time.sleep(99)
+except KeyboardInterrupt:
+    print("INFO:     Shutting down", flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["tame", pytest.param("stubborn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP))]
+)
+def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, number: signal.Signals) -> None:
+    """The signal is handed on; within five seconds all that the command started is gone, and the log is a case."""
+    mark = f"{tmp_path}/{kind}"
+    out = tmp_path / "case"
+    recorder = background(tmp_path, "record", "--out", str(out), "--", sys.executable, "-c", SERVER, mark, kind)
+    wait_for(lambda: READY in (tmp_path / "shown").read_text())
+    began = time.monotonic()
+    recorder.send_signal(number)
+    wait_for(lambda: alive(mark) == [])
+    seconds = time.monotonic() - began
+    status = recorder.wait(30)
+
+    assert seconds < scaled(5)
+    assert (status, alive(mark)) == (0, [])
+    assert f"was stopped by {number.name}" in session.load_case(out).source
+    said_goodbye = "Shutting down" in (out / "startup.log").read_text()
+    assert said_goodbye == (kind == "tame" and number == signal.SIGINT)
+
+
+@pytest.mark.slow
+def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
+    """For those who are in a hurry; the case is written all the same."""
+    out = tmp_path / "case"
+    recorder = background(
+        tmp_path, "record", "--out", str(out), "--", sys.executable, "-c", SERVER, f"{tmp_path}/x", "stubborn"
+    )
+    wait_for(lambda: READY in (tmp_path / "shown").read_text())
+    began = time.monotonic()
+    recorder.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    recorder.send_signal(signal.SIGINT)
+    wait_for(lambda: alive(f"{tmp_path}/x") == [])
+
+    assert time.monotonic() - began < scaled(2.5)
+    assert recorder.wait(30) == 0
+
+
+@pytest.mark.slow
+def test_a_recorder_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    """No process, no half of a case."""
+    mark = f"{tmp_path}/x"
+    recorder = background(
+        tmp_path, "record", "--out", str(tmp_path / "case"), "--", sys.executable, "-c", SERVER, mark, "stubborn"
+    )
+    wait_for(lambda: READY in (tmp_path / "shown").read_text())
+    recorder.kill()
+    recorder.wait()
+    wait_for(lambda: alive(mark) == [])
+
+    assert [p.name for p in tmp_path.iterdir()] == ["shown"]
+
+
+@pytest.mark.slow
+def test_a_command_that_leaves_others_behind_ends_with_them(tmp_path: Path) -> None:
+    """What it put into the background has a second to say its last words."""
+    script = f"(sleep 0.3; echo last words) & sh -c 'sleep 99; :' '{tmp_path}' 2>/dev/null & echo first"
+    shown: list[bytes] = []
+    began = time.monotonic()
+    output = recording.run_command(shell(f"{script} # {tmp_path}"), show=shown.append)
+
+    assert (output.raw, output.ending) == (b"first\nlast words\n", "ended with exit status 0")
+    assert b"".join(shown) == output.raw
+    assert time.monotonic() - began < scaled(4)
+    assert alive(str(tmp_path)) == []
+
+
+def test_a_command_is_stopped_when_its_time_is_up(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """As by Ctrl-C."""
+    script = f"trap 'echo stopping; exit 0' INT; echo '{READY}'; while :; do sleep 0.1; done"
+    status, shown, _ = run(capfdbinary, "record", "--out", str(tmp_path / "a"), "--for", "0.5", "--", *shell(script))
+
+    assert (status, "  Command    was stopped when its time was up, after " in shown) == (0, True)
+    assert (tmp_path / "a" / "startup.log").read_text() == f"{READY}\nstopping\n"
+
+
+def test_the_command_meets_nothing_of_ours(tmp_path: Path) -> None:
+    """No variable of ours, since vLLM warns of those; no standard input to wait for; signals as usual."""
+    script = "env | grep VLLM_; cat; echo end; grep SigIgn /proc/self/status"
+    output = recording.run_command(shell(script), show=lambda _: None)
+    ignored = int(output.raw.decode().split()[-1], 16)
+
+    assert output.raw.startswith(b"end\n")
+    assert ignored & (1 << (signal.SIGINT - 1) | 1 << (signal.SIGTERM - 1)) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_becomes_a_case(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """One is startup.log; several of one start keep their names, each once."""
+    for name in ("a/rank.log", "b/rank.log", "c/case.yaml"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(f"{PORT}\n")
+    a, b, c = (str(tmp_path / name) for name in ("a/rank.log", "b/rank.log", "c/case.yaml"))
+    alone, _, _ = run(capfdbinary, "record", "--out", str(tmp_path / "one"), "--log", a, "--vllm", "0.10")
+    three, _, _ = run(capfdbinary, "record", "--out", str(tmp_path / "three"), "--log", a, "--log", b, "--log", c)
+
+    assert (alone, three) == (0, 0)
+    assert session.load_case(tmp_path / "one").files == ["startup.log"]
+    assert session.load_case(tmp_path / "one").vllm == "0.10"
+    assert session.load_case(tmp_path / "three").files == ["rank.log", "2-rank.log", "2-case.yaml"]
+    assert session.diagnose(session.load(str(tmp_path / "three"))).files == ("rank.log", "2-rank.log", "2-case.yaml")
+    assert str(tmp_path) not in (tmp_path / "three" / "case.yaml").read_text()
+
+
+def test_a_failure_without_a_cause_is_no_answer_to_expect(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The outcome alone is compared, and the person is asked for the class."""
+    status, shown, _ = run(capfdbinary, "record", "--out", str(tmp_path / "a"), "--", "echo", "words")
+
+    assert (status, session.load_case(tmp_path / "a").expect.class_) == (0, None)
+    assert "no cause was found: if you know it, write its class there" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--out", "{tmp}/a"], "give either a command, after --, or --log FILE."),
+        (["--out", "{tmp}/a", "--log", "{tmp}/x.log", "--", "true"], "give either a command, after --, or --log FILE."),
+        (["--out", "{tmp}/a", "--for", "3", "--log", "{tmp}/x.log"], "--for is about a command"),
+        (["--out", "{tmp}/a", "--for", "nan", "--", "true"], "nan is no number of seconds"),
+        (["--", "true"], "Missing option '--out'"),
+        (["--out", "{tmp}/a", "--log", "{tmp}/none.log"], "none.log: no such file, folder or recorded case"),
+        (["--out", "{tmp}/a", "--", "no-such-command"], "no-such-command: no such command; check its name"),
+        (["--out", "{tmp}/a", "--", "{tmp}/damaged"], "damaged: cannot be run: Exec format error; check the file"),
+        (["--out", "{tmp}/a", "--", "true"], "true: printed nothing and ended with exit status 0; no case was written"),
+        (["--out", "{tmp}/a", "--", "sh", "-c", "kill -9 $$"], "sh: printed nothing and was ended by SIGKILL; no case"),
+        (["--out", "{tmp}/full", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
+        (["--out", "{tmp}/x.log", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
+        (["--out", "{tmp}/link", "--", "touch", "{tmp}/ran"], "exists already, and nothing is overwritten"),
+        (["--out", "{tmp}/a b", "--", "touch", "{tmp}/ran"], "its name is the case's id; write one of letters"),
+        (
+            ["--out", "{tmp}/x.log/a", "--", "touch", "{tmp}/ran"],
+            "cannot be made: File exists; name another folder",
+        ),
+    ],
+)
+def test_what_cannot_be_recorded_is_status_2(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    """In one line, before anything runs where that can be known; no folder is left."""
+    (tmp_path / "x.log").write_text(PORT)
+    (tmp_path / "damaged").write_bytes(b"\x7fELF damaged")
+    (tmp_path / "damaged").chmod(0o755)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    before = sorted(tmp_path.rglob("*"))
+    status, shown, err = run(capfdbinary, "record", *(a.format(tmp=tmp_path) for a in arguments))
+
+    assert (status, shown, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    """Nothing is overwritten by that; one that was filled in the meantime is left as it is."""
+    (tmp_path / "empty").mkdir()
+    evidence = Evidence((Document("x", PORT),))
+    recording.record_logs(tmp_path / "empty", evidence)
+    with pytest.raises(InputError, match="exists already"):
+        recording.record_logs(tmp_path / "empty", evidence)
+
+    def fill(_: bytes) -> None:
+        (tmp_path / "late").mkdir()
+        (tmp_path / "late" / "mine").touch()
+
+    (tmp_path / "late.1").mkdir()
+    with pytest.raises(
+        RunbooksError, match=r"late: was taken while the command ran; the case is in .*/late\.2: move it"
+    ):
+        recording.record_command(tmp_path / "late", ["echo", PORT], show=fill)
+
+    assert sorted(p.name for p in (tmp_path / "empty").iterdir()) == ["case.yaml", "startup.log"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "late", "late.1", "late.2"]
+    assert [p.name for p in (tmp_path / "late").iterdir()] == ["mine"]
+    assert session.load_case(tmp_path / "late.2").expect.class_ == "port.in_use"
+    assert (tmp_path / "late.2" / "startup.log").read_text() == f"{PORT}\n"
+
+
+def test_a_folder_that_is_taken_does_not_cost_a_log_without_a_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both at once: the diagnosis fails, and there is a file where the folder was to be; or no folder for it at all."""
+
+    def crash(_: Evidence) -> None:
+        raise IndexError("out of range")
+
+    monkeypatch.setattr(session, "diagnose", crash)
+    with pytest.raises(RunbooksError, match=r"/a\.1: holds the log, but no case could be made of it"):
+        recording.record_command(tmp_path / "a", shell(f"touch '{tmp_path}/a'; echo one"), show=lambda _: None)
+    with pytest.raises(RunbooksError, match=r"/b/c: holds the log, but no case could be made of it"):
+        recording.record_command(tmp_path / "b" / "c", shell(f"rmdir '{tmp_path}/b'; echo two"), show=lambda _: None)
+
+    assert (tmp_path / "a").is_file()
+    assert (tmp_path / "a.1" / "startup.log").read_text() == "one\n"
+    assert (tmp_path / "b" / "c" / "startup.log").read_text() == "two\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "kept"),
+    [
+        ("head -c 4000 /dev/zero; echo", r"\x00" * 4000 + "\n"),
+        (r"printf 'PK\003\004\n'", r"PK\x03\x04" + "\n"),
+        ("echo %PDF", "%PDF\n"),
+        (r"printf '\211PNG\000 caf\303\251\n'", r"\x89PNG\x00 café" + "\n"),
+    ],
+)
+def test_what_is_no_text_is_recorded(tmp_path: Path, head: str, kept: str) -> None:
+    """A run of zeros or an archive's first bytes cost no log; secrets between them are known; the case is read."""
+    script = f"{head}; printf '\\000{TOKEN}\\n'; echo '{PORT}'"
+    written = recording.record_command(tmp_path / "a", shell(script), show=lambda _: None)
+    first, rest = (tmp_path / "a" / "startup.log").read_text().split("\n", 1)
+    evidence = session.load(str(tmp_path / "a"))
+
+    assert first == r"[vllm-runbooks record: not all of this is text; control characters are written as in \x00]"
+    assert rest == rf"{kept}\x00[secret-1]" + f"\n{PORT}\n"
+    assert written.case.expect.class_ == "port.in_use"
+    assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
+
+
+def test_what_cannot_be_read_back_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first word that a packed file has too; what is longer, written out, than a log may be."""
+    with pytest.raises(RunbooksError, match="a: holds the log, but no case could be made of it"):
+        recording.record_command(tmp_path / "a", ["echo", "BZh"], show=lambda _: None)
+    monkeypatch.setattr(recording, "MAX_CASE", 10)
+    recording.record_command(tmp_path / "b", ["echo", PORT], show=lambda _: None)
+
+    assert (tmp_path / "a" / "startup.log").read_text() == "BZh\n"
+    assert (tmp_path / "b" / "startup.log").read_text() == f"{PORT}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_before_the_log_is_stored_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """The secrets of a long log take their time; then the log is kept, and the handlers are the former ones."""
+    before = signal.getsignal(number)
+    text = Redactor.text
+
+    def slow(redactor: Redactor, given: str) -> str:
+        if TOKEN in given:
+            signal.raise_signal(number)
+        return text(redactor, given)
+
+    monkeypatch.setattr(Redactor, "text", slow)
+    with pytest.raises(KeyboardInterrupt, match="a: holds the log; make it a case with --log"):
+        recording.record_command(tmp_path / "a", ["echo", TOKEN], show=lambda _: None)
+
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
+    assert (tmp_path / "a" / "startup.log").read_text() == "[secret-1]\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_ends_the_diagnosis_and_not_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """At once."""
+
+    def interrupted(_: Evidence) -> None:
+        signal.raise_signal(number)
+        raise AssertionError
+
+    monkeypatch.setattr(session, "diagnose", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="a: holds the log"):
+        recording.record_command(tmp_path / "a", ["echo", PORT], show=lambda _: None)
+
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["startup.log"]
+
+
+def test_an_interrupt_as_the_command_is_started_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for the command's end."""
+    handing_on = running.Running._handing_on
+
+    def late(one: running.Running) -> contextlib.AbstractContextManager[None]:
+        signal.raise_signal(signal.SIGINT)
+        return handing_on(one)
+
+    monkeypatch.setattr(running.Running, "_handing_on", late)
+    began = time.monotonic()
+    with pytest.raises(InputError, match="printed nothing and was stopped by SIGINT"):
+        recording.record_command(tmp_path / "a", ["sleep", "99"], show=lambda _: None)
+
+    assert time.monotonic() - began < scaled(6)
+
+
+def test_what_descends_from_a_process_is_ended() -> None:
+    """And nothing else: no mark is looked for, no environment is read."""
+    script = "import subprocess, sys; subprocess.Popen(['sleep', '99']); print(flush=True); sys.stdin.read()"
+    other = subprocess.Popen(["sleep", "99"])
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as root:
+        assert root.stdout is not None
+        root.stdout.readline()
+        (child,) = psutil.Process(root.pid).children()
+        processes.end_descendants(root.pid)
+
+        assert (root.poll(), other.poll()) == (None, None)
+        assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+    processes.end_descendants(root.pid)
+    other.kill()
+    other.wait()
+
+
+def test_of_a_very_long_output_beginning_and_end_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whole lines; a line between them says how much is missing."""
+    monkeypatch.setattr(recording, "MAX_KEPT", 300_000)
+    output = recording.run_command(shell("seq -f 'line %06g' 100000"), show=lambda _: None)
+    lines = output.raw.decode().splitlines()
+    (gap,) = [line for line in lines if line.startswith("[")]
+
+    assert (lines[0], lines[-1]) == ("line 000001", "line 100000")
+    assert all(re.fullmatch(r"line \d{6}", line) for line in lines if line != gap)
+    assert gap == f"[vllm-runbooks record: {12 * (100000 - len(lines) + 1)} bytes left out]"
+    assert 200_000 < len(output.raw) < 300_100
+
+
+@pytest.mark.slow
+def test_any_bytes_are_shown_and_kept(tmp_path: Path) -> None:
+    """A line without an end, one of megabytes, a progress bar, and what is no UTF-8."""
+    shown: list[bytes] = []
+    script = r"printf 'caf\303\251 \377\n'; printf '10%%\r20%%\r'; head -c 3000000 /dev/zero | tr '\0' x; printf end"
+    written = recording.record_command(tmp_path / "a", shell(script), show=shown.append)
+    raw = b"caf\xc3\xa9 \xff\n10%\r20%\r" + b"x" * 3000000 + b"end"
+
+    assert written.output is not None
+    assert written.output.raw == raw
+    assert b"".join(shown) == raw + b"\n"
+    assert (tmp_path / "a" / "startup.log").read_text().startswith("caf\u00e9 \\xff\n")
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_does_not_end_the_recording(tmp_path: Path) -> None:
+    """As in `… | head -1`."""
+    out = tmp_path / "case"
+    command = [sys.executable, "-m", "vllm_runbooks", "record", "--out", str(out), "--", "seq", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+
+    assert process.returncode == 0
+    assert (out / "startup.log").read_text().endswith("\n100000\n")
+
+
+# ----- case add
+
+
+@pytest.mark.slow
+def test_a_wrong_answer_becomes_a_failing_test(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """It says how the answer differs today; `check` fails with the same words until the answer is right."""
+    (tmp_path / "my start.log").write_text(f"login with {TOKEN}\n{PORT}\n")
+    out = tmp_path / "cases" / "mine"
+    log = str(tmp_path / "my start.log")
+    status, shown, err = run(capfdbinary, "case", "add", log, "--expect", "oom.weights", "--out", str(out))
+    checked = cli.run(["check", "--cases", str(out.parent), "--format", "json", "--out", str(tmp_path / "report")])
+    results = json.loads(capfdbinary.readouterr().out)["runs"]
+
+    assert (status, err) == (0, "")
+    assert "  Today      it fails, as it should: class: expected oom.weights, got port.in_use\n" in shown
+    assert (checked, [r["verdict"] for r in results]) == (1, ["fail"])
+    assert session.load_case(out).title == "my start.log: oom.weights"
+    assert (out / "startup.log").read_text() == f"login with [secret-1]\n{PORT}\n"
+
+
+def test_an_answer_that_is_right_already_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Outcome and symptom are compared where given; without a folder it is cases/ID, named after log and class."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.log").write_text(f"{PORT}\n")
+    options = ["--outcome", "failed", "--symptom", "port.in_use"]
+    status, shown, _ = run(capfdbinary, "case", "add", "a.log", "--expect", "port.in_use", *options)
+    named, _, _ = run(capfdbinary, "case", "add", "a.log", "--expect", "ok", "--id", "other", "--vllm", "0.19.0")
+    expect = session.load_case(tmp_path / "cases" / "a-port-in_use").expect
+
+    assert (status, named) == (0, 0)
+    assert "cases/a-port-in_use: written (startup.log, case.yaml)\n" in shown
+    assert "  Today      it passes: as expected: failed, port.in_use\n" in shown
+    assert (expect.outcome, expect.class_, expect.symptom) == ("failed", "port.in_use", "port.in_use")
+    assert session.load_case(tmp_path / "cases" / "other").vllm == "0.19.0"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--expect", "oom.weight"], "--expect oom.weight: is no class; did you mean oom.weights?"),
+        (["--expect", "multimodal_encoder"], "did you mean oom.multimodal_encoder?"),
+        (["--expect", "oom.xyzzy"], "is no class; oom has oom.cudagraph_capture, "),
+        (["--expect", "lunch.late"], "is no class; `vllm-runbooks catalog list` shows the symptoms, by groups: api, "),
+        (
+            ["--expect", "oom.profile_run.unplaced"],
+            "is no class; write --expect oom.profile_run --symptom oom.profile_run.unplaced",
+        ),
+        (["--expect", "port.in_use", "--symptom", "port.in_user"], "no such symptom; did you mean port.in_use?"),
+        (["--expect", "oom.weights", "--symptom", "port.in_use"], "is of the class port.in_use, not oom.weights"),
+        (["--expect", "ok", "--outcome", "fine"], "Invalid value for '--outcome'"),
+        (["--expect", "ok", "--id", "a", "--out", "{tmp}/a"], "give either --id or --out"),
+        (["--expect", "ok", "--id", "../b"], "--id ../b: is no id; write a name, or the case's folder with --out"),
+        (["--expect", "ok", "--id", "-b"], "its name is the case's id"),
+        ([], "Missing option '--expect'"),
+    ],
+)
+def test_an_expectation_that_cannot_be_is_status_2(
+    capfdbinary: pytest.CaptureFixture[bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    said: str,
+) -> None:
+    """In one line, with what is nearest."""
+    monkeypatch.chdir(tmp_path)
+    Path("a").write_text(f"{PORT}\n")
+    status, shown, err = run(capfdbinary, "case", "add", "a", *(o.format(tmp=tmp_path) for o in options))
+
+    assert (status, shown, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_the_page_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Both samples of docs/recording.md are what the commands say, figures aside."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "recording.md").read_text(encoding="utf-8")
+    recorded, added = re.findall(r"```\{code-block\} text\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("startup.log").write_text(f"{PORT}\n")
+    script = f"echo {TOKEN}; echo --api-key {PASSWORD}; echo '{PORT}'; exit 1"
+    _, as_recorded, _ = run(capfdbinary, "record", "--out", "cases/my-start", "--", *shell(script))
+    _, as_added, _ = run(capfdbinary, "case", "add", "startup.log", "--expect", "oom.weights")
+
+    assert as_added == added
+    figures = re.compile(r"after \d+ s|\d+ replaced \(.*\)")
+    assert figures.sub("", as_recorded).endswith(figures.sub("", recorded))
+
+
+def test_a_name_that_holds_a_secret_is_no_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would stand in every report; the message does not repeat it."""
+    token = "hf" + "_AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
+    (tmp_path / "a.log").write_text("INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0\n")
+
+    assert cli.run(["record", "--out", str(tmp_path / token), "--log", str(tmp_path / "a.log")]) == 2
+    printed = capsys.readouterr()
+    assert "looks like a secret" in printed.err
+    assert token not in printed.err + printed.out
+    assert [path.name for path in tmp_path.iterdir()] == ["a.log"]
+
+
+def test_the_source_of_a_guarded_start_is_a_sentence(tmp_path: Path) -> None:
+    """Its logs, then how it ended, without secrets."""
+    logs = Evidence((Document("server.log", f"{PORT}\n"), Document("guard.log", "[vllm-runbooks] seen\n")))
+    ending = f"ended with exit status 1 as it was told {TOKEN}"
+
+    recording.record_start(tmp_path / "a-start", logs, ending)
+
+    source = session.load_case(tmp_path / "a-start").source
+    assert re.fullmatch(
+        r"recorded with `vllm-runbooks serve` on [\d-]{10} from server\.log, guard\.log; "
+        r"the server ended with exit status 1 as it was told \[secret-1\]",
+        source,
+    )

@@ -1,0 +1,214 @@
+"""Real vLLM on a CPU: started, provoked, diagnosed from its own log, and started again with what was advised."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import provoke
+import set_up
+import states
+import tiny_models
+from provoke import Failure
+
+LIVE = set_up.place()  # asked here: tests have a cache folder of their own
+SEED = 20261121
+_A_PART = {"arguments": 1, "engine": 1, "files": 1, "ranks": 1, "killed": 1, "requests": 1}
+"""How many of each group are tried without `-m full`."""
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not set_up.is_ready(LIVE), reason="vLLM is not set up: python tests/live/set_up.py does it"),
+]
+
+
+def rows() -> list[object]:
+    """Every failure: some of each group are slow, the others full."""
+    draw = random.Random(SEED)  # noqa: S311 - drawn to be repeated
+    every = provoke.failures()
+    chosen = {
+        one.id
+        for group, count in _A_PART.items()
+        for one in draw.sample([each for each in every if each.group == group], count)
+    }
+    marks = {True: pytest.mark.slow, False: pytest.mark.full}
+    return [pytest.param(one, id=one.id, marks=marks[one.id in chosen]) for one in every]
+
+
+@pytest.mark.parametrize("failure", rows())
+def test_a_provoked_failure_is_diagnosed_from_its_own_log(failure: Failure, tmp_path: Path) -> None:
+    """As what was written down before it was first run."""
+    folder = tmp_path / failure.id
+    folder.mkdir()
+    found = provoke.provoke(failure, folder, live=LIVE)
+
+    assert found.class_ in failure.accept, (found.class_, (folder / "server.log").read_text("utf-8")[-3000:])
+
+
+@pytest.mark.slow
+def test_the_guard_costs_little(tmp_path: Path) -> None:
+    """Until ready at most one twentieth of the processor time that the server took; waits on purpose are told."""
+    healthy = Failure("healthy", "none", [])
+    (tmp_path / "healthy").mkdir()
+    found = provoke.provoke(healthy, tmp_path / "healthy", live=LIVE)
+    report = json.loads((found.folder / "report.json").read_text("utf-8"))
+
+    assert report["attempts"][0]["ready_s"] is not None
+    print(f"guard {report['cpu_s']:.2f} CPU s, server {report['server_cpu_s']:.2f} CPU s until ready")
+    assert report["cpu_s"] <= 0.05 * report["server_cpu_s"]
+
+
+STOPS = [
+    ("configure", "configure: began", "vllm"),
+    ("engine", "engine: began", "EngineCore"),
+    ("load", "load: began", "Worker_TP1"),
+    ("kv_cache", "kv_cache: began", "Worker_TP1"),
+    ("serve", "ready after", "Worker_TP0"),
+]
+"""Phase, what the guard says when it begins, and the title of the process that is stopped in it."""
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_a_stopped_rank_is_told_from_a_slow_start_in_every_phase(tmp_path: Path) -> None:
+    """Within ten seconds, by its phase and process; it is no failure: when it goes on, so does the start."""
+    model = tiny_models.write(
+        tmp_path / "wide",
+        hidden_size=1024,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        intermediate_size=4096,
+        num_hidden_layers=16,
+    )
+    port, said = provoke.free_port(), tmp_path / "said"
+    guard = [sys.executable, "-m", "vllm_runbooks", "serve", "--dir", str(tmp_path / "start"), "--skip", "model", "--"]
+    # Random weights of this size take some seconds: long enough to be met in the phase.
+    server = ["vllm", "serve", str(model), "--load-format", "dummy", "--enforce-eager", "-tp", "2", "--port", str(port)]
+    environment = {**provoke.environment(LIVE), "VLLM_CPU_OMP_THREADS_BIND": "0|1"}
+    with said.open("wb") as file:
+        process = subprocess.Popen([*guard, *server], env=environment, stdout=subprocess.DEVNULL, stderr=file)
+    try:
+        for number, (phase, words, title) in enumerate(STOPS, 1):
+            assert provoke.until_said(process, said, words, every_s=0.01), said.read_text()[-2000:]
+            stopped = provoke.signalled(process.pid, title, signal.SIGSTOP)
+            began = time.monotonic()
+            try:
+                assert provoke.until(process, partial(_is_told, said, "stopped by a signal", number))
+                lines = said.read_text().splitlines()
+                place = max(at for at, each in enumerate(lines) if "stopped by a signal" in each)
+                line, took = lines[place], time.monotonic() - began
+                # A phase that a quick machine is through with is over before a signal arrives: the next is then told.
+                begun = [match[1] for each in lines[:place] if (match := re.search(r"(\w+): began", each))]
+                assert f"{begun[-1]}: " in line, (begun, line)
+                assert phase in begun, (phase, begun)
+                assert f"(process {stopped.pid})" in line
+                assert took < 10, line
+                print(f"{line} told after {took:.1f} s")
+            finally:
+                stopped.send_signal(signal.SIGCONT)
+            assert provoke.until(process, partial(_is_told, said, "it goes on, after", number))
+    finally:
+        provoke.end(process)
+    report = json.loads((tmp_path / "start" / "report.json").read_text("utf-8"))
+
+    assert report["attempts"][0]["ready_s"] is not None
+    kinds = [seen["kind"] for seen in report["attempts"][0]["sightings"]]
+    assert kinds == ["stopped", "goes-on"] * len(STOPS)
+
+
+def _is_told(said: Path, words: str, times: int) -> bool:
+    return said.read_text().count(words) >= times
+
+
+def _run(notebook: str, out: Path, **given: object) -> str:
+    """Run a runbook live on this host; what it says."""
+    command = [sys.executable, "-m", "vllm_runbooks", "run", notebook, "--out", str(out)]
+    for name, value in {"live": "true", **given}.items():
+        command += ["-p", name, f"{value}"]
+    done = subprocess.run(
+        command,
+        env={**os.environ, **provoke.environment(LIVE)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    return f"{done.returncode} {done.stdout}{done.stderr}"
+
+
+def _served(tmp_path: Path, *more: str) -> str:
+    model = tiny_models.write(tmp_path / "model")
+    port = str(provoke.free_port())
+    return shlex.join(["vllm", "serve", str(model), "--enforce-eager", "--host", "127.0.0.1", "--port", port, *more])
+
+
+@pytest.mark.slow
+def test_a_context_that_does_not_fit_is_mended_and_proved(tmp_path: Path) -> None:
+    """A KV cache too small for the context: before, change, after, symptom gone."""
+    model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
+    words = ["vllm", "serve", str(model), "--enforce-eager", "--max-model-len", "8000000"]
+    command = shlex.join([*words, "--host", "127.0.0.1", "--port", str(provoke.free_port())])
+    told = _run("single-gpu-oom", tmp_path / "out", serve=command, apply="true")
+    report = json.loads((tmp_path / "out" / "single-gpu-oom.steps" / "apply" / "report.json").read_text())
+
+    assert told.startswith("0 PASS single-gpu-oom: "), told
+    assert "gone after the change" in told
+    assert report["attempts"][0]["change"]["edits"][0]["name"] == "max_model_len"
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_two_settings_of_one_model_are_measured_and_compared(tmp_path: Path) -> None:
+    """One after the other, with the same load by vLLM's own client; logs, results and cases stay."""
+    command = _served(tmp_path, "--max-model-len", "512")
+    told = _run("gpt-oss-gemma-a100", tmp_path / "out", serve=command, setting="--max-num-seqs 1", requests=16)
+    steps = tmp_path / "out" / "gpt-oss-gemma-a100.steps"
+
+    assert told.startswith("0 PASS gpt-oss-gemma-a100: both were ready and answered the load: "), told
+    for step in ("first", "second"):
+        assert {"server.log", "bench.log", "commands.jsonl", "report.json", "case"} <= {
+            path.name for path in (steps / step).iterdir()
+        }
+    rates = [json.loads((steps / step / "bench.json").read_text())["output_throughput"] for step in ("first", "second")]
+    assert rates[0] > 1.2 * rates[1], "eight at once are faster than one"
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx (Debian: nginx-light)")
+def test_copies_behind_a_proxy_and_one_split_server_take_effect(tmp_path: Path) -> None:
+    """Two servers behind real nginx, then tensor parallelism of 2 on one host, by the lines that vLLM prints."""
+    command = _served(tmp_path, "--max-model-len", "512")
+    told = _run("split-over-8x3090", tmp_path / "out", serve=command, requests=16)
+    steps = tmp_path / "out" / "split-over-8x3090.steps"
+    copied = json.loads((steps / "copies.json").read_text())["result"]
+
+    assert told.startswith("0 PASS split-over-8x3090: 2 copies behind one address answered 16 of 16 requests"), told
+    assert sum(copied["answered"]) == 16
+    assert all(copied["answered"])
+    assert "rank 0 in world size 2 is assigned as" in (steps / "split" / "server.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_probe_finds_each_state_of_a_server_with_what_proves_it(tmp_path: Path) -> None:
+    """The eight of states.yaml, written down before they were first induced; the key is in nothing that is said."""
+    wrong = []
+    for state, found in states.every(tmp_path, live=LIVE):
+        print(f"{state.id}: {found.answer['reason']}")
+        if not states.is_right(state, found):
+            wrong.append((state.id, found.answer["reason"]))
+        assert states.KEY not in found.printed, state.id
+
+    assert wrong == []

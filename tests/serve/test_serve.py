@@ -1,0 +1,857 @@
+"""The guarded start: what it checks, when it calls a server ready, what it says of one that fails, what it leaves."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import shlex
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tiny_models
+from test_ask_parser import _MODULES
+from vllm_runbooks import catalog, planner, render, serve, session
+from vllm_runbooks.cli import serve as cli_serve
+from vllm_runbooks.cluster import starting_nodes
+from vllm_runbooks.errors import InputError
+from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.host import card_locks, gpu_memory, leftovers
+from vllm_runbooks.host_records import GpuProcess
+from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
+from vllm_runbooks.records import Outcome
+from vllm_runbooks.running import Live, Running
+from vllm_runbooks.serve import durations, places, preflight, retries
+from vllm_runbooks.serve.beside import Neighbours
+from vllm_runbooks.serve.log import Log
+from vllm_runbooks.serve.preflight import Host
+from vllm_runbooks.serve.segments import Segments
+from vllm_runbooks.serve.subject import Subject
+
+SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
+RACE = catalog.cases_dir() / "qwen-a100-shared-gpu-race" / "startup.log"
+Steps = list[dict[str, Any]]
+UP: Steps = [{"print": str(SERVED), "until": "Application startup complete"}]
+
+
+def free_port() -> int:
+    """A port that nobody listens to."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Stage:
+    """A host with a stand-in for `vllm` on its path, a state folder and locks of its own."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.said: list[str] = []
+        self.shown = b""
+        program = folder / "bin" / "vllm"
+        program.parent.mkdir()
+        stand_in = Path(__file__).parents[1].joinpath("stand_in_server.py")
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(stand_in))} "$@"\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        monkeypatch.setenv("VLLM_RUNBOOKS_LOCKS", str(folder / "locks"))
+        monkeypatch.setenv("STAND_IN_COUNT", str(folder / "count"))
+        self.setenv = monkeypatch.setenv
+
+    def show(self, chunk: bytes) -> None:
+        """Takes what the server prints."""
+        self.shown += chunk
+
+    def command(self, *more: str) -> list[str]:
+        """A start on the stage's port."""
+        return ["vllm", "serve", "tiny", "--host", "127.0.0.1", "--port", str(self.port), *more]
+
+    def serve(self, steps: Any, *more: str, **asked: Any) -> Guarded:
+        """Serve what the steps say to its end."""
+        self.setenv("STAND_IN", json.dumps(steps))
+        limits = serve.Limits(**{"look_s": 0.1, "patience_s": 2.0, **asked.pop("limits", {})})
+        request = serve.Request(
+            subject=serve.subject(asked.pop("command", self.command(*more)), vllm=asked.pop("vllm", "0.32.0")),
+            source=asked.pop("source", None),
+            why_none="no card is read here",
+            left_out=asked.pop("left_out", ("model",)),
+            limits=limits,
+            steady=serve.Steady(3, 0.05, 64.0, asked.pop("wait_s", 5.0)),
+            **asked,
+        )
+        return serve.serve(request, show=self.show, say=self.said.append)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """Such a host."""
+    return Stage(tmp_path, monkeypatch)
+
+
+def stands(stage: Stage, words: str) -> bool:
+    """Whether the guard has said it."""
+    return any(words in line for line in stage.said)
+
+
+def test_a_server_is_ready_when_it_has_answered(stage: Stage) -> None:
+    """All rungs are climbed, the log is kept as it came, and the server's own exit status is handed on."""
+    found = stage.serve([*UP, {"serve": {}}, {"sleep": 1.5}, {"exit": 7}])
+
+    (tried,) = found.attempts
+    assert [rung.name for rung in tried.rungs] == ["port", "health", "models", "token", "stream", "chat", "tools"]
+    assert {rung.result for rung in tried.rungs[:6]} == {Result.PASSED}
+    assert tried.ready_s is not None
+    assert found.status == 7
+    log = Path(found.folder or "") / "server.log"
+    assert log.read_text() == SERVED.read_text().partition("Application startup complete.")[0] + (
+        "Application startup complete.\n"
+    )
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert stands(stage, "ready after")
+    assert stands(stage, "load: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answers", "rung", "words"),
+    [
+        ({"/health": [503, {}]}, "health", "503"),
+        ({"/v1/models": [200, {"data": []}]}, "models", "names no model"),
+        ({"/v1/models": [401, {"error": "Unauthorized"}]}, "models", "asks for a key"),
+        ({"/v1/completions": [500, {"error": {"message": "EngineCore encountered an issue."}}]}, "token", "EngineCore"),
+        ({"/v1/completions": [200, "<html>"]}, "token", "200"),
+        ({"/v1/completions": [0, "9"]}, "token", "no answer within 0.5 s"),
+        ({"stream": [200, 'data: {"error": {"message": "dead"}}\n\ndata: [DONE]\n\n']}, "stream", "broke off: dead"),
+        ({"stream": [200, 'data: {"choices": []}\n\n']}, "stream", "without [DONE]"),
+        ({"/v1/chat/completions": [500, {"error": {"message": "boom"}}]}, "chat", "boom"),
+        ({"tools": [400, {"error": {"message": "requires --tool-call-parser"}}]}, "tools", "tool-call-parser"),
+    ],
+)  # fmt: skip
+def test_a_server_that_only_looks_healthy_is_never_ready(
+    stage: Stage, answers: dict[str, Any], rung: str, words: str
+) -> None:
+    """The rung that fails is named with the server's own words; it is given up after some tries of the same."""
+    more = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+    is_refused = rung == "tools" or "key" in words  # it answers, so it is left running
+    limits = {"patience_s": 0.5, "ready_s": 2.5 if is_refused else 60.0, "look_s": 0.05}
+    found = stage.serve([*UP, {"serve": answers}, {"hold": True}], *more, limits=limits, left_out=("model", "command"))
+
+    (tried,) = found.attempts
+    assert tried.ready_s is None
+    assert (tried.rungs[-1].name, tried.rungs[-1].result) == (rung, Result.FAILED)
+    assert words in tried.rungs[-1].says
+    assert found.status == 1
+
+
+@pytest.mark.slow
+def test_a_chat_template_is_needed_where_it_was_asked_for(stage: Stage) -> None:
+    """A base model serves completions without one."""
+    refused = {"/v1/chat/completions": [400, {"error": {"message": "no chat template is defined"}}]}
+    found = stage.serve([*UP, {"serve": refused}, {"sleep": 1.5}, {"exit": 0}])
+    with_template = stage.serve(
+        [*UP, {"serve": refused}, {"hold": True}], "--chat-template", "x.jinja", limits={"ready_s": 2.0}
+    )
+
+    assert found.attempts[0].ready_s is not None
+    assert (found.attempts[0].rungs[5].result, found.attempts[0].rungs[5].is_needed) == (Result.FAILED, False)
+    assert with_template.attempts[0].ready_s is None
+
+
+@pytest.mark.slow
+def test_a_model_that_makes_embeddings_is_ready_with_one(stage: Stage) -> None:
+    """Rungs that ask for text are left out."""
+    pooling = {
+        "/v1/completions": [400, {"error": {"message": "The model does not support Completions API"}}],
+        "/v1/embeddings": [200, {"data": [{"embedding": [0.1]}]}],
+    }
+    found = stage.serve([*UP, {"serve": pooling}, {"sleep": 1.5}, {"exit": 0}])
+
+    assert [(rung.name, rung.result) for rung in found.attempts[0].rungs[3:]] == [
+        ("token", Result.PASSED), ("stream", Result.LEFT_OUT), ("chat", Result.LEFT_OUT), ("tools", Result.LEFT_OUT),
+    ]  # fmt: skip
+
+
+def test_a_start_that_fails_is_diagnosed(stage: Stage) -> None:
+    """With the cause of its own log; it was never ready, whatever its exit status."""
+    log = catalog.cases_dir() / "tiny-cpu-context-too-long" / "startup.log"
+    found = stage.serve([{"print": str(log)}, {"exit": 3}])
+
+    answer = found.attempts[0].answer
+    assert answer is not None
+    assert answer.root_cause is not None
+    assert (answer.outcome, answer.root_cause.class_) == (Outcome.FAILED, "kv.max_len_too_large")
+    assert found.status == 1
+    assert "kv.max_len_too_large" in render.guarded.text(found)
+
+
+def race(folder: Path, steps: list[tuple[float, float]]) -> gpu_memory.Recorded:
+    """A series of one card: seconds and MiB in use."""
+    path = folder / "memory.jsonl"
+    card = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "uuid": "GPU-1", "total_mib": 81153.0}
+    lines = [{"at_s": at, "gpus": [{**card, "used_mib": used, "processes": [{"pid": 4711}]}]} for at, used in steps]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return gpu_memory.Recorded(path)
+
+
+@pytest.mark.slow
+def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -> None:
+    """It waits for stable memory, says why, and the second try is the same command."""
+    up = [*UP, {"serve": {}}, {"sleep": 1.0}, {"exit": 0}]
+    source = race(stage.folder, [(0, 5000), (0.8, 4000), (1.0, 3500), (1.2, 3000), (1.5, 3000)])
+    found = stage.serve(
+        [[{"print": str(RACE)}, {"sleep": 0.5}, {"exit": 1}], up], source=source, tries=2, left_out=("model", "plan")
+    )
+
+    first, second = found.attempts
+    assert first.answer is not None
+    assert first.answer.root_cause is not None
+    assert first.answer.root_cause.class_ == "mem.profiling_assertion"
+    assert second.ready_s is not None
+    assert second.command == first.command
+    assert second.change is not None
+    assert second.change.edits == ()
+    assert "released GPU memory" in second.change.reason
+    text = render.guarded.text(found)
+    assert "WHAT WAS CHANGED" in text
+    assert "the time of another start" in text
+    assert found.waited_s > 0
+
+
+@pytest.mark.slow
+def test_memory_is_mended_by_what_the_planner_says_fits(stage: Stage) -> None:
+    """The cheapest way out that passed linter and planner; the change, its reason and its cost are said."""
+    case = catalog.cases_dir() / "autoglm-3090-video-oom"
+    lines = [line for line in (case / "command.sh").read_text().splitlines() if not line.startswith("#")]
+    words = shlex.split("\n".join(lines).replace("\\\n", " "))
+    words[words.index("--port") + 1] = str(stage.port)
+    fails = [{"print": str(case / "startup.log")}, {"exit": 1}]
+    up = [*UP, {"serve": {}}, {"sleep": 1.0}, {"exit": 0}]
+    found = stage.serve([fails, up], command=words, vllm="0.16.0", gpus="RTX3090", tries=3, left_out=("plan", "model"))
+
+    first, second = found.attempts
+    assert second.change is not None
+    assert [edit.name for edit in second.change.edits] == ["limit_mm_per_prompt", "gpu_memory_utilization"]
+    assert "oom.multimodal_encoder" in second.change.reason
+    assert '"video": 0' not in first.command
+    assert '"video": 0' in second.command
+    assert second.ready_s is not None
+    text = render.guarded.text(found)
+    assert "WHAT WAS CHANGED" in text
+    assert "requests that carry a video are refused" in text
+
+
+@pytest.mark.slow
+def test_what_neighbours_gave_back_meanwhile_is_told(stage: Stage) -> None:
+    """With who did, as the race is explained by it."""
+    path = stage.folder / "memory.jsonl"
+    card = {"index": 0, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81153.0}
+    rows = [(0.0, 5000.0), (1.2, 2000.0)]
+    text = [
+        {"at_s": at, "gpus": [{**card, "used_mib": used, "processes": [{"pid": 99999, "used_mib": used}]}]}
+        for at, used in rows
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in text))
+    fails = [{"sleep": 2.5}, {"print": str(RACE)}, {"exit": 1}]
+    found = stage.serve(fails, source=gpu_memory.Recorded(path), left_out=("model", "plan"))
+
+    (seen,) = found.attempts[0].sightings
+    assert (seen.kind, seen.says) == ("memory-released", "GPU 0: others (process 99999) gave back 2.93 GiB")
+    assert stands(stage, seen.says)
+
+
+@pytest.mark.slow
+def test_there_are_no_more_tries_than_allowed(stage: Stage) -> None:
+    """And none where nothing that was checked can help."""
+    fails = [{"print": str(RACE)}, {"exit": 1}]
+    three = stage.serve([fails], tries=3, left_out=("model", "plan"))
+    port = catalog.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
+    one = stage.serve([{"print": str(port)}, {"exit": 1}], tries=3)
+
+    assert (len(three.attempts), three.status) == (3, 1)
+    assert (len(one.attempts), one.status) == (1, 1)
+    assert stands(stage, "port.in_use is nothing that another start mends")
+
+
+def test_a_port_that_is_held_is_told_with_its_holder(stage: Stage) -> None:
+    """And nothing is started."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", stage.port))
+        other.listen()
+        found = stage.serve(UP)
+
+    assert (found.attempts, found.status) == ((), 1)
+    check = found.checks[-1]
+    assert (check.name, check.result) == ("port", Result.FAILED)
+    assert f"process {os.getpid()}" in check.says
+
+
+def test_a_command_that_the_release_refuses_is_not_started(stage: Stage) -> None:
+    """Unless the check is not wanted."""
+    found = stage.serve(UP, "--swap-space", "4")
+    started = stage.serve([*UP, {"exit": 1}], "--swap-space", "4", left_out=("command", "model"))
+
+    assert (found.checks[0].name, found.checks[0].result) == ("command", Result.FAILED)
+    assert "--swap-space" in found.checks[0].says
+    assert found.attempts == ()
+    assert len(started.attempts) == 1
+
+
+def test_memory_that_moves_is_waited_for_and_then_given_up(stage: Stage) -> None:
+    """With what moved; the processes on the card are named."""
+    source = race(stage.folder, [(n / 10, 9000 + 500 * (n % 2)) for n in range(100)])
+    found = stage.serve(UP, source=source, wait_s=0.5, left_out=("model", "plan"))
+
+    assert found.attempts == ()
+    assert "not stable" in found.checks[-1].says
+    assert "500 MiB" in found.checks[-1].says
+    assert "4711" in found.checks[-1].says
+    assert stands(stage, "waiting for stable GPU memory")
+
+
+def test_a_share_that_is_not_free_is_told_before_the_start(stage: Stage) -> None:
+    """With the share that would be; the check reckons as the release does."""
+    source = race(stage.folder, [(0, 40000)])
+    found = stage.serve(UP, "--gpu-memory-utilization", "0.9", source=source, left_out=("model", "plan"))
+
+    assert found.checks[-1].result is Result.FAILED
+    assert "(71.33 GiB), and 40.19 GiB are free" in found.checks[-1].says
+    assert "--gpu-memory-utilization 0.5 at most" in found.checks[-1].says
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda m: (m / "config.json").unlink(), "config.json: is missing"),
+        (lambda m: (m / "tokenizer.json").unlink(), "holds no tokenizer"),
+        (lambda m: (m / "model.safetensors").unlink(), "holds no weights"),
+        (lambda m: (m / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\n"), "Git LFS"),
+        (lambda m: os.truncate(m / "model.safetensors", 80), "holds 80 bytes where its header tells"),
+        (lambda m: (m / "model.safetensors").write_bytes(b"\x01"), "header is damaged"),
+        (
+            lambda m: (m / "model.safetensors.index.json").write_text('{"weight_map": {"a": "b.safetensors"}}'),
+            "1 of 1 weight files are missing, first b.safetensors",
+        ),
+    ],
+)  # fmt: skip
+def test_a_model_that_is_not_whole_is_not_started(stage: Stage, damage: Callable[[Path], object], words: str) -> None:
+    """What is missing or damaged is named with its file."""
+    model = stage.folder / "model"
+    model.mkdir()
+    (model / "config.json").write_text('{"model_type": "llama"}')
+    (model / "tokenizer.json").write_text("{}")
+    header = json.dumps({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    (model / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(16))
+    command = ["vllm", "serve", str(model), "--port", str(stage.port)]
+    whole = stage.serve([{"exit": 1}], command=command, left_out=("plan",))
+    damage(model)
+    broken = stage.serve([{"exit": 1}], command=command, left_out=("plan",))
+
+    assert (whole.checks[1].name, whole.checks[1].result) == ("model", Result.PASSED)
+    assert (broken.checks[1].name, broken.checks[1].result) == ("model", Result.FAILED)
+    assert words in broken.checks[1].says
+    assert broken.attempts == ()
+
+
+def test_a_key_is_shown_nowhere(stage: Stage) -> None:
+    """Not in what is printed, said, reported or recorded; the log as it came is its owner's alone."""
+    key = "sk-4fT9qLz81mXcVbNa"
+    steps = [{"print": str(SERVED), "until": "non-default"}, {"exit": 1}]
+    found = stage.serve(steps, "--api-key", key)
+    case = stage.folder / "cases" / "one"
+    serve.record(found, case, say=stage.said.append)
+
+    files = [*case.iterdir(), *Path(found.folder or "").iterdir()]
+    texts = [path.read_text() for path in files if not path.name.startswith("server")]
+    texts += [*stage.said, stage.shown.decode(), render.to_json(found), render.guarded.text(found)]
+    assert not [text for text in texts if key in text]
+    assert "--api-key" in (case / "command.sh").read_text()
+
+
+def test_a_bare_key_in_the_log_is_hidden_as_well(stage: Stage) -> None:
+    """The command tells what it is; the log kept for its owner has it."""
+    (stage.folder / "log").write_text("INFO 11-21 08:00:00 [x.py:1] calling with hunter2xyzQ9\n")
+    found = stage.serve([{"print": str(stage.folder / "log")}, {"exit": 1}], "--api-key", "hunter2xyzQ9")
+
+    assert b"calling with" in stage.shown
+    assert b"hunter2xyzQ9" not in stage.shown
+    assert "hunter2xyzQ9" not in render.to_json(found)
+    assert "hunter2xyzQ9" in (Path(found.folder or "") / "server.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_port_that_a_variable_holds_is_not_guessed(stage: Stage) -> None:
+    """Nor is another server on the usual one taken for this: the log alone says that it is up."""
+    script = stage.folder / "run.sh"
+    script.write_text('#!/bin/bash\nexec vllm serve tiny --port "$PORT" --api-key "$KEY"\n')
+    stage.setenv("PORT", str(stage.port))
+    stage.setenv("KEY", "k")
+    found = stage.serve(
+        [*UP, {"sleep": 2.5}, {"exit": 0}], command=["bash", str(script)], left_out=("model", "command")
+    )
+
+    assert [check.result for check in found.checks if check.name == "port"] == [Result.UNKNOWN]
+    assert found.attempts[0].ready_s is not None
+    assert found.attempts[0].rungs == ()
+    assert stands(stage, "by its log alone")
+
+
+def test_a_folder_that_holds_something_is_not_taken(stage: Stage) -> None:
+    """Nor are its permissions changed."""
+    mine = stage.folder / "mine"
+    mine.mkdir(mode=0o755)
+    (mine / "server.log").write_text("an earlier start\n")
+    with pytest.raises(InputError, match="is not empty; name a new folder"):
+        stage.serve(UP, folder=mine)
+
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o755
+    assert (mine / "server.log").read_text() == "an earlier start\n"
+
+
+def test_what_starts_no_server_is_refused(stage: Stage) -> None:
+    """In one line."""
+    two = ["bash", "-c", "vllm serve a; vllm serve b"]
+    for command in (["echo", "vllm serve m"], ["vllm", "bench", "latency"], two):
+        with pytest.raises(InputError, match="give the one command that starts it"):
+            serve.subject(command, vllm="0.32.0")
+    with pytest.raises(InputError, match="no such command"):
+        stage.serve(UP, command=["/nowhere/vllm", "serve", "tiny", "--port", str(stage.port)])
+
+
+@pytest.mark.slow
+def test_a_key_that_the_server_echoes_is_hidden(stage: Stage) -> None:
+    """In its log, and in an answer, whose words are said and reported; the log as it came is its owner's alone.
+
+    So is one that the log names only when it has been said, as far as it can be: in the records.
+    """
+    key, late = "hunter2xyzQ9", "Later8QzP3xW"
+    stage.setenv("VLLM_API_KEY", key)
+    for name, line in (("log", f"calling with {key}"), ("late", f"api_key={late}")):
+        (stage.folder / name).write_text(f"INFO 11-21 08:00:00 [x.py:1] {line}\n")
+    refused = {"/v1/completions": [400, {"error": {"message": f"{key} of {late} may not complete"}}]}
+    up, calm = {"serve": refused}, {"sleep": 0.7}
+    steps = [{"print": str(stage.folder / "log")}, up, calm, {"print": str(stage.folder / "late")}, {"exit": 1}]
+    found = stage.serve(steps, folder=stage.folder / "mine")
+    case = stage.folder / "case"
+    serve.record(found, case, say=stage.said.append)
+
+    texts = [path.read_text() for path in (*case.iterdir(), stage.folder / "mine" / "report.json")]
+    texts += [render.to_json(found), render.guarded.text(found), str(found)]
+    assert not [text for text in texts if late in text]
+    texts += [*stage.said, stage.shown.decode()]
+    assert not [text for text in texts if key in text]
+    assert "may not complete" in found.attempts[0].rungs[-1].says
+    assert "calling with [secret" in "".join(texts)
+    assert json.loads((stage.folder / "mine" / "report.json").read_text())["id"] == found.id
+    assert stat.S_IMODE((stage.folder / "mine" / "server.log").stat().st_mode) == 0o600
+
+
+def test_a_script_is_recorded_as_it_was_diagnosed(stage: Stage) -> None:
+    """Not the command that runs it; its secrets are replaced. What it leaves is known, wherever its log lies."""
+    script = stage.folder / "launch.sh"
+    text = f"#!/bin/bash\nexport HF_TOKEN=hf_Zk3PqW9xLm2RtY7uB4vNAbCdEf\nexec vllm serve tiny --port {stage.port}\n"
+    script.write_text(text)
+    (stage.folder / "log").write_text("INFO 11-21 08:00:00 [x.py:1] vLLM API server version 0.32.0\n")
+    asked = {"command": ["bash", str(script)], "left_out": ("model", "command", "plan")}
+    steps = [{"print": str(stage.folder / "log")}, {"exit": 1}]
+    found = stage.serve(steps, folder=stage.folder / "mine", **asked)
+    (record,) = places.starts().iterdir()
+
+    assert serve.evidence(found).command == text.replace("hf_Zk3PqW9xLm2RtY7uB4vNAbCdEf", "[secret-1]")
+    assert [path.name for path in record.iterdir()] == [leftovers.RECORD]
+    assert leftovers.is_over(record) is False  # the guard of this test is this process
+    assert "last start" not in str(durations.usual(found.attempts[0].command, places.starts()))
+
+
+@pytest.mark.usefixtures("stage")
+def test_old_starts_are_removed_whatever_they_left() -> None:
+    """Those with a report, and those of which there is only a record, whose guard is gone."""
+    for number in range(places.MOST + 3):
+        old = places.starts() / f"{number:03}"
+        old.mkdir(parents=True)
+        (old / leftovers.RECORD).write_text(leftovers.written(f"{number}", 2**22 + 1, {}))
+    alive = places.starts() / "000" / leftovers.RECORD
+    alive.write_text(leftovers.written("0", os.getpid(), {}))
+    places.make(places.starts() / "new")
+
+    assert len([*places.starts().iterdir()]) == places.MOST + 2
+    assert alive.is_file()
+
+
+def test_a_card_that_stays_locked_is_a_failed_check(stage: Stage) -> None:
+    """With its report and status; `--check` waits for nobody, and says who it is."""
+    with card_locks.held(["GPU-1"], wait_s=0, told=lambda *_: None):
+        found = stage.serve(UP, source=race(stage.folder, [(0, 1000)]), wait_s=0.2, left_out=("model", "plan"))
+        looked = stage.serve(UP, source=race(stage.folder, [(0, 1000)]), is_check=True, left_out=("model", "plan"))
+        (stage.folder / "locks" / "GPU-1.lock").write_text("4711 1")
+        elsewhere = card_locks.holders(["GPU-1"])
+    free = card_locks.holders(["GPU-1"])
+
+    check = found.checks[-1]
+    assert (check.name, check.result, found.status, found.attempts) == ("lock", Result.FAILED, 1, ())
+    assert f"process {os.getpid()} is starting on it" in check.says
+    assert json.loads((Path(found.folder or "") / "report.json").read_text())["status"] == 1
+    assert stands(stage, "--skip lock starts all the same")
+    results = {check.name: check.result for check in looked.checks}
+    assert (results["lock"], results["memory"], looked.status) == (Result.UNKNOWN, Result.PASSED, 0)
+    assert (elsewhere, free) == ({"GPU-1": "process 4711 of another container"}, {})
+
+
+@pytest.mark.parametrize(
+    ("more", "result"),
+    [((), Result.FAILED), (("--skip-tokenizer-init",), Result.PASSED), (("--tokenizer", "other"), Result.PASSED)],
+)
+def test_a_model_in_the_cache_needs_what_the_command_needs(
+    tmp_path: Path, more: tuple[str, ...], result: Result
+) -> None:
+    """A tokenizer, unless another one is named or none is made."""
+    place = tmp_path / "hub" / "models--a--b"
+    model = place / "snapshots" / "1"
+    model.mkdir(parents=True)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text("1")
+    (model / "config.json").write_text('{"model_type": "llama"}')
+    environment = {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    command = ["vllm", "serve", "a/b", "--load-format", "dummy", *more]
+    given = serve.subject(command, vllm="0.32.0", environment=environment)
+    others = [name for name in preflight.NAMES if name != "model"]
+    lock = Check("lock", Result.PASSED, "")
+    made = preflight.checks(
+        given,
+        Host(None, "", (), None),
+        steady=serve.Steady(),
+        left_out=others,
+        say=print,
+        lock=lambda: lock,
+        is_cancelled=lambda: False,
+    )
+
+    assert next(check.result for check in made if check.name == "model") is result
+
+
+def failed(case: str, subject: Subject, gpus: str | None = None) -> Attempt:
+    """A try that ended as a recorded case did."""
+    log = str(catalog.cases_dir() / case / "startup.log")
+    evidence = Evidence(session.load_files([log]).documents, vllm=subject.vllm, command=f"{subject.shown}\n")
+    answer = session.diagnose(evidence, gpus=gpus)
+    return Attempt(1, subject.shown, None, answer.outcome, None, 1.0, "ended", answer=answer)
+
+
+def test_a_lost_race_is_run_again_as_often_as_tries_are_left() -> None:
+    """It may be lost again; nothing is changed each time."""
+    given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
+    tried = failed(RACE.parent.name, given)
+    first = retries.next_change(tried, given, [], print)
+    assert first is not None
+    again = retries.next_change(tried, given, [first], print)
+
+    assert (first.edits, again) == ((), first)
+
+
+def test_the_installed_release_is_asked_before_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What its own parser refuses is not tried, and said; one that cannot be asked hinders nothing."""
+    for name, text in _MODULES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "vllm"
+    program.write_text(f"#!{sys.executable}\n")
+    program.chmod(0o755)
+    case = catalog.cases_dir() / "autoglm-3090-video-oom" / "command.sh"
+    lines = [line for line in case.read_text().splitlines() if not line.startswith("#")]
+    words = tuple(shlex.split("\n".join(lines).replace("\\\n", " ")))
+    given = Subject(words, {"PATH": str(program.parent)}, "0.16.0", is_installed=True)
+    tried = failed(case.parent.name, given, "RTX3090")
+    not_asked = retries.next_change(tried, Subject(words, given.environment, "0.16.0"), [], print)
+    without = retries.next_change(tried, given, [], print)
+    said = capsys.readouterr().out
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    refused = retries.next_change(tried, given, [], print)
+
+    assert not_asked is not None
+    assert (without, refused) == (not_asked, None)
+    assert "was not asked about a change" in said
+    assert f"not tried: {not_asked.title}: vLLM 9.9.9 refuses it" in capsys.readouterr().out
+
+
+def test_a_container_is_given_its_own_environment_and_port() -> None:
+    """Not this host's: of that it has what is handed on; a key of either is shown nowhere."""
+    host = {"VLLM_API_KEY": "host-hunter2", "CUDA_VISIBLE_DEVICES": "3", "PATH": "/bin"}
+
+    def container(*options: str) -> Subject:
+        words = ["docker", "run", *options, "vllm/vllm-openai:v0.11.0", "--model", "m"]
+        return serve.subject(words, environment=host)
+
+    own = container("-e", "VLLM_API_KEY=theirs", "-p", "127.0.0.2:9000:8000/tcp", "-p9001:8001")
+    handed_on = container("--env", "VLLM_API_KEY", "--publish=9000:8000")
+    bare = container("--gpus", "device=1,2", "-p", "9000-9009:8000-8009")
+
+    assert [one.target.key for one in (own, handed_on, bare)] == ["theirs", "host-hunter2", None]
+    assert [one.target.place for one in (own, handed_on, bare)] == [
+        "http://127.0.0.2:9000", "http://127.0.0.1:9000", "http://127.0.0.1:8000",
+    ]  # fmt: skip
+    assert [one.visible for one in (own, bare)] == [None, "1,2"]
+    assert "PATH" not in own.variables
+    assert "host-hunter2" in bare.known
+
+
+class Card:
+    """A card that others, known by the host's numbers, take memory of."""
+
+    says = "told by the test"
+
+    def __init__(self, *, is_of_host: bool, is_parted: bool = False) -> None:
+        self.used, self.is_of_host, self.is_parted = 0.0, is_of_host, is_parted
+
+    def read(self) -> gpu_memory.Reading:
+        """One more GiB each time."""
+        self.used += 1024
+        holder = GpuProcess(os.getpid(), command="python", used_mib=self.used, is_of_host=self.is_of_host)
+        card = gpu_memory.CardMemory(0, "A", "GPU-1", 81920, self.used, holders=(holder,), is_parted=self.is_parted)
+        return gpu_memory.Reading(0, (card,))
+
+
+@pytest.mark.parametrize(("is_of_host", "sightings"), [(False, 1), (True, 0)])
+def test_numbers_of_the_host_are_nobodys_in_a_container(is_of_host: bool, sightings: int) -> None:  # noqa: FBT001
+    """They are called what they are, and not compared with the start's own."""
+    given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
+    host = Host(Card(is_of_host=is_of_host), "", (0,), None)
+    neighbours = Neighbours(host, 0, 64)
+    seen = [*neighbours.look([], 0), *neighbours.look([], 9)]
+    check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
+
+    assert len(seen) == sightings
+    assert (f"process {os.getpid()} of the host (python)" in check.says) is is_of_host
+    assert f"process {os.getpid()} (python)" not in check.says
+
+
+def test_neighbours_that_are_not_told_for_a_while_gave_nothing_back(tmp_path: Path) -> None:
+    """A look at which the driver names no processes is none; the next one is compared with the last that did."""
+
+    def line(at_s: float, processes: list[dict[str, Any]] | None) -> str:
+        return json.dumps({"at_s": at_s, "gpus": [{"index": 0, "processes": processes}]}) + "\n"
+
+    held = [{"pid": 2**22 + 5, "used_mib": 4096}]
+    path = tmp_path / "series.jsonl"
+    path.write_text(line(0, held) + line(1, None) + line(2, held) + line(3, []), "utf-8")
+    clock = iter((0.0, 1.0, 2.0, 3.0))
+    neighbours = Neighbours(Host(gpu_memory.Recorded(path, lambda: next(clock)), "", (0,), None), 0, 64)
+
+    seen = [neighbours.look([], now) for now in (0.0, 1.0, 2.0, 3.0)]
+
+    assert [[one.kind for one in each] for each in seen] == [[], [], [], ["memory-released"]]
+
+
+def test_a_segment_is_looked_for_only_so_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is nobody's here costs nothing after a while; one that comes, or is mapped soon, is found."""
+    monkeypatch.setattr(leftovers, "SHARED", tmp_path)
+    asked = 0
+
+    class Processes(list[int]):
+        def __iter__(self) -> Any:
+            nonlocal asked
+            asked += 1
+            return super().__iter__()
+
+    def mapped(name: str) -> mmap.mmap:
+        with (tmp_path / name).open("r+b") as file:
+            return mmap.mmap(file.fileno(), 16)
+
+    for name in ("psm_00000001", "psm_00000002"):
+        (tmp_path / name).write_bytes(bytes(16))
+    segments, own = Segments(), Processes([os.getpid()])
+    looks = [segments.look(own, at) for at in range(20)]
+    with mapped("psm_00000001"):
+        segments.look(own, 20)
+    for at in range(25, 1000, 5):
+        segments.look(own, at)
+    before = asked
+    (tmp_path / "psm_00000003").write_bytes(bytes(16))
+    with mapped("psm_00000003"):
+        segments.look(own, 1000)
+
+    assert looks.count(True) == 4
+    assert before < 30
+    assert asked == before + 1
+    assert segments.own.keys() == {"psm_00000001", "psm_00000003"}
+
+
+def test_a_log_is_not_read_any_more_once_the_server_is_ready(tmp_path: Path) -> None:
+    """It is kept and shown to its end."""
+    shown, told = list[bytes](), list[Any]()
+    lines = SERVED.read_bytes().splitlines(keepends=True)
+    log = Log(tmp_path / "log", Live(shown.append, known=""), told.append)
+    for line in lines[: len(lines) // 2]:
+        log.take(line)
+    log.read_no_more()
+    for line in lines[len(lines) // 2 :]:
+        log.take(line)
+    log.close()
+
+    assert (tmp_path / "log").read_bytes() == SERVED.read_bytes()
+    assert b"".join(shown).count(b"\n") == len(lines)
+    assert told[-1].last_line <= len(lines) // 2
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [
+        (["stopped: VLLM::Worker (process 7) is stopped by a signal"], Outcome.HUNG),
+        (["idle: no process worked and no line came for 30 s"], Outcome.HUNG),
+        (["idle: no process worked", "goes-on: it goes on, after 9 s"], Outcome.UNKNOWN),
+        (["idle: no process worked", "goes-on: it goes on", "idle: no process worked"], Outcome.HUNG),
+    ],
+)
+def test_what_the_guard_saw_tells_a_hang_by_itself(seen: list[str], outcome: Outcome) -> None:
+    """One line is enough, as it was watched for its time; that it goes on takes it back."""
+    log = "".join(f"[vllm-runbooks] after {at}.0 s phase=load {each}\n" for at, each in enumerate(seen, 40))
+
+    assert session.diagnose(Evidence((Document("guard.log", log),))).outcome is outcome
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_while_it_serves_is_a_failure(stage: Stage) -> None:
+    """Whatever status it ends with: a unit is to be started again. Which process ended first is told."""
+    log = catalog.cases_dir() / "tiny-cpu-worker-killed-serving" / "startup.log"
+    dies = [*UP, {"child": "VLLM::Worker", "pid_file": str(stage.folder / "pid")}, {"serve": {}}, {"sleep": 1.5}]
+    dies += [{"kill": str(stage.folder / "pid")}, {"sleep": 0.6}, {"print": str(log), "from": "died unexpectedly"}]
+    found = stage.serve([*dies, {"exit": 0}])
+
+    assert found.attempts[0].ready_s is not None
+    assert found.attempts[0].status == 0
+    assert found.status == 1
+    assert [seen.kind for seen in found.attempts[0].sightings] == ["gone"]
+    assert found.attempts[0].sightings[0].process == "VLLM::Worker"
+
+
+def test_checks_alone_leave_nothing(stage: Stage) -> None:
+    """What was found is said; logs of real starts are not pushed out."""
+    found = stage.serve(UP, is_check=True)
+
+    assert found.folder is None
+    assert not places.starts().exists()
+
+
+def test_a_context_that_vllm_reckoned_is_tried_where_no_plan_can_know() -> None:
+    """Its own message names the longest that fits; another way out has to be planned."""
+    given = serve.subject(["vllm", "serve", "m", "--max-model-len", "4000000"], vllm="0.32.0", environment={})
+    tried = failed("tiny-cpu-context-too-long", given)
+    assert tried.answer is not None
+    change = retries.next_change(tried, given, [], print)
+    assert change is not None
+    none = retries.next_change(tried, given, [change], print)
+
+    assert {remedy.checks.plan for remedy in tried.answer.remedies if remedy.edits}.isdisjoint({"passed"})
+    assert [edit.name for edit in change.edits] == ["max_model_len"]
+    assert none is None
+    assert "is known to fit (the configuration of " in retries.why_none(tried)
+
+
+def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None:
+    """Which whoever started it may read; a log of somebody else does not decide what is read."""
+    model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
+    log = (catalog.cases_dir() / "tiny-cpu-context-too-long" / "startup.log").read_text()
+    evidence = Evidence((Document("a.log", log),), vllm="0.32.0", command="vllm serve x --max-model-len 4000000\n")
+    plain = session.diagnose(evidence, gpus="A100-80GB")
+    own = session.diagnose(evidence, gpus="A100-80GB", model=lambda: planner.model(str(model)))
+
+    assert next(each.checks.plan for each in plain.remedies if each.edits).startswith("unknown: the config")
+    assert next(each.checks.plan for each in own.remedies if each.edits) == "passed"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bash", "nosuch.sh"], "nosuch.sh: no such script; check its name"),
+        (["nosuchcmd", "serve"], "nosuchcmd: no such command; check its name, and the path"),
+    ],
+)
+def test_what_is_not_there_is_named(words: list[str], said: str) -> None:
+    """A script or a program."""
+    with pytest.raises(InputError, match=said):
+        serve.subject(words, vllm="0.32.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        ("exec vllm serve m\n", "0.16.0"),
+        ("A=1 vllm serve m\n", "0.16.0"),
+        (". venv/bin/activate\nvllm serve m\n", None),
+        ("PATH=/opt/bin:$PATH\nvllm serve m\n", None),
+        ("/opt/vllm serve m\n", None),
+    ],
+)
+def test_a_scripts_release_is_that_of_the_path(tmp_path: Path, text: str, release: str | None) -> None:
+    """Where the script does not look for it elsewhere; so it is behind `env`."""
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\necho 0.16.0\n")
+    program = tmp_path / "vllm"
+    program.write_text(f"#!{python}\n")
+    script = tmp_path / "run.sh"
+    script.write_text(f"#!/bin/bash\n{text}")
+    for each in (python, program):
+        each.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    assert serve.subject(["bash", str(script)], environment=environment).vllm == release
+    assert serve.subject(["env", "A=1", "vllm", "serve", "m"], environment=environment).vllm == "0.16.0"
+
+
+def test_a_supervisor_that_is_killed_is_no_wrong_command() -> None:
+    """What ran is gone, and how it ended is said."""
+    with Running(["sleep", "60"]) as running:
+        os.kill(running.pid, signal.SIGKILL)
+        list(running.chunks())
+
+    assert running.status is None
+    assert running.ending == "was ended when its supervisor was killed"
+
+
+@pytest.mark.parametrize("visible", ["-1", "", "NoDevFiles", "MIG-4f0c"])
+def test_cards_that_are_hidden_on_purpose_are_not_asked_for(visible: str) -> None:
+    """As for a server on a CPU; a part of a card is not read."""
+    given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={"CUDA_VISIBLE_DEVICES": visible})
+    host = preflight.host_of(given, Card(is_of_host=False), "", None)
+    check = preflight.memory(given, host, serve.Steady(2, 0, 64, 0), print, lambda: False)
+
+    assert (host.numbers, check.result) == ((), Result.UNKNOWN)
+
+
+def test_a_card_that_is_parted_is_not_judged_as_a_whole() -> None:
+    """Its memory is that of all its parts."""
+    given = serve.subject(["vllm", "serve", "m"], vllm="0.32.0", environment={})
+    check = preflight.memory(
+        given, Host(Card(is_of_host=False, is_parted=True), "", (0,), None), serve.Steady(), print, bool
+    )
+
+    assert check.result is Result.UNKNOWN
+    assert "MIG" in check.says
+
+
+def test_a_start_that_is_called_off_waits_for_nothing(stage: Stage) -> None:
+    """Neither for memory that moves nor for another's lock, and starts nothing."""
+    moving = race(stage.folder, [(n / 10, 9000 + 500 * (n % 2)) for n in range(100)])
+    found = stage.serve(UP, source=moving, wait_s=60.0, left_out=("model", "plan"), is_cancelled=lambda: True)
+    with card_locks.held(["GPU-1"], wait_s=0, told=print):
+        still = race(stage.folder, [(0, 0)])
+        other = stage.serve(UP, source=still, wait_s=60.0, left_out=("model", "plan"), is_cancelled=lambda: True)
+
+    assert (found.attempts, found.checks[-1].name, found.status) == ((), "memory", 1)
+    assert (other.attempts, other.checks[-1].name, other.status) == ((), "lock", 1)
+
+
+def test_every_check_can_be_skipped_by_its_name() -> None:
+    """The command line has the names without importing what they belong to."""
+    assert cli_serve._CHECKS == starting_nodes.NAMES == ("nodes", *preflight.NAMES)

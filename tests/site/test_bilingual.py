@@ -1,0 +1,163 @@
+"""Pages in two languages: what they hold, and the switch in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import browser
+from vllm_runbooks import session, site
+from vllm_runbooks.catalog_records import Symptom
+from vllm_runbooks.languages import LANGUAGES
+from vllm_runbooks.site import bilingual, rule_pages, sealed, symptom_pages
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TRANSLATED, BARE = "oom.multimodal_encoder", "cli.command_differs"
+
+
+def symptom(name: str) -> Symptom:
+    return session.load_catalog(()).symptoms[name]
+
+
+def test_both_languages_stand_in_a_page() -> None:
+    """Each text is there twice, told apart by its language; names of options are code in both."""
+    page = symptom_pages.symptom_page(symptom(TRANSLATED))
+    assert '<span lang="en" class="told told-en">The other GPUs' in page
+    assert '<span lang="zh-Hans" class="told told-zh">占用更多 GPU，且每一层都有卡间通信</span>' in page
+    assert page.count("`limit_mm_per_prompt`") == 3
+    assert '<p lang="zh-Hans" class="told told-zh told-title">视觉、视频或音频编码器显存不足</p>' in page
+
+
+def test_headings_are_told_in_both_languages() -> None:
+    """Every fixed heading of a page that is translated, in each language; one that is not has English ones."""
+    assert set(bilingual.TOLD) == set(LANGUAGES)
+    rule = rule_pages.rule_page(session.knowledge().rules["safety.open-port"])
+    for page in (symptom_pages.symptom_page(symptom(TRANSLATED)), rule):
+        heads = [line for line in page.splitlines() if line.startswith("## ")]
+        assert len(heads) > 4
+        assert [line for line in heads if 'lang="zh-Hans" class="told told-zh">' not in line] == []
+    assert '## <span lang="en" class="told told-en">Do first</span>' in symptom_pages.symptom_page(symptom(TRANSLATED))
+    assert "## Do first\n" in symptom_pages.symptom_page(symptom(BARE))
+
+
+def test_a_page_without_translation_says_so() -> None:
+    """The switch is there, and a line in Chinese says that the rest is in English."""
+    page = symptom_pages.symptom_page(symptom(BARE))
+    assert "本页尚无中文翻译" in page
+    assert "【英文】" not in page
+
+
+def test_a_text_without_translation_is_marked() -> None:
+    """A text that is missing or stale is shown in both languages, in one of them behind the mark."""
+    told = replace(symptom(TRANSLATED), refute="It is something else.")
+    said = bilingual.sayer(told)("It is something else.")
+    assert said == (
+        '<span lang="zh-Hans" class="told told-zh">【英文】</span>'
+        '<span lang="en" class="told told-en told-zh">It is something else\\.</span>'
+    )
+
+
+def test_nothing_that_is_translated_becomes_markup() -> None:
+    """A translation is a text as the English one is: it is escaped wherever it stands."""
+    hostile = "<img src=x onerror=PWN=1> ``` [a](javascript:PWN=1)"
+    texts = replace(symptom(TRANSLATED).translations["zh"], title=hostile, refute=hostile)
+    told = replace(symptom(TRANSLATED), translations={"zh": texts})
+    page = symptom_pages.symptom_page(told)
+    head, _, below = page.partition(">Meaning</span>")
+    assert "&lt;img src=x onerror=PWN=1&gt; &#96;&#96;&#96;" in head
+    assert r"\<img src\=x onerror\=PWN\=1\> \`\`\` \[a\]\(javascript\:PWN\=1\)" in below
+    assert "<img" not in page.replace(r"\<img", "")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small site of three pages, made as the whole one is."""
+    root = tmp_path_factory.mktemp("bilingual")
+    source = root / "source"
+    shutil.copytree(DOCS / "_static", source / "_static")
+    shutil.copyfile(DOCS / "conf.py", source / "conf.py")
+    for folder in ("symptoms", "rules"):
+        (source / folder).mkdir()
+    for name in (TRANSLATED, BARE):
+        page = symptom_pages.symptom_page(replace(symptom(name), runbook=None))
+        (source / "symptoms" / f"{name}.md").write_text(page, "utf-8")
+    rule = rule_pages.rule_page(session.knowledge().rules["safety.open-port"])
+    (source / "rules" / "safety.open-port.md").write_text(rule, "utf-8")
+    toctree = "\n".join([f"symptoms/{TRANSLATED}", f"symptoms/{BARE}", "rules/safety.open-port"])
+    (source / "index.md").write_text(f"# Pages\n\n```{{toctree}}\n{toctree}\n```\n", "utf-8")
+    site._run_sphinx(source, root / "html", root / "doctrees")
+    sealed.seal(root / "html")
+    return root / "html"
+
+
+@pytest.fixture(params=["folder", "server"])
+def address(request: pytest.FixtureRequest, pages: Path) -> Iterator[str]:
+    """Where the site is: opened from a folder, or served."""
+    if request.param == "folder":
+        yield pages.as_uri()
+        return
+    with browser.served(pages) as origin:
+        yield origin
+
+
+@pytest.mark.slow
+def test_the_switch_works(address: str, tmp_path: Path) -> None:
+    """By mouse or keyboard; it is remembered on the next page, and nothing is asked for elsewhere."""
+    with (
+        browser.chromium() as program,
+        browser.opened(program, f"{address}/symptoms/{TRANSLATED}.html", width=390, theme="dark") as visit,
+    ):
+        page = visit.page
+        chinese = page.get_by_text("把该模态的上限设为 0 启动一次")
+        confirm = page.get_by_text("Start once with the modality")
+        assert (confirm.is_visible(), chinese.is_visible()) == (True, False)
+        button = page.get_by_role("button", name="中文")
+        button.focus()
+        page.keyboard.press("Enter")
+        assert (confirm.is_visible(), chinese.is_visible()) == (False, True)
+        heads = [text for text in page.locator("article h2").all_inner_texts() if text.strip("# ")]
+        assert heads[0].startswith("含义")
+        assert not any("Meaning" in text or "Confirm" in text for text in heads)
+        assert button.get_attribute("aria-pressed") == "true"
+        assert page.locator("p.told-title").get_attribute("lang") == "zh-Hans"
+        if not address.startswith("file:"):  # there axe may not read the style sheets that it asks for
+            assert browser.axe(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        browser.shot(page, "symptom-zh-390-dark", tmp_path)
+        page.goto(f"{address}/rules/safety.open-port.html")
+        assert page.get_by_text("端口对所有人开放且没有密钥").is_visible()
+        page.goto(f"{address}/symptoms/{BARE}.html")
+        assert page.get_by_text("本页尚无中文翻译").is_visible()
+        assert page.get_by_text("A guide shows a command", exact=False).first.is_visible()
+        page.get_by_role("button", name="EN").click()
+        assert not page.get_by_text("本页尚无中文翻译").is_visible()
+        assert visit.troubles() == []
+
+
+@pytest.mark.slow
+def test_without_scripts_both_are_shown(pages: Path) -> None:
+    """A reader whose browser runs no scripts misses nothing, and sees no switch that does nothing."""
+    with (
+        browser.chromium() as program,
+        browser.opened(program, f"{pages.as_uri()}/symptoms/{TRANSLATED}.html", java_script_enabled=False) as visit,
+    ):
+        assert visit.page.get_by_text("Start once with the modality").is_visible()
+        assert visit.page.get_by_text("把该模态的上限设为 0 启动一次").is_visible()
+        assert not visit.page.locator(".language-switch").is_visible()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["多模态编码器", "显存", "GPU显存 encoder"])
+def test_search_finds_chinese(pages: Path, words: str) -> None:
+    """A phrase of a translation leads to its page, and so does a word of two signs that stands within one."""
+    with (
+        browser.served(pages) as origin,
+        browser.chromium() as program,
+        browser.opened(program, f"{origin}/search.html?q={words}") as visit,
+    ):
+        found = visit.page.locator("#search-results a", has_text="video or audio encoder")
+        found.first.wait_for(timeout=10_000)

@@ -1,0 +1,134 @@
+"""What README and docs say is so: commands exist, links lead somewhere, generated parts are fresh."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rows import over
+from vllm_runbooks import notebook
+from vllm_runbooks import options as releases
+from vllm_runbooks.cli import commands
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def tracked() -> list[str]:
+    """Files under version control, or all files of a copy that has none."""
+    done = subprocess.run(["git", "ls-files"], check=False, cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.split() or [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file()]
+
+
+def test_the_readme_sets_up_with_two_commands_of_one_line() -> None:
+    """Two fenced commands, one line each, make an environment: one runs the runbooks, one the tests."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    fenced = re.findall(r"```bash\n(.*?)\n```", readme, re.DOTALL)
+
+    assert [block.count("\n") for block in fenced] == [0, 0]
+    assert [block.startswith("python3 -m venv .venv && .venv/bin/pip install") for block in fenced] == [True, True]
+    assert fenced[0].endswith(".venv/bin/vllm-runbooks check --out report")
+    assert fenced[1].endswith(".venv/bin/pytest -q")
+
+
+def test_the_readme_shows_what_is_printed() -> None:
+    """The sample is the beginning of every line, in order, of the real answer; `…` stands for what is left out."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (sample,) = re.findall(r"```console\n\$ vllm-runbooks diagnose startup\.log\n(.*?)\n```", readme, re.DOTALL)
+    log = ROOT / "catalog" / "cases" / "autoglm-3090-video-oom" / "startup.log"
+    printed = iter(CliRunner().invoke(commands, ["diagnose", str(log)]).output.splitlines())
+
+    for line in sample.splitlines():
+        shown = line.partition("…")[0].rstrip()
+        assert any(real.startswith(shown) for real in printed), line
+
+
+def test_the_page_of_edge10_shows_what_is_printed(tmp_path: Path) -> None:
+    """Of the script that the page shows the linter says what stands there, line by line; `…` stands for the rest."""
+    page = (ROOT / "docs" / "edge10.md").read_text(encoding="utf-8")
+    command = "$ vllm-runbooks edge10 lint compile.py"
+    (sample,) = re.findall(rf"```console\n{re.escape(command)}\n(.*?)\n```", page, re.DOTALL)
+    (script,) = re.findall(r"```python\n(import argparse\n.*?)```", page, re.DOTALL)
+    path = tmp_path / "compile.py"
+    path.write_text(script, encoding="utf-8")
+    printed = CliRunner().invoke(commands, ["edge10", "lint", str(path)]).output.replace(f"{tmp_path}/", "")
+
+    shown = [line.partition("…")[0].rstrip() for line in sample.splitlines()]
+    assert [line[: len(head)] for line, head in zip(printed.splitlines(), shown, strict=True)] == shown
+
+
+def test_the_job_of_two_lines_is_made(tmp_path: Path) -> None:
+    """What the page says is enough for a job is."""
+    page = (ROOT / "docs" / "edge10.md").read_text(encoding="utf-8")
+    (job,) = re.findall(r"```yaml\n(model: .*?)```", page, re.DOTALL)
+    (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
+
+    asked = ["edge10", "make", str(tmp_path / "job.yaml"), "--out", str(tmp_path / "made")]
+    assert CliRunner().invoke(commands, asked).exit_code == 0
+    assert (tmp_path / "made" / "5-compile.py").is_file()
+
+
+def test_the_readme_lists_the_runbooks() -> None:
+    """Its table has a row for every runbook, with the title that the notebook has."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    runbooks = [notebook.load_runbook(p) for p in sorted((ROOT / "runbooks").glob("*.ipynb"))]
+
+    assert [f"| [`{r.id}`](runbooks/{r.id}.ipynb) | {r.title} |" for r in runbooks] == re.findall(
+        r"^\| \[`[\w-]+`\]\(runbooks/.*$", readme, re.MULTILINE
+    )
+
+
+@over("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_commands_in_pages_exist(page: Path) -> None:
+    """Every `vllm-runbooks COMMAND --option` in a page is one that the command line has."""
+    runner = CliRunner()
+    text = page.read_text(encoding="utf-8")
+
+    for line in re.findall(r"vllm-runbooks ((?:[a-z][a-z0-9]*)(?: [^`\n|]*)?)", text):
+        words = line.split()
+        command = commands.get_command(None, words[0])  # type: ignore[arg-type] # the group needs no context
+        if command is None:
+            pytest.fail(f"{page.name}: no command {words[0]!r} in `vllm-runbooks {line}`")
+        options = {w.partition("=")[0] for w in words if re.match(r"--?[a-z]", w)}
+        group = [words[0], words[1]] if hasattr(command, "commands") and len(words) > 1 else [words[0]]
+        told = runner.invoke(commands, [*group, "--help"]).output
+        if words[0] == "plan":  # it takes the release's own options as well
+            told += " ".join(releases.load("latest").by_string)
+        assert [o for o in options if not re.search(rf"(?<![\w-]){re.escape(o)}\b", told)] == [], line
+
+
+@over("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_between_files_lead_somewhere(page: Path) -> None:
+    """A relative link in a page names a file or folder of the project."""
+    links = re.findall(r"\]\(((?!https?:|#|mailto:)[^)\s#]+)", page.read_text(encoding="utf-8"))
+
+    generated = ("symptoms/", "rules/", "options/", "variables/", "models/", "gpus/", "commands/", "api/")
+    authored = [link for link in links if not link.removeprefix("../").startswith(generated)]
+    assert [link for link in authored if not (page.parent / link).exists()] == []
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    """Outside of tests nothing names a place beside the project, and nothing names a package index."""
+    beside = "|".join(re.escape(place) for place in ("../shared", f"{ROOT}/", str(ROOT.parent / "shared")))
+    found = []
+    for name in tracked():
+        path = ROOT / name
+        if not path.is_file() or path.suffix in {".png", ".woff2"}:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if re.search(r"//[^\s\"')]*(?:pypi|npmjs|/simple)", text) and not name.startswith("catalog/cases/"):
+            found.append(f"{name}: the address of a package index")
+        if re.search(beside, text) and not name.startswith("tests/"):
+            found.append(f"{name}: a place beside the project")
+    assert found == []
+
+
+def test_constraints_pin_without_addresses() -> None:
+    """Every line of the constraints file is a comment or `name==version`."""
+    lines = (ROOT / "tests" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+
+    assert [line for line in lines if not re.fullmatch(r"#.*|[A-Za-z0-9_.-]+==[A-Za-z0-9_.+!-]+", line)] == []

@@ -1,0 +1,344 @@
+"""The site as a person meets it, in a real Chromium: every page, two widths, two themes, the keyboard, and attacks.
+
+Pictures of each kind of page go to $VLLM_RUNBOOKS_SCREENSHOTS, or to the folder of the test.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browser import THEMES, WIDTHS, Theme, axe, chromium, misfits, opened, served, shot
+from test_site import built, pages  # noqa: F401 - the fixture of the hostile site
+from vllm_runbooks import session
+from vllm_runbooks.site import start_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = {
+    "start": "index.html",
+    "guide": "guide.html",
+    "symptom": "symptoms/oom.multimodal_encoder.html",
+    "symptoms": "symptoms/index.html",
+    "rule": "rules/option.removed.html",
+    "runbook": "runbooks/single-gpu-oom.html",
+    "runbook-command": "runbooks/check-a-command.html",
+    "runbook-plan": "runbooks/split-over-8x3090.html",
+    "model": "models/Qwen.html",
+    "models": "models/index.html",
+    "gpus": "gpus/index.html",
+    "command": "commands/plan.html",
+    "library": "api/live.html",
+    "options": "options/index.html",
+    "decision": "decisions/0012-a-timer-only-wakes-us.html",
+    "runs": "runs.html",
+    "search": "search.html?q=memory",
+}
+"""A page of each kind."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped site, as the command builds it, with the results of a history; how long that took is checked."""
+    out = tmp_path_factory.mktemp("shipped") / "site"
+    program = [sys.executable, "-m", "vllm_runbooks"]
+    subprocess.run([*program, "run", "single-gpu-oom", "--out", str(out.parent / "runs")], check=True, cwd=out.parent)
+    subprocess.run([*program, "site", "build", "--out", str(out), "--with-runs"], check=True, cwd=out.parent)
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def origin(site: Path) -> Iterator[str]:
+    with served(site) as found:
+        yield found
+
+
+def names(folder: Path) -> list[str]:
+    return [name for name, _ in pages(folder)]
+
+
+def test_every_page_opens_without_trouble_on_a_phone(site: Path, origin: str, browser: Browser) -> None:
+    """No error of the console, no refusal of its policy, no request elsewhere, none without an answer, no overflow."""
+    found = names(site)
+    assert len(found) > 400
+    with opened(browser, f"{origin}/index.html", width=390) as visit:
+        for name in found:
+            visit.page.goto(f"{origin}/{name}", wait_until="load")
+            assert visit.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+            assert visit.troubles() == [], name
+        assert len(visit.requests) > len(found)
+
+
+def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
+    """To a file that is there, and where it names a place, to that place."""
+    found = dict(pages(site))
+    wrong = []
+    for name, page in found.items():
+        for tag, attributes in page.all:
+            address = attributes.get("href", "")
+            if tag != "a" or not address or re.match(r"[a-z]+:", address):
+                continue
+            path, _, place = address.partition("#")
+            target = (site / name).parent.joinpath(path.partition("?")[0]).resolve() if path else site / name
+            target = target / "index.html" if target.is_dir() else target
+            other = found.get(str(target.relative_to(site))) if target.is_relative_to(site) else None
+            if not target.is_file() or (place and other is not None and place not in other.ids):
+                wrong.append(f"{name}: {address}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "theme"),
+    # Each page narrow and wide, light and dark; which width is the light one changes from page to page.
+    [
+        pytest.param(kind, width, theme, marks=() if (row + column + colour) % 2 == 0 else pytest.mark.full)
+        for row, kind in enumerate(KINDS)
+        for column, width in enumerate(WIDTHS)
+        for colour, theme in enumerate(THEMES)
+    ],
+)
+def test_a_page_of_each_kind_can_be_read(  # noqa: PLR0917 - a fixture each
+    kind: str, width: int, theme: Theme, origin: str, browser: Browser, tmp_path: Path
+) -> None:
+    """Axe has nothing serious to say, no text is cut off, nothing scrolls sideways; a picture is kept."""
+    with opened(browser, f"{origin}/{KINDS[kind]}", width=width, theme=theme) as visit:
+        visit.page.wait_for_timeout(200)
+        shot(visit.page, f"site-{kind}-{width}-{theme}", tmp_path)
+        assert visit.page.evaluate("document.documentElement.dataset.theme") == theme
+        assert axe(visit.page) == []
+        assert misfits(visit.page) == []
+        assert visit.troubles() == []
+
+
+@pytest.mark.parametrize("kind", ["start", "symptom", "runbook", "runbook-plan", "runs"])
+def test_a_whole_page_is_kept_in_grey(kind: str, origin: str, browser: Browser, tmp_path: Path) -> None:
+    """What somebody sees who prints it: for looking at, since no program can tell whether it reads well."""
+    with opened(browser, f"{origin}/{KINDS[kind]}") as visit:
+        assert shot(visit.page, f"site-{kind}-grey", tmp_path, whole=True, grey=True).stat().st_size > 10_000
+
+
+def test_a_printed_line_finds_its_symptom(origin: str, browser: Browser) -> None:
+    """Typed into the box, a line of each entrance brings one of its symptoms among the first."""
+    with opened(browser, f"{origin}/index.html") as visit:
+        for entrance in session.entrances():
+            for line in entrance.lines:
+                visit.page.fill("#lookup-text", "")
+                visit.page.wait_for_selector("#lookup-found a", state="detached")
+                visit.page.fill("#lookup-text", line)
+                visit.page.wait_for_selector("#lookup-found a", timeout=20_000)
+                visit.page.wait_for_timeout(200)
+                links = visit.page.eval_on_selector_all(
+                    "#lookup-found a", "all => all.map(a => a.getAttribute('href'))"
+                )
+                ids = [link.removeprefix("symptoms/").removesuffix(".html") for link in links]
+                assert any(entrance.leads_to(name) for name in ids), (line, ids)
+        visit.page.fill("#lookup-text", "<img src=x onerror=window.PWN_1=1> memory")
+        visit.page.wait_for_timeout(300)
+        visit.page.fill("#lookup-text", "qqqqzzzz")
+        visit.page.get_by_text("Nothing in the catalog says so").wait_for()
+        assert visit.troubles() == []
+
+
+def test_the_box_ranks_what_it_finds(browser: Browser, tmp_path: Path) -> None:
+    """A phrase as it was printed comes first, a card's word and Chinese find, what is not there is told as that."""
+    shutil.copytree(ROOT / "docs" / "_static", tmp_path / "_static")
+    shelf = session.load_catalog(())
+    script = start_page.lookup_data(
+        list(shelf.symptoms.values()), session.knowledge().rules.values(), session.entrances()
+    )
+    (tmp_path / "_static" / start_page.LOOKUP).write_text(script, encoding="utf-8")
+    box = start_page._BOX.removeprefix("```{raw} html\n").removesuffix("\n```")
+    page = f'<!doctype html><link rel="icon" href="data:,">{box}<script src="_static/lookup.js"></script>'
+    (tmp_path / "index.html").write_text(page, encoding="utf-8")
+
+    with served(tmp_path) as start, opened(browser, f"{start}/index.html") as visit:
+
+        def look(asked: str) -> list[str]:
+            visit.page.fill("#lookup-text", "")
+            visit.page.wait_for_timeout(300)
+            visit.page.fill("#lookup-text", asked)
+            visit.page.wait_for_timeout(400)
+            links = visit.page.eval_on_selector_all("#lookup-found a", "all => all.map(a => a.getAttribute('href'))")
+            return [link.removeprefix("symptoms/").removesuffix(".html") for link in links]
+
+        visit.page.focus("#lookup-text")
+        visit.page.wait_for_function("globalThis.LOOKUP !== undefined")
+        assert all(name.startswith("oom.") for name in look("CUDA out of memory")[:3])
+        hangs = next(each for each in session.entrances() if each.id == "hangs")
+        assert [name for name in look("hangs") if hangs.leads_to(name)]
+        assert "oom.multimodal_encoder" in look("显存不足")
+        assert (
+            "视觉、视频或音频编码器显存不足" in visit.page.locator("#lookup-found [lang=zh-Hans]").all_inner_texts()[0]
+        )
+        for nothing in ("<img src=x onerror=alert(1)>", "红烧牛肉面", "qqqqzzzz"):
+            assert look(nothing) == []
+            assert visit.page.get_by_text("Nothing in the catalog says so").is_visible()
+        assert look("!?") == []
+        assert visit.page.get_by_text("Write a word of three letters at least").is_visible()
+        assert visit.troubles() == []
+
+
+def test_the_box_can_be_used_by_keyboard(origin: str, browser: Browser) -> None:
+    """Tab leads to it and on to what it found, and what has the focus can be seen."""
+    with opened(browser, f"{origin}/index.html") as visit:
+        visit.page.focus("#lookup-text")
+        visit.page.keyboard.type("address already in use")
+        visit.page.wait_for_selector("#lookup-found a")
+        visit.page.keyboard.press("Tab")
+        assert visit.page.evaluate("document.activeElement.closest('#lookup-found') !== null")
+        assert visit.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        visit.page.keyboard.press("Enter")
+        visit.page.wait_for_url("**/symptoms/port.in_use*.html")
+        assert visit.troubles() == []
+
+
+def test_the_search_finds(origin: str, browser: Browser) -> None:
+    """A word of a symptom, an option, a model and a command each lead to their pages."""
+    for words, wanted in (
+        ("profiling shared", "symptoms/mem.profiling_assertion.html"),
+        ("swap space", "options/"),
+        ("gpt-oss-20b", "models/openai.html"),
+        ("leftovers", "commands/leftovers.html"),
+    ):
+        with opened(browser, f"{origin}/search.html?q={words.replace(' ', '+')}") as visit:
+            visit.page.wait_for_selector("#search-results li a", timeout=20_000)
+            visit.page.wait_for_timeout(500)
+            found = visit.page.eval_on_selector_all(
+                "#search-results li a", "all => all.map(a => a.getAttribute('href'))"
+            )
+            assert [link for link in found if wanted in link], (words, found[:8])
+            assert visit.troubles() == []
+
+
+def test_the_site_works_from_a_folder(site: Path, browser: Browser) -> None:
+    """Opened as a file: pages, box and search, though there a page may fetch nothing."""
+    with opened(browser, f"{(site / 'index.html').as_uri()}") as visit:
+        visit.page.fill("#lookup-text", "CUDA out of memory")
+        visit.page.wait_for_selector("#lookup-found a", timeout=20_000)
+        assert visit.troubles() == []
+        visit.page.goto(f"{(site / 'search.html').as_uri()}?q=memory")
+        visit.page.wait_for_selector("#search-results li a", timeout=20_000)
+        assert visit.executed() == []
+        assert visit.external() == []
+
+
+def test_a_door_opens(origin: str, browser: Browser) -> None:
+    """Each of the three leads to a page that is there."""
+    with opened(browser, f"{origin}/index.html") as visit:
+        doors = visit.page.eval_on_selector_all("a.door", "all => all.map(a => a.href)")
+        assert len(doors) == 3
+        assert visit.troubles() == []
+    # One after the other in a window of its own: to leave such a page breaks off what it still loads.
+    for door in doors:
+        with opened(browser, door) as visit:
+            assert visit.page.locator("h1").count() == 1
+            assert visit.troubles() == []
+
+
+def test_nothing_hostile_runs(built: Path, browser: Browser) -> None:  # noqa: F811 - the fixture
+    """With a hostile symptom, rule, run and history on it, no page runs a payload, asks elsewhere or is torn."""
+    hostile = [name for name in names(built) if "evil" in name or "hostile" in name]
+    found = [*hostile, "index.html", "runs.html", "symptoms/index.html", "rules/index.html", "runbooks/index.html"]
+    assert len(hostile) == 3
+    with served(built) as start, opened(browser, f"{start}/index.html", width=390) as visit:
+        for name in found:
+            visit.page.goto(f"{start}/{name}", wait_until="load")
+            assert misfits(visit.page) == [], name
+            assert visit.executed() == [], name
+            assert visit.external() == [], name
+            assert visit.errors == [], name
+        visit.page.goto(f"{start}/index.html")
+        visit.page.fill("#lookup-text", "very hostile line script onerror window")
+        visit.page.wait_for_selector("#lookup-found a")
+        assert visit.executed() == []
+
+
+def test_the_report_of_a_check_can_be_read(browser: Browser, tmp_path: Path) -> None:
+    """The report's index and an executed runbook in it: both widths, both themes; the keyboard reaches what scrolls."""
+    program = [
+        sys.executable,
+        "-m",
+        "vllm_runbooks",
+        "check",
+        "--only",
+        "is-it-healthy",
+        "--only",
+        "cluster-3090-h800",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    subprocess.run([*program, "--no-history"], check=True, cwd=tmp_path, capture_output=True)
+    report = tmp_path / "out"
+    runs = [path.name for path in sorted(report.glob("*.html")) if path.name != "index.html"]
+    one, nodes = runs[0], next(name for name in runs if name.startswith("multi-node-ray"))
+    with served(report) as start:
+        for name in ("index.html", one, nodes):
+            for width in WIDTHS:
+                for theme in THEMES:
+                    with opened(browser, f"{start}/{name}", width=width, theme=theme) as visit:
+                        kind = "index" if name == "index.html" else name.partition("--")[0]
+                        shot(visit.page, f"report-{kind}-{width}-{theme}", tmp_path)
+                        assert axe(visit.page) == [], (name, width, theme)
+                        assert misfits(visit.page) == [], (name, width, theme)
+                        assert [*visit.executed(), *visit.external(), *visit.errors, *visit.refused()] == []
+
+
+# Somebody adds a symptom
+
+
+def test_one_file_in_a_checkout_is_a_page_a_test_and_an_answer(tmp_path: Path) -> None:
+    """Exactly as docs/authoring.md says: the file that it shows, its test, its diagnosis, its page."""
+    checkout = tmp_path / "checkout"
+    ignore = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")
+    for folder in ("lib", "catalog", "runbooks", "docs", "tests"):
+        shutil.copytree(ROOT / folder, checkout / folder, ignore=ignore)
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md"):
+        shutil.copyfile(ROOT / name, checkout / name)
+    text = (ROOT / "docs" / "authoring.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"```\{code-block\} \w+\n:caption: (\S+)\n\n(.*?)\n```", text, re.DOTALL))
+    (checkout / "startup.log").write_text(shown["startup.log"] + "\n", encoding="utf-8")
+    name = "storage.disk_full.model_cache"
+    # "in a checkout of the project the same file goes to `catalog/symptoms/`"
+    (checkout / "catalog" / "symptoms" / f"{name}.yaml").write_text(shown[f"symptoms/{name}.yaml"] + "\n", "utf-8")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {**_environment(), "PYTHONPATH": str(checkout / "lib")}
+        argv = [sys.executable, "-m", *words]
+        return subprocess.run(argv, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+
+    checked = run("vllm_runbooks", "catalog", "check", f"catalog/symptoms/{name}.yaml")
+    assert (checked.returncode, checked.stdout) == (0, f"catalog/symptoms/{name}.yaml: good\n"), checked.stderr
+    tested = run("pytest", "-q", "-n", "0", "tests/catalog/test_symptoms.py", "-k", name)
+    assert tested.returncode == 0, tested.stdout[-2000:]
+    assert re.search(r"[1-9]\d* passed", tested.stdout)
+    answered = run("vllm_runbooks", "diagnose", "startup.log")
+    assert answered.returncode == 1
+    assert "ROOT CAUSE  The model cache has no room for the checkpoint" in answered.stdout
+    site_built = run("vllm_runbooks", "site", "build", "--out", "site-out")
+    assert site_built.returncode == 0, site_built.stderr
+    page = (checkout / "site-out" / "symptoms" / f"{name}.html").read_text(encoding="utf-8")
+    assert "The model cache has no room for the checkpoint" in page
+    assert name in (checkout / "site-out" / "symptoms" / "index.html").read_text(encoding="utf-8")
+    assert name in (checkout / "site-out" / "_static" / "lookup-data.js").read_text(encoding="utf-8")
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return {key: value for key, value in os.environ.items() if not key.startswith("VLLM_RUNBOOKS_")}
