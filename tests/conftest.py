@@ -8,6 +8,7 @@ import gc
 import os
 import platform
 import signal
+import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from itertools import count
@@ -32,6 +33,7 @@ SHARED = ROOT.parent / "shared"
 _BEGIN, _END = "<!-- figures: written by pytest tests/benchmarks --figures -->", "<!-- end of figures -->"
 _NUMBERS = count()
 _FIGURES = pytest.StashKey[Figures]()
+_COMPILING = pytest.StashKey[subprocess.Popen[bytes]]()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -56,16 +58,28 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile the library once for all workers, and hear signals whatever started the tests.
+    """Compile library and catalog once for all workers, and hear signals whatever started the tests.
 
     `nohup` and `&` hand on to all that is started that signals are ignored.
     """
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(ROOT / "lib", quiet=2)
+        base: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        # Compiled while the workers collect their tests.
+        session.config.stash[_COMPILING] = subprocess.Popen(
+            [sys.executable, "-c", "from vllm_runbooks import session; session.load_catalog(())"],
+            env={**os.environ, "XDG_CACHE_HOME": str(base / "cache")},
+        )
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave no process behind."""
+    if _COMPILING in session.config.stash:
+        session.config.stash[_COMPILING].wait()
 
 
 @pytest.hookimpl(wrapper=True)
