@@ -21,7 +21,7 @@ def over(
     """Call a test once for each row of a table, as `pytest.mark.parametrize` would, in a single test.
 
     All rows are tried; the first error is raised, with the ids of all rows that failed. What a fixture provides is
-    shared by the rows.
+    shared by the rows. Their values stay readable as the attribute `rows` of the test.
 
     Args:
         names: the test's parameters that a row fills, as a list or with commas between them.
@@ -49,6 +49,7 @@ def over(
         signature = inspect.signature(test)
         left = [each for name, each in signature.parameters.items() if name not in words]
         tried.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+        tried.rows = [values for _, values in rows]  # type: ignore[attr-defined]
         return tried
 
     return decorate

@@ -24,6 +24,7 @@ def test_all_rows_are_tried_and_those_that_fail_are_named() -> None:
     assert tried == [(1, "a", "fixture"), (2, "b", "fixture"), (3, "c", "fixture")]
     assert caught.value.__notes__ == ["2 of 3 rows fail: (1, 'a'), third"]
     assert list(inspect.signature(test).parameters) == ["more"]
+    assert test.rows == [(1, "a"), (2, "b"), (3, "c")]  # type: ignore[attr-defined]
 
 
 def test_ids_name_rows_as_parametrize_has_them() -> None:

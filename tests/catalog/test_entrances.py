@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rows import over
+
 import shlex
 import shutil
 from pathlib import Path
@@ -48,7 +50,7 @@ def test_every_group_of_faults_has_an_entrance() -> None:
     }
 
 
-@pytest.mark.parametrize("entrance", session.entrances(), ids=lambda entrance: entrance.id)
+@over("entrance", session.entrances(), ids=lambda entrance: entrance.id)
 def test_a_line_leads_where_the_entrance_leads(entrance: Entrance) -> None:
     """Pasted as it stands, each line is read as one of the symptoms of its entrance, or says nothing by itself."""
     from vllm_runbooks.evidence_records import Document
@@ -58,7 +60,7 @@ def test_a_line_leads_where_the_entrance_leads(entrance: Entrance) -> None:
         assert [each.symptom for each in found if not entrance.leads_to(each.symptom)] == []
 
 
-@pytest.mark.parametrize("command", sorted({c for entrance in session.entrances() for c in entrance.commands}))
+@over("command", sorted({c for entrance in session.entrances() for c in entrance.commands}))
 def test_a_command_is_one_that_we_have(command: str) -> None:
     """Its options are read by the command line, which is not run."""
     words = shlex.split(command)[1:]

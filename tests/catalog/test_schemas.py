@@ -39,7 +39,7 @@ def test_every_schema_is_kept() -> None:
     assert sorted(authoring.schemas()) == KEPT
 
 
-@pytest.mark.parametrize("name", KEPT)
+@over("name", KEPT)
 def test_schemas_are_fresh(name: str) -> None:
     """`vllm-runbooks catalog schemas` writes them anew."""
     made = authoring.schemas()[name]

@@ -106,8 +106,8 @@ def a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
         assert read(miss.text, "re") == read(miss.text)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("case", HEALTHY)
+@over("engine", ENGINES)
+@over("case", HEALTHY)
 def test_no_failure_is_found_in_a_healthy_case(case: str, engine: str) -> None:
     """On recorded healthy starts there are hints at most."""
     evidence = session.load(case)

@@ -267,9 +267,7 @@ READ = frozenset(
 """What pages name as a form that is read; nobody is told to run it."""
 
 
-@pytest.mark.parametrize(
-    "path", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name
-)
+@over("path", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name)
 def test_pages_print_commands_of_the_table_alone(path: Path) -> None:
     """In blocks for a shell and between backticks."""
     page = path.read_text("utf-8")

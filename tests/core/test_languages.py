@@ -147,7 +147,7 @@ def test_a_text_holds_no_english_without_a_mark() -> None:
             assert [part for part in parts if ENGLISH.search(part) and MARK not in part] == []
 
 
-@pytest.mark.parametrize("name", [name for name in rule_ids() if not name.startswith("edge10.")])
+@over("name", [name for name in rule_ids() if not name.startswith("edge10.")])
 def test_a_message_is_told_in_chinese(name: str) -> None:
     """What a translated rule says of its examples is Chinese; only notes of its table are marked."""
     for example in session.knowledge().rules[name].examples:

@@ -112,11 +112,9 @@ HEADED = {
 }
 
 
-@pytest.mark.parametrize("ends", [True, False], ids=["whole", "cut off"])
-@pytest.mark.parametrize("head", list(HEADED))
-@pytest.mark.parametrize(
-    "line", ["{}", "    {}", "│ {:<80} │", "(APIServer pid=7) INFO 11-20 08:29:22 [utils.py:1] {}"]
-)
+@over("ends", [True, False], ids=["whole", "cut off"])
+@over("head", list(HEADED))
+@over("line", ["{}", "    {}", "│ {:<80} │", "(APIServer pid=7) INFO 11-20 08:29:22 [utils.py:1] {}"])
 def test_a_private_key_is_replaced_in_any_surroundings(line: str, head: str, ends: bool) -> None:  # noqa: FBT001
     """Indented, boxed or behind a logger's prefix; as a document, as it comes, and where a line is repeated."""
     key = ["-----BEGIN RSA PRIVATE KEY-----", *HEADED[head], *BODY, *(["=aB3d"] if "PGP" in head else [])]
@@ -164,7 +162,7 @@ def test_one_secret_has_one_placeholder() -> None:
     assert one != other
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "expected"),
     [
         ("api_key", True), ("hf_token", True), ("ssl_keyfile_password", True), ("VLLM_API_KEY", True),
@@ -311,7 +309,7 @@ def test_what_only_resembles_code_is_replaced(text: str) -> None:
     assert re.fullmatch(r"[\w-]+(?:=|: | )\[secret-1\](?: a -> b)?", Redactor().text(text))
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "api_key=os.getenv('A', x)", "api_key=config.get(name, 1)", "password=$(cat /run/secrets/x1)",
@@ -415,7 +413,7 @@ def test_what_is_a_secret_and_what_is_none(text: str, shown: str | None) -> None
     assert re.sub(r"\[secret-\d+\]", "*", Redactor().text(text)) == (text if shown is None else shown)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "kind"),
     [
         ("DB_PASS=abc12345", "password"), ("MYSQL_PWD=abc12345", "password"), ("masterauth: abc12345", "password"),
@@ -665,7 +663,7 @@ def test_where_a_secret_goes_on_in_the_next_line(text: str) -> None:
 FULL = "A" * 64
 
 
-@pytest.mark.parametrize(
+@over(
     ("rows", "kept"),
     [
         # The last line has any length, the others one.
@@ -761,7 +759,7 @@ def test_a_text_may_end_inside_a_key(text: str, begun: int | None) -> None:
     assert secret_places.key_begun(text) == begun
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "plain", "places"),
     [
         ("", "", []), ("ab", "ab", [(0, 1), (1, 2)]),
@@ -794,7 +792,7 @@ def test_a_secret_of_a_plain_text_is_placed_in_the_original() -> None:
 MANY = [f"k{number:02}" for number in range(19)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "shown"),
     [
         # Sixteen further keys.
@@ -868,7 +866,7 @@ def test_what_stands_behind_a_secret_s_name(text: str, shown: str | None) -> Non
     assert re.sub(r"\[secret-\d+\]", "*", Redactor().text(text)) == (text if shown is None else shown)
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         # A row that only repeats what the one above begins with is none.
@@ -909,9 +907,9 @@ def test_what_a_fifth_of_cannot_be_printed_is_no_text(key: str, is_text: bool) -
     assert Redactor().text(f"blob {blob} read") == f"blob {'[secret-1]' if is_text else blob} read"
 
 
-@pytest.mark.parametrize("width", [80, 100, 132])
-@pytest.mark.parametrize("length", [300, 430, 630, 1030, 3000])
-@pytest.mark.parametrize("head", ["Authorization: Bearer ", "INFO token="])
+@over("width", [80, 100, 132])
+@over("length", [300, 430, 630, 1030, 3000])
+@over("head", ["Authorization: Bearer ", "INFO token="])
 def test_a_long_web_token_is_hidden_to_its_last_row(head: str, length: int, width: int) -> None:
     """However many rows a terminal made of it; what stands behind it is left."""
     chance = random.Random(length + width)  # noqa: S311 - repeatable, not secret

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth, seconds
+from rows import over
 from vllm_runbooks import authoring, catalog, scan
 from vllm_runbooks.evidence_records import Document
 from vllm_runbooks.scan import OVERLAP, WINDOW, PatternSet, faults
@@ -64,7 +65,7 @@ def test_a_blank_does_not_stand_for_a_word() -> None:
     assert list(PatternSet(["KV cache"]).find("KV     cache KV x cache")) == []
 
 
-@pytest.mark.parametrize(
+@over(
     "pattern",
     [
         "(?i)word", "a(?=word)", "(word)", "word$", r"word\Z", r"\Aword", "(?P<a>word)(?P=a)", r"(?P<a>wo)rd\1",
@@ -146,10 +147,8 @@ def test_any_text_can_be_searched(text: str) -> None:
             assert 0 <= f.start < f.end <= len(text) + 5
 
 
-@pytest.mark.parametrize("engine", [None, "re"])
-@pytest.mark.parametrize(
-    "place", [0, 1, WINDOW - OVERLAP - 1, WINDOW - OVERLAP, WINDOW - 5, WINDOW, 3 * WINDOW - 7, 20_000]
-)
+@over("engine", [None, "re"])
+@over("place", [0, 1, WINDOW - OVERLAP - 1, WINDOW - OVERLAP, WINDOW - 5, WINDOW, 3 * WINDOW - 7, 20_000])
 def test_long_texts_are_searched_in_windows_without_a_seam(engine: str | None, place: int) -> None:
     """A match is found whole wherever it stands, once, at its place."""
     text = "x" * place + "size 123456789 GiB" + "y" * 9000
@@ -228,7 +227,7 @@ def test_groups_that_took_no_part_are_left_out() -> None:
     assert [f.groups for f in PatternSet([r"word (?:(?P<a>\d)|(?P<b>x))"]).find("word 1")] == [{"a": "1"}]
 
 
-@pytest.mark.parametrize(
+@over(
     ("pattern", "size"),
     [
         # Characters at the most, and the ways in which wide gaps share them.
@@ -251,7 +250,7 @@ def test_the_size_of_a_pattern(pattern: str, size: tuple[int, int]) -> None:
     assert scan._size(scan._signs(pattern)) == size
 
 
-@pytest.mark.parametrize(
+@over(
     ("pattern", "faulty"),
     [
         ("word" + "a{200}" * 7 + "a{132}", False), ("word" + "a{200}" * 7 + "a{133}", True),
@@ -267,7 +266,7 @@ def test_the_bounds_of_a_pattern(pattern: str, *, faulty: bool) -> None:
     assert bool(faults(pattern)) is faulty
 
 
-@pytest.mark.parametrize(
+@over(
     ("pattern", "words"),
     [
         ("KV cache size", ("cache", "size")), ("abc", ("abc",)), ("ab", ()), ("abc|def", ()), ("a(?:bcd)efg", ("efg",)),
@@ -422,7 +421,7 @@ def test_the_rarest_word_of_a_pattern_is_looked_for() -> None:
     assert PatternSet(["abcd abcde abc"])._words == [("abcde", "abcd", "abc")]
 
 
-@pytest.mark.parametrize(
+@over(
     ("pattern", "told"),
     [
         ("a(?=word)", "uses groups other than (?:…) and (?P<name>…), look-around and flags"),

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from command_line import measured, run
+from rows import over
 from vllm_runbooks import markup, render
 from vllm_runbooks.accuracy_records import Accuracy, EvaluationResults, JudgedAccuracy, JudgedScore, PairedCounts
 from vllm_runbooks.edge10 import results
@@ -821,7 +822,7 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> No
 # ---- what is broken or hostile
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "raw", "said"),
     [
         ("cut.json", json.dumps(report())[:200].encode(), "is no JSON: line 1"),

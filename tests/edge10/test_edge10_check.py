@@ -146,7 +146,7 @@ def _is_made(each: TreeFile, phases: list[str]) -> bool:
     return each.phase is None or each.phase in phases
 
 
-@pytest.mark.parametrize("row", _named(_rows("trees")))
+@over("row", _named(_rows("trees")))
 def test_tree_of_other_settings_shows_what_was_written_down(row: dict[str, Any]) -> None:
     """Other models, dies, lengths and damages than the document's are judged alike."""
     found = _judged(_made(row), row["name"], row)
@@ -155,7 +155,7 @@ def test_tree_of_other_settings_shows_what_was_written_down(row: dict[str, Any])
     assert found.ok is not bool(row["finds"])
 
 
-@pytest.mark.parametrize("row", _named(_rows("listings")))
+@over("row", _named(_rows("listings")))
 def test_listing_is_read_whatever_printed_it(row: dict[str, Any]) -> None:
     """The same files and sizes come out of every program's words."""
     found = listings.read(row["text"], "listing")

@@ -209,7 +209,7 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
     assert all(is_read) is (line in CONTRADICTIONS)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "expected"),
     [
         (
@@ -478,7 +478,7 @@ def drawn(chance: random.Random) -> str:
 DRAWN = [drawn(random.Random(seed)) for seed in range(30)]  # noqa: S311 - jobs, no secrets
 
 
-@pytest.mark.parametrize("text", DRAWN)
+@over("text", DRAWN)
 def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
     """Of any valid job: scripts parse, the compiled folder's name gives the settings, clients ask the servers."""
     job = read(text)

@@ -96,7 +96,7 @@ def test_patches_are_seen_however_they_are_made() -> None:
     assert found == [f"vllm.config.{name}" for name in names]
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "is_one"),
     [
         ("if a:\n    show(1)\nelse:\n    show(2)", True),

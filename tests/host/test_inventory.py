@@ -20,6 +20,7 @@ import pytest
 
 from command_line import run
 from pace import scaled
+from rows import over
 from vllm_runbooks import authoring, bench, catalog, evidence, inventories, live, planner, plans, render, serve, session
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
@@ -537,7 +538,7 @@ TWO = (card(0, name=A100), card(1, name=A100))
 HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
 
 
-@pytest.mark.parametrize(
+@over(
     ("host", "expected"),
     [
         (Inventory(gpus=(card(pcie_width=4, pcie_width_max=4), card(1))), "gpu.link_narrow"),
@@ -587,8 +588,8 @@ def test_a_fact_is_said_with_what_it_means(host: Inventory, expected: str) -> No
 
 def test_every_rule_is_tried() -> None:
     """A new meaning needs an example above."""
-    marks: Any = test_a_fact_is_said_with_what_it_means
-    tried = {row[1] for mark in marks.pytestmark for row in mark.args[1]}
+    test: Any = test_a_fact_is_said_with_what_it_means
+    tried = {id_ for _, id_ in test.rows}
 
     assert tried == inventories.IDS
 

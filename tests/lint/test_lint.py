@@ -451,7 +451,7 @@ MOVES = [
 ]
 
 
-@pytest.mark.parametrize(("from_", "to", "text", "expected"), MOVES)
+@over(("from_", "to", "text", "expected"), MOVES)
 def test_a_move_rewrites_what_is_certain(from_: str, to: str, text: str, expected: str) -> None:
     """Variables become the options that replaced them, and back; defaults that matter are kept; nothing idle comes."""
     _, rewritten = checking.migrate_text(text, from_=from_, to=to)
@@ -690,7 +690,7 @@ def test_a_value_is_clearly_meant_by_one_choice(value: Any, near: str | None, ch
     assert calls._is_meant(value, {"choices": choices} | ({"near": near} if near else {})) is is_meant
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "kind", "value"),
     [
         ("1", "bool", True), ("false", "bool", False), ("TRUE", "bool", None), ("12", "int", 12), ("-1", "int", None),

@@ -344,7 +344,7 @@ def _of_size(rule: str, **says: str) -> list[Said]:
     return [(f"meaning.{rule}", (TP,), says)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("size", "model", "expected"),
     [
         (1, {"attention_heads": 7}, []),
@@ -392,7 +392,7 @@ def blocks(sizes: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+@over(
     ("flags", "model", "facts", "expected"),
     [
         ({TP: 8}, GPTQ, CUT_ALL, None),
@@ -577,7 +577,7 @@ LACKS = {"gpu": "7.5/16", "capability": "7.5"}
 REFUSES_HALF = {"float16_refused": ["gemma3"]}
 
 
-@pytest.mark.parametrize(
+@over(
     ("flags", "model", "facts", "cards", "expected"),
     [
         ({"dtype": "bfloat16"}, {}, {}, OLD, ("bfloat16-unsupported", "dtype", {**LACKS, "nearest": "half"})),
@@ -633,7 +633,7 @@ def of_cache(rule: str, **says: str) -> list[Said]:
     return [(f"meaning.{rule}", ("kv_cache_dtype",), {**LACK, **says})]
 
 
-@pytest.mark.parametrize(
+@over(
     ("flags", "backends", "known", "expected"),
     [
         (CACHE, {}, {"cards": AMPERE}, of_cache("fp8-cache-without-hardware")),
@@ -688,7 +688,7 @@ def test_cache_types_and_attention_backends_are_judged_together(
 READS = {"a": {"reads": "a", "faster": "a_fast", "chooses": "auto_a"}, "f": {"computes": "fp8"}}
 
 
-@pytest.mark.parametrize(
+@over(
     ("flags", "model", "known", "expected"),
     [
         # The least capability of a method, of the option's or the checkpoint's.
@@ -732,7 +732,7 @@ LENGTH = "max_model_len"
 LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 
-@pytest.mark.parametrize(
+@over(
     ("length", "environment", "nearest"),
     [
         (8192, {}, None), (8193, {}, "8192"), (8200, {}, "8192"), (8201, {}, None),
@@ -766,7 +766,7 @@ SEES = {"architecture": "Arch", "modalities": ("video",)}
 OPEN = {"unlimited": "video", "limited": "image 2"}
 
 
-@pytest.mark.parametrize(
+@over(
     ("flags", "model", "expected"),
     [
         ({"limit_mm_per_prompt": {"image": 2}}, SEES, OPEN),
@@ -880,7 +880,7 @@ def test_each_judgement_needs_all_its_facts(
 ANYBODY = "0.0.0.0"  # noqa: S104 - what is judged
 
 
-@pytest.mark.parametrize(
+@over(
     ("flags", "known", "expected"),
     [
         ({}, {}, ((), {"host": ANYBODY})),

@@ -39,7 +39,7 @@ def fixed(text: str, vllm: str) -> str:
     return text
 
 
-@pytest.mark.parametrize(
+@over(
     ("vllm", "before", "after"),
     [
         # Keys of a JSON option: by themselves where the release reads such, else in one value.

@@ -205,7 +205,7 @@ a second embedding until 0.28. Classes that gave way to the Transformers backend
 """
 
 
-@pytest.mark.parametrize(
+@over(
     ("architecture", "changed"),
     [(name, row.split("|")[1]) for row in CHANGES.strip().splitlines() for name in row.split("|")[0].split()]
     + [("Mistral3/", "7 9 10 12 15"), ("Llava/", "7 9 12"), ("Qwen3VL/", "7 9 16 28"), ("Gemma3/", "7 9")]
@@ -242,9 +242,7 @@ def _whole(name: str) -> str:
     return name.removesuffix("/") + ("ForConditionalGeneration" if name.endswith("/") else "ForCausalLM")
 
 
-@pytest.mark.parametrize(
-    ("since", "name"), [(row.split()[0], name) for row in FIRST.strip().splitlines() for name in row.split()[1:]]
-)
+@over(("since", "name"), [(row.split()[0], name) for row in FIRST.strip().splitlines() for name in row.split()[1:]])
 def test_a_class_without_adapters_ends_the_start(since: str, name: str) -> None:
     """A release before the first one refuses, by its number and the class; the first one starts."""
     config = {**_LLAMA, "architectures": [_whole(name)]}

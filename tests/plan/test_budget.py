@@ -162,7 +162,7 @@ FAR = {"gpt-oss-120b-h100": "its weights fill the card: 0.45 % of them is a tent
 """Starts whose cache is further off than 5 %, and why."""
 
 
-@pytest.mark.parametrize("off", measured.caches(), ids=lambda off: off.start.id)
+@over("off", measured.caches(), ids=lambda off: off.start.id)
 def test_the_memory_for_the_cache_is_met(off: Off) -> None:
     """Where the card's total is known the cache's GiB are within 5 %."""
     assert abs(off.error) <= 0.05 or off.start.id in FAR

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rows import over
 from vllm_runbooks import session
 from vllm_runbooks.answer import answer
 from vllm_runbooks.errors import InputError
@@ -134,7 +135,7 @@ def test_what_was_printed_as_one_figure_is_a_share_of_all_it_holds() -> None:
     assert said == ("activation +0.300 GiB, the median of one start: a log (vLLM 0.19.0, A100-80GB-PCIe)",)
 
 
-@pytest.mark.parametrize(
+@over(
     ("kept", "shift"),
     [
         (row("non_torch", 0.2, 0.5), 0.3),
@@ -232,7 +233,7 @@ rows:
 GOOD = {"release": "0.19.0", "term": "non_torch", "planned_gib": 0.2, "actual_gib": 0.3, "source": "a log"}
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "said"),
     [
         ("", "holds no mapping"),
@@ -316,7 +317,7 @@ def test_a_file_has_a_largest_size_and_most_rows() -> None:
         assert refusal(json.dumps({"rows": [1] * count})) == said
 
 
-@pytest.mark.parametrize(
+@over(
     ("told", "said"),
     [
         ({}, ""),
@@ -392,7 +393,7 @@ def test_a_row_tells_of_the_releases_of_its_era() -> None:
             assert tuple(found) == era
 
 
-@pytest.mark.parametrize(
+@over(
     ("more", "asked", "is_chosen"),
     [
         ({}, {}, True),

@@ -239,7 +239,7 @@ qwen3_vl.py and glm4_1v.py return on a CPU (pictures of GLM in 0.16.0: the proce
 """
 
 
-@pytest.mark.parametrize("row", COUNTS.strip().splitlines())
+@over("row", COUNTS.strip().splitlines())
 def test_tokens_of_an_item_are_those_of_the_release(row: str) -> None:
     """A picture alone, and a video where it has more tokens than the picture beside it."""
     told, counted = row.split("|")
@@ -451,7 +451,7 @@ def values(formula: str, name: str) -> int:
     return sum(int(term[:-1] or 1) * sizes[term[-1]] for term in formula.split("+"))
 
 
-@pytest.mark.parametrize(("name", "when"), LAYERS)
+@over(("name", "when"), LAYERS)
 def test_a_layer_holds_what_its_code_allocates(name: str, when: str) -> None:
     """Each large tensor of a layer has its size, in the order of the code, beside what is alive by then."""
     release, *compiled = when.split()
@@ -522,7 +522,7 @@ and 19 marks until 0.12.
 """
 
 
-@pytest.mark.parametrize("row", ITEMS.strip().splitlines())
+@over("row", ITEMS.strip().splitlines())
 def test_the_dummy_batch_is_that_of_the_release(row: str) -> None:
     """Items, their sizes, what goes in and what comes out are those of the release's own rules."""
     told, items, sizes = row.split("|")
@@ -560,7 +560,7 @@ RESIZED = """
 """Release, height, width, fewest pixels and frames; and what `smart_resize` of transformers 5.19.0 makes of them."""
 
 
-@pytest.mark.parametrize("row", RESIZED.strip().splitlines())
+@over("row", RESIZED.strip().splitlines())
 def test_pictures_are_resized_as_the_processor_does(row: str) -> None:
     """Sides become multiples of a token's, to even ones where halfway, with the fewest pixels at least."""
     told, expected = row.split("|")

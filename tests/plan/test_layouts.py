@@ -148,7 +148,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "ranks", "release", "said"), REFUSED)
+@over(("name", "ranks", "release", "said"), REFUSED)
 def test_what_a_release_refuses_is_said_with_the_reason(name: str, ranks: Ranks, release: str, said: str) -> None:
     """A split that vLLM's own sources refuse is not legal, and the sentence names what does not divide."""
     found = illegal(model(name), ranks, key(release))
@@ -668,7 +668,7 @@ _CRITERIA: list[tuple[str, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("place", range(len(_CRITERIA)))
+@over("place", range(len(_CRITERIA)))
 def test_what_comes_first_in_the_order_outweighs_all_that_follows(place: int) -> None:
     """A way that is better in one point goes before one that is better in every later one."""
     name, good, bad = _CRITERIA[place]
@@ -957,7 +957,7 @@ _SLOW = "every token waits for a slow fabric"
 _STAGED = "a request goes through more stages, one after the other"
 
 
-@pytest.mark.parametrize(
+@over(
     ("mine", "theirs", "said"),
     [
         (

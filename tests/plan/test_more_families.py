@@ -121,7 +121,7 @@ def test_tables_are_as_long_and_wide_as_those_of_vllms_own_class(
     assert loaded[0].components["rotary"] == sum(2 * math.prod(table) for table in answer["tables"])
 
 
-@pytest.mark.parametrize(("name", "count"), [line.split() for line in PARAMETERS.strip().split("\n")])
+@over(("name", "count"), [line.split() for line in PARAMETERS.strip().split("\n")])
 def test_published_counts_are_met(name: str, count: str) -> None:
     """The files of a model of these families hold as many parameters as the Hub counts, to the last one."""
     file = _files()[name]

@@ -25,6 +25,7 @@ import vllm_runbooks as rb
 from command_line import run
 from hostile_server import Vllm, serving
 from pace import scaled
+from rows import over
 from vllm_runbooks import authoring, catalog, probe, recording, session, vitals
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.history import probed
@@ -980,7 +981,7 @@ def two(**values: tuple[float, float]) -> list[dict[str, float]]:
     return [{name: pair[min(n, 1)] for name, pair in values.items()} for n in range(FEWEST)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "names"),
     [
         ({RUN: (4, 4), WAIT: (9, 8)}, ["serving.queue_overload"]),
@@ -1064,8 +1065,8 @@ def test_every_condition_of_figures_is_tried_here() -> None:
 
 
 def _rows() -> list[Any]:
-    mark = next(m for m in test_a_condition_holds_by_its_figures_and_not_by_less.pytestmark if m.name == "parametrize")  # type: ignore[attr-defined]
-    return list(mark.args[1])
+    test: Any = test_a_condition_holds_by_its_figures_and_not_by_less
+    return list(test.rows)
 
 
 def test_what_clients_send_is_not_judged_by_our_own_load() -> None:

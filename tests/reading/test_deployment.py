@@ -71,7 +71,7 @@ def test_a_script_keeps_its_form(change: Edit, line: int, expected: str, release
     assert expected == edited(SCRIPT, "a.sh", [change], release).split("\n")[line - 1]
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "text", "change", "expected"),
     [
         ("a.sh", "vllm serve m --port 1\n", setting("seed", 7), "vllm serve m --port 1 --seed 7\n"),
@@ -438,7 +438,7 @@ DOCKER = "docker run {} vllm/vllm-openai:v0.9.1 --model m\n"
 RESERVED = "    deploy: {resources: {reservations: {devices: [{device_ids: ['4', '5']}]}}}\n"
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "text", "inside", "outside"),
     [
         ("a.sh", "CUDA_VISIBLE_DEVICES=2,3 vllm serve m\n", "2,3", "2,3"),
@@ -450,7 +450,7 @@ RESERVED = "    deploy: {resources: {reservations: {devices: [{device_ids: ['4',
         ("c.yaml", f"{SERVICE}    command: --model m\n    environment: [NVIDIA_VISIBLE_DEVICES=3]\n", "3", "3"),
     ],
 )
-@pytest.mark.parametrize("to", forms.WRITERS)
+@over("to", forms.WRITERS)
 def test_a_start_keeps_its_gpus_in_every_form(
     name: str, text: str, inside: str | None, outside: str | None, to: str
 ) -> None:

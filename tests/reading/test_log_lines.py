@@ -25,7 +25,7 @@ def lines(text: str, name: str = "a.log") -> list[LogLine]:
     return [line for block in read_lines(name, [text]) for line in block]
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "process", "level", "time", "source"),
     [
         (
@@ -539,7 +539,7 @@ MATCHED = [
 ]
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@over("unit", UNITS)
 def test_every_expression_is_linear(unit: str) -> None:
     """No repetition makes one of the module's own expressions cost more than twice for twice the text."""
     text = unit * (20_000 // len(unit))
@@ -620,7 +620,7 @@ def test_a_journal_s_bytes_are_text() -> None:
     assert lines(json.dumps({"MESSAGE": [1, "x", 999]}))[0].text.startswith("{")
 
 
-@pytest.mark.parametrize(
+@over(
     "carrier",
     [
         f"{AT} stdout F ", f"{AT} stderr F ", "2026-11-20T08:00:00+01:00 gpu01 vllm[12]: ", f"{AT} ",
@@ -645,7 +645,7 @@ def test_a_task_s_number_is_taken_off(carrier: str) -> None:
     assert [(line.text, line.column()) for line in lines(f"{carrier}{HEADER}one")] == [("one", len(carrier) + 30)]
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "123456: (x", "7:   (x", "7: x", "web | x", "1web  | x", "[1,0]<stdin>: x", "[1.23] gpu01 vllm[12]: x",
@@ -688,7 +688,7 @@ def test_four_headers_behind_prose_are_a_log(headers: int, found: int) -> None:
     assert [line.text for line in lines(glued, "a.md")] == [f"line {n}" for n in range(headers)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "is_log"),
     [
         (f"{HEADER}x", True), ("INFO:     x", False), ("INFO:     x.", True), ("(Worker pid=5) x", True),
@@ -790,7 +790,7 @@ def test_what_is_no_exception_s_own_line(text: str) -> None:
     assert log_lines.is_exception(text) is None
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "groups"),
     [
         ('  File "/x/a.py", line 12, in f', ("/x/a.py", "12", "f")),

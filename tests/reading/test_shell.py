@@ -1383,7 +1383,7 @@ TROUBLES: dict[str, tuple[str, list[tuple[str, int, int]], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TROUBLES)
+@over("name", TROUBLES)
 def test_troubles_are_found_and_mended(name: str) -> None:
     """At their exact places; the edits give the script that is meant, with its comments."""
     text, places, meant = TROUBLES[name]

@@ -293,7 +293,7 @@ def test_tracebacks_of_two_processes(case: Read) -> None:
 # Outcomes
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "outcome", "line"),
     [
         ("served-0.11", "running", 75),
@@ -328,7 +328,7 @@ def test_outcomes_of_recorded_logs(shelf: catalog.Catalog, name: str, outcome: s
 WAITING = "INFO 11-20 08:0{}:00 [shm_broadcast.py:1] No available shared memory broadcast block found in 60 seconds."
 
 
-@pytest.mark.parametrize(
+@over(
     ("lines", "outcome"),
     [
         ([], "unknown"),
@@ -1191,7 +1191,7 @@ def test_an_executor_is_known_by_its_workers(name: str | None, backend: str | No
     assert draft.record(None).facts.executor_backend == backend
 
 
-@pytest.mark.parametrize(
+@over(
     ("texts", "outcome", "line_number"),
     [
         # A minute between the first and the last line that waits, behind whatever has moved.
@@ -1234,7 +1234,7 @@ ENGINE_READY = (
 ALLOWED = "INFO 11-20 08:00:01 [model.py:1] Resolved architecture: LlamaForCausalLM"
 
 
-@pytest.mark.parametrize(
+@over(
     ("texts", "first_lines"),
     [
         # The line that a server begins with, once more: another one, unless the same process says it.
@@ -1299,7 +1299,7 @@ def raised(*functions: str) -> Raised:
     return Raised("E", "x", at(1), tuple(Frame("/x/vllm/a.py", n, name) for n, name in enumerate(functions)), None)
 
 
-@pytest.mark.parametrize(
+@over(
     ("chain", "wanted", "expected"),
     [
         # The frames of what was raised first are the innermost, and its last one.
@@ -1370,7 +1370,7 @@ def traced(*texts: str) -> Tracebacks:
     return tracebacks
 
 
-@pytest.mark.parametrize(
+@over(
     ("texts", "is_code"),
     [
         # A frame is code wherever it stands, also behind a group's margin, and as a notebook writes it.
@@ -1394,7 +1394,7 @@ def test_what_is_code_in_a_traceback(texts: list[str], *, is_code: bool) -> None
     assert traced(*texts[:-1]).is_code(spoken(9, texts[-1])) is is_code
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "more", "message"),
     [
         ("more", {}, None), ("  more", {}, None), ("See: more", {}, None), ("KeyError", {}, "ValueError: a"),
@@ -1425,7 +1425,7 @@ def test_a_traceback_is_read_at_any_level(shelf: catalog.Catalog, level: str) ->
     assert (told.logged, told.ignored) == (True, False)
 
 
-@pytest.mark.parametrize(
+@over(
     ("texts", "expected"),
     [
         # Alone it needs a name, its words, and a logger that reports a fault.
@@ -1512,7 +1512,7 @@ def test_tracebacks_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 EVENTS = ("begin", "engine", "engine_ready", "opening", "ready", "wrapper_ready", "served", "waiting", "stopping")
 
 
-@pytest.mark.parametrize(
+@over(
     ("events", "phase", "has_advanced", "has_ended"),
     [
         *(
@@ -1715,7 +1715,7 @@ def test_a_log_is_followed_from_pause_to_pause(shelf: catalog.Catalog) -> None:
 HEAD = "RuntimeError: head"
 
 
-@pytest.mark.parametrize(
+@over(
     ("texts", "message"),
     [
         # What is set in, up to the first line that is not; any line behind a colon.
@@ -1816,7 +1816,7 @@ def mutated(chance: random.Random, text: str, other: str) -> str:
     )
 
 
-@pytest.mark.parametrize("seed", range(24))
+@over("seed", range(24))
 def test_damaged_logs_are_read_in_bounded_time(shelf: catalog.Catalog, seed: int) -> None:
     """Whatever happened to a log: no exception, places inside the file, short quotations, little time."""
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret

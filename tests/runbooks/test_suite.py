@@ -222,6 +222,7 @@ def test_only_a_run_that_says_so_has_a_verdict(ran: Ran, name: str) -> None:
     assert ran.results[name].verdict is VERDICTS.get(name, Verdict.ERROR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -245,6 +246,7 @@ def test_the_reason_says_what_happened_and_where(ran: Ran, name: str, reason: st
     assert ran.results[name].reason == reason
 
 
+@pytest.mark.slow
 def test_a_broken_notebook_leaves_no_executed_one(ran: Ran) -> None:
     """It is an error of one line, and no file of an earlier suite stands in for it."""
     assert ran.results["bad"].notebook is None
@@ -253,6 +255,7 @@ def test_a_broken_notebook_leaves_no_executed_one(ran: Ran) -> None:
     assert "JSON" in ran.results["bad"].reason
 
 
+@pytest.mark.slow
 def test_a_result_carries_what_the_runbook_found(ran: Ran) -> None:
     """Outcome, root cause and findings come out of the kernel."""
     result = ran.results["failing"]
@@ -262,6 +265,7 @@ def test_a_result_carries_what_the_runbook_found(ran: Ran) -> None:
     assert 0 < result.seconds < 60
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize("name", STRAYS)
 def test_nothing_outlives_its_run(ran: Ran, name: str) -> None:
@@ -272,6 +276,7 @@ def test_nothing_outlives_its_run(ran: Ran, name: str) -> None:
     assert are_gone(pids, within_s=0)
 
 
+@pytest.mark.slow
 def test_a_run_has_a_kernel_of_this_very_python(ran: Ran) -> None:
     """Neither the notebook nor the host's registered kernels decide which Python runs."""
     printed = ran.outputs("empty_environment")[0]["text"]
@@ -279,6 +284,7 @@ def test_a_run_has_a_kernel_of_this_very_python(ran: Ran) -> None:
     assert printed[0].strip() == sys.executable
 
 
+@pytest.mark.slow
 @POSIX
 def test_notebooks_are_replaced_never_truncated(ran: Ran) -> None:
     """Papermill stores through our handler: while it runs, each save is a new file under the old name."""
@@ -288,6 +294,7 @@ def test_notebooks_are_replaced_never_truncated(ran: Ran) -> None:
     assert [path.name for path in ran.out.glob(".*")] == []
 
 
+@pytest.mark.slow
 def test_secrets_are_in_no_file(ran: Ran) -> None:
     """Not as printed, not as a parameter, not in the verdict's reason."""
     everything = "".join(path.read_text(encoding="utf-8") for path in ran.out.iterdir())
@@ -298,6 +305,7 @@ def test_secrets_are_in_no_file(ran: Ran) -> None:
     assert SECRET not in ran.results["secret"].reason
 
 
+@pytest.mark.slow
 def test_parameters_are_stored_with_the_run(ran: Ran) -> None:
     """An executed notebook says what it was executed with."""
     notebook = json.loads(ran.text("good"))
@@ -305,6 +313,7 @@ def test_parameters_are_stored_with_the_run(ran: Ran) -> None:
     assert notebook["metadata"]["papermill"]["parameters"]["evidence"] == "k"
 
 
+@pytest.mark.slow
 def test_the_verdict_is_shown_for_people_too(ran: Ran) -> None:
     """One output holds the record, a line and a card; what a log said is no HTML in it."""
     data = [output["data"] for output in ran.outputs("failing") if output["output_type"] == "display_data"]
@@ -314,12 +323,14 @@ def test_the_verdict_is_shown_for_people_too(ran: Ran) -> None:
     assert "found &lt;b&gt;it&lt;/b&gt;" in "".join(data[0]["text/html"])
 
 
+@pytest.mark.slow
 def test_every_run_is_announced_and_reported(ran: Ran) -> None:
     """Progress tells of each start before its end, and each end after the results are stored."""
     for name in [*CELLS, "refused"]:
         assert [done for runbook, done in ran.events if runbook == name] == [False, True]
 
 
+@pytest.mark.slow
 def test_results_are_readable_by_machines(ran: Ran) -> None:
     """results.json and junit.xml hold each run once, with its verdict."""
     runs = json.loads((ran.out / "results.json").read_text(encoding="utf-8"))
@@ -334,6 +345,7 @@ def test_results_are_readable_by_machines(ran: Ran) -> None:
     assert int(junit.get("errors", 0)) == len(CELLS) + 1 - len(VERDICTS)
 
 
+@pytest.mark.slow
 def test_temporary_files_are_removed(ran: Ran) -> None:
     """No connection file, no socket and no log stays behind."""
     assert ran.results
@@ -435,6 +447,7 @@ def test_when_the_runner_dies_all_is_gone_in_five_seconds(dead: Any, name: str, 
     assert dead(names)[name][1]
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize(("name", "names"), DEATHS)
 def test_when_the_runner_dies_what_was_judged_stays(dead: Any, name: str, names: tuple[str, ...]) -> None:

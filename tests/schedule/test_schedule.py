@@ -31,6 +31,7 @@ from ruamel.yaml import YAML
 from command_line import run as call
 from hostile_server import said, serving
 from pace import scaled
+from rows import over
 from vllm_runbooks import catalog, documents, history, languages, session
 from vllm_runbooks.cli import output
 from vllm_runbooks.errors import InputError
@@ -74,7 +75,7 @@ def job(**other: Any) -> Job:
 # Planned times
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "said"),
     [
         ("", "is no cron expression; give five fields"),
@@ -251,7 +252,7 @@ def decided(found: policy.Decision) -> tuple[str | None, list[tuple[str, str]]]:
     return run, [(each.planned, each.why) for each in found.passed]
 
 
-@pytest.mark.parametrize(
+@over(
     ("other", "now", "planned", "more", "expected"),
     [
         pytest.param({}, "2026-05-02T02:59", ["2026-05-01T03:00:00Z"], {}, (None, []), id="before its time"),

@@ -24,6 +24,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rows import over
 from vllm_runbooks import markup, render, session, site
 from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.cli import commands as command_line
@@ -496,7 +497,7 @@ def test_ids_in_prose_lead_to_their_pages() -> None:
 # Outputs of notebooks
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
+@over("payload", PAYLOADS)
 def test_cleaned_html_is_stable_and_harmless(payload: str) -> None:
     """Nothing that runs, loads or links is left, and cleaning again finds nothing more to remove."""
     once = markup.clean_html(payload)
