@@ -83,3 +83,9 @@ def _labels(
     if callable(ids):
         return [own or "-".join(str(ids(value)) for value in values) for own, values in rows]
     return list(ids)
+
+
+def few(table: Iterable[object], count: int) -> list[Any]:
+    """Rows for `parametrize` of which the first few run where the test does, and the others with `-m full`."""
+    rows = [row if isinstance(row, tuple) else (row,) for row in table]
+    return [pytest.param(*row, marks=() if at < count else pytest.mark.full) for at, row in enumerate(rows)]

@@ -46,6 +46,7 @@ def asked() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
         yield MODELS[number % 4], options, RELEASES[number // 4 % 4], CARDS[number % 3]
 
 
+@pytest.mark.full
 def test_a_hundred_thousand_budgets_take_a_minute(figures: Figures) -> None:
     """Settings, terms, blocks and the longest context of starts that all differ: 0.6 ms each, median of five rounds."""
     shelf = specs.load(spec_files.compile_specs)

@@ -336,6 +336,7 @@ def test_a_cluster_judges_as_one_host_does(cluster: Cluster, tmp_path: Path) -> 
     }
 
 
+@pytest.mark.full
 @real
 @pytest.mark.slow
 def test_a_node_executes_as_many_runs_at_a_time_as_it_has_cpus(cluster: Cluster, tmp_path: Path) -> None:
@@ -366,6 +367,7 @@ def test_a_node_executes_as_many_runs_at_a_time_as_it_has_cpus(cluster: Cluster,
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(runs))
 
 
+@pytest.mark.full
 @real
 @pytest.mark.slow
 def test_what_is_interrupted_leaves_nothing_on_the_nodes(cluster: Cluster, tmp_path: Path) -> None:
@@ -395,6 +397,7 @@ def test_what_is_interrupted_leaves_nothing_on_the_nodes(cluster: Cluster, tmp_p
     print(f"nothing left after {time.monotonic() - began:.1f} s")
 
 
+@pytest.mark.full
 @real
 @pytest.mark.slow
 def test_a_node_that_is_killed_costs_nothing(cluster: Cluster, tmp_path: Path) -> None:

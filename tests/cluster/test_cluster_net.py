@@ -26,6 +26,7 @@ import namespaces
 import set_up
 from namespaces import Ring
 from pace import scaled
+from rows import few
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 LIVE = set_up.place()  # asked here: tests have a cache folder of their own
@@ -315,6 +316,7 @@ def test_a_healthy_pair_passes(site: Site) -> None:
         assert all("agent" not in Path(f"/proc/{pid}/cmdline").read_text() for pid in site.ring.pids(host))
 
 
+@pytest.mark.full
 @needs_sshd
 @needs_torch
 def test_three_healthy_hosts_pass(tmp_path: Path) -> None:
@@ -363,7 +365,7 @@ NETWORKS = [
 
 @needs_sshd
 @needs_torch
-@pytest.mark.parametrize(("_what", "changed", "finding", "on"), NETWORKS, ids=[row[0] for row in NETWORKS])
+@pytest.mark.parametrize(("_what", "changed", "finding", "on"), few(NETWORKS, 1), ids=[row[0] for row in NETWORKS])
 def test_a_wrong_variable_is_named(
     site: Site, _what: str, changed: dict[int, dict[str, str]], finding: str, on: set[int]
 ) -> None:
@@ -389,7 +391,7 @@ FIREWALLS = [
 
 @needs_sshd
 @needs_torch
-@pytest.mark.parametrize(("_what", "at", "rule", "finding"), FIREWALLS, ids=[row[0] for row in FIREWALLS])
+@pytest.mark.parametrize(("_what", "at", "rule", "finding"), few(FIREWALLS, 1), ids=[row[0] for row in FIREWALLS])
 def test_a_firewall_is_named(site: Site, _what: str, at: int, rule: tuple[str, ...], finding: str) -> None:
     """Dropped, refused, or one way alone; nothing hangs on it."""
     site.up()
@@ -422,7 +424,7 @@ HOSTS = [
 
 @needs_sshd
 @needs_torch
-@pytest.mark.parametrize(("_what", "how", "finding"), HOSTS, ids=[row[0] for row in HOSTS])
+@pytest.mark.parametrize(("_what", "how", "finding"), few(HOSTS, 1), ids=[row[0] for row in HOSTS])
 def test_what_differs_on_a_host_is_named(site: Site, _what: str, how: dict[str, Any], finding: str) -> None:
     """With that host."""
     head, other = site.ring.hosts
@@ -466,6 +468,7 @@ def test_what_differs_on_a_host_is_named(site: Site, _what: str, how: dict[str, 
     assert "0123456789abcdef" not in json.dumps(found)
 
 
+@pytest.mark.full
 @needs_sshd
 @needs_torch
 def test_a_name_that_stands_for_loopback_is_named(site: Site) -> None:
@@ -480,6 +483,7 @@ def test_a_name_that_stands_for_loopback_is_named(site: Site) -> None:
     assert named(found)["nodes.name_loopback"] == [other]
 
 
+@pytest.mark.full
 @needs_sshd
 def test_hosts_that_cannot_be_asked_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     """Refused, nobody there, and no Python of ours; the third is asked."""
@@ -590,6 +594,7 @@ def test_a_ray_cluster_is_asked_and_what_it_lacks_is_named(ring: Ring, short_fol
     assert not [each for each in left if "all_reduce" in each or "NodeActor" in each or "vllm_runbooks" in each], before
 
 
+@pytest.mark.full
 def test_the_runbook_asks_a_ray_cluster(ring: Ring, short_folder: Path) -> None:
     """`multi-node-ray` with `live` shows the nodes as they are, and passes over nothing that was not measured."""
     cluster = Cluster(ring, short_folder)

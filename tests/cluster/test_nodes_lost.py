@@ -197,6 +197,7 @@ def test_a_node_of_ray_that_is_cut_off_ends_the_start_on_both_sides(ring: Ring, 
     print(f"of Ray cut off: ended after {ended_s:.1f} s, on the other side after {both_s:.1f} s")
 
 
+@pytest.mark.full
 def test_nothing_is_left_of_a_guard_that_is_killed(site: Site) -> None:
     """On no host: each agent notices that nobody asks any more, and ends what it started."""
     up(site)
@@ -207,6 +208,7 @@ def test_nothing_is_left_of_a_guard_that_is_killed(site: Site) -> None:
     print(f"guard killed: nothing left after {gone(site.ring, *site.ring.hosts, within_s=15):.1f} s")
 
 
+@pytest.mark.full
 def test_a_second_start_on_the_same_hosts_is_refused(site: Site) -> None:
     """It names the first, whose agent holds the lock of the host; the first goes on."""
     up(site, is_ready=False)

@@ -118,6 +118,7 @@ def started(site: Site, *more: str) -> Started:
     return Started(site.ring, site.folder, *where, cards=site.ring.hosts, more=more)
 
 
+@pytest.mark.full
 def test_a_rank_that_is_killed_while_nothing_is_asked_ends_all(up: Site) -> None:
     """Ready, answered from the other host; without a request the loss is told within seconds, and diagnosed."""
     one = started(up)

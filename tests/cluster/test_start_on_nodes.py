@@ -35,6 +35,7 @@ def asked(ring: Ring, host: str, *words: str) -> subprocess.CompletedProcess[str
     return ring.run(host, ["curl", "-sS", "-m", "60", "--noproxy", "*", *words], capture_output=True, text=True)
 
 
+@pytest.mark.full
 def test_two_nodes_serve_one_model_by_the_files_that_were_written(tmp_path: Path) -> None:
     """TP 2 over both: ready, refused without a key, answered with it, gone everywhere when the scripts are ended."""
     model = tiny_models.make(tmp_path, "llama")

@@ -591,6 +591,7 @@ def test_redacting_what_comes_line_by_line_is_linear(unit: str) -> None:
     assert growth(shown, f"-----BEGIN PRIVATE KEY-----\n{unit * (6_000 // len(unit))}") <= LIMIT
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",

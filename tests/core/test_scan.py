@@ -355,7 +355,7 @@ def test_the_whole_set_is_linear_in_the_text(shelf: catalog.Catalog, engine: str
 
 
 @pytest.mark.parametrize("engine", [None, "re"])
-@pytest.mark.parametrize("share", [0.02, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [0.02, pytest.param(1.0, marks=pytest.mark.full)])
 def test_each_pattern_is_linear_in_its_own_worst_text(shelf: catalog.Catalog, engine: str | None, share: float) -> None:
     """Twice what tries a pattern's patience costs at most three times as much, in either engine."""
     every = shelf.patterns.patterns

@@ -505,6 +505,7 @@ def sound(found: OpenChain, method: str, questions: int) -> None:
     print(f"{found.accuracy.verdict}: {found.accuracy.why}")
 
 
+@pytest.mark.full
 @pytest.mark.live
 @pytest.mark.slow
 @pytest.mark.skipif(not of_tests.is_ready(PARTS), reason="open parts: python tests/live/open_parts.py sets them up")

@@ -25,7 +25,7 @@ from provoke import Failure
 
 LIVE = set_up.place()  # asked here: tests have a cache folder of their own
 SEED = 20261121
-_A_PART = {"arguments": 1, "engine": 1, "files": 1, "ranks": 1, "killed": 1, "requests": 1}
+_A_PART = {"engine": 1, "killed": 1}
 """How many of each group are tried without `-m full`."""
 
 pytestmark = [
@@ -154,6 +154,7 @@ def _served(tmp_path: Path, *more: str) -> str:
     return shlex.join(["vllm", "serve", str(model), "--enforce-eager", "--host", "127.0.0.1", "--port", port, *more])
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_context_that_does_not_fit_is_mended_and_proved(tmp_path: Path) -> None:
     """A KV cache too small for the context: before, change, after, symptom gone."""
@@ -201,6 +202,7 @@ def test_copies_behind_a_proxy_and_one_split_server_take_effect(tmp_path: Path) 
     assert "rank 0 in world size 2 is assigned as" in (steps / "split" / "server.log").read_text()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_probe_finds_each_state_of_a_server_with_what_proves_it(tmp_path: Path) -> None:
     """The eight of states.yaml, written down before they were first induced; the key is in nothing that is said."""

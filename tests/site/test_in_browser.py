@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ import pytest
 
 import browser as chrome
 from pace import scaled
+from rows import few
 from vllm_runbooks import browser as front
 from vllm_runbooks import catalog, cli, redact, session
 from vllm_runbooks.arguments.typed import option_words
@@ -590,6 +592,7 @@ def shown_document(page: Page) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_log_of_two_megabytes_leaves_the_page_usable(
     pages: Path, chromium: Browser, long_log: str, tmp_path: Path
@@ -618,6 +621,7 @@ def test_a_log_of_two_megabytes_leaves_the_page_usable(
         assert visit.troubles() == []
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_pages_work_when_the_network_is_cut(pages: Path, chromium: Browser) -> None:
     """Once a page says that it is ready, nothing more is asked for: log, script, manifest and plan are answered."""
@@ -694,6 +698,7 @@ _SLOW_FILE = """() => {
 }"""
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_nothing_asked_of_a_reader_is_lost(pages: Path, chromium: Browser) -> None:
     """Before it is ready a request is refused, and the page offers none; what was cancelled never answers."""
@@ -723,6 +728,7 @@ def test_nothing_asked_of_a_reader_is_lost(pages: Path, chromium: Browser) -> No
         assert visit.troubles() == []
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_choice_leaves_nothing_of_what_was_typed(pages: Path, chromium: Browser) -> None:
     """A recorded question is asked as it was recorded; where one file is asked for, another takes its place."""
@@ -746,6 +752,7 @@ def test_a_choice_leaves_nothing_of_what_was_typed(pages: Path, chromium: Browse
         assert visit.troubles() == []
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_address_that_cannot_be_read_is_told(pages: Path, chromium: Browser) -> None:
     """A sign that begins no escape: a line, and a page that works."""
@@ -756,6 +763,7 @@ def test_an_address_that_cannot_be_read_is_told(pages: Path, chromium: Browser) 
         assert visit.troubles() == []
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_what_is_copied_is_the_text_itself(pages: Path, chromium: Browser) -> None:
     """A tab and a sign that nobody sees are shown otherwise; who copies gets them as they are."""
@@ -782,12 +790,17 @@ def test_a_page_without_a_reader_asks_for_none(chromium: Browser, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "broken_file",
-    [
-        ("pyodide/pyodide.asm.wasm", None, "pyodide.asm.wasm is not there (status 404)"),
-        ("pyodide/pyodide.asm.wasm", b"\x00asm\x01\x00\x00\x00\xff", "The reader could not be loaded: "),
-        ("library.zip", None, "library.zip is not there (status 404)"),
-        ("worker.mjs", None, "worker.mjs is not there (status 404)"),
-    ],
+    few(
+        zip(
+            [
+                ("pyodide/pyodide.asm.wasm", None, "pyodide.asm.wasm is not there (status 404)"),
+                ("pyodide/pyodide.asm.wasm", b"\x00asm\x01\x00\x00\x00\xff", "The reader could not be loaded: "),
+                ("library.zip", None, "library.zip is not there (status 404)"),
+                ("worker.mjs", None, "worker.mjs is not there (status 404)"),
+            ]
+        ),
+        1,
+    ),
 )
 def test_a_load_that_fails_is_told_in_one_line(
     pages: Path, chromium: Browser, tmp_path: Path, broken_file: tuple[str, bytes | None, str]
@@ -906,7 +919,7 @@ _IN_WORKER = """() => new Promise(resolve => setTimeout(() => {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [page.file for page in browser_pages.PAGES])
+@pytest.mark.parametrize("name", few([page.file for page in browser_pages.PAGES], 1))
 def test_the_policy_refuses_what_the_pages_do_not_need(pages: Path, chromium: Browser, name: str) -> None:
     """Inline scripts and styles, handlers, eval, requests elsewhere: on the page, and in its worker as well."""
     with opened(chromium, pages, name) as visit:
@@ -948,8 +961,7 @@ _LONGEST = "case=autoglm-3090-video-oom"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", chrome.THEMES)
-@pytest.mark.parametrize("width", chrome.WIDTHS)
+@pytest.mark.parametrize(("width", "theme"), few(product(chrome.WIDTHS, chrome.THEMES), 1))
 def test_the_pages_can_be_read_by_everybody(
     pages: Path, chromium: Browser, tmp_path: Path, width: int, theme: chrome.Theme
 ) -> None:
@@ -974,6 +986,7 @@ def test_the_pages_can_be_read_by_everybody(
             assert visit.troubles() == []
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_switch_asks_in_the_other_language(pages: Path, chromium: Browser, tmp_path: Path) -> None:
     """By keyboard, with an answer shown: its Chinese document, the switch still in focus; the next page remembers."""
@@ -1005,6 +1018,7 @@ def test_the_switch_asks_in_the_other_language(pages: Path, chromium: Browser, t
         assert visit.troubles() == []
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_text_nested_without_end_is_answered_or_refused(pages: Path, chromium: Browser) -> None:
     """The stack of WebAssembly is small: the page says a line of each, and answers the next question."""

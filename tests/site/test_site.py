@@ -16,14 +16,16 @@ import shutil
 import subprocess
 import sys
 from dataclasses import fields
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from browser import chromium, misfits, opened, served
 from rows import over
 from vllm_runbooks import markup, render, session, site
 from vllm_runbooks.catalog_records import Rule, Symptom
@@ -35,9 +37,6 @@ from vllm_runbooks.record_forms import UNPRINTED, record
 from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Severity, Verdict
 from vllm_runbooks.render import answers
 from vllm_runbooks.site import myst, option_pages, runbook_pages, sealed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -238,11 +237,14 @@ class Elements(HTMLParser):
             self.text.append(data)
 
 
-def pages(folder: Path) -> Iterator[tuple[str, Elements]]:
-    """Every page of a built site."""
-    for path in sorted(folder.rglob("*.html")):
-        if "_static" not in path.parts:
-            yield str(path.relative_to(folder)), Elements(path.read_text(encoding="utf-8"))
+@cache
+def pages(folder: Path) -> dict[str, Elements]:
+    """Every page of a built site, by its path."""
+    return {
+        str(path.relative_to(folder)): Elements(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.rglob("*.html"))
+        if "_static" not in path.parts
+    }
 
 
 @pytest.mark.slow
@@ -262,7 +264,7 @@ def test_nothing_hostile_is_left_in_a_page(built: Path) -> None:
         "audio",
         "math",
     }
-    for name, page in pages(built):
+    for name, page in pages(built).items():
         inside = page.article
         assert not forbidden & {tag for tag, _ in inside}, name
         assert not [attribute for _, attributes in inside for attribute in attributes if attribute.startswith("on")], (
@@ -278,7 +280,7 @@ def test_nothing_hostile_is_left_in_a_page(built: Path) -> None:
 @pytest.mark.parametrize("name", ["symptoms/evil.markup.html", "rules/shell.evil-markup.html"])
 def test_hostile_texts_are_shown_whole(built: Path, name: str) -> None:
     """What a symptom or a rule says is all there to read, markup included."""
-    page = "".join(dict(pages(built))[name].text)
+    page = "".join(pages(built)[name].text)
     for said in PAYLOADS:
         assert page.count(" ".join(said.split())) >= 8
     for said in (
@@ -292,9 +294,28 @@ def test_hostile_texts_are_shown_whole(built: Path, name: str) -> None:
 
 
 @pytest.mark.slow
+def test_nothing_hostile_runs(built: Path) -> None:
+    """With a hostile symptom, rule, run and history on it, no page runs a payload, asks elsewhere or is torn."""
+    hostile = [name for name in pages(built) if "evil" in name or "hostile" in name]
+    found = [*hostile, "index.html", "runs.html", "symptoms/index.html", "rules/index.html", "runbooks/index.html"]
+    assert len(hostile) == 3
+    with chromium() as browser, served(built) as start, opened(browser, f"{start}/index.html", width=390) as visit:
+        for name in found:
+            visit.page.goto(f"{start}/{name}", wait_until="load")
+            assert misfits(visit.page) == [], name
+            assert visit.executed() == [], name
+            assert visit.external() == [], name
+            assert visit.errors == [], name
+        visit.page.goto(f"{start}/index.html")
+        visit.page.fill("#lookup-text", "very hostile line script onerror window")
+        visit.page.wait_for_selector("#lookup-found a")
+        assert visit.executed() == []
+
+
+@pytest.mark.slow
 def test_a_page_has_one_article_and_one_heading(built: Path) -> None:
     """No text closes the page's own elements or opens a second of them."""
-    for name, page in pages(built):
+    for name, page in pages(built).items():
         tags = [tag for tag, _ in page.all]
         assert tags.count("body") == 1, name
         if name != "search.html":
@@ -318,7 +339,7 @@ def test_the_site_loads_nothing_from_elsewhere(built: Path) -> None:
         "image",
         "use",
     }
-    for name, page in pages(built):
+    for name, page in pages(built).items():
         for tag, attributes in page.all:
             if tag in loading or (tag == "link" and attributes.get("rel") not in ("canonical", "author")):
                 address = attributes.get("src") or attributes.get("href") or attributes.get("data") or ""
@@ -336,7 +357,7 @@ def test_the_site_loads_nothing_from_elsewhere(built: Path) -> None:
 @pytest.mark.slow
 def test_every_symptom_has_a_page(built: Path) -> None:
     """The page of a symptom is called by its id, carries it as an anchor, and the index leads there."""
-    found = dict(pages(built))
+    found = pages(built)
     links = {attributes.get("href") for _, attributes in found["symptoms/index.html"].article}
     shipped = session.load_catalog(())
     assert shipped.symptoms
@@ -355,7 +376,7 @@ def test_every_symptom_has_a_page(built: Path) -> None:
 @pytest.mark.slow
 def test_every_rule_has_a_page(built: Path) -> None:
     """The page of a rule shows its examples, wrong and corrected, and the index and the sidebar lead there."""
-    found = dict(pages(built))
+    found = pages(built)
     links = {attributes.get("href") for _, attributes in found["rules/index.html"].article}
     sidebar = {attributes.get("href") for tag, attributes in found["rules/option.removed.html"].all if tag == "a"}
     rules = session.knowledge().rules
@@ -377,7 +398,7 @@ def test_every_rule_has_a_page(built: Path) -> None:
 def test_the_place_that_is_wrong_is_marked(built: Path) -> None:
     """The words that an example names are marked in its script, what `lint` says of them stands below it."""
     text = (built / "rules" / "option.removed.html").read_text(encoding="utf-8")
-    page = "".join(dict(pages(built))["rules/option.removed.html"].text)
+    page = "".join(pages(built)["rules/option.removed.html"].text)
     examples = session.knowledge().rules["option.removed"].examples
     assert [e.at for e in examples] == re.findall(r'<mark class="wrong">(.*?)</mark>', text)
     assert all(e.says in " ".join(page.split()) for e in examples)
@@ -388,7 +409,7 @@ def test_the_place_that_is_wrong_is_marked(built: Path) -> None:
 def test_every_option_of_every_release_has_an_entry(built: Path, kind: str) -> None:
     """Each is found on its page by its anchor, and the index leads there."""
     folder = {"option": "options", "environment": "variables"}[kind]
-    found = dict(pages(built))
+    found = pages(built)
     anchors = {f"{name.partition('/')[2]}#{anchor}" for name, page in found.items() for anchor in page.ids}
     links = {a.get("href") for _, a in found[f"{folder}/index.html"].article if "#" in a.get("href", "")[1:]}
     entries = option_pages.entries(kind)
@@ -400,7 +421,7 @@ def test_every_option_of_every_release_has_an_entry(built: Path, kind: str) -> N
 @pytest.mark.slow
 def test_symptoms_and_runbooks_lead_to_each_other(built: Path) -> None:
     """A symptom's page names its runbook, the runbook's page its symptoms; unknown names are left out."""
-    found = dict(pages(built))
+    found = pages(built)
     assert "../runbooks/hostile.html" in {a.get("href") for _, a in found["symptoms/evil.markup.html"].article}
     assert "../symptoms/evil.markup.html" in {a.get("href") for _, a in found["runbooks/hostile.html"].article}
     assert "unknown.symptom" not in "".join(found["runbooks/hostile.html"].text)
@@ -409,7 +430,7 @@ def test_symptoms_and_runbooks_lead_to_each_other(built: Path) -> None:
 @pytest.mark.slow
 def test_the_sidebar_leads_to_every_symptom(built: Path) -> None:
     """From any symptom the reader can go to any other."""
-    page = dict(pages(built))["symptoms/port.in_use.html"]
+    page = pages(built)["symptoms/port.in_use.html"]
     hrefs = {attributes.get("href") for tag, attributes in page.all if tag == "a"}
     missing = {f"{name}.html" for name in session.load_catalog(()).symptoms} - hrefs - {"port.in_use.html"}
     assert not missing
@@ -418,7 +439,7 @@ def test_the_sidebar_leads_to_every_symptom(built: Path) -> None:
 @pytest.mark.slow
 def test_a_runbook_says_how_it_was_run(built: Path) -> None:
     """The page names the case and the verdict, and shows pictures; what was no picture is left out."""
-    page = dict(pages(built))["runbooks/hostile.html"]
+    page = pages(built)["runbooks/hostile.html"]
     text = " ".join("".join(page.text).split())
     assert "pass This page was executed on the recorded case a-case." in text
     pictures = [attributes["src"] for tag, attributes in page.article if tag == "img"]
@@ -722,6 +743,7 @@ def test_the_page_on_reading_knows_every_field_and_word() -> None:
 # The real runbooks
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_shipped_site_builds_from_any_folder(tmp_path: Path) -> None:
     """The command executes the shipped runbooks, prints the path of the index, and every runbook has passed.
@@ -741,7 +763,7 @@ def test_the_shipped_site_builds_from_any_folder(tmp_path: Path) -> None:
     steps = [line.removeprefix("vllm-runbooks: ").split()[0] for line in done.stderr.splitlines()]
     assert steps == ["executing", "writing", "making", "sealing"]
     assert done.stdout == f"{work / 'site-out' / 'index.html'}\n"
-    found = dict(pages(work / "site-out"))
+    found = pages(work / "site-out")
     runbooks = [path.stem for path in (ROOT / "runbooks").glob("*.ipynb")]
     assert runbooks
     for name in runbooks:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from browser import THEMES, WIDTHS, Theme, axe, chromium, misfits, opened, served, shot
-from test_site import built, pages  # noqa: F401 - the fixture of the hostile site
+from test_site import pages
 from vllm_runbooks import session
 from vllm_runbooks.site import start_page
 
@@ -69,14 +69,11 @@ def origin(site: Path) -> Iterator[str]:
         yield found
 
 
-def names(folder: Path) -> list[str]:
-    return [name for name, _ in pages(folder)]
-
-
-def test_every_page_opens_without_trouble_on_a_phone(site: Path, origin: str, browser: Browser) -> None:
+@pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.full)])
+def test_every_page_opens_without_trouble_on_a_phone(site: Path, origin: str, browser: Browser, step: int) -> None:
     """No error of the console, no refusal of its policy, no request elsewhere, none without an answer, no overflow."""
-    found = names(site)
-    assert len(found) > 400
+    assert len(pages(site)) > 400
+    found = list(pages(site))[::step]
     with opened(browser, f"{origin}/index.html", width=390) as visit:
         for name in found:
             visit.page.goto(f"{origin}/{name}", wait_until="load")
@@ -87,7 +84,7 @@ def test_every_page_opens_without_trouble_on_a_phone(site: Path, origin: str, br
 
 def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
     """To a file that is there, and where it names a place, to that place."""
-    found = dict(pages(site))
+    found = pages(site)
     wrong = []
     for name, page in found.items():
         for tag, attributes in page.all:
@@ -105,9 +102,9 @@ def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "width", "theme"),
-    # Each page narrow and wide, light and dark; which width is the light one changes from page to page.
+    # Each page once in the slow ring; its width and theme change from page to page.
     [
-        pytest.param(kind, width, theme, marks=() if (row + column + colour) % 2 == 0 else pytest.mark.full)
+        pytest.param(kind, width, theme, marks=() if row % 4 == 2 * column + colour else pytest.mark.full)
         for row, kind in enumerate(KINDS)
         for column, width in enumerate(WIDTHS)
         for colour, theme in enumerate(THEMES)
@@ -249,24 +246,6 @@ def test_a_door_opens(origin: str, browser: Browser) -> None:
         with opened(browser, door) as visit:
             assert visit.page.locator("h1").count() == 1
             assert visit.troubles() == []
-
-
-def test_nothing_hostile_runs(built: Path, browser: Browser) -> None:  # noqa: F811 - the fixture
-    """With a hostile symptom, rule, run and history on it, no page runs a payload, asks elsewhere or is torn."""
-    hostile = [name for name in names(built) if "evil" in name or "hostile" in name]
-    found = [*hostile, "index.html", "runs.html", "symptoms/index.html", "rules/index.html", "runbooks/index.html"]
-    assert len(hostile) == 3
-    with served(built) as start, opened(browser, f"{start}/index.html", width=390) as visit:
-        for name in found:
-            visit.page.goto(f"{start}/{name}", wait_until="load")
-            assert misfits(visit.page) == [], name
-            assert visit.executed() == [], name
-            assert visit.external() == [], name
-            assert visit.errors == [], name
-        visit.page.goto(f"{start}/index.html")
-        visit.page.fill("#lookup-text", "very hostile line script onerror window")
-        visit.page.wait_for_selector("#lookup-found a")
-        assert visit.executed() == []
 
 
 def test_the_report_of_a_check_can_be_read(browser: Browser, tmp_path: Path) -> None:
