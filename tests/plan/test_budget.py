@@ -320,7 +320,7 @@ def test_a_card_that_settles_nothing_is_named() -> None:
     assert any("max_num_batched_tokens" in said for said in found.limits)
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.full)])
 def test_every_model_has_a_budget_or_a_reason(step: int) -> None:
     """All models of the catalog, on cards of five kinds and releases of five ages: a budget, or why there is none.
 

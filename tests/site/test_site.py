@@ -625,6 +625,7 @@ def test_a_run_without_verdict_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_site_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that is gone from the sources is gone from the site; a build that fails leaves the old site as it was."""
