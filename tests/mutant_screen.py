@@ -4,7 +4,8 @@ python tests/mutant_screen.py ORDERS TESTFILE ...     run by `mutants`, in its c
 
 Each line of ORDERS is a mutant: its number, the module's path and the module's changed source. A line of JSON is
 printed for each that a test notices; about the others nothing is known, as a cache that was filled before may hide
-them, and what runs at import cannot be changed here. The first line says how many seconds the tests take.
+them, and what runs at import cannot be changed here. The first line says how many seconds the default tests take.
+Slow tests take part, but for those that fail while they are traced, which limit seconds.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _Place = tuple[str, int, str]
 """A function: its file, first line and qualified name."""
 _IS_FUNCTION = 0x2
 """The flag that a function's code has, and a class' or a module's has not (inspect.CO_NEWLOCALS)."""
+_RINGS = "not (full or live or benchmark)"
 _PATIENCE, _LEAST_S = 5, 5
 """A test that takes so many times as long as it did, and some seconds more, has noticed."""
 
@@ -108,7 +110,8 @@ class Screen:
                 self._tell({"failed": Path(kept.name).read_text("utf-8")})
                 return True
             self.reached, self.seconds = pickle.loads(Path(kept.name).read_bytes())  # noqa: S301 - our own
-        self._tell({"seconds": round(sum(self.seconds.values()), 1)})
+        slow = {item.nodeid for item in session.items if item.get_closest_marker("slow")}
+        self._tell({"seconds": round(sum(took for name, took in self.seconds.items() if name not in slow), 1)})
         for order in self.orders:
             if self._is_killed(session.items, Path(order["path"]), order["source"]):
                 self._tell({"number": order["number"]})
@@ -126,8 +129,9 @@ class Screen:
             measured.switch_context(item.nodeid)
             begun = time.monotonic()
             has_failed = _fails(item, following)
-            seconds[item.nodeid] = time.monotonic() - begun
-            if has_failed:
+            if not has_failed:
+                seconds[item.nodeid] = time.monotonic() - begun
+            elif not item.get_closest_marker("slow"):
                 Path(kept).write_text(item.nodeid, "utf-8")
                 return 1
         measured.stop()
@@ -140,6 +144,7 @@ class Screen:
         pairs = changed_functions(str(path), path.read_text("utf-8"), source)
         lines = {line for before, _ in pairs for inside in _all_inside(before) for _, _, line in inside.co_lines()}
         names = {name for line in lines for name in self.reached.get(str(path), {}).get(line or 0, ())}
+        names &= self.seconds.keys()
         chosen = sorted((item for item in items if item.nodeid in names), key=lambda item: self.seconds[item.nodeid])
         if not chosen:
             return False
@@ -183,7 +188,9 @@ def main() -> None:
     orders = [json.loads(line) for line in Path(sys.argv[1]).read_text("utf-8").splitlines()]
     told = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    pytest.main(["-q", "-s", "-n", "0", "-p", "no:cacheprovider", *sys.argv[2:]], plugins=[Screen(orders, told)])
+    pytest.main(
+        ["-q", "-s", "-n", "0", "-m", _RINGS, "-p", "no:cacheprovider", *sys.argv[2:]], plugins=[Screen(orders, told)]
+    )
 
 
 if __name__ == "__main__":

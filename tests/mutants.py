@@ -5,8 +5,8 @@ python tests/mutants.py --report results.jsonl                     the score by 
 
 Places are drawn evenly over all places of the core that an operator of cosmic-ray can change, and one of the changes at
 each. A mutant is killed when one of its module's own tests fails or runs five times as long as it should: first the
-default ones, in forks of one process, then those of the slow ring too, in a process of its own. Left out is what does
-not run: annotations, and caches that only save time.
+default and slow ones that reach it, in forks of one process, then all default ones, in a process of its own. Left out
+is what does not run: annotations, and caches that only save time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ _CORE = "the core starts in milliseconds and runs in a browser"
 _CACHES = {"cache", "lru_cache", "cached_property"}
 _PAGE = ROOT / "docs" / "measurements.md"
 _BEGIN, _END = "<!-- mutants: written by tests/mutants.py --docs -->", "<!-- end of mutants -->"
-_RINGS = "not (full or live)"
 _PATIENCE = 5
 """How many times as long as unchanged code a mutant's tests may take."""
 
@@ -295,8 +294,8 @@ class Bench:
         self.written += 2 * 10**9
         os.utime(path, ns=(self.written, self.written))
 
-    def screened(self, files: Sequence[str], sources: Mapping[int, tuple[str, str]]) -> set[int]:
-        """Which mutants the default tests notice in forks of one process.
+    def screened(self, files: Sequence[str], sources: Mapping[int, tuple[str, str]]) -> tuple[float, set[int]]:
+        """Seconds that the default tests take, and which mutants they or slow ones notice in forks of one process.
 
         Raises:
             OwnTestsFailError: The unchanged code fails one of them.
@@ -315,41 +314,26 @@ class Bench:
         if not told or told[0].get("failed"):
             failed = told[0]["failed"] if told else "none of them ran"
             raise OwnTestsFailError(f"unchanged code fails its own tests ({' '.join(files)}): {failed}")
-        return {line["number"] for line in told[1:]}
-
-    def seconds(self, files: Sequence[str]) -> float:
-        """Seconds that the default and slow tests of unchanged code take, in a process of their own.
-
-        Raises:
-            OwnTestsFailError: The unchanged code fails one of them.
-        """
-        begin = time.monotonic()
-        if self._fails(files, None):
-            raise OwnTestsFailError(f"unchanged code fails its own slow tests ({' '.join(files)})")
-        return time.monotonic() - begin
+        return told[0]["seconds"], {line["number"] for line in told[1:]}
 
     def is_killed(self, module: str, source: str, files: Sequence[str], limit: float) -> bool:
-        """Whether a default or slow test notices, in a process of its own that imports the mutant."""
+        """Whether a test notices, in a process of its own that imports the mutant."""
         path = self.path(module)
         unchanged = path.read_text("utf-8")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", *files]
         self._write(path, source)
         try:
-            return self._fails(files, limit)
+            with subprocess.Popen(
+                command, cwd=self.root, env=self.known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            ) as ran:  # fmt: skip
+                try:
+                    return ran.wait(limit) != 0
+                except subprocess.TimeoutExpired:
+                    os.killpg(ran.pid, 9)
+                    return True
         finally:
             self._write(path, unchanged)
-
-    def _fails(self, files: Sequence[str], limit: float | None) -> bool:
-        """Whether a test fails, or they take longer than some seconds."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-m", _RINGS, *files]
-        with subprocess.Popen(
-            command, cwd=self.root, env=self.known, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as ran:  # fmt: skip
-            try:
-                return ran.wait(limit) != 0
-            except subprocess.TimeoutExpired:
-                os.killpg(ran.pid, 9)
-                return True
 
 
 class OwnTestsFailError(Exception):
@@ -381,13 +365,12 @@ def made(place: Place, change: Change) -> Mutant | None:
 
 def _tried(bench: Bench, files: Sequence[str], mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
     """Mutants of modules with the same tests: what the screen lets through is tried again by itself."""
-    killed = bench.screened(files, {n: (m.place.module, m.source) for n, m in enumerate(mutants)})
+    seconds, killed = bench.screened(files, {n: (m.place.module, m.source) for n, m in enumerate(mutants)})
     yield from ((mutants[number], True) for number in sorted(killed))
-    if len(killed) < len(mutants):
-        limit = _PATIENCE * bench.seconds(files) + 10
-        for number, mutant in enumerate(mutants):
-            if number not in killed:
-                yield mutant, bench.is_killed(mutant.place.module, mutant.source, files, limit)
+    for number, mutant in enumerate(mutants):
+        if number not in killed:
+            limit = _PATIENCE * seconds + 10
+            yield mutant, bench.is_killed(mutant.place.module, mutant.source, files, limit)
 
 
 def run(chosen: Sequence[tuple[Place, Change]], jobs: int, out: Path) -> None:
