@@ -20,7 +20,7 @@ from figures import Figures
 from pages import write_between
 from vllm_runbooks import redact
 
-# Tests start a thousand processes of the library: its compiled code is kept, whatever the machine's setting is.
+# Tests start about 1,000 Python processes: write bytecode even if PYTHONDONTWRITEBYTECODE is set.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # As the worker does (`worker.work`): seconds of each process that runs tests, for what none of them asks for.
@@ -58,9 +58,9 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile library and catalog once for all workers, and hear signals whatever started the tests.
+    """Compile the library and catalog once for all workers, and restore signal handlers.
 
-    `nohup` and `&` hand on to all that is started that signals are ignored.
+    `nohup` and `&` make child processes ignore signals.
     """
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(ROOT / "lib", quiet=2)
@@ -77,14 +77,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Leave no process behind."""
+    """Wait for the compilation of the catalog."""
     if _COMPILING in session.config.stash:
-        session.config.stash[_COMPILING].wait()
+        session.config.stash[_COMPILING].wait(60)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the tests themselves, twenty thousand of them, out of every later search for garbage."""
+    """Exempt the collected tests from garbage collection."""
     gc.disable()
     try:
         return (yield)

@@ -4,8 +4,8 @@ python tests/mutant_screen.py ORDERS TESTFILE ...     run by `mutants`, in its c
 
 Each line of ORDERS is a mutant: its number, the module's path and the module's changed source. A line of JSON is
 printed for each that a test notices; about the others nothing is known, as a cache that was filled before may hide
-them, and what runs at import cannot be changed here. The first line says how many seconds the default tests take.
-Slow tests take part, but for those that fail while they are traced, which limit seconds.
+them, and what runs at import cannot be changed here. The first line reports the seconds of the default tests, and
+the slow tests that do not take part because they fail under tracing.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class Screen:
                 return True
             self.reached, self.seconds = pickle.loads(Path(kept.name).read_bytes())  # noqa: S301 - our own
         slow = {item.nodeid for item in session.items if item.get_closest_marker("slow")}
-        self._tell({"seconds": round(sum(took for name, took in self.seconds.items() if name not in slow), 1)})
+        seconds = sum(took for name, took in self.seconds.items() if name not in slow)
+        self._tell({"seconds": round(seconds, 1), "left_out": sorted(slow - self.seconds.keys())})
         for order in self.orders:
             if self._is_killed(session.items, Path(order["path"]), order["source"]):
                 self._tell({"number": order["number"]})

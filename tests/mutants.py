@@ -151,7 +151,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "verdicts": ("answer", "claims", "lint"),
     "vitals": ("probe",),
 }  # fmt: skip
-"""By room or module which tests are its own: files `test_<name>.py` below `tests`, the quickest to notice first."""
+"""The tests of each package or module: files `test_<name>.py` below `tests`, the fastest to fail first."""
 _OF_ALL = ("frozen",)
 """Tests that speak of every module of the core."""
 
@@ -254,7 +254,9 @@ def file_of(name: str, root: Path) -> str | None:
     """The file of a name in `TESTS`, relative to the project; None if there is none."""
     folder, _, file = name.rpartition("/")
     pattern = f"{folder or '**'}/test_{file.removeprefix('test_')}.py"
-    return next((path.relative_to(root).as_posix() for path in (root / "tests").glob(pattern)), None)
+    files = [path.relative_to(root).as_posix() for path in (root / "tests").glob(pattern)]
+    assert len(files) < 2, files
+    return files[0] if files else None
 
 
 def tests_of(module: str, root: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""A table tried in one test, where a row takes microseconds and `parametrize` would cost more: `@over`."""
+"""Run a table of cases in one test, or only its first cases outside the full ring."""
 
 from __future__ import annotations
 
@@ -9,83 +9,102 @@ from typing import Any
 
 import pytest
 
-_SHOWN = 200
-"""Characters of a row without an id that a message shows."""
+_MAX_LABEL_CHARS = 200
+_Row = tuple[str, tuple[object, ...]]
+"""The id of a row, empty if it has none, and its values."""
+_Ids = Iterable[str] | Callable[[Any], object] | None
 
 
-def over(
-    names: str | Sequence[str],
-    table: Iterable[object],
-    ids: Iterable[str] | Callable[[Any], object] | None = None,
+def in_one_test(
+    names: str | Sequence[str], table: Iterable[object], ids: _Ids = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Call a test once for each row of a table, as `pytest.mark.parametrize` would, in a single test.
+    """Like `pytest.mark.parametrize`, but all rows run in a single test.
 
-    All rows are tried; the first error is raised, with the ids of all rows that failed. What a fixture provides is
-    shared by the rows. Their values stay readable as the attribute `rows` of the test.
+    For rows that take microseconds, where a test for each would cost more than the rows. The first error is raised
+    after all rows have run; its note lists the rows that failed. Fixtures are shared by the rows. The values of the
+    rows are the attribute `rows` of the test.
 
     Args:
         names: the test's parameters that a row fills, as a list or with commas between them.
-        table: values, or tuples of values where there are several names, or `pytest.param` without marks.
-        ids: what names the rows in a message, in their order; or a function of a row's values, one by one.
+        table: values, or tuples of values if there are several names, or `pytest.param` without marks.
+        ids: labels of the rows, in their order; or a function of each value of a row.
     """
-    words = [word.strip() for word in names.split(",")] if isinstance(names, str) else list(names)
-    rows = [_values(row, len(words)) for row in table]
+    arg_names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    rows = [_row(values, len(arg_names)) for values in table]
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
-        def tried(**fixtures: Any) -> None:
+        def run_rows(**fixtures: Any) -> None:
             assert rows, "the table is empty"
-            errors: list[tuple[str, Exception]] = []
-            for (_, values), label in zip(rows, _labels(rows, ids), strict=True):
+            errors: dict[int, BaseException] = {}
+            skips: list[BaseException] = []
+            for index, (_, values) in enumerate(rows):
                 try:
-                    test(**dict(zip(words, values, strict=True)), **fixtures)
-                except Exception as error:  # noqa: BLE001 - whatever a row raises, the others are tried
-                    errors.append((label, error))
+                    test(**dict(zip(arg_names, values, strict=True)), **fixtures)
+                except pytest.skip.Exception as skip:
+                    skips.append(skip)
+                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - the other rows run whatever it is
+                    errors[index] = error
             if errors:
-                first = errors[0][1]
-                first.add_note(f"{len(errors)} of {len(rows)} rows fail: {', '.join(label for label, _ in errors)}")
+                labels = _labels(rows, ids)
+                first = next(iter(errors.values()))
+                failed = ", ".join(labels[index] for index in errors)
+                first.add_note(f"{len(errors)} of {len(rows)} rows fail: {failed}")
                 raise first
+            if len(skips) == len(rows):
+                raise skips[0]
 
         signature = inspect.signature(test)
-        left = [each for name, each in signature.parameters.items() if name not in words]
-        tried.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
-        tried.rows = [values for _, values in rows]  # type: ignore[attr-defined]
-        return tried
+        fixtures = [parameter for name, parameter in signature.parameters.items() if name not in arg_names]
+        run_rows.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]
+        run_rows.rows = [values for _, values in rows]  # type: ignore[attr-defined]
+        return run_rows
 
     return decorate
 
 
-def _values(row: object, width: int) -> tuple[str, tuple[object, ...]]:
-    """A row's own id, and its values.
+def rest_full(table: Iterable[object], count: int) -> list[Any]:
+    """Rows for `parametrize`, of which all but the first few are marked `full`."""
+    return [
+        row
+        if index < count
+        else pytest.param(*_values(row), marks=pytest.mark.full, id=row.id if _is_param(row) else None)  # type: ignore[attr-defined]
+        for index, row in enumerate(table)
+    ]
+
+
+def _is_param(row: object) -> bool:
+    return isinstance(row, type(pytest.param()))
+
+
+def _values(row: object) -> tuple[object, ...]:
+    if _is_param(row):
+        return tuple(row.values)  # type: ignore[attr-defined]
+    return row if isinstance(row, tuple) else (row,)
+
+
+def _row(row: object, width: int) -> _Row:
+    """The id and values of a row.
 
     Raises:
         ValueError: The row has marks, or not as many values as there are names.
     """
-    label = ""
-    values: tuple[object, ...] = (row,)
-    if isinstance(row, type(pytest.param())):
-        if row.marks:
-            raise ValueError(f"a row of a single test has no marks of its own: {row}")
-        label, values = str(row.id or ""), tuple(row.values)
-    elif width > 1:
-        values = tuple(row)  # type: ignore[arg-type]
+    if not _is_param(row):
+        values = tuple(row) if width > 1 else (row,)  # type: ignore[arg-type]
+        row_id = ""
+    elif row.marks:  # type: ignore[attr-defined]
+        raise ValueError(f"rows of @in_one_test cannot have marks: {row}; use pytest.mark.parametrize")
+    else:
+        values, row_id = _values(row), str(row.id or "")  # type: ignore[attr-defined]
     if len(values) != width:
-        raise ValueError(f"{len(values)} values for {width} names: {values!r:.{_SHOWN}}")
-    return label, values
+        raise ValueError(f"{len(values)} values for {width} names: {values!r:.{_MAX_LABEL_CHARS}}")
+    return row_id, values
 
 
-def _labels(
-    rows: Sequence[tuple[str, tuple[object, ...]]], ids: Iterable[str] | Callable[[Any], object] | None
-) -> list[str]:
-    """What names each row: its own id, or what was asked for, or its values."""
+def _labels(rows: Sequence[_Row], ids: _Ids) -> list[str]:
+    """Label of each row: its id, the given one, or its values."""
     if ids is None:
-        return [own or f"{values!r:.{_SHOWN}}" for own, values in rows]
+        return [row_id or f"{values!r:.{_MAX_LABEL_CHARS}}" for row_id, values in rows]
     if callable(ids):
-        return [own or "-".join(str(ids(value)) for value in values) for own, values in rows]
+        return [row_id or "-".join(str(ids(value)) for value in values) for row_id, values in rows]
     return list(ids)
-
-
-def few(table: Iterable[object], count: int) -> list[Any]:
-    """Rows for `parametrize` of which the first few run where the test does, and the others with `-m full`."""
-    rows = [row if isinstance(row, tuple) else (row,) for row in table]
-    return [pytest.param(*row, marks=() if at < count else pytest.mark.full) for at, row in enumerate(rows)]

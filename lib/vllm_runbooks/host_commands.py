@@ -312,6 +312,10 @@ TABLE: Mapping[str, HostCommand] = {
     "notebook": _row(
         "papermill {path} {path} -p {word} {path}", "runs a notebook and writes it with its outputs", "remove the file"
     ),
+    "tests-all": _row("pytest -q", "runs tests in temporary folders", "nothing: what they write is removed"),
+    "tests-ring": _row(
+        "pytest -q -n {number} -m {word} {path}", "runs tests, with real servers", "nothing: what they start is ended"
+    ),
     "tests": _row("pytest -q {path} {path}", "runs tests in temporary folders", "nothing: what they write is removed"),
     "benchmarks": _row(
         "pytest {path} -n {number} -m {word} --figures={path}", "runs measurements; writes the file", "git checkout"

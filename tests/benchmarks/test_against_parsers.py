@@ -12,7 +12,7 @@ import pytest
 
 from command_generator import RECORDED, Command, Judged, all_names, ask, commands, recorded
 from figures import Figures
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import options
 from vllm_runbooks.arguments import parse
 
@@ -47,7 +47,7 @@ def test_at_least_twelve_releases_are_recorded() -> None:
     assert len(_FILES) >= 12
 
 
-@over("path", _FILES, ids=_release)
+@in_one_test("path", _FILES, ids=_release)
 def test_no_sampled_command_is_refused_by_us_alone(path: Path) -> None:
     """What the real parser takes, we take."""
     sample = list(recorded(path))[::_SAMPLE]

@@ -8,7 +8,7 @@ import pytest
 
 from figures import Figures
 from kv_specifications import Answer, Specification, ask, drawn, ours, recorded, same
-from rows import over
+from rows import in_one_test
 
 _PYTHON = os.environ.get("VLLM_RUNBOOKS_TEST_PYTHON")
 _SPECIFICATIONS, _ANSWERS = recorded()
@@ -33,14 +33,14 @@ def test_two_hundred_specifications_are_recorded_for_twelve_releases() -> None:
     assert (len(_SPECIFICATIONS) >= 200, len(_ANSWERS) >= 12) == (True, True)
 
 
-@over("version", sorted(_ANSWERS))
+@in_one_test("version", sorted(_ANSWERS))
 def test_most_answers_are_plans(version: str) -> None:
     """Of what a release was asked it planned at least three in ten, so that equal answers are equal numbers."""
     plans = sum("blocks" in answer for answer in _ANSWERS[version])
     assert plans >= 0.3 * len(_SPECIFICATIONS)
 
 
-@over("version", sorted(_ANSWERS))
+@in_one_test("version", sorted(_ANSWERS))
 def test_recorded_plans_are_ours(version: str) -> None:
     """Groups, blocks, tokens, concurrency, shortages and refusals are those of the release, exactly."""
     assert _differences(version, _SPECIFICATIONS, _ANSWERS[version]) == []

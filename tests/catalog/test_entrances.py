@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rows import over
-
 import shlex
 import shutil
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import click
 import pytest
 
+from rows import in_one_test
 from vllm_runbooks import catalog, session
 from vllm_runbooks.authoring import check_file, entrances_file
 from vllm_runbooks.catalog_records import Entrance
@@ -50,7 +49,7 @@ def test_every_group_of_faults_has_an_entrance() -> None:
     }
 
 
-@over("entrance", session.entrances(), ids=lambda entrance: entrance.id)
+@in_one_test("entrance", session.entrances(), ids=lambda entrance: entrance.id)
 def test_a_line_leads_where_the_entrance_leads(entrance: Entrance) -> None:
     """Pasted as it stands, each line is read as one of the symptoms of its entrance, or says nothing by itself."""
     from vllm_runbooks.evidence_records import Document
@@ -60,7 +59,7 @@ def test_a_line_leads_where_the_entrance_leads(entrance: Entrance) -> None:
         assert [each.symptom for each in found if not entrance.leads_to(each.symptom)] == []
 
 
-@over("command", sorted({c for entrance in session.entrances() for c in entrance.commands}))
+@in_one_test("command", sorted({c for entrance in session.entrances() for c in entrance.commands}))
 def test_a_command_is_one_that_we_have(command: str) -> None:
     """Its options are read by the command line, which is not run."""
     words = shlex.split(command)[1:]

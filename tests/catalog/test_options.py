@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rows import over
-
 import json
 import re
 import subprocess
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rows import in_one_test
 from vllm_runbooks import options
 from vllm_runbooks.errors import InputError
 
@@ -81,7 +80,7 @@ def test_what_is_no_version_is_refused_in_one_line(text: str) -> None:
     assert len(str(refused.value)) < 150
 
 
-@over("version", options.known_releases())
+@in_one_test("version", options.known_releases())
 def test_every_release_has_what_a_command_is_judged_by(version: str) -> None:
     """Both programs have options, each spelling once, with types and defaults in the documented terms."""
     data = options.load(version)
@@ -279,7 +278,7 @@ def test_files_hold_no_paths_of_the_host_and_no_help() -> None:
 # ---- the functions by themselves
 
 
-@over(
+@in_one_test(
     ("text", "key"),
     [
         ("0.19.0", (0, 19, 0, 1)), ("v0.19.1", (0, 19, 1, 1)), ("0.19", (0, 19, 0, 1)), (" 1.2.3\n", (1, 2, 3, 1)),

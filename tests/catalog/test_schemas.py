@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import authoring, catalog, evidence_records, render, session
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -39,7 +39,7 @@ def test_every_schema_is_kept() -> None:
     assert sorted(authoring.schemas()) == KEPT
 
 
-@over("name", KEPT)
+@in_one_test("name", KEPT)
 def test_schemas_are_fresh(name: str) -> None:
     """`vllm-runbooks catalog schemas` writes them anew."""
     made = authoring.schemas()[name]
@@ -49,7 +49,7 @@ def test_schemas_are_fresh(name: str) -> None:
 
 
 @pytest.mark.slow
-@over("case", CASES)
+@in_one_test("case", CASES)
 def test_every_answer_keeps_to_the_schema(case: str) -> None:
     """Each recorded case, whole and start by start."""
     check = validator("diagnose.json")
@@ -102,7 +102,7 @@ def test_the_schema_notices_another_document(change: Any) -> None:
     assert list(validator("diagnose.json").iter_errors(document))
 
 
-@over(
+@in_one_test(
     ("schema", "path"),
     [
         *(("symptom.json", path) for path in sorted((ROOT / "symptoms").glob("*.yaml"))),

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import seconds
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import authoring, catalog, options, specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.errors import InputError
@@ -41,7 +41,7 @@ def test_the_shipped_files_are_good() -> None:
     assert len(index["models"]) >= 320
 
 
-@over(
+@in_one_test(
     ("spec", "expected"),
     [
         ("8xRTX3090", [("RTX3090", None)] * 8),
@@ -66,7 +66,7 @@ def test_cards_are_found_by_the_names_people_use(shelf: Specs, spec: str, expect
     assert [(card.gpu.name, card.node) for card in shelf.gpus(spec)] == expected
 
 
-@over(
+@in_one_test(
     ("spec", "said"),
     [
         ("A100", "fits A100-40GB or A100-80GB"),
@@ -226,7 +226,7 @@ def test_models_are_found_by_hub_id_or_folder(shelf: Specs, name: str, expected:
     assert (found.id if found else None) == expected
 
 
-@over(
+@in_one_test(
     "name",
     [
         "zai-org/AutoGLM-Phone-9B", "Qwen/Qwen2.5-0.5B-Instruct", "openai/gpt-oss-20b", "google/gemma-4-26B-A4B",
@@ -628,7 +628,7 @@ _CONFIGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@over(("config", "expected"), _CONFIGS)
+@in_one_test(("config", "expected"), _CONFIGS)
 def test_each_field_is_read_by_each_of_its_names(config: dict[str, Any], expected: dict[str, Any]) -> None:
     """Names differ between families; a value of another form is as good as none."""
     found = specs.model_from_config(config)
@@ -668,7 +668,7 @@ def test_what_is_known_of_a_kind_completes_its_models() -> None:
         assert (other.head_dim, other.encoder_heads, other.processor_arguments) == (None, None, None)
 
 
-@over(
+@in_one_test(
     ("name", "has"),
     [
         ("Org/Model-7B", True), ("org/model-7b", True), ("org/model-70b", True), ("other/model-7b", False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import authoring, catalog, scan, session, startup_log
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.catalog_records import Example, Symptom
@@ -35,8 +36,8 @@ def symptoms() -> dict[str, Symptom]:
 CHECKS: list[Callable[[Symptom], None]] = []
 
 
-def of_each_symptom(check: Callable[[Symptom], None]) -> Callable[[Symptom], None]:
-    """Have every symptom tried by a check, in `test_a_symptom_keeps_its_promises`."""
+def symptom_check(check: Callable[[Symptom], None]) -> Callable[[Symptom], None]:
+    """Register a check that runs on every symptom."""
     CHECKS.append(check)
     return check
 
@@ -71,7 +72,7 @@ def unread(symptom: Symptom, example: Example) -> str:
     return "" if read(example.text, "re") == starts else "is read otherwise by the other engine"
 
 
-@of_each_symptom
+@symptom_check
 def a_symptom_fires_on_its_examples(symptom: Symptom) -> None:
     """It is found, with the captures that the example names; both engines read the same."""
     assert {i: why for i, example in enumerate(symptom.examples) if (why := unread(symptom, example))} == {}
@@ -90,13 +91,13 @@ def claimed(symptom: Symptom, example: Example) -> list[str]:
     return [*sorted(named - {symptom.id}), *([] if said else [f"not {symptom.id}"])]
 
 
-@of_each_symptom
+@symptom_check
 def no_other_symptom_claims_the_example(symptom: Symptom) -> None:
     """After the ranking of places the symptom stands first, and no other failure is named beside it."""
     assert {i: names for i, example in enumerate(symptom.examples) if (names := claimed(symptom, example))} == {}
 
 
-@of_each_symptom
+@symptom_check
 def a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
     """The line most easily confused with it is not claimed; both engines read the same."""
     for miss in symptom.near_misses:
@@ -106,8 +107,8 @@ def a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
         assert read(miss.text, "re") == read(miss.text)
 
 
-@over("engine", ENGINES)
-@over("case", HEALTHY)
+@in_one_test("engine", ENGINES)
+@in_one_test("case", HEALTHY)
 def test_no_failure_is_found_in_a_healthy_case(case: str, engine: str) -> None:
     """On recorded healthy starts there are hints at most."""
     evidence = session.load(case)
@@ -118,8 +119,10 @@ def test_no_failure_is_found_in_a_healthy_case(case: str, engine: str) -> None:
     assert not [f.symptom for f in last.findings if f.severity is not Severity.HINT]
 
 
-@over("engine", ENGINES)
-@over(("line", "example"), [pytest.param(x, e, id=f"{x.id}-{i}") for x in LINES for i, e in enumerate(x.examples)])
+@in_one_test("engine", ENGINES)
+@in_one_test(
+    ("line", "example"), [pytest.param(x, e, id=f"{x.id}-{i}") for x in LINES for i, e in enumerate(x.examples)]
+)
 def test_a_line_format_reads_its_examples(line: Any, example: Example, engine: str) -> None:
     """Each wording is recognised, with the figures named; what proves progress is no failure."""
     patterns = scan.PatternSet(line.patterns, engine="re" if engine == "re" else None)
@@ -170,8 +173,8 @@ def test_a_parents_frames_do_not_place_its_workers_failure(engine: str) -> None:
     assert [(f.symptom, f.level) for f in alone.findings] == [("oom.profile_run.unplaced", Level.POSSIBLE)]
 
 
-@of_each_symptom
-def what_is_said_stands_without_any_figure(symptom: Symptom) -> None:
+@symptom_check
+def texts_stand_without_figures(symptom: Symptom) -> None:
     """Of a bare message there is an explanation and an advice, and no sentence leans on one that was left out."""
     said = {name: filled_or_plain(getattr(symptom, name), {}, Facts()) for name in ("do_first", "confirm", "refute")}
     why = [fill(sentence, {}, Facts()) for sentence in symptom.explanation]
@@ -182,7 +185,7 @@ def what_is_said_stands_without_any_figure(symptom: Symptom) -> None:
     assert any(why)
 
 
-@of_each_symptom
+@symptom_check
 def patterns_have_no_faults(symptom: Symptom) -> None:
     """They stay inside the subset that both engines share and that stays linear."""
     patterns = [s.pattern for s in (*symptom.signatures, *symptom.companions)]
@@ -190,13 +193,13 @@ def patterns_have_no_faults(symptom: Symptom) -> None:
     assert {p: scan.faults(p) for p in patterns if scan.faults(p)} == {}
 
 
-@of_each_symptom
+@symptom_check
 def a_root_cause_is_a_known_class(symptom: Symptom) -> None:
     """Its first two words are in classes.yaml."""
     assert symptom.severity is Severity.HINT or symptom.class_ in authoring.words("classes")
 
 
-@of_each_symptom
+@symptom_check
 def a_symptom_prints_no_command_line(symptom: Symptom) -> None:
     """Remedies name options and values; a vLLM command would have to be checked for the release first."""
     texts = [symptom.cause, symptom.do_first, symptom.confirm, symptom.refute, *symptom.explanation]
@@ -206,13 +209,26 @@ def a_symptom_prints_no_command_line(symptom: Symptom) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_symptom_keeps_its_promises(name: str) -> None:
-    """It passes the checks of every symptom, which are the functions marked so above."""
-    for check in CHECKS:
-        check(symptoms()[name])
+def test_symptom_passes_all_checks(name: str) -> None:
+    """Those above with `symptom_check`."""
+    symptom = symptoms()[name]
+
+    @in_one_test("check", CHECKS, ids=lambda check: check.__name__)
+    def checks(check: Callable[[Symptom], None]) -> None:
+        check(symptom)
+
+    checks()
 
 
-@over("case", [case for case in CASES if case.kind is CaseKind.LOG], ids=lambda case: case.id)
+def test_every_check_is_registered() -> None:
+    """A function of a symptom alone is a check, which would do nothing without `symptom_check`."""
+    functions = [each for each in globals().values() if inspect.isfunction(each) and each.__module__ == __name__]
+    alone = [each for each in functions if list(inspect.signature(each).parameters) == ["symptom"]]
+
+    assert alone == CHECKS
+
+
+@in_one_test("case", [case for case in CASES if case.kind is CaseKind.LOG], ids=lambda case: case.id)
 def test_a_recorded_case_is_answered_as_expected(case: Any) -> None:
     """Outcome, class, captures, facts and findings of every shipped case."""
     evidence = session.load(case.id)

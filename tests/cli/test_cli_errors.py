@@ -17,7 +17,7 @@ import click
 import pytest
 
 from command_line import PORT, call, run
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, checking, cli, plan_evidence, session, suite, worker
 from vllm_runbooks.cli import given, runbooks
 from vllm_runbooks.cli import output as cli_output
@@ -630,7 +630,7 @@ def commands(command: click.Command = cli.commands, path: tuple[str, ...] = ()) 
         yield from commands(found, (*path, name))
 
 
-@over(("name", "command"), list(commands()), ids=lambda each: each if isinstance(each, str) else "")
+@in_one_test(("name", "command"), list(commands()), ids=lambda each: each if isinstance(each, str) else "")
 def test_help_explains_every_option(name: str, command: click.Command) -> None:
     """With words for each, no word of click's for a value, and examples that the command's own parser takes."""
     options = [each for each in command.params if isinstance(each, click.Option)]

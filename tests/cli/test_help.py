@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import cli
 
 WITHOUT_EXAMPLES = {"vllm-runbooks catalog", "vllm-runbooks cluster", "vllm-runbooks edge10",
@@ -66,13 +66,13 @@ def test_every_example_is_read(path: str, line: str, tmp_path: Path, monkeypatch
     assert path in ("vllm-runbooks", shown)
 
 
-@over("path", sorted(ALL))
+@in_one_test("path", sorted(ALL))
 def test_every_command_shows_an_example(path: str) -> None:
     """Nobody has to guess how a command is called."""
     assert path in WITHOUT_EXAMPLES or any(shown == path for shown, _ in EXAMPLES)
 
 
-@over("path", sorted(ALL))
+@in_one_test("path", sorted(ALL))
 def test_help_fits_80_columns(path: str) -> None:
     """No line of it is longer, the examples included."""
     context = click.Context(ALL[path], info_name=path, terminal_width=80)

@@ -23,7 +23,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from command_line import run
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, cli, planner, render, session
 from vllm_runbooks.cli import terminal
 from vllm_runbooks.render import columns
@@ -96,8 +96,8 @@ def view(name: str) -> list[Block]:
 VIEWS = (*SHOWN, "compared", "layouts", "plan", "host", "server")
 
 
-@over("name", VIEWS)
-@over("columns", [60, 80, 120])
+@in_one_test("name", VIEWS)
+@in_one_test("columns", [60, 80, 120])
 def test_every_view_fits_its_terminal(name: str, columns: int) -> None:
     """No line is wider, but those that are copied, a quotation or a command, and rows of a table of many figures."""
     layout = terminal.layout(columns)

@@ -26,7 +26,7 @@ import namespaces
 import set_up
 from namespaces import Ring
 from pace import scaled
-from rows import few
+from rows import rest_full
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 LIVE = set_up.place()  # asked here: tests have a cache folder of their own
@@ -365,7 +365,9 @@ NETWORKS = [
 
 @needs_sshd
 @needs_torch
-@pytest.mark.parametrize(("_what", "changed", "finding", "on"), few(NETWORKS, 1), ids=[row[0] for row in NETWORKS])
+@pytest.mark.parametrize(
+    ("_what", "changed", "finding", "on"), rest_full(NETWORKS, 1), ids=[row[0] for row in NETWORKS]
+)
 def test_a_wrong_variable_is_named(
     site: Site, _what: str, changed: dict[int, dict[str, str]], finding: str, on: set[int]
 ) -> None:
@@ -391,7 +393,7 @@ FIREWALLS = [
 
 @needs_sshd
 @needs_torch
-@pytest.mark.parametrize(("_what", "at", "rule", "finding"), few(FIREWALLS, 1), ids=[row[0] for row in FIREWALLS])
+@pytest.mark.parametrize(("_what", "at", "rule", "finding"), rest_full(FIREWALLS, 1), ids=[row[0] for row in FIREWALLS])
 def test_a_firewall_is_named(site: Site, _what: str, at: int, rule: tuple[str, ...], finding: str) -> None:
     """Dropped, refused, or one way alone; nothing hangs on it."""
     site.up()
@@ -424,7 +426,7 @@ HOSTS = [
 
 @needs_sshd
 @needs_torch
-@pytest.mark.parametrize(("_what", "how", "finding"), few(HOSTS, 1), ids=[row[0] for row in HOSTS])
+@pytest.mark.parametrize(("_what", "how", "finding"), rest_full(HOSTS, 1), ids=[row[0] for row in HOSTS])
 def test_what_differs_on_a_host_is_named(site: Site, _what: str, how: dict[str, Any], finding: str) -> None:
     """With that host."""
     head, other = site.ring.hosts

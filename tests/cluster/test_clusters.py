@@ -18,7 +18,7 @@ import pytest
 
 import vllm_runbooks as rb
 from command_line import measured, run
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import authoring, cases, catalog, cli, clusters, render, session
 from vllm_runbooks.cluster_records import CheckedCluster, Cluster, RankState
 from vllm_runbooks.clusters import meanings
@@ -84,7 +84,7 @@ def _node(data: dict[str, Any], number: int = 1) -> dict[str, Any]:
     return node
 
 
-@over("case", CASES)
+@in_one_test("case", CASES)
 def test_every_recorded_cluster_shows_what_was_written_down_beforehand(case: str) -> None:
     """A case's findings are those that it expects, all of them and no others."""
     judged = cases.judge(session.load(case))
@@ -142,7 +142,7 @@ UNKNOWN: dict[str, Change] = {
 }  # fmt: skip
 
 
-@over("what", UNKNOWN)
+@in_one_test("what", UNKNOWN)
 def test_what_was_not_measured_is_never_a_pass(what: str) -> None:
     """Each fact that is missing is named, with its nodes, and the answer is open instead of good."""
     found = pair(UNKNOWN[what])
@@ -239,7 +239,7 @@ WRONG: dict[str, tuple[Change, str, tuple[str, ...], str]] = {
 }  # fmt: skip
 
 
-@over("what", WRONG)
+@in_one_test("what", WRONG)
 def test_each_misconfiguration_is_named_with_its_node_and_its_values(what: str) -> None:
     """One finding, about the node that is at fault, with the values in its words; it never stays a pass."""
     change, id_, nodes, words = WRONG[what]

@@ -126,8 +126,9 @@ def of_start(ring: Ring, host: str) -> list[str]:
 def gone(ring: Ring, *hosts: str, within_s: float) -> float:
     """Wait until nothing of a start runs on these hosts; the seconds it took."""
     began = time.monotonic()
+    deadline = began + scaled(within_s)
     while left := [each for host in hosts for each in of_start(ring, host)]:
-        assert time.monotonic() - began < scaled(within_s), left
+        assert time.monotonic() < deadline, left
         time.sleep(0.1)
     return time.monotonic() - began
 

@@ -64,9 +64,10 @@ class Started:
     def until(self, words: str, within_s: float = READY_S) -> float:
         """Wait until it has said that; the seconds it took."""
         began = time.monotonic()
+        deadline = began + scaled(within_s)
         while words not in self.said.read_text("utf-8", "replace"):
             assert self.guard.poll() is None, self.said.read_text("utf-8", "replace")[-6000:]
-            assert time.monotonic() - began < scaled(within_s), self.said.read_text("utf-8", "replace")[-6000:]
+            assert time.monotonic() < deadline, self.said.read_text("utf-8", "replace")[-6000:]
             time.sleep(0.1)
         return time.monotonic() - began
 

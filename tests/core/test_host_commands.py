@@ -20,7 +20,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import vllm_runbooks
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import authoring, catalog, cli, host_commands, planner, plans, releases, site
 from vllm_runbooks.authored import read_yaml
 from vllm_runbooks.authoring import remedy_texts
@@ -56,7 +56,7 @@ def test_there_are_sixty_hostile_values() -> None:
     assert len(set(HOSTILE)) == len(HOSTILE) >= 60
 
 
-@over("name", list(host_commands.TABLE))
+@in_one_test("name", list(host_commands.TABLE))
 def test_a_row_says_what_it_does_and_how_it_is_undone(name: str) -> None:
     """And its words, printed as a line, are read back as the same words."""
     row = host_commands.TABLE[name]
@@ -84,7 +84,7 @@ def test_every_kind_of_value_has_a_good_one() -> None:
     assert {kind for kind, value in GOOD.items() if host_commands.is_of_kind(kind, value)} == set(host_commands.VALUES)
 
 
-@over("value", HOSTILE)
+@in_one_test("value", HOSTILE)
 def test_a_hostile_value_is_refused_or_one_harmless_word(value: str) -> None:
     """In every place of every row: it is never an option, never two words, never more to a shell than itself."""
     held = 0
@@ -267,7 +267,7 @@ READ = frozenset(
 """What pages name as a form that is read; nobody is told to run it."""
 
 
-@over("path", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name)
+@in_one_test("path", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda path: path.name)
 def test_pages_print_commands_of_the_table_alone(path: Path) -> None:
     """In blocks for a shell and between backticks."""
     page = path.read_text("utf-8")

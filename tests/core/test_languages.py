@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from command_line import PORT, run
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import authoring, catalog, checking, languages, render, session
 from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.display import to_json
@@ -113,7 +113,7 @@ def test_enough_is_translated() -> None:
         assert languages.stale(record, "zh") == []
 
 
-@over("symptom", symptoms(), ids=lambda symptom: symptom.id)
+@in_one_test("symptom", symptoms(), ids=lambda symptom: symptom.id)
 def test_an_answer_is_told_whole(symptom: Symptom) -> None:
     """What a translated symptom's examples come to is told in Chinese, down to its conditions and ways out."""
     for found in answers(symptom):
@@ -147,7 +147,7 @@ def test_a_text_holds_no_english_without_a_mark() -> None:
             assert [part for part in parts if ENGLISH.search(part) and MARK not in part] == []
 
 
-@over("name", [name for name in rule_ids() if not name.startswith("edge10.")])
+@in_one_test("name", [name for name in rule_ids() if not name.startswith("edge10.")])
 def test_a_message_is_told_in_chinese(name: str) -> None:
     """What a translated rule says of its examples is Chinese; only notes of its table are marked."""
     for example in session.knowledge().rules[name].examples:
@@ -158,7 +158,7 @@ def test_a_message_is_told_in_chinese(name: str) -> None:
         assert all(HAN.search(message.partition(MARK)[0]) for message in messages)
 
 
-@over("name", [name for name in rule_ids() if name.startswith("edge10.")])
+@in_one_test("name", [name for name in rule_ids() if name.startswith("edge10.")])
 def test_what_is_wrong_in_a_toolchain_s_script_is_told_whole(name: str) -> None:
     """The messages of a translated rule's examples hold no English, in what fills them either."""
     rule = session.knowledge().rules[name]

@@ -17,7 +17,7 @@ from urllib.parse import quote as percent
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import cli, evidence_records, redact
 from vllm_runbooks.redact import Redactor, redact_bytes, redact_name, redact_text
 from vllm_runbooks.startup_log import log_lines
@@ -317,7 +317,7 @@ def test_there_are_a_hundred_of_each() -> None:
     assert len(set(LOOK_ALIKES)) == len(LOOK_ALIKES) >= 100
 
 
-@over(("name", "secret", "text"), PLANTS, ids=IDS)
+@in_one_test(("name", "secret", "text"), PLANTS, ids=IDS)
 def test_a_secret_is_replaced_in_a_text(name: str, secret: str, text: str) -> None:
     """By the function and by a run's redactor, in one piece or in many; replacing again changes nothing."""
     del name
@@ -332,7 +332,7 @@ def test_a_secret_is_replaced_in_a_text(name: str, secret: str, text: str) -> No
     assert Redactor().raw(whole.encode()).decode() == Redactor().text(whole)
 
 
-@over("text", LOOK_ALIKES)
+@in_one_test("text", LOOK_ALIKES)
 def test_a_look_alike_is_unchanged_in_a_text(text: str) -> None:
     """As it is, within a line, and coloured."""
     whole = f"INFO 11-20 08:29:25 [utils.py:1] {text}\n"
@@ -357,8 +357,6 @@ def test_a_secret_is_not_diagnosed(
 
 
 _OFFSETS = (0, 1, 8, 20, 40, 60)
-_FEW = (20,)
-"""Those that are tried by default where the line is long, and each takes its time."""
 
 
 @pytest.mark.slow
@@ -367,10 +365,7 @@ _FEW = (20,)
     ("border", "offset"),
     [
         *((log_lines.MAX_LINE, offset) for offset in _OFFSETS),
-        *(
-            pytest.param(evidence_records.PIECE, offset, marks=() if offset in _FEW else pytest.mark.slow)
-            for offset in _OFFSETS
-        ),
+        *((evidence_records.PIECE, offset) for offset in _OFFSETS),
     ],
 )
 def test_a_secret_across_the_readers_border_is_not_diagnosed(

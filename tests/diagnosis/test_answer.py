@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import render, session, verdicts
 from vllm_runbooks.answer import answer, remedies, several_logs
 from vllm_runbooks.catalog import Catalog
@@ -52,7 +52,7 @@ def change(value: Any, name: str = "x", **more: Any) -> RemedyText:
     return RemedyText("title", "cost", (Edit("set", name, value),), **more)
 
 
-@over(
+@in_one_test(
     ("value", "present", "wanted"),
     [
         ({"lower_by": 0.05}, 0.9, 0.85),
@@ -356,7 +356,7 @@ def test_a_healthy_case_passes_without_a_cause() -> None:
     assert verdicts.judge(diagnose(READY), case(captures={"a": "b"})).reason == "capture a: expected b, got None"
 
 
-@over(
+@in_one_test(
     ("step", "amount", "present", "value"),
     [
         # Lower by an amount as long as more than as much again is left.
@@ -388,7 +388,7 @@ def test_a_step_from_the_present_value(step: str, amount: Any, present: Any, val
     assert [edit.value for edit in edits] == ([] if value is None or value == present else [value])
 
 
-@over(
+@in_one_test(
     ("authored", "arguments", "expected"),
     [
         (Edit("set", "n", 7), {}, [Edit("set", "n", 7)]), (Edit("set", "n", 7), {"n": 7}, None),

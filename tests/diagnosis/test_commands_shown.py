@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, checking, documents, session
 from vllm_runbooks.evidence_records import CaseKind
 from vllm_runbooks.records import IssueSeverity
@@ -37,7 +37,7 @@ def errors(text: str, vllm: str | None = None) -> list[tuple[int, str, str]]:
     return [(i.line, i.rule, i.message) for i in found.issues if i.severity is IssueSeverity.ERROR]
 
 
-@over("path", PAGES, ids=lambda path: path.name)
+@in_one_test("path", PAGES, ids=lambda path: path.name)
 def test_a_page_shows_no_wrong_command(path: Path) -> None:
     """Neither in a block nor in a sentence, for the newest release that is known."""
     assert errors(prose(path)) == []

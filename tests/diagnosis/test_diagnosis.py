@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.catalog_records import Condition, Example, NearMiss, Signature, Symptom, Verified
 from vllm_runbooks.diagnosis import diagnose, fill, filled_or_plain, holds, value_of
@@ -300,7 +300,7 @@ def test_a_sentence_without_its_figure_is_left_out() -> None:
     assert (found.explanation, found.do_first) == ("It is so.", "Look.")
 
 
-@over(
+@in_one_test(
     ("condition", "holds"),
     [
         (Condition("c", argument="tensor_parallel_size", equals=1), True),
@@ -662,7 +662,7 @@ def test_of_a_signal_only_an_earlier_failure_counts() -> None:
     assert is_found(hit(signal.id, 2, traceback=None))
 
 
-@over(
+@in_one_test(
     ("condition", "captures", "expected"),
     [
         (Condition("c", capture="n", at_least=2), {"n": "2"}, True),
@@ -687,7 +687,7 @@ def test_bounds_of_a_condition(condition: Condition, captures: dict[str, str], e
     assert holds(condition, captures, Facts(), {}) is expected
 
 
-@over(
+@in_one_test(
     ("name", "captures", "facts", "expected"),
     [
         ("n", {"n_mib": "3.00"}, {}, "3.00 MiB"), ("n", {"n_kib": "3"}, {}, "3 KiB"),

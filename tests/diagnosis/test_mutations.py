@@ -119,11 +119,10 @@ def read(raw: bytes) -> str | None:
 MUTATIONS: list[Mutation] = [cut, splice, interleave, prefix, flip, swell, glue, encode, shuffle]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "count",
     [
-        60,
+        20,
         pytest.param(600, marks=pytest.mark.slow),
         pytest.param(10_000, marks=pytest.mark.full),
     ],

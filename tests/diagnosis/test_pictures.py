@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, display, markup, render, session
 from vllm_runbooks.command_records import CommandRelease
 from vllm_runbooks.evidence_records import Evidence
@@ -536,7 +536,7 @@ def phase(name: str, clock: float | None, printed: float | None = None) -> Phase
     return Phase(name, Quote(0, 1, 1, name), None, clock, printed)
 
 
-@over(
+@in_one_test(
     ("longest", "ticks", "step"),
     [
         (6, 6, 1), (6.01, 6, 2), (12, 6, 2), (12.1, 6, 5), (30, 6, 5), (30.1, 6, 10), (60, 6, 10), (61, 6, 20),

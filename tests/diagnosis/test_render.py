@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import render, session
 from vllm_runbooks.records import (
     Answer,
@@ -152,8 +152,8 @@ def hostile() -> Answer:
     )
 
 
-@over("view", VIEWS, ids=lambda view: view.__name__)
-@over("with_cause", [True, False])
+@in_one_test("view", VIEWS, ids=lambda view: view.__name__)
+@in_one_test("with_cause", [True, False])
 def test_nothing_of_a_log_is_markup(view: Any, *, with_cause: bool) -> None:
     """Only our own tags and attributes are there, no handler, no comment, no control character."""
     answer = hostile() if with_cause else replace(hostile(), root_cause=None)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from command_line import measured, run
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import markup, render
 from vllm_runbooks.accuracy_records import Accuracy, EvaluationResults, JudgedAccuracy, JudgedScore, PairedCounts
 from vllm_runbooks.edge10 import results
@@ -822,7 +822,7 @@ def test_vlmevalkits_names_are_taken_apart_by_the_folder_or_the_data_set() -> No
 # ---- what is broken or hostile
 
 
-@over(
+@in_one_test(
     ("name", "raw", "said"),
     [
         ("cut.json", json.dumps(report())[:200].encode(), "is no JSON: line 1"),

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from command_line import run
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import session
 from vllm_runbooks.artefact_records import CheckedFolder, Contents, ListedFile, Listing, Mend
 from vllm_runbooks.edge10 import folders, repair
@@ -102,7 +102,7 @@ def test_trees_of_the_document_pass(name: str, kind: str, dies: int, lengths: tu
     assert (found.ok, found.what, found.kind, found.dies, found.lengths) == (True, "compiled", kind, dies, lengths)
 
 
-@over("row", _named(_rows("damages")))
+@in_one_test("row", _named(_rows("damages")))
 def test_damage_of_a_document_s_tree_is_named(row: dict[str, Any]) -> None:
     """Exactly what was written down beforehand is found, and nothing else."""
     document = _document(row["of"])
@@ -146,7 +146,7 @@ def _is_made(each: TreeFile, phases: list[str]) -> bool:
     return each.phase is None or each.phase in phases
 
 
-@over("row", _named(_rows("trees")))
+@in_one_test("row", _named(_rows("trees")))
 def test_tree_of_other_settings_shows_what_was_written_down(row: dict[str, Any]) -> None:
     """Other models, dies, lengths and damages than the document's are judged alike."""
     found = _judged(_made(row), row["name"], row)
@@ -155,7 +155,7 @@ def test_tree_of_other_settings_shows_what_was_written_down(row: dict[str, Any])
     assert found.ok is not bool(row["finds"])
 
 
-@over("row", _named(_rows("listings")))
+@in_one_test("row", _named(_rows("listings")))
 def test_listing_is_read_whatever_printed_it(row: dict[str, Any]) -> None:
     """The same files and sizes come out of every program's words."""
     found = listings.read(row["text"], "listing")

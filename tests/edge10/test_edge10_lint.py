@@ -14,7 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from command_line import run
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, checking, render, session
 from vllm_runbooks.records import IssueSeverity
 from vllm_runbooks.script_records import LintedScripts
@@ -54,7 +54,7 @@ def line_of(text: str, words: str) -> int:
     return lines[0]
 
 
-@over("name", sorted(EXPECTED))
+@in_one_test("name", sorted(EXPECTED))
 def test_a_script_has_what_was_written_down_of_it_and_nothing_else(name: str) -> None:
     """Each mistake at its line; a corrected script has none, whatever its style."""
     files = texts(name)
@@ -66,7 +66,7 @@ def test_a_script_has_what_was_written_down_of_it_and_nothing_else(name: str) ->
     assert wrong(linted(name)) == sorted(expected)
 
 
-@over("name", sorted(EXPECTED))
+@in_one_test("name", sorted(EXPECTED))
 def test_a_script_is_told_for_what_it_is(name: str) -> None:
     """By what it imports and calls, in the order in which that shows."""
     steps = EXPECTED[name]["steps"]
@@ -75,7 +75,7 @@ def test_a_script_is_told_for_what_it_is(name: str) -> None:
     assert {file: [step.step for step in one.steps] for file, one in linted(name).items()} == by_file
 
 
-@over("name", sorted(name for name in EXPECTED if EXPECTED[name]["issues"]))
+@in_one_test("name", sorted(name for name in EXPECTED if EXPECTED[name]["issues"]))
 def test_a_corrected_script_needs_no_second_correction(name: str) -> None:
     """What was mended is no issue any more, nothing new is wrong, and mending again changes nothing."""
     found = linted(name)
@@ -119,7 +119,7 @@ LOGINS = {
 }
 
 
-@over(
+@in_one_test(
     ("name", "form", "password"),
     [(name, form, password) for name, forms in LOGINS.items() for form in forms for password in PASSWORDS],
 )
@@ -202,8 +202,8 @@ SERVERS = {
 }
 
 
-@over("name", SERVERS)
-@over("asked", [9001, 8000])
+@in_one_test("name", SERVERS)
+@in_one_test("asked", [9001, 8000])
 def test_a_port_is_missed_only_where_all_ports_are_known(name: str, asked: int) -> None:
     """One that a container is not said to have, or that a variable or file holds, may be the one that is asked."""
     text, port = SERVERS[name]
@@ -380,7 +380,7 @@ build_and_compile_llm(model_path="./Qwen3-1.7B-AWQ")
 """
 
 
-@over(
+@in_one_test(
     "cells",
     [
         ("gpus = !nvidia-smi -L\nprint(gpus, len(gpus))\n", "log, more = !ls\nprint(log, more)\n"),
@@ -457,7 +457,7 @@ PROGRAMS: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "short.yaml").read_t
 """Short programs, each with all rules that it breaks."""
 
 
-@over("name", PROGRAMS)
+@in_one_test("name", PROGRAMS)
 def test_a_program_is_judged_by_what_it_does(name: str) -> None:
     """However it says it."""
     found = checking.lint_scripts({"program.py": PROGRAMS[name]["text"]}, fix=True)["program.py"]
@@ -770,7 +770,7 @@ def test_a_secret_in_the_name_of_a_file_is_shown_nowhere(
         assert "secret-" in out
 
 
-@over(
+@in_one_test(
     "line",
     [
         'os.environ["REGISTRY_PASSWORD"] = "{}"',
@@ -786,7 +786,7 @@ def test_a_secret_in_the_name_of_a_file_is_shown_nowhere(
         "# ctr image pull --user alice:{} reg/x",
     ],
 )
-@over("password", ["Pl4nted5ecret", "kiwi"])
+@in_one_test("password", ["Pl4nted5ecret", "kiwi"])
 def test_a_corrected_text_shows_no_login(line: str, password: str) -> None:
     """However a program or another client of a registry gives its password."""
     text = f"import tyllm\n{line.format(password)}\n"
@@ -842,7 +842,7 @@ def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any
             json.loads(text[:start] + issue.fix.new_text + text[end:])
 
 
-@over(
+@in_one_test(
     ("name", "text", "rule"),
     [
         ("Dockerfile", "FROM a\nRUN --mount=type=cache,target=/x \\\n  docker login -u x -p {} reg && true\n",

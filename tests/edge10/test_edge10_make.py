@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from command_line import run
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, checking, session
 from vllm_runbooks.edge10 import making
 from vllm_runbooks.errors import InputError
@@ -194,7 +194,7 @@ UNREADABLE = {
 }
 
 
-@over("line", [*CONTRADICTIONS, *UNREADABLE])
+@in_one_test("line", [*CONTRADICTIONS, *UNREADABLE])
 def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
     """What contradicts itself or the facts is one problem, told at its line with what to do, and said once."""
     key = line.partition(":")[0]
@@ -209,7 +209,7 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
     assert all(is_read) is (line in CONTRADICTIONS)
 
 
-@over(
+@in_one_test(
     ("text", "expected"),
     [
         (
@@ -478,7 +478,7 @@ def drawn(chance: random.Random) -> str:
 DRAWN = [drawn(random.Random(seed)) for seed in range(30)]  # noqa: S311 - jobs, no secrets
 
 
-@over("text", DRAWN)
+@in_one_test("text", DRAWN)
 def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
     """Of any valid job: scripts parse, the compiled folder's name gives the settings, clients ask the servers."""
     job = read(text)

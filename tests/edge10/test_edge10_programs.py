@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks.documents.python_text import PythonText
 from vllm_runbooks.excerpt import Excerpt
 from vllm_runbooks.toolchain.scripts.events import Event
@@ -44,7 +44,7 @@ def values(code: str) -> list[str]:
     return found
 
 
-@over("program", [each for each in PROGRAMS if each.strip()])
+@in_one_test("program", [each for each in PROGRAMS if each.strip()])
 def test_a_program_has_the_values_that_running_it_would_give_it_or_none(program: str) -> None:
     """What cannot be known is unknown, and never a guess; what is never reached shows nothing."""
     code, _, expected = program.rpartition("\n#= ")
@@ -96,7 +96,7 @@ def test_patches_are_seen_however_they_are_made() -> None:
     assert found == [f"vllm.config.{name}" for name in names]
 
 
-@over(
+@in_one_test(
     ("code", "is_one"),
     [
         ("if a:\n    show(1)\nelse:\n    show(2)", True),

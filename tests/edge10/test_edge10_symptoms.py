@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import session
 from vllm_runbooks.authored import read_yaml
 from vllm_runbooks.evidence_records import Document, Evidence
@@ -40,7 +40,7 @@ def test_every_log_has_an_answer() -> None:
     assert len([name for name in classes if not str(name).startswith("edge10.")]) >= 6
 
 
-@over("name", EXPECTED)
+@in_one_test("name", EXPECTED)
 def test_a_log_is_answered_as_was_written_down_before(name: str) -> None:
     """The class of its root cause, a group of classes where that was left open, or no cause."""
     found, wanted = cause(recorded(name)), EXPECTED[name]["class"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, checking, session
 
 SEED = 20261120
@@ -95,11 +95,10 @@ TEXTS = texts()
 NAMES = ["", "run.sh", "compose.yaml", "unit.service", "page.md", "start.py", "Dockerfile", "book.ipynb"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "count",
     [
-        pytest.param(150, id="150"),
+        pytest.param(40, id="40"),
         pytest.param(700, id="700", marks=pytest.mark.slow),
         pytest.param(10_000, id="10000", marks=pytest.mark.full),
     ],
@@ -193,8 +192,8 @@ def test_texts_that_are_made_to_be_slow_are_not(name: str, text: str) -> None:
     _judged_quickly(name, text, 10)
 
 
-@over("vllm", ["0.8.5", "0.19.0", "0.33.0"])
-@over(
+@in_one_test("vllm", ["0.8.5", "0.19.0", "0.33.0"])
+@in_one_test(
     ("name", "text"),
     [
         (name, before + number + after)

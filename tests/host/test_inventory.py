@@ -20,7 +20,7 @@ import pytest
 
 from command_line import run
 from pace import scaled
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import authoring, bench, catalog, evidence, inventories, live, planner, plans, render, serve, session
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
@@ -538,7 +538,7 @@ TWO = (card(0, name=A100), card(1, name=A100))
 HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
 
 
-@over(
+@in_one_test(
     ("host", "expected"),
     [
         (Inventory(gpus=(card(pcie_width=4, pcie_width_max=4), card(1))), "gpu.link_narrow"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import documents, options, session
 from vllm_runbooks.excerpt import applied
 from vllm_runbooks.lint import environment_rules
@@ -25,7 +25,7 @@ def hits(text: str, vllm: str, name: str = "run.sh") -> list[Hit]:
     return list(environment_rules.of_page(documents.read(text, name), lambda _: data, TABLES))
 
 
-@over(
+@in_one_test(
     ("vllm", "setting", "rule", "after"),
     [
         # Switches that are numbers, and switches that are words.
@@ -155,7 +155,7 @@ def test_values_are_judged_by_the_texts_that_the_releases_were_tried_with() -> N
     assert environment_rules._TRIED == dump_parser._ENVIRONMENT_PROBES
 
 
-@over(
+@in_one_test(
     ("one", "other", "is_off"),
     [
         ("CUDA_DEVICE", "CUDA_DEVICE", False),
@@ -176,7 +176,7 @@ def test_one_letter_makes_a_misspelt_name(one: str, other: str, *, is_off: bool)
     assert environment_rules._is_one_letter_off(one, other) is is_off
 
 
-@over(
+@in_one_test(
     ("value", "tried"),
     [
         ("1", "1"), ("7", "2"), ("+7", "2"), ("00", "2"), ("-7", "-1"), ("1.25", "1.5"), ("-1.", "1.5"), (".5", "1.5"),
@@ -204,7 +204,7 @@ def test_commas_inside_of_brackets_part_nothing(value: str, parts: list[str]) ->
 ROW = {"choices": ["NONE", "WARN", "INFO"], "accepted": ["TRACE"], "then": "It is ignored.", "map": {"1": "INFO"}}
 
 
-@over(
+@in_one_test(
     ("value", "row", "meant"),
     [
         ("WARN", ROW, ""), ("TRACE", ROW, ""), ("warn", ROW, "WARN"), ("WARM", ROW, "WARN"), ("wanr", ROW, "WARN"),
@@ -244,7 +244,7 @@ NUMERIC: dict[str, Any] = {"kind": "bool", "true": ("1", "2"), "refused": ("true
 ODD: dict[str, Any] = {"kind": "bool", "true": ("0", "1"), "refused": ()}
 
 
-@over(
+@in_one_test(
     ("value", "told", "expected"),
     [
         # A list of words: as they are written, or in any letters.

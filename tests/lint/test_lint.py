@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, checking, cli, documents, lint, options, render, session, verdicts
 from vllm_runbooks.command_records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated
 from vllm_runbooks.errors import InputError
@@ -451,7 +451,7 @@ MOVES = [
 ]
 
 
-@over(("from_", "to", "text", "expected"), MOVES)
+@in_one_test(("from_", "to", "text", "expected"), MOVES)
 def test_a_move_rewrites_what_is_certain(from_: str, to: str, text: str, expected: str) -> None:
     """Variables become the options that replaced them, and back; defaults that matter are kept; nothing idle comes."""
     _, rewritten = checking.migrate_text(text, from_=from_, to=to)
@@ -622,7 +622,7 @@ def test_a_key_that_is_a_word_of_the_command_leaves_the_command_readable() -> No
     assert found.fixed == "vllm serve m --api-key [secret-1]\n"
 
 
-@over(
+@in_one_test(
     ("text", "value"),
     [
         # As PyYAML, which reads YAML 1.1, types plain words.
@@ -690,7 +690,7 @@ def test_a_value_is_clearly_meant_by_one_choice(value: Any, near: str | None, ch
     assert calls._is_meant(value, {"choices": choices} | ({"near": near} if near else {})) is is_meant
 
 
-@over(
+@in_one_test(
     ("text", "kind", "value"),
     [
         ("1", "bool", True), ("false", "bool", False), ("TRUE", "bool", None), ("12", "int", 12), ("-1", "int", None),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, options, session, specs, support
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.errors import InputError
@@ -149,7 +149,7 @@ BROKEN: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
 ]
 
 
-@over(("rule", "flags", "known", "says"), BROKEN, ids=[f"{b[0]}-{i}" for i, b in enumerate(BROKEN)])
+@in_one_test(("rule", "flags", "known", "says"), BROKEN, ids=[f"{b[0]}-{i}" for i, b in enumerate(BROKEN)])
 def test_what_was_not_meant_is_judged(
     shelf: Specs, rule: str, flags: dict[str, Any], known: dict[str, Any], says: dict[str, str]
 ) -> None:
@@ -242,7 +242,7 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@over(("why", "flags", "known"), SILENT, ids=[case[0] for case in SILENT])
+@in_one_test(("why", "flags", "known"), SILENT, ids=[case[0] for case in SILENT])
 def test_what_is_right_or_unknown_is_not_judged(
     shelf: Specs, why: str, flags: dict[str, Any], known: dict[str, Any]
 ) -> None:
@@ -344,7 +344,7 @@ def _of_size(rule: str, **says: str) -> list[Said]:
     return [(f"meaning.{rule}", (TP,), says)]
 
 
-@over(
+@in_one_test(
     ("size", "model", "expected"),
     [
         (1, {"attention_heads": 7}, []),
@@ -392,7 +392,7 @@ def blocks(sizes: Any) -> dict[str, Any]:
     }
 
 
-@over(
+@in_one_test(
     ("flags", "model", "facts", "expected"),
     [
         ({TP: 8}, GPTQ, CUT_ALL, None),
@@ -456,7 +456,7 @@ ONE_HOST, TWO_HOSTS = gpus(("9.0", 80), ("9.0", 80)), gpus(("9.0", 80, "a"), ("9
 RAY, MP = {"distributed_executor_backend": "ray"}, {"distributed_executor_backend": "mp"}
 
 
-@over(
+@in_one_test(
     ("flags", "known", "expected"),
     [
         # Every size multiplies; a host has its share.
@@ -577,7 +577,7 @@ LACKS = {"gpu": "7.5/16", "capability": "7.5"}
 REFUSES_HALF = {"float16_refused": ["gemma3"]}
 
 
-@over(
+@in_one_test(
     ("flags", "model", "facts", "cards", "expected"),
     [
         ({"dtype": "bfloat16"}, {}, {}, OLD, ("bfloat16-unsupported", "dtype", {**LACKS, "nearest": "half"})),
@@ -633,7 +633,7 @@ def of_cache(rule: str, **says: str) -> list[Said]:
     return [(f"meaning.{rule}", ("kv_cache_dtype",), {**LACK, **says})]
 
 
-@over(
+@in_one_test(
     ("flags", "backends", "known", "expected"),
     [
         (CACHE, {}, {"cards": AMPERE}, of_cache("fp8-cache-without-hardware")),
@@ -688,7 +688,7 @@ def test_cache_types_and_attention_backends_are_judged_together(
 READS = {"a": {"reads": "a", "faster": "a_fast", "chooses": "auto_a"}, "f": {"computes": "fp8"}}
 
 
-@over(
+@in_one_test(
     ("flags", "model", "known", "expected"),
     [
         # The least capability of a method, of the option's or the checkpoint's.
@@ -732,7 +732,7 @@ LENGTH = "max_model_len"
 LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 
-@over(
+@in_one_test(
     ("length", "environment", "nearest"),
     [
         (8192, {}, None), (8193, {}, "8192"), (8200, {}, "8192"), (8201, {}, None),
@@ -766,7 +766,7 @@ SEES = {"architecture": "Arch", "modalities": ("video",)}
 OPEN = {"unlimited": "video", "limited": "image 2"}
 
 
-@over(
+@in_one_test(
     ("flags", "model", "expected"),
     [
         ({"limit_mm_per_prompt": {"image": 2}}, SEES, OPEN),
@@ -800,7 +800,7 @@ def test_a_kind_of_input_that_was_forgotten(
     assert found == ([("meaning.modality-unlimited", ("limit_mm_per_prompt",), expected)] if expected else [])
 
 
-@over(
+@in_one_test(
     ("flags", "model", "known", "expected"),
     [
         # An architecture that nobody has heard of, unless another implementation is asked for.
@@ -880,7 +880,7 @@ def test_each_judgement_needs_all_its_facts(
 ANYBODY = "0.0.0.0"  # noqa: S104 - what is judged
 
 
-@over(
+@in_one_test(
     ("flags", "known", "expected"),
     [
         ({}, {}, ((), {"host": ANYBODY})),

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import arguments, deployment, documents, options, session
 from vllm_runbooks.excerpt import applied
 from vllm_runbooks.lint import option_rules
@@ -39,7 +39,7 @@ def fixed(text: str, vllm: str) -> str:
     return text
 
 
-@over(
+@in_one_test(
     ("vllm", "before", "after"),
     [
         # Keys of a JSON option: by themselves where the release reads such, else in one value.
@@ -121,7 +121,7 @@ def test_a_comment_may_speak_of_another_program() -> None:
     assert [(hit.rule, hit.is_loose) for hit in hits(text, "0.19.0")] == [("option.removed", True)]
 
 
-@over(
+@in_one_test(
     ("vllm", "words", "expected", "after"),
     [
         # Said twice: the later one counts, the earlier one goes with its values.

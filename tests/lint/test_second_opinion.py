@@ -106,7 +106,7 @@ def test_a_python_that_hangs_is_ended_with_what_it_started(
         opinions("vllm serve m", python(tmp_path, f"echo $$ > {pids}.own", waits.format(pids=pids)))
     took = time.monotonic() - began
     started = [int(path.read_text()) for path in (pids, tmp_path / "pids.own")]
-    psutil.wait_procs([psutil.Process(pid) for pid in started if psutil.pid_exists(pid)], timeout=5)
+    psutil.wait_procs([psutil.Process(pid) for pid in started if psutil.pid_exists(pid)], timeout=scaled(5))
 
     assert took < scaled(10)
     assert [pid for pid in started if _is_alive(pid)] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SHARED
-from rows import over
+from rows import in_one_test
 from test_node_logs import IDLE
 from vllm_runbooks import authoring, catalog, checking, documents, session
 from vllm_runbooks.accuracy_records import Accuracy
@@ -146,7 +146,7 @@ def issues(document: tuple[str, str, str]) -> list[tuple[Issue, str]]:
     return [(issue, lines[issue.line - 1]) for issue in found.issues]
 
 
-@over("trap", sorted(BY_RULE))
+@in_one_test("trap", sorted(BY_RULE))
 def test_a_rule_finds_the_mistake_in_the_document_itself(trap: str, seeds: Path) -> None:  # noqa: ARG001 - is there
     """In every line that makes it as a command, or at least in one where others are prose."""
     document, rule, words = BY_RULE[trap]

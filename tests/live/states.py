@@ -22,12 +22,12 @@ from typing import Any
 import psutil
 from ruamel.yaml import YAML
 
-from pace import scaled
-
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import provoke
 import set_up
 import tiny_models
+from pace import scaled
 
 HERE = Path(__file__).resolve().parent
 KEY = "sk-local-0123456789abcdef"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adapters_of_vllm import ask
-from rows import over
+from rows import in_one_test
 from vllm_runbooks.planning.adapters import Asked, counted_in, refusals, room
 from vllm_runbooks.planning.budget import Budget, Device, budget, subject
 from vllm_runbooks.planning.settings import Settings, settle
@@ -100,7 +100,7 @@ def size(case: dict[str, Any], version: str, **more: Any) -> int:
     return band.expected
 
 
-@over(
+@in_one_test(
     ("name", "version", "measured"),
     [(name, version, found) for name, by in MEASURED.items() for version, found in by.items()],
 )
@@ -205,7 +205,7 @@ a second embedding until 0.28. Classes that gave way to the Transformers backend
 """
 
 
-@over(
+@in_one_test(
     ("architecture", "changed"),
     [(name, row.split("|")[1]) for row in CHANGES.strip().splitlines() for name in row.split("|")[0].split()]
     + [("Mistral3/", "7 9 10 12 15"), ("Llava/", "7 9 12"), ("Qwen3VL/", "7 9 16 28"), ("Gemma3/", "7 9")]
@@ -242,7 +242,9 @@ def _whole(name: str) -> str:
     return name.removesuffix("/") + ("ForConditionalGeneration" if name.endswith("/") else "ForCausalLM")
 
 
-@over(("since", "name"), [(row.split()[0], name) for row in FIRST.strip().splitlines() for name in row.split()[1:]])
+@in_one_test(
+    ("since", "name"), [(row.split()[0], name) for row in FIRST.strip().splitlines() for name in row.split()[1:]]
+)
 def test_a_class_without_adapters_ends_the_start(since: str, name: str) -> None:
     """A release before the first one refuses, by its number and the class; the first one starts."""
     config = {**_LLAMA, "architectures": [_whole(name)]}

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 import measured
 from measured import HERE, PAGE, Off, Start, catalog, device, model, settled
-from rows import over
+from rows import in_one_test
 from vllm_runbooks.planning import actual, calibration, costs, inverse, layouts, start_rules, terms
 from vllm_runbooks.planning import budget as budgets
 from vllm_runbooks.planning import settings as planned_settings
@@ -152,7 +152,7 @@ def test_the_weights_of_nine_starts_in_ten_are_met() -> None:
     assert [off.start.id for off in found if abs(off.error) > 0.03] == []
 
 
-@over("off", measured.counts(), ids=lambda off: f"{off.start.id}-{off.figure}")
+@in_one_test("off", measured.counts(), ids=lambda off: f"{off.start.id}-{off.figure}")
 def test_the_printed_memory_holds_the_printed_requests(off: Off) -> None:
     """From the printed GiB follow the printed tokens, blocks and requests within 2 %."""
     assert abs(off.error) <= 0.02
@@ -162,7 +162,7 @@ FAR = {"gpt-oss-120b-h100": "its weights fill the card: 0.45 % of them is a tent
 """Starts whose cache is further off than 5 %, and why."""
 
 
-@over("off", measured.caches(), ids=lambda off: off.start.id)
+@in_one_test("off", measured.caches(), ids=lambda off: off.start.id)
 def test_the_memory_for_the_cache_is_met(off: Off) -> None:
     """Where the card's total is known the cache's GiB are within 5 %."""
     assert abs(off.error) <= 0.05 or off.start.id in FAR

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rows import over
+from calibration_rows import rows_of_cases
+from rows import in_one_test
 from vllm_runbooks import session
-from vllm_runbooks.answer import answer
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.planning import actual, calibration
 from vllm_runbooks.planning.budget import Budget, Calibrate, subject
@@ -22,23 +21,6 @@ from vllm_runbooks.records import Residual
 A100 = "A100-80GB-PCIe"
 GPT_OSS: dict[str, Any] = {"max_model_len": 131072, "gpu_memory_utilization": 0.65}
 GEMMA: dict[str, Any] = {"max_model_len": 131072, "enforce_eager": True}
-
-
-def rows_of_cases() -> tuple[Residual, ...]:
-    """What the recorded cases give, each start with the cards that the catalog's file names for it."""
-    named = {one.case: one.gpus for one in calibration.shipped().cards}
-    rows: list[Residual] = []
-    for path in sorted((Path(__file__).parents[2] / "catalog" / "cases").glob("*/startup.log")):
-        evidence = session.load(path.parent.name)
-        cards = session.specs().gpus(named[path.parent.name]) if path.parent.name in named else ()
-        for number, start in enumerate(session.read(evidence), 1):
-            if start.facts.weights_gib is None:
-                continue
-            found = answer(
-                evidence, session.load_catalog(()), session.knowledge, start=number, cards=cards, specs=session.specs
-            )
-            rows += found.plan.residuals if found.plan is not None else ()
-    return tuple(rows)
 
 
 def budget(model: str, calibrate: Calibrate | None = None, **options: object) -> Budget:
@@ -64,7 +46,7 @@ def band(terms: tuple[Term, ...], name: str) -> Band:
 
 @pytest.mark.slow
 def test_the_shipped_rows_are_those_of_the_recorded_cases() -> None:
-    """The catalog's file is what the cases give today; `python tests/plan/test_calibration.py` writes it anew."""
+    """The catalog's file is what the cases give today; `python tests/calibration_rows.py` writes it anew."""
     shipped = calibration.shipped()
 
     assert calibration.written(rows_of_cases(), shipped.cards) == calibration.written(shipped.rows, shipped.cards)
@@ -135,7 +117,7 @@ def test_what_was_printed_as_one_figure_is_a_share_of_all_it_holds() -> None:
     assert said == ("activation +0.300 GiB, the median of one start: a log (vLLM 0.19.0, A100-80GB-PCIe)",)
 
 
-@over(
+@in_one_test(
     ("kept", "shift"),
     [
         (row("non_torch", 0.2, 0.5), 0.3),
@@ -233,7 +215,7 @@ rows:
 GOOD = {"release": "0.19.0", "term": "non_torch", "planned_gib": 0.2, "actual_gib": 0.3, "source": "a log"}
 
 
-@over(
+@in_one_test(
     ("text", "said"),
     [
         ("", "holds no mapping"),
@@ -317,7 +299,7 @@ def test_a_file_has_a_largest_size_and_most_rows() -> None:
         assert refusal(json.dumps({"rows": [1] * count})) == said
 
 
-@over(
+@in_one_test(
     ("told", "said"),
     [
         ({}, ""),
@@ -393,7 +375,7 @@ def test_a_row_tells_of_the_releases_of_its_era() -> None:
             assert tuple(found) == era
 
 
-@over(
+@in_one_test(
     ("more", "asked", "is_chosen"),
     [
         ({}, {}, True),
@@ -453,10 +435,3 @@ def test_a_correction_is_told_with_all_its_starts() -> None:
         "b (vLLM 0.19.0, card not known)"
     )
     assert term.source == f"x; corrected: {said}"
-
-
-if __name__ == "__main__":
-    shipped = calibration.shipped()
-    new = calibration.written(rows_of_cases(), shipped.cards)
-    sys.stdout.write(new)
-    (Path(__file__).parents[2] / "catalog" / calibration.FILE).write_text(new, encoding="utf-8")

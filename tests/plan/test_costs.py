@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning import costs
@@ -136,7 +136,7 @@ _PEAKS = [
 ]
 
 
-@over("peak", _PEAKS, ids=lambda peak: f"{peak.model}-{peak.settings.version}-{peak.printed}")
+@in_one_test("peak", _PEAKS, ids=lambda peak: f"{peak.model}-{peak.settings.version}-{peak.printed}")
 def test_says_the_activation_that_a_start_printed(peak: _Peak) -> None:
     """The peak of a start lies within the band, and the expected amount is near it."""
     term = costs.activation(_model(peak.model), peak.settings, is_last=True, capability=peak.card)
@@ -325,7 +325,7 @@ def test_what_profiling_graphs_leaves_is_counted_where_it_happens() -> None:
     assert _gib(costs.non_torch(without))[1] < _gib(costs.non_torch(with_graphs))[1]
 
 
-@over(
+@in_one_test(
     ("version", "pieces", "whole", "more", "printed"),
     [
         ("0.19.0", 83, 35, {}, 0.69),
@@ -542,7 +542,7 @@ def _near(term: Term, wanted: tuple[float, float, float]) -> None:
     assert _gib(term) == pytest.approx(wanted, abs=1e-4)
 
 
-@over(
+@in_one_test(
     ("version", "more", "wanted"),
     [
         # low, expected and high GiB on one card, by what starts printed: 0.01 to 0.26 of the older engine's 19; from
@@ -577,7 +577,7 @@ def test_each_era_has_its_own_memory_outside_pytorch(
 _TWO_RANKS = Ranks(tensor=2)
 
 
-@over(
+@in_one_test(
     ("version", "fabric", "more", "wanted"),
     [
         ("0.6.6", "pcie", {"is_v0": True}, (0.1, 0.33, 1.0)),
@@ -832,7 +832,7 @@ _GDN = Recurrent("gdn", key_heads=3, key_dim=5, value_heads=7, value_dim=11)
 _MAMBA = Recurrent("mamba2", inner=1000, groups=3, state=17)
 
 
-@over(
+@in_one_test(
     ("layer", "values"),
     [
         # Queries, keys, values and results; gates beside the queries.
@@ -917,7 +917,7 @@ _STAYS, _GONE, _OTHERWISE = (0.95, 1.0, 1.1), (0.0, 0.0, 0.05), (0.0, 0.0, 0.5)
 _OPEN, _NEWEST = (0.0, 0.6, 1.8), (0.0, 1.0, 1.2)
 
 
-@over(
+@in_one_test(
     ("method", "version", "card", "shares"),
     [
         (None, "0.13.0", _HOPPER, _GONE),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from measured import catalog, device, model
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import planner
 from vllm_runbooks.checkpoints import tensor_names
 from vllm_runbooks.planning.budget import Budget, Subject, budget, drafted
@@ -118,7 +118,7 @@ _LOADED = [
 ]
 
 
-@over(("method", "release", "config", "tensors", "expected"), _LOADED)
+@in_one_test(("method", "release", "config", "tensors", "expected"), _LOADED)
 def test_a_draft_takes_what_vllm_loads_of_it(
     method: str, release: str, config: Mapping[str, Any], tensors: frozenset[str] | None, expected: int
 ) -> None:
@@ -200,7 +200,7 @@ _OWNED = """
 """Releases that are the first whose `hf_config_override` turns a kind or an architecture into a model of MTP."""
 
 
-@over("row", _OWNED.strip().splitlines())
+@in_one_test("row", _OWNED.strip().splitlines())
 def test_since_when_a_models_own_layers_draft(row: str) -> None:
     """By its kind or its architecture, by the earlier of both where both are named."""
     since, *names = row.split()

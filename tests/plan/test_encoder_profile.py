@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cost import seconds
-from rows import over
+from rows import in_one_test
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning.encoder_profile import EncoderProfile, Step, Unprofiled, profile
 from vllm_runbooks.planning.settings import Settings
@@ -239,7 +239,7 @@ qwen3_vl.py and glm4_1v.py return on a CPU (pictures of GLM in 0.16.0: the proce
 """
 
 
-@over("row", COUNTS.strip().splitlines())
+@in_one_test("row", COUNTS.strip().splitlines())
 def test_tokens_of_an_item_are_those_of_the_release(row: str) -> None:
     """A picture alone, and a video where it has more tokens than the picture beside it."""
     told, counted = row.split("|")
@@ -451,7 +451,7 @@ def values(formula: str, name: str) -> int:
     return sum(int(term[:-1] or 1) * sizes[term[-1]] for term in formula.split("+"))
 
 
-@over(("name", "when"), LAYERS)
+@in_one_test(("name", "when"), LAYERS)
 def test_a_layer_holds_what_its_code_allocates(name: str, when: str) -> None:
     """Each large tensor of a layer has its size, in the order of the code, beside what is alive by then."""
     release, *compiled = when.split()
@@ -522,7 +522,7 @@ and 19 marks until 0.12.
 """
 
 
-@over("row", ITEMS.strip().splitlines())
+@in_one_test("row", ITEMS.strip().splitlines())
 def test_the_dummy_batch_is_that_of_the_release(row: str) -> None:
     """Items, their sizes, what goes in and what comes out are those of the release's own rules."""
     told, items, sizes = row.split("|")
@@ -560,7 +560,7 @@ RESIZED = """
 """Release, height, width, fewest pixels and frames; and what `smart_resize` of transformers 5.19.0 makes of them."""
 
 
-@over("row", RESIZED.strip().splitlines())
+@in_one_test("row", RESIZED.strip().splitlines())
 def test_pictures_are_resized_as_the_processor_does(row: str) -> None:
     """Sides become multiples of a token's, to even ones where halfway, with the fewest pixels at least."""
     told, expected = row.split("|")
@@ -845,8 +845,8 @@ def test_the_models_of_the_catalog_have_their_sizes(name: str) -> None:
     assert isinstance(found, EncoderProfile)
 
 
-@over("name", sorted(MODELS))
-@over("junk", [None, 0, -1, True, 1.5, "14", [14], {}, 10**12])
+@in_one_test("name", sorted(MODELS))
+@in_one_test("junk", [None, 0, -1, True, 1.5, "14", [14], {}, 10**12])
 def test_a_damaged_tower_never_raises(name: str, junk: Any) -> None:
     """Whatever a field of the tower holds, a profile comes back or what is missing."""
     for field in config(name)["vision_config"]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks.planning.families import FAMILIES
 
 RECORDED: Mapping[str, Mapping[str, Any]] = json.loads(
@@ -63,7 +63,7 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 """What a class of transformers does not have, or where vLLM reads another part's (0.33.0 model_executor/models/)."""
 
 
-@over("name", FAMILIES)
+@in_one_test("name", FAMILIES)
 def test_what_a_file_leaves_out_is_what_the_class_fills_in(name: str) -> None:
     """Each default is that of the class; of what no class says, that of vLLM's own."""
     of_class = RECORDED.get(ALIKE.get(name, name), {})

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog, checking, documents, options, planner
 from vllm_runbooks.deployment import confirmation, fleet
 from vllm_runbooks.deployment.fleet import Host, Part, Split
@@ -58,7 +58,7 @@ def words(part: Part) -> str:
     return " ".join(word or "?" for word in part.deployment.words)
 
 
-@over(("version", "layout"), CASES)
+@in_one_test(("version", "layout"), CASES)
 def test_every_file_passes_the_linter(version: str, layout: str) -> None:
     """As a script, compose file and units, for each host: no error, no warning, and as many servers as were asked."""
     parts = laid_out(version, layout)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import plan_records, planner
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.planning import json_options
@@ -86,7 +86,7 @@ _REFUSED: list[tuple[str, Any, str]] = [
 ]
 
 
-@over(("release", "told", "said"), _REFUSED)
+@in_one_test(("release", "told", "said"), _REFUSED)
 def test_speculation_is_refused_as_the_release_refuses_it(release: str, told: Any, said: str) -> None:
     """One line says what its class raises; what it converts or drops is taken."""
     found = _refusal(_LLAMA, release, speculative_config=told)
@@ -187,7 +187,7 @@ def test_a_stage_has_no_negative_number_of_layers() -> None:
 # ---- the functions by themselves
 
 
-@over(
+@in_one_test(
     ("value", "number"),
     [
         (3, 3), (True, 1), (3.0, 3), ("3", 3), (" 3 ", 3), (3.5, None), ("3.5", None), ("x", None), (None, None),
@@ -269,7 +269,7 @@ _METHODS = [
 ]  # fmt: skip
 
 
-@over(("method", "since"), _METHODS)
+@in_one_test(("method", "since"), _METHODS)
 def test_a_method_is_taken_from_its_release_on(method: str, since: str) -> None:
     """Before, pydantic refuses the value; 0.8.5 checks none."""
     told = {"method": method, "model": "a/b", "num_speculative_tokens": 1}
@@ -303,7 +303,7 @@ _KEYS: list[tuple[str, Any, str, str | None]] = [
 ]  # fmt: skip
 
 
-@over(("key", "value", "since", "until"), _KEYS)
+@in_one_test(("key", "value", "since", "until"), _KEYS)
 def test_a_key_is_taken_while_the_class_has_it(key: str, value: Any, since: str, until: str | None) -> None:
     """0.8.5 and every release from 0.16 on refuse keys of others; those between drop them."""
     strict = ["0.8.5", *_RELEASES[_RELEASES.index("0.16.0") :]]
@@ -335,7 +335,7 @@ def test_a_value_is_judged_since_its_type_is_known(key: str, value: Any, since: 
     assert not earlier or "there is no key" in earlier
 
 
-@over(
+@in_one_test(
     ("release", "told", "is_fault"),
     [
         ("0.11.0", {"method": "suffix"}, True),
@@ -385,7 +385,7 @@ def test_what_is_left_out_is_refused_where_it_is_needed(release: str, told: dict
     assert bool(_fault(release, told)) is is_fault
 
 
-@over(
+@in_one_test(
     ("told", "release", "fault"),
     [
         (3, (0, 9, 1), None),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import seconds
-from rows import over
+from rows import in_one_test
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.planning import kv_cache
 from vllm_runbooks.planning.kv_cache import Demand, Kind, KvLayer, KvPool, KvRules, pool, rules
@@ -65,7 +65,7 @@ _GEMMA_4 = {
 _LONG = Demand(max_model_len=131_072, batched_tokens=2048)
 
 
-@over(
+@in_one_test(
     ("version", "layers", "demand", "available", "expected"),
     [
         # What the logs of two starts print, within the rounding of their GiB.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning import kv_layers as module
@@ -80,7 +80,7 @@ def test_recorded_starts_are_reproduced_from_the_configuration(
     assert round(made.concurrency(least), 2) <= concurrency <= round(made.concurrency(most), 2)
 
 
-@over(
+@in_one_test(
     ("mixer", "asked", "version", "expected"),
     [
         (_FULL, _8K, "0.19.0", [("full", 16, 65_536, 4)]),
@@ -137,7 +137,7 @@ def test_a_layer_takes_the_form_of_its_release(
 _QWEN, _NEMOTRON, _KIMI = ((_GDN, 3), (_WIDE, 1)), ((_MAMBA2, 3), (_FULL, 1)), ((_KDA, 3), (_MLA, 1))
 
 
-@over(
+@in_one_test(
     ("layers", "version", "changed", "expected"),
     [
         # A block of attention has room for a state.

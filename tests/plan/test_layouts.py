@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import options, specs, support
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.lint import meaning
@@ -148,7 +148,7 @@ REFUSED = [
 ]
 
 
-@over(("name", "ranks", "release", "said"), REFUSED)
+@in_one_test(("name", "ranks", "release", "said"), REFUSED)
 def test_what_a_release_refuses_is_said_with_the_reason(name: str, ranks: Ranks, release: str, said: str) -> None:
     """A split that vLLM's own sources refuse is not legal, and the sentence names what does not divide."""
     found = illegal(model(name), ranks, key(release))
@@ -591,7 +591,7 @@ _SPLITS = [
 ]
 
 
-@over(("told", "ranks", "release", "refused"), _SPLITS)
+@in_one_test(("told", "ranks", "release", "refused"), _SPLITS)
 def test_each_size_is_held_against_the_ranks(
     told: Subject, ranks: Ranks, release: str, refused: tuple[str, ...]
 ) -> None:
@@ -668,7 +668,7 @@ _CRITERIA: list[tuple[str, Any, Any]] = [
 ]  # fmt: skip
 
 
-@over("place", range(len(_CRITERIA)))
+@in_one_test("place", range(len(_CRITERIA)))
 def test_what_comes_first_in_the_order_outweighs_all_that_follows(place: int) -> None:
     """A way that is better in one point goes before one that is better in every later one."""
     name, good, bad = _CRITERIA[place]
@@ -957,7 +957,7 @@ _SLOW = "every token waits for a slow fabric"
 _STAGED = "a request goes through more stages, one after the other"
 
 
-@over(
+@in_one_test(
     ("mine", "theirs", "said"),
     [
         (

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning.kv_cache import Kind, KvLayer
@@ -90,7 +90,7 @@ def _of_ours(form: KvLayer) -> tuple[Any, ...]:
     return "attention", form.heads, form.key_size, form.window
 
 
-@over(("config", "ranks", "answer"), _cases())
+@in_one_test(("config", "ranks", "answer"), _cases())
 def test_a_rank_holds_the_bytes_of_vllms_own_class(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
     """The parameters of a rank are those of the class that the release builds, to the byte."""
     release = tuple(map(int, _record()["release"].split(".")[:3]))
@@ -100,7 +100,7 @@ def test_a_rank_holds_the_bytes_of_vllms_own_class(config: dict[str, Any], ranks
     assert sum(size for name, size in parts.items() if name not in _BESIDE) == answer["bytes"]
 
 
-@over(("config", "ranks", "answer"), _cases())
+@in_one_test(("config", "ranks", "answer"), _cases())
 def test_layers_keep_what_vllms_own_layers_keep(config: dict[str, Any], ranks: int, answer: dict[str, Any]) -> None:
     """Heads, sizes and windows of cached attention, and bytes of states, are those of the release's layers."""
     forms = _caches(config, ranks)
@@ -111,7 +111,7 @@ def test_layers_keep_what_vllms_own_layers_keep(config: dict[str, Any], ranks: i
     assert mine == _of_vllm(answer["caches"])
 
 
-@over(("config", "ranks", "answer"), [case for case in _cases() if "tables" in case.values[2]])
+@in_one_test(("config", "ranks", "answer"), [case for case in _cases() if "tables" in case.values[2]])
 def test_tables_are_as_long_and_wide_as_those_of_vllms_own_class(
     config: dict[str, Any], ranks: int, answer: dict[str, Any]
 ) -> None:
@@ -121,7 +121,7 @@ def test_tables_are_as_long_and_wide_as_those_of_vllms_own_class(
     assert loaded[0].components["rotary"] == sum(2 * math.prod(table) for table in answer["tables"])
 
 
-@over(("name", "count"), [line.split() for line in PARAMETERS.strip().split("\n")])
+@in_one_test(("name", "count"), [line.split() for line in PARAMETERS.strip().split("\n")])
 def test_published_counts_are_met(name: str, count: str) -> None:
     """The files of a model of these families hold as many parameters as the Hub counts, to the last one."""
     file = _files()[name]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import proxy
 from vllm_runbooks.errors import InputError
 from vllm_runbooks.proxy import Server
@@ -20,7 +20,7 @@ def directives(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
 
 
-@over(
+@in_one_test(
     "host",
     [
         *("a;b", "a b", "a\nb", "a}", "", "-a", "a..b", "http://a", "a/b", "$host", "unix", "UNIX", "1.2.3", "a" * 254),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import options, specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.errors import InputError
@@ -114,7 +114,7 @@ _STARTS = [
 ]
 
 
-@over(("model", "given", "release", "card", "printed"), _STARTS)
+@in_one_test(("model", "given", "release", "card", "printed"), _STARTS)
 def test_a_start_has_the_numbers_that_its_log_printed(
     model: str, given: dict[str, Any], release: str, card: dict[str, Any], printed: tuple[int | None, ...]
 ) -> None:
@@ -246,7 +246,7 @@ _ENGINES = [
 ]
 
 
-@over(("model", "release", "given", "variables", "card", "is_older"), _ENGINES)
+@in_one_test(("model", "release", "given", "variables", "card", "is_older"), _ENGINES)
 def test_the_engine_falls_back_where_the_newer_one_cannot(
     model: str, release: str, given: dict[str, Any], *, variables: dict[str, str], card: dict[str, Any], is_older: bool
 ) -> None:
@@ -399,7 +399,7 @@ _MODES = [
 ]
 
 
-@over(("model", "release", "given", "card", "graphs"), _MODES)
+@in_one_test(("model", "release", "given", "card", "graphs"), _MODES)
 def test_options_and_attention_decide_which_graphs_there_are(
     model: str, release: str, given: dict[str, Any], card: dict[str, Any], graphs: tuple[int, int]
 ) -> None:
@@ -431,7 +431,7 @@ _RUNNERS = [
 ]
 
 
-@over(("model", "release", "given", "is_newer"), _RUNNERS)
+@in_one_test(("model", "release", "given", "is_newer"), _RUNNERS)
 def test_the_newer_runner_takes_models_one_release_after_the_other(
     model: str, release: str, given: dict[str, Any], *, is_newer: bool
 ) -> None:
@@ -490,7 +490,7 @@ _SAMPLERS = [
 ]
 
 
-@over(("model", "release", "given", "variables", "card", "kernel"), _SAMPLERS)
+@in_one_test(("model", "release", "given", "variables", "card", "kernel"), _SAMPLERS)
 def test_the_sampler_is_the_releases(
     model: str, release: str, given: dict[str, Any], *, variables: dict[str, str], card: dict[str, Any], kernel: str
 ) -> None:
@@ -823,7 +823,7 @@ _FEATURES = [
 ]
 
 
-@over(("given", "is_older"), _FEATURES)
+@in_one_test(("given", "is_older"), _FEATURES)
 def test_what_the_newer_engine_lacked_brings_the_older_one(
     given: dict[str, Any], is_older: tuple[bool, bool, bool]
 ) -> None:
@@ -901,7 +901,7 @@ _RUNNER_LACKS = [
 ]
 
 
-@over(("model", "given", "since", "until"), _RUNNER_LACKS)
+@in_one_test(("model", "given", "since", "until"), _RUNNER_LACKS)
 def test_what_the_newer_runner_lacks_is_left_to_the_older_one(
     model: str, given: dict[str, Any], since: str | None, until: str | None
 ) -> None:
@@ -954,7 +954,7 @@ _UNDER_WAY = [
 ]
 
 
-@over(("model", "release", "given", "batches"), _UNDER_WAY)
+@in_one_test(("model", "release", "given", "batches"), _UNDER_WAY)
 def test_stages_and_scheduling_ahead_keep_batches_under_way(
     model: str, release: str, given: dict[str, Any], batches: int
 ) -> None:
@@ -1107,7 +1107,7 @@ def test_the_older_engine_captures_up_to_the_first_size_that_holds_all_requests(
     assert _given({"max_num_seqs": requests}, "0.6.6").full_graphs == graphs
 
 
-@over(
+@in_one_test(
     ("most", "eighth", "sixteenth"),
     [
         (1, 1, 1), (2, 2, 2), (3, 2, 2), (4, 3, 3), (7, 3, 3), (8, 4, 4), (9, 4, 4), (247, 33, 33), (248, 34, 34),
@@ -1167,7 +1167,7 @@ _SIZES = [
 ]
 
 
-@over(("release", "given", "graphs"), _SIZES)
+@in_one_test(("release", "given", "graphs"), _SIZES)
 def test_graphs_follow_from_what_is_asked(release: str, given: dict[str, Any], graphs: tuple[int, int]) -> None:
     """Sizes that are listed, a largest one, modes by number and by name, levels: on an H100 of 256 requests."""
     variables = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
@@ -1202,7 +1202,7 @@ def test_the_newer_runner_captures_adapters_apart_since_0_24(release: str, *, do
     assert adapted.full_graphs == plain.full_graphs * (2 if doubles else 1)
 
 
-@over(
+@in_one_test(
     ("release", "given", "is_compiled"),
     [
         ("0.6.6", {}, False),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning.families import FAMILIES
@@ -327,7 +327,7 @@ MIXED: list[tuple[str, dict[str, Any], str]] = [
 """Family, fields, and which of six layers have experts."""
 
 
-@over(("name", "told", "expected"), MIXED)
+@in_one_test(("name", "told", "expected"), MIXED)
 def test_which_layers_have_experts(name: str, told: dict[str, Any], expected: str) -> None:
     """By the first layers, by every so-manyth one, by a list, or all."""
     config = {
@@ -370,7 +370,7 @@ LISTED: list[tuple[str, dict[str, Any], str]] = [
 """Family, fields, and what mixes in each of six layers: full, sliding, chunks, a state (l), nothing; "": not known."""
 
 
-@over(("name", "told", "expected"), LISTED)
+@in_one_test(("name", "told", "expected"), LISTED)
 def test_which_layers_look_at_what(name: str, told: dict[str, Any], expected: str) -> None:
     """By a pattern, by every so-manyth layer, by a list of kinds or of places."""
     found = shape({**SMALL, "model_type": name, "num_hidden_layers": 6, "num_key_value_heads": 2, **told})
@@ -421,7 +421,7 @@ ROPES: list[tuple[dict[str, Any], Rope]] = [
 ]  # fmt: skip
 
 
-@over(("told", "expected"), ROPES)
+@in_one_test(("told", "expected"), ROPES)
 def test_a_table_is_read_from_either_form(told: dict[str, Any], expected: Rope) -> None:
     """Beside the other fields, in one part, or in a part for each kind of attention."""
     assert first(SMALL, **told).rope == expected

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import seconds
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import specs
 from vllm_runbooks.authoring import spec_files
 from vllm_runbooks.planning.encoders import encoder_tensors
@@ -584,7 +584,7 @@ CLASS_DEFAULTS: list[tuple[str, int, dict[str, Any]]] = [
 Gemma 3n's has projections of the layers that share a cache beside, which its checkpoints and vLLM have."""
 
 
-@over(("model_type", "count", "config"), CLASS_DEFAULTS, ids=[row[0] for row in CLASS_DEFAULTS])
+@in_one_test(("model_type", "count", "config"), CLASS_DEFAULTS, ids=[row[0] for row in CLASS_DEFAULTS])
 def test_classes(model_type: str, count: int, config: dict[str, Any]) -> None:
     """A family has as many parameters as its class in transformers builds."""
     found = inventory(shape({"model_type": model_type, "architectures": ["X"], **config}))
@@ -923,7 +923,7 @@ def _form(told: dict[str, Any]) -> int:
     return loaded[0].components["mlp"]
 
 
-@over(("told", "size"), SCALED, ids=[json.dumps(told) for told, _ in SCALED])
+@in_one_test(("told", "size"), SCALED, ids=[json.dumps(told) for told, _ in SCALED])
 def test_a_matrix_takes_its_bits_and_what_stands_beside_them(told: dict[str, Any], size: int) -> None:
     """Scales, zeros and the order of columns are counted with the weights."""
     assert _form(told) == size
@@ -977,7 +977,7 @@ def test_parameters_are_counted_as_the_hub_does(told: dict[str, Any], with_scale
 MIB = 2**20
 
 
-@over(
+@in_one_test(
     ("blocks", "slack"),
     [
         ((10 * MIB,), 0),
@@ -1122,7 +1122,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@over(("pattern", "name", "is_meant"), NAMES)
+@in_one_test(("pattern", "name", "is_meant"), NAMES)
 def test_a_module_is_left_out_by_any_form_of_its_name(pattern: str, name: str, is_meant: bool) -> None:  # noqa: FBT001
     """Whole names and those above them with any root, words alone, beginnings, wildcards, and expressions."""
     told = {"quant_method": "fp8", "ignored_layers": [pattern]}
@@ -1340,7 +1340,7 @@ goes to the text part's 192 (97 values each) instead of 2,048.
 """
 
 
-@over(("family", "sizes", "count"), COUNTED_TOWERS)
+@in_one_test(("family", "sizes", "count"), COUNTED_TOWERS)
 def test_a_tower_has_the_parameters_of_its_class(family: str, sizes: dict[str, Any], count: int) -> None:
     """To the last one, whatever sizes its configuration names and leaves out."""
     tensors = encoder_tensors(Encoder(family, sizes), 192)

@@ -25,7 +25,7 @@ import vllm_runbooks as rb
 from command_line import run
 from hostile_server import Vllm, serving
 from pace import scaled
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import authoring, catalog, probe, recording, session, vitals
 from vllm_runbooks.errors import CatalogError, InputError
 from vllm_runbooks.history import probed
@@ -981,7 +981,7 @@ def two(**values: tuple[float, float]) -> list[dict[str, float]]:
     return [{name: pair[min(n, 1)] for name, pair in values.items()} for n in range(FEWEST)]
 
 
-@over(
+@in_one_test(
     ("values", "names"),
     [
         ({RUN: (4, 4), WAIT: (9, 8)}, ["serving.queue_overload"]),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import options
 from vllm_runbooks.arguments import Parsed, json_keys, parse, parse_call, spelling, typed
 from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
@@ -79,7 +79,7 @@ _FAULTS: list[tuple[str, list[str | None], list[tuple[str, int | None, str | Non
 ]
 
 
-@over(("version", "words", "expected"), _FAULTS, ids=lambda value: str(value)[:60])
+@in_one_test(("version", "words", "expected"), _FAULTS, ids=lambda value: str(value)[:60])
 def test_each_fault_is_told_once_in_its_place(
     version: str, words: list[str | None], expected: list[tuple[str, int | None, str | None]]
 ) -> None:
@@ -105,7 +105,7 @@ _VALUES: list[tuple[list[str], str, Any]] = [
 ]
 
 
-@over(("words", "dest", "expected"), _VALUES, ids=lambda value: str(value)[:50])
+@in_one_test(("words", "dest", "expected"), _VALUES, ids=lambda value: str(value)[:50])
 def test_values_are_typed_as_the_parser_types_them(words: list[str], dest: str, expected: object) -> None:
     """The value of an option has the type that its release gives it."""
     parsed = parse(["m", *words], options.load(_NEW))
@@ -287,7 +287,7 @@ _TYPES: list[tuple[Any, Any, bool]] = [
 ]
 
 
-@over(("value", "kind", "is_right"), _TYPES, ids=lambda value: str(value)[:40])
+@in_one_test(("value", "kind", "is_right"), _TYPES, ids=lambda value: str(value)[:40])
 def test_json_values_convert_as_pydantic_converts_them(value: object, kind: object, is_right: bool) -> None:  # noqa: FBT001
     """Lax mode: what converts is right."""
     assert (judged(value, kind, {}) == []) == is_right
@@ -356,7 +356,7 @@ def test_hostile_words_neither_raise_nor_hang(words: list[str | None], version: 
     assert time.process_time() - start < 5
 
 
-@over(
+@in_one_test(
     ("release", "words", "expected"),
     [
         (_NEW, ["--gpu-memory-utilization", "1.5"], [(1, "more than 0 and at most 1")]),
@@ -503,7 +503,7 @@ def test_every_place_in_a_json_text_is_found() -> None:
                 assert place(text, (*path, len(value) if isinstance(value, list) else "z")) is None
 
 
-@over(
+@in_one_test(
     ("operator", "values", "expected"),
     [
         *(("not", (value,), not value) for value in (0, 1, "", "a", [0])),
@@ -536,7 +536,7 @@ def test_conditions_mean_what_they_mean_in_python(operator: str, values: tuple[A
 _KNOWN: dict[str, Any] = {"t": 1, "f": 0, "l": [1, 5, 9], "d": {"a": 3}, "s": "x"}
 
 
-@over(
+@in_one_test(
     ("condition", "expected"),
     [
         (["and"], True),
@@ -600,7 +600,7 @@ def test_a_unit_multiplies_as_vllms_parser_does(unit: str) -> None:
     ] * 5
 
 
-@over(
+@in_one_test(
     ("text", "kind", "expected"),
     [
         ('{"a": 8k, "b": [1.5k,2K]}', _HUMAN_JSON, {"a": 8000, "b": [1500, 2048]}),
@@ -675,7 +675,7 @@ def test_a_conversion_without_a_name_does_what_it_was_seen_to_do(
 _LORA = {"LoRAModulePath": {"keys": {key: {"type": "str"} for key in ("name", "path")}, "extra": "forbid"}}
 
 
-@over(
+@in_one_test(
     ("action", "text", "expected"),
     [
         ("LoRAParserAction", "a=/b", {"name": "a", "path": "/b"}),
@@ -809,7 +809,7 @@ _CLASS = {
 _WORDS = {"checked": {"enum": ["q"]}, "by": "before f", "words": ["aa", "b-b"], "refuses": ["abc", ["abc"], {}]}
 
 
-@over(
+@in_one_test(
     ("value", "kind", "expected"),
     [
         ({"a": 1}, {"object": "C"}, []),
@@ -1048,7 +1048,7 @@ def test_keys_are_gathered_behind_all_other_words(words: str, tokens: str, remar
     assert _rewritten("--a.b=1", {})[0] == "--a.b=1@0"
 
 
-@over(
+@in_one_test(
     ("text", "says"),
     [
         ("", {"hint": "empty"}),
@@ -1143,7 +1143,7 @@ def test_so_many_unknown_names_are_compared_with_the_known() -> None:
     assert [one.says.get("near", "").split(" ")[0] for one in problems] == ["--port"] * 30 + [""]
 
 
-@over(
+@in_one_test(
     ("option", "value", "expected"),
     [
         *(("--tensor-parallel-size", 1, ["--tensor-parallel-size=1"]), ("--tensor-parallel-size", True, "an integer")),
@@ -1182,7 +1182,7 @@ def test_a_value_is_written_as_words_where_it_is_of_its_type(
     assert (wrong or typed.option_words(found, value)) == expected
 
 
-@over(
+@in_one_test(
     ("value", "kind", "expected"),
     [
         *(("1", {"enum": [1, 2]}, ""), ("3", {"enum": [1, 2]}, "one of 1 2"), (1.0, {"enum": [1, 2]}, "")),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from test_documents import TEXTS
 from vllm_runbooks import arguments, deployment, documents, options
 from vllm_runbooks.deployment import Deployment, editing, forms
@@ -71,7 +71,7 @@ def test_a_script_keeps_its_form(change: Edit, line: int, expected: str, release
     assert expected == edited(SCRIPT, "a.sh", [change], release).split("\n")[line - 1]
 
 
-@over(
+@in_one_test(
     ("name", "text", "change", "expected"),
     [
         ("a.sh", "vllm serve m --port 1\n", setting("seed", 7), "vllm serve m --port 1 --seed 7\n"),
@@ -438,7 +438,7 @@ DOCKER = "docker run {} vllm/vllm-openai:v0.9.1 --model m\n"
 RESERVED = "    deploy: {resources: {reservations: {devices: [{device_ids: ['4', '5']}]}}}\n"
 
 
-@over(
+@in_one_test(
     ("name", "text", "inside", "outside"),
     [
         ("a.sh", "CUDA_VISIBLE_DEVICES=2,3 vllm serve m\n", "2,3", "2,3"),
@@ -450,7 +450,7 @@ RESERVED = "    deploy: {resources: {reservations: {devices: [{device_ids: ['4',
         ("c.yaml", f"{SERVICE}    command: --model m\n    environment: [NVIDIA_VISIBLE_DEVICES=3]\n", "3", "3"),
     ],
 )
-@over("to", forms.WRITERS)
+@in_one_test("to", forms.WRITERS)
 def test_a_start_keeps_its_gpus_in_every_form(
     name: str, text: str, inside: str | None, outside: str | None, to: str
 ) -> None:
@@ -946,7 +946,7 @@ EDITED: dict[str, list[tuple[str, Edit, str | None]]] = {
 """What is edited, how, and what it becomes; None: it is left alone."""
 
 
-@over(
+@in_one_test(
     ("name", "text", "change", "expected"),
     [(name, *case) for name, cases in EDITED.items() for case in cases],
 )
@@ -1206,8 +1206,8 @@ CHANGE = {
 }
 
 
-@over("change", CHANGE)
-@over("form", REPLACED)
+@in_one_test("change", CHANGE)
+@in_one_test("form", REPLACED)
 def test_a_change_replaces_no_more_than_it_has_to(form: str, change: str, release: ReleaseData) -> None:
     """A value within its quotes, an option with the blank or line in front of it, a variable where its like stand."""
     name, text, expected = REPLACED[form]

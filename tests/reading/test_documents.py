@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import documents
 from vllm_runbooks.documents import (
     Page,
@@ -364,8 +364,8 @@ def test_release_and_gpus_are_read_where_they_are_written(
     assert (release, devices, count) == (found.release, gpus.devices, gpus.count)
 
 
-@over("entry", ["{} --model m", "--entrypoint vllm {} serve m", "{} sh -c 'vllm serve m'"])
-@over(
+@in_one_test("entry", ["{} --model m", "--entrypoint vllm {} serve m", "{} sh -c 'vllm serve m'"])
+@in_one_test(
     ("given", "variable", "seen", "count"),
     [
         ("--gpus all", "", None, None),
@@ -526,7 +526,7 @@ def test_systemd_splits_a_command_by_its_own_rules(line: str, words: list[str | 
     assert words == [word.value for word in documents.read(text, "a.service").starts[0].words]
 
 
-@over(
+@in_one_test(
     ("command", "expected"),
     [
         ("sudo -E env A=b nohup /opt/bin/vllm serve org/m", ("serve", "org/m", True)),
@@ -589,7 +589,7 @@ LOOP = "for port in 1 2; do\n  vllm serve m --port $port &\ndone\nwait\n"
 ARRAY = 'ARGS=(--port 1 --seed 2)\nvllm serve m "${ARGS[@]}"\n'
 
 
-@over(
+@in_one_test(
     ("text", "kind", "words"),
     [
         (LOOP, "shell", ["m --port 1", "m --port 2"]),
@@ -1320,7 +1320,7 @@ def told(page: Page, text: str) -> list[tuple[str, str]]:
     return [(one.kind.removeprefix("file."), text[one.start : one.end]) for one in page.troubles]
 
 
-@over(
+@in_one_test(
     ("lines", "words", "troubles"),
     [
         (
@@ -1359,7 +1359,7 @@ def test_a_unit_is_read_as_systemd_documents_it(lines: str, words: list[str], tr
     assert (words, troubles) == ([seen(one)[2] for one in page.starts], told(page, text))
 
 
-@over(
+@in_one_test(
     ("lines", "found", "variables"),
     [
         (
@@ -1407,7 +1407,7 @@ def test_the_image_that_is_built_upon_has_its_arguments_filled_in(lines: str, im
     assert word.value == image
 
 
-@over(
+@in_one_test(
     ("item", "value", "trouble"),
     [
         ("$$A", "$A", ""),
@@ -1458,7 +1458,7 @@ def test_kubernetes_fills_in_the_containers_own_variables(item: str, value: str)
 RESERVE = "deploy: {{resources: {{reservations: {{devices: [{}]}}}}}}"
 
 
-@over(
+@in_one_test(
     ("name", "more", "expected"),
     [
         ("compose", "gpus: all", (None, None)),
@@ -1493,7 +1493,7 @@ def test_gpus_of_a_container_are_read_from_its_manifest(
     assert (found.gpus and (found.gpus.devices, found.gpus.count)) == expected
 
 
-@over(
+@in_one_test(
     ("options", "variables", "expected"),
     [
         ("-itde A=1", {"A": "1"}, None),
@@ -1526,7 +1526,7 @@ def test_options_of_a_containers_start_are_taken_with_their_values(
     assert (found.gpus and (found.gpus.devices, found.gpus.count)) == expected
 
 
-@over(
+@in_one_test(
     ("command", "expected"),
     [
         ("docker -H x --context=c container run vllm/vllm-openai m", [("docker", "image", "m")]),
@@ -1909,7 +1909,7 @@ def written(page: Page, text: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-@over("case", WRITTEN)
+@in_one_test("case", WRITTEN)
 def test_all_that_a_text_says_is_told_with_its_place(case: str) -> None:
     """Of each start where it, its words, its variables, its image and what it stands in begin and end."""
     name, text, expected = WRITTEN[case]
@@ -1921,7 +1921,7 @@ BIG = 1 << 1023
 """A number of 1024 binary digits."""
 
 
-@over(
+@in_one_test(
     ("expression", "value"),
     [
         *(("3 + 1", 4), ("2 - 3", -1), ("-(-7 // 2)", 4), ("2 * 2", 4), ("3 ** 3", 27), ("3 << 1", 6)),
@@ -1943,7 +1943,7 @@ def test_what_a_call_is_given_is_worked_out(expression: str, value: object) -> N
     assert (keyword.is_known, repr(keyword.value), keyword.why) == (True, repr(value), "")
 
 
-@over(
+@in_one_test(
     ("expression", "why"),
     [
         *(("'a' * 3", "expression"), ("5 % 2", "expression"), ("1 / 0", "expression"), ("-'a'", "expression")),
@@ -1980,7 +1980,7 @@ def test_what_cannot_be_worked_out_is_told(expression: str, why: str) -> None:
     assert (keyword.is_known, keyword.value, keyword.why) == (False, None, why)
 
 
-@over(
+@in_one_test(
     ("code", "value"),
     [
         *(("x = 1", 1), ("x: int = 1", 1), ("x = 1\nx = 2", None), ("x: int", None), ("x = 1\nx += 1", None)),
@@ -1998,7 +1998,7 @@ def test_a_name_is_followed_that_is_set_once(code: str, value: int | None) -> No
     assert found.keywords[1].why == ("" if value else "variable x")
 
 
-@over(
+@in_one_test(
     ("code", "entry"),
     [
         *(("import vllm\nvllm.LLM('m')", "LLM"), ("import vllm as v\nv.LLM('m')", "LLM"), ("LLM('m')", "LLM")),
@@ -2018,7 +2018,7 @@ def test_a_class_of_vllm_is_told_by_where_its_name_comes_from(code: str, entry: 
     assert [one.is_certain for one in found] == ["import" in code] * len(found)
 
 
-@over(
+@in_one_test(
     ("code", "expected"),
     [
         *(
@@ -2050,7 +2050,7 @@ def test_variables_that_a_program_sets_are_its_own(code: str, expected: dict[str
     assert expected == {one.name: one.value.value for one in page.settings}
 
 
-@over(
+@in_one_test(
     ("code", "words", "variables"),
     [
         ("subprocess.run(['vllm', 'serve', 'm'])", "m", {}),
@@ -2086,7 +2086,7 @@ def test_commands_that_a_program_runs_are_found(code: str, words: str | None, va
     assert [variables] * len(found) == [environment(one) for one in found]
 
 
-@over(
+@in_one_test(
     ("scalar", "style", "value", "at"),
     [
         ("ab c  # d\n", "plain", "ab c", "ab c"),
@@ -2128,7 +2128,7 @@ def test_commands_that_a_program_runs_are_found(code: str, words: str | None, va
         (">\r\n  ab\r\n  cd\r\n", "folded", "ab cd\n", "ab\ncd\n"),
     ],
 )
-@over("lead", ["k: ", "# c\n- - k: "])
+@in_one_test("lead", ["k: ", "# c\n- - k: "])
 def test_characters_of_a_scalar_stand_where_they_are_written(
     lead: str, scalar: str, style: str, value: str, at: str
 ) -> None:
@@ -2253,7 +2253,7 @@ def test_arguments_tell_a_container_of_vllms(arguments: str, is_own: bool) -> No
     assert [one.is_certain for one in found] == [False] * is_own
 
 
-@over(
+@in_one_test(
     ("command", "expected"),
     [
         ("docker run vllm/vllm-openai:v0.9.0", [("image", "")]),
@@ -2297,7 +2297,7 @@ def test_an_entry_point_that_is_given_again_is_told_as_a_whole(command: str, tol
     assert all(one.says == {"image": "vllm/vllm-openai:v0.9.0"} for one in troubles)
 
 
-@over(
+@in_one_test(
     ("value", "option", "is_known"),
     [
         *(("PORT", "--port", False), ("N", "-tp", False), ("SEED", "--seed", False), ("EED", "--seed", False)),
@@ -2366,7 +2366,7 @@ def test_a_backslash_of_a_line_end_that_was_lost_is_no_word(text: str, words: st
     assert "".join(text[place] for place in word.at) == at
 
 
-@over(
+@in_one_test(
     ("text", "kind"),
     [
         *(("#!/usr/bin/env python3\nx\n", "python"), ("#!/bin/sh\nx\n", "shell"), ("\ufeff#!/bin/sh\nx\n", "shell")),
@@ -2387,7 +2387,7 @@ def test_a_format_has_signs_of_its_own(text: str, kind: str) -> None:
     assert formats.kind_of(text) == kind
 
 
-@over(
+@in_one_test(
     ("name", "kind"),
     [
         *(("a/Dockerfile", "dockerfile"), ("Dockerfile.gpu", "dockerfile"), ("Containerfile", "dockerfile")),
@@ -2403,7 +2403,7 @@ def test_a_name_tells_the_format(name: str, kind: str | None) -> None:
     assert formats.kind_of("FROM x\n", name) == (kind or "dockerfile")
 
 
-@over(
+@in_one_test(
     ("line", "kind"),
     [
         *(("for i in 1 2; do", "structure"), ("done", "structure"), ("fi; x", "structure"), ("}", "structure")),
@@ -2440,7 +2440,7 @@ def test_a_line_is_a_scripts_or_a_sentence(line: str, kind: str) -> None:
     assert formats.kind_of_line(line) == kind
 
 
-@over(
+@in_one_test(
     ("text", "words", "rest"),
     [
         ("vllm serve a/b--port 1", ["a/b", "--port", "1"], ""),
@@ -2631,7 +2631,7 @@ def test_words_of_a_vector_stand_where_they_would_be_typed(
     )
 
 
-@over(
+@in_one_test(
     ("item", "expected"),
     [
         ("'--port 1'", ("--port", "1", "'--port 1'", "--port, 1")),
@@ -2646,7 +2646,7 @@ def test_words_of_a_vector_stand_where_they_would_be_typed(
         ("x --y", None),
     ],
 )
-@over("form", ["flow", "block"])
+@in_one_test("form", ["flow", "block"])
 def test_an_item_of_two_words_is_parted(
     form: str, item: str, expected: tuple[str, str, str, str | None] | None
 ) -> None:
@@ -2676,7 +2676,7 @@ def test_an_item_of_two_words_is_parted(
         assert fixed.endswith(text[trouble.end :])
 
 
-@over(
+@in_one_test(
     ("item", "kind", "type_"),
     [
         *(("1", "both", "number"), ("0x1F", "both", "number"), ("-1.5e3", "both", "number"), (".5", "both", "number")),
@@ -2780,7 +2780,7 @@ def test_a_script_with_a_part_that_is_not_known_is_read(script: str) -> None:
             assert text[word.start : word.end] == word.value
 
 
-@over(
+@in_one_test(
     ("value", "expected"),
     [
         ("--gpus all", (None, None)),
@@ -2808,7 +2808,7 @@ def test_gpus_of_a_container_are_those_that_its_options_name(
     assert (found.gpus and (found.gpus.devices, found.gpus.count)) == expected
 
 
-@over(
+@in_one_test(
     ("image", "release", "tag"),
     [
         ("vllm/vllm-openai:v0.9.1", "0.9.1", "v0.9.1"),
@@ -2837,7 +2837,7 @@ def test_a_tag_names_a_release_or_none(image: str | None, release: str | None, t
     assert images.has_entry_point(image) is ("/vllm-openai" in (image or ""))
 
 
-@over(
+@in_one_test(
     ("line", "is_command"),
     [
         ("vllm serve m --port 1", True),
@@ -2946,7 +2946,7 @@ def test_a_container_is_read_by_the_rules_of_whoever_starts_it(text: str, kinds:
     assert kinds == [one.kind for one in documents.read(text, "a.yaml").starts]
 
 
-@over(
+@in_one_test(
     ("text", "is_one"),
     [
         *(("vllm serve a/b --port 1", False), ("vllm serve a/b--port 1", True), ("vllm serve a/b--nope 1", False)),
@@ -2966,7 +2966,7 @@ def test_a_line_is_a_paste_where_what_ran_into_a_word_is_vllms(text: str, is_one
     assert glued.is_glued(text) is is_one
 
 
-@over(
+@in_one_test(
     ("text", "word"),
     [
         *(("'a b' c", "'a b'"), ('"a b" c', '"a b"'), ('"a\\"b" c', '"a\\"b"'), ("'a\\'b' c", "'a\\'")),
@@ -3001,7 +3001,7 @@ def test_a_paste_begins_at_a_word_or_behind_a_variable(
     assert (glued._runs_in(text, index), glued._is_apart(text, index)) == (runs_in, is_apart)
 
 
-@over(
+@in_one_test(
     ("command", "words", "troubles"),
     [
         *(("", [], []), ("  ", [], []), ("a", [("a", "a")], []), ("''", [("", "''")], [])),
@@ -3044,7 +3044,7 @@ def test_a_default_ends_at_its_own_brace(text: str, start: int, closing: int) ->
     assert manifests._closing(text, start, len(text)) == closing
 
 
-@over(
+@in_one_test(
     ("value", "raw", "program"),
     [
         *(("vllm", "vllm", "vllm"), ("/a/b/vllm", "x", "vllm"), ("a/", "a/", ""), (None, "$(which vllm)", "vllm")),
@@ -3059,7 +3059,7 @@ def test_a_program_is_told_by_the_end_of_its_path(value: str | None, raw: str, p
     assert programs._program(Word(value, 0, 0, raw)) == program
 
 
-@over(
+@in_one_test(
     ("value", "is_python", "is_program"),
     [
         *(("python", True, True), ("python3.11", True, True), ("pypy3", True, True), ("python3.12.exe", True, True)),
@@ -3100,7 +3100,7 @@ def command_of(*values: str) -> programs._Command:
 SERVER = "vllm.entrypoints.openai.api_server"
 
 
-@over(
+@in_one_test(
     ("words", "begun"),
     [
         *(("vllm", None), ("vllm serve", (0, "serve", 2)), ("vllm -- serve m", (0, "serve", 3)), ("vllm chat", None)),
@@ -3132,7 +3132,7 @@ def test_a_start_begins_at_the_program_and_takes_its_words(words: str, begun: tu
     assert found == [begun] * (begun is not None)
 
 
-@over(
+@in_one_test(
     ("words", "script"),
     [
         *(("bash -c S", 2), ("bash -lc S", 2), ("bash -euo pipefail -c S", 4), ("bash -o x -c S", 4)),
@@ -3224,7 +3224,7 @@ def test_the_last_setting_in_front_of_a_command_counts(offset: int, expected: in
     assert programs._last_before([], offset) is None
 
 
-@over(
+@in_one_test(
     ("text", "end"),
     [
         *(("for i in 1 2; do\n vllm serve m\ndone\nx", 3), ("for i in 1; do\n x\ndone\nvllm serve m\n", 4)),
@@ -3283,7 +3283,7 @@ def test_a_line_of_a_page_has_no_line_end(text: str, lines: list[tuple[int, int]
     assert behind == [*(start for start, _ in lines[1:]), len(text)]
 
 
-@over(
+@in_one_test(
     ("line", "is_empty"),
     [
         *(("", True), (" ", True), ("\\", True), (" \\ ", True), ("# x", True), (" # x", True), ("> ", True)),
@@ -3329,7 +3329,7 @@ def test_a_line_of_a_session_may_go_on_a_command(text: str, resumed: list[str | 
     assert [prompt is None for prompt in prompts] == [one is not None for one in resumed]
 
 
-@over(
+@in_one_test(
     ("word", "following", "is_one"),
     [
         *(
@@ -3351,7 +3351,7 @@ def test_a_word_is_an_argument_by_its_signs(word: str, following: str, is_one: b
     assert pages._is_argument(word, following) is is_one
 
 
-@over(
+@in_one_test(
     ("line", "commands"),
     [
         *(("run: vllm serve m --port 1. Then", ["vllm serve m --port 1"]), ("run vllm serve m --port 1", [])),
@@ -3454,7 +3454,7 @@ def test_a_value_in_a_row_may_stand_in_quotes(text: str, value: str, at: list[in
     assert [*(word.at or ())] == [place + 2 for place in at]
 
 
-@over(
+@in_one_test(
     ("text", "expected"),
     [
         *(("", [("prose", "", 0, 0)]), ("a\nb", [("prose", "a\nb", 0, 3)]), ("```\nx", [("", "x", 4, 5)])),
@@ -3509,7 +3509,7 @@ def test_a_line_of_a_unit_goes_on_behind_a_backslash(text: str, lines: list[tupl
     assert lines == [(one.text, [*one.at][:-1]) for one in unit_files._lines(Excerpt.whole(text))]
 
 
-@over(
+@in_one_test(
     ("text", "words", "troubles"),
     [
         *(("", [], []), ("a", [("a", "a", "a")], []), (" a  b ", [("a", "a", "a"), ("b", "b", "b")], [])),
@@ -3635,7 +3635,7 @@ def test_a_mapping_takes_in_twenty_with_itself(count: int, is_found: bool) -> No
     assert [key.value for key, _ in last.items()] == ["k"] * is_found
 
 
-@over(
+@in_one_test(
     ("scalar", "value", "at"),
     [
         *(('"\n  ab"', " ab", "\nab"), ('"ab\n"', "ab ", "ab\n"), ('"ab\\\n  \\  cd"', "ab  cd", "ab\\ cd")),
@@ -3658,7 +3658,7 @@ def test_a_scalar_of_several_lines_has_its_characters_in_their_places(scalar: st
     assert (found.start, text[found.start : found.end]) == (3, scalar)
 
 
-@over(
+@in_one_test(
     ("before", "after", "inner", "most"),
     [
         *(("[", "]", "1", 40), ("(", ",)", "1", 40), ("{", "}", "1", 40), ("{'a': ", "}", "1", 40)),
@@ -3712,7 +3712,7 @@ def test_where_a_text_is_no_python_is_told(text: str, says: str | None, at: int)
     assert told == [says] * (says is not None)
 
 
-@over(
+@in_one_test(
     ("literal", "value", "at"),
     [
         *(("'ab'", "ab", "ab"), ("'a' 'b'", "ab", "ab"), ("'a'  # c 'x'\n'b'", "ab", "ab"), ("r'\\n'", "\\n", "\\n")),
@@ -3741,7 +3741,7 @@ def test_a_text_of_python_has_its_characters_in_their_places(literal: str, value
     assert text[word.start : word.end] == literal == word.raw
 
 
-@over(
+@in_one_test(
     ("call", "keywords", "is_elided"),
     [
         *(("LLM()", [], False), ("LLM('m')", ["model='m'"], False), ("LLM('m', 'n')", ["model='m'"], False)),
@@ -3897,7 +3897,7 @@ def test_options_of_a_script_in_a_word_count_where_a_shell_gets_it(program: str,
     assert [[word.value for word in one.words] for one in page.loose] == [["--x", "1"]] * count
 
 
-@over(
+@in_one_test(
     ("command", "words", "variables", "image"),
     [
         ("A=1 docker run -e A vllm/vllm-openai m", "m", {"A": "1"}, "vllm/vllm-openai"),
@@ -3934,14 +3934,14 @@ def test_a_container_starts_what_it_is_given_with_its_own_variables(
     assert [(environment(one), one.image and one.image.value) for one in found] == [(variables, image)] * len(found)
 
 
-@over(
+@in_one_test(
     ("item", "made"),
     [
         *(("--x: 1", "'--x: 1'"), ("-a: {b: c}", "'-a: {b: c}'"), ("--x: '1'", None), ("--x:\n        1", "")),
         *(("{a: 1}", ""), ("x: 1", ""), ("[-a]", ""), (f"--x: {'1' * 90}", f"'--x: {'1' * 90}'")),
     ],
 )
-@over("by", ["Kubernetes", "docker compose"])
+@in_one_test("by", ["Kubernetes", "docker compose"])
 def test_an_option_that_yaml_makes_a_mapping_of_is_told(item: str, made: str | None, by: str) -> None:
     """In one line; quotes around it make it a text, where it has none of that kind."""
     if by == "Kubernetes":

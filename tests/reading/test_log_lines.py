@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import catalog
 from vllm_runbooks.records import Process
 from vllm_runbooks.startup_log import log_lines
@@ -25,7 +25,7 @@ def lines(text: str, name: str = "a.log") -> list[LogLine]:
     return [line for block in read_lines(name, [text]) for line in block]
 
 
-@over(
+@in_one_test(
     ("text", "process", "level", "time", "source"),
     [
         (
@@ -539,7 +539,7 @@ MATCHED = [
 ]
 
 
-@over("unit", UNITS)
+@in_one_test("unit", UNITS)
 def test_every_expression_is_linear(unit: str) -> None:
     """No repetition makes one of the module's own expressions cost more than twice for twice the text."""
     text = unit * (20_000 // len(unit))
@@ -550,8 +550,8 @@ def test_every_expression_is_linear(unit: str) -> None:
 
 
 @pytest.mark.slow
-@over("name", ["a.log", "a.md"])
-@over("unit", [*UNITS, "\r", "\n", "INFO 02-23 21:55:00 [a.py:1] x\n", "\x1b[31m\x1b[1m"])
+@in_one_test("name", ["a.log", "a.md"])
+@in_one_test("unit", [*UNITS, "\r", "\n", "INFO 02-23 21:55:00 [a.py:1] x\n", "\x1b[31m\x1b[1m"])
 def test_reading_lines_is_linear(unit: str, name: str) -> None:
     """Whatever a text repeats, on one line or many."""
     assert growth(lambda text: sum(line.column(9) for line in lines(text, name)), unit * (6000 // len(unit))) <= LIMIT
@@ -560,8 +560,8 @@ def test_reading_lines_is_linear(unit: str, name: str) -> None:
 CASES = sorted(path.parent.name for path in catalog.cases_dir().glob("tiny-cpu-*/startup.log"))
 
 
-@over("width", [80, 100, 133])
-@over("case", CASES)
+@in_one_test("width", [80, 100, 133])
+@in_one_test("case", CASES)
 def test_rows_of_a_terminal_are_joined(case: str, width: int) -> None:
     """Nearly all lines are read as they were; each is found at the row and column where it stands."""
     text = (catalog.cases_dir() / case / "startup.log").read_text("utf-8")
@@ -620,7 +620,7 @@ def test_a_journal_s_bytes_are_text() -> None:
     assert lines(json.dumps({"MESSAGE": [1, "x", 999]}))[0].text.startswith("{")
 
 
-@over(
+@in_one_test(
     "carrier",
     [
         f"{AT} stdout F ", f"{AT} stderr F ", "2026-11-20T08:00:00+01:00 gpu01 vllm[12]: ", f"{AT} ",
@@ -645,7 +645,7 @@ def test_a_task_s_number_is_taken_off(carrier: str) -> None:
     assert [(line.text, line.column()) for line in lines(f"{carrier}{HEADER}one")] == [("one", len(carrier) + 30)]
 
 
-@over(
+@in_one_test(
     "text",
     [
         "123456: (x", "7:   (x", "7: x", "web | x", "1web  | x", "[1,0]<stdin>: x", "[1.23] gpu01 vllm[12]: x",
@@ -688,7 +688,7 @@ def test_four_headers_behind_prose_are_a_log(headers: int, found: int) -> None:
     assert [line.text for line in lines(glued, "a.md")] == [f"line {n}" for n in range(headers)]
 
 
-@over(
+@in_one_test(
     ("text", "is_log"),
     [
         (f"{HEADER}x", True), ("INFO:     x", False), ("INFO:     x.", True), ("(Worker pid=5) x", True),
@@ -790,7 +790,7 @@ def test_what_is_no_exception_s_own_line(text: str) -> None:
     assert log_lines.is_exception(text) is None
 
 
-@over(
+@in_one_test(
     ("text", "groups"),
     [
         ('  File "/x/a.py", line 12, in f', ("/x/a.py", "12", "f")),

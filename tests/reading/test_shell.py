@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import shell_scripts
 from cost import LIMIT, growth
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import shell
 from vllm_runbooks.excerpt import Excerpt, Places, applied
 
@@ -142,7 +142,7 @@ WORDS: dict[str, list[list[str | None]]] = {
 }
 
 
-@over("text", WORDS)
+@in_one_test("text", WORDS)
 def test_words_are_those_that_bash_delivers(text: str) -> None:
     """One word for each argument, after every expansion; None where it cannot be known."""
     assert WORDS[text] == commands(text)
@@ -908,7 +908,7 @@ set '' b; v $# "$2"; set x ''; v $#; set -; v $#""": ("[-5][5][-5][0][-1][0][0][
 }
 
 
-@over("text", SAID)
+@in_one_test("text", SAID)
 def test_arguments_are_those_of_bash(text: str) -> None:
     """Tests, control, input, variables, arithmetic, braces, patterns and syntax, down to rare forms of them."""
     assert SAID[text] == said(text)
@@ -1223,7 +1223,7 @@ set -- a b; v "${@:0:2}" "${*:0:1}"; v $0 "${@:0:9}"''': ("else[a] maybe[b] mayb
 }
 
 
-@over("text", UNCERTAIN)
+@in_one_test("text", UNCERTAIN)
 def test_what_the_script_does_not_say_is_not_known(text: str) -> None:
     """Nor what rests on it; what is the same in any case is known all the same."""
     assert UNCERTAIN[text] == told(text)
@@ -1383,7 +1383,7 @@ TROUBLES: dict[str, tuple[str, list[tuple[str, int, int]], str]] = {
 }
 
 
-@over("name", TROUBLES)
+@in_one_test("name", TROUBLES)
 def test_troubles_are_found_and_mended(name: str) -> None:
     """At their exact places; the edits give the script that is meant, with its comments."""
     text, places, meant = TROUBLES[name]
@@ -1598,7 +1598,7 @@ TOLD: dict[str, tuple[list[str], str]] = {
 }
 
 
-@over("text", TOLD)
+@in_one_test("text", TOLD)
 def test_a_trouble_says_what_bash_does_instead(text: str) -> None:
     """Signs, prompts, cut commands, assignments that are none, values that change; what may be meant stays as it is."""
     assert TOLD[text] == (complaints(text), shell.mended(text))
@@ -1674,7 +1674,7 @@ REFUSED: dict[str, list[str]] = {
 }
 
 
-@over("text", REFUSED)
+@in_one_test("text", REFUSED)
 def test_what_bash_cannot_read_is_named_with_its_place(text: str) -> None:
     """The token that may not stand there, or the bracket that nothing closes."""
     assert REFUSED[text] == complaints(text)
@@ -1756,10 +1756,7 @@ HOSTILE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [name if at % 3 == 0 else pytest.param(name, marks=pytest.mark.slow) for at, name in enumerate(HOSTILE)],
-)
+@pytest.mark.parametrize("name", HOSTILE)
 def test_cost_is_linear(name: str) -> None:
     """Whatever is repeated, twice as much of it costs at most some more than twice."""
     assert growth(read, HOSTILE[name]) <= LIMIT
@@ -1790,9 +1787,9 @@ def test_what_never_ends_is_left(text: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [5_000, pytest.param(45_000, marks=pytest.mark.slow)])
-def test_a_line_of_a_megabyte_is_read(count: int) -> None:
-    """Word by word; by default the ninth part of it."""
+def test_a_line_of_a_megabyte_is_read() -> None:
+    """Word by word."""
+    count = 45_000
     script = read("v " + "--option value-of-it " * count)
 
     assert len(script.invocations[0].words) == 2 * count + 1

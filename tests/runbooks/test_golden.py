@@ -10,15 +10,8 @@ from pytest_notebook.nb_regression import NBRegressionFixture
 GOLDEN = sorted((Path(__file__).resolve().parents[1] / "golden").glob("*.ipynb"))
 
 
-OFTEN = {"single-gpu-oom", "start-here"}
-"""Those that are executed by default: a kernel takes seconds of processor time."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "golden",
-    [pytest.param(path, marks=() if path.stem in OFTEN else pytest.mark.slow, id=path.stem) for path in GOLDEN],
-)
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
 def test_the_executed_runbook_is_the_one_that_was_reviewed(nb_regression: NBRegressionFixture, golden: Path) -> None:
     """Every output of a runbook on its recorded case equals the kept one.
 

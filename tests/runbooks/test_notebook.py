@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks.errors import InputError, VerdictFailed
 from vllm_runbooks.notebook import (
     JUDGEMENT_MIME,
@@ -183,7 +183,7 @@ def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:
             load_runbook(path)
 
 
-@over(
+@in_one_test(
     ("value", "kind", "expected"),
     [
         ("1.10", str, "1.10"),
@@ -211,7 +211,7 @@ def test_a_value_whose_meaning_is_certain_is_taken(value: object, kind: type, ex
     assert (type(expected), expected) == (type(result), result)
 
 
-@over(
+@in_one_test(
     ("value", "kind"),
     [
         ("abc", int),
@@ -318,7 +318,7 @@ def test_printed_text_is_no_judgement() -> None:
     assert read_judgement(executed(result)) is None
 
 
-@over(
+@in_one_test(
     "change",
     [
         {"schema": 2},

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import cases, notebook, session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def source(cell: dict[str, Any]) -> str:
     return "".join(cell["source"])
 
 
-@over(("path", "cell"), each_cell("code"))
+@in_one_test(("path", "cell"), each_cell("code"))
 def test_code_cells_call_the_library_and_nothing_else(path: Path, cell: dict[str, Any]) -> None:
     """At most eight lines a cell (parameters fourteen), in which nothing is defined, caught, looped over or matched."""
     code = source(cell)
@@ -113,7 +113,7 @@ def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
     assert len(list((ROOT / "catalog" / "cases").glob("*/case.yaml"))) >= 14
 
 
-@over("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
+@in_one_test("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
 def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
     """What is said of each recorded case, be it a log, a question, a host or a running server, was written down."""
     judgement = cases.judge(session.load(str(folder)))

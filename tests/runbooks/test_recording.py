@@ -101,9 +101,8 @@ def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary
     assert cli.run([*told.split(), "--out", str(tmp_path / "report")]) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "id_", [case if at % 5 == 0 else pytest.param(case, marks=pytest.mark.slow) for at, case in enumerate(CASES)]
+    "id_", [case if at % 20 == 0 else pytest.param(case, marks=pytest.mark.slow) for at, case in enumerate(CASES)]
 )
 def test_what_is_recorded_is_what_the_diagnosis_says(id_: str, tmp_path: Path) -> None:
     """The case of any log passes, with its facts; it is written as it is read."""
@@ -272,10 +271,8 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["tame", pytest.param("stubborn", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGHUP))]
-)
+@pytest.mark.parametrize("kind", ["tame", "stubborn"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, number: signal.Signals) -> None:
     """The signal is handed on; within five seconds all that the command started is gone, and the log is a case."""
     mark = f"{tmp_path}/{kind}"

@@ -99,11 +99,9 @@ WRAPPED = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "width"),
-    # By default a fifth of them, in which every width has its part.
-    [pytest.param(*each, marks=() if n % 5 == 0 else pytest.mark.slow) for n, each in enumerate(WRAPPED)],
+    [pytest.param(*each, marks=() if n % 20 == 0 else pytest.mark.slow) for n, each in enumerate(WRAPPED)],
 )
 def test_a_terminal_s_rows_change_no_answer(case: str, width: int) -> None:
     """Logs copied from a terminal that wrapped each, words cut in two, have the same outcome and cause."""

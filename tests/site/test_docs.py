@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import notebook
 from vllm_runbooks import options as releases
 from vllm_runbooks.cli import commands
@@ -82,7 +82,7 @@ def test_the_readme_lists_the_runbooks() -> None:
     )
 
 
-@over("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@in_one_test("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_commands_in_pages_exist(page: Path) -> None:
     """Every `vllm-runbooks COMMAND --option` in a page is one that the command line has."""
     runner = CliRunner()
@@ -101,7 +101,7 @@ def test_commands_in_pages_exist(page: Path) -> None:
         assert [o for o in options if not re.search(rf"(?<![\w-]){re.escape(o)}\b", told)] == [], line
 
 
-@over("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+@in_one_test("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_between_files_lead_somewhere(page: Path) -> None:
     """A relative link in a page names a file or folder of the project."""
     links = re.findall(r"\]\(((?!https?:|#|mailto:)[^)\s#]+)", page.read_text(encoding="utf-8"))

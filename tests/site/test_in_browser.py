@@ -28,7 +28,7 @@ import pytest
 
 import browser as chrome
 from pace import scaled
-from rows import few
+from rows import rest_full
 from vllm_runbooks import browser as front
 from vllm_runbooks import catalog, cli, redact, session
 from vllm_runbooks.arguments.typed import option_words
@@ -790,15 +790,15 @@ def test_a_page_without_a_reader_asks_for_none(chromium: Browser, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "broken_file",
-    few(
-        zip(
-            [
-                ("pyodide/pyodide.asm.wasm", None, "pyodide.asm.wasm is not there (status 404)"),
-                ("pyodide/pyodide.asm.wasm", b"\x00asm\x01\x00\x00\x00\xff", "The reader could not be loaded: "),
-                ("library.zip", None, "library.zip is not there (status 404)"),
-                ("worker.mjs", None, "worker.mjs is not there (status 404)"),
-            ]
-        ),
+    rest_full(
+        [
+            pytest.param(("pyodide/pyodide.asm.wasm", None, "pyodide.asm.wasm is not there (status 404)")),
+            pytest.param(
+                ("pyodide/pyodide.asm.wasm", b"\x00asm\x01\x00\x00\x00\xff", "The reader could not be loaded: ")
+            ),
+            pytest.param(("library.zip", None, "library.zip is not there (status 404)")),
+            pytest.param(("worker.mjs", None, "worker.mjs is not there (status 404)")),
+        ],
         1,
     ),
 )
@@ -919,7 +919,7 @@ _IN_WORKER = """() => new Promise(resolve => setTimeout(() => {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", few([page.file for page in browser_pages.PAGES], 1))
+@pytest.mark.parametrize("name", rest_full([page.file for page in browser_pages.PAGES], 1))
 def test_the_policy_refuses_what_the_pages_do_not_need(pages: Path, chromium: Browser, name: str) -> None:
     """Inline scripts and styles, handlers, eval, requests elsewhere: on the page, and in its worker as well."""
     with opened(chromium, pages, name) as visit:
@@ -961,7 +961,7 @@ _LONGEST = "case=autoglm-3090-video-oom"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "theme"), few(product(chrome.WIDTHS, chrome.THEMES), 1))
+@pytest.mark.parametrize(("width", "theme"), rest_full(product(chrome.WIDTHS, chrome.THEMES), 1))
 def test_the_pages_can_be_read_by_everybody(
     pages: Path, chromium: Browser, tmp_path: Path, width: int, theme: chrome.Theme
 ) -> None:

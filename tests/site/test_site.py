@@ -26,7 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from browser import chromium, misfits, opened, served
-from rows import over
+from rows import in_one_test
 from vllm_runbooks import markup, render, session, site
 from vllm_runbooks.catalog_records import Rule, Symptom
 from vllm_runbooks.cli import commands as command_line
@@ -518,7 +518,7 @@ def test_ids_in_prose_lead_to_their_pages() -> None:
 # Outputs of notebooks
 
 
-@over("payload", PAYLOADS)
+@in_one_test("payload", PAYLOADS)
 def test_cleaned_html_is_stable_and_harmless(payload: str) -> None:
     """Nothing that runs, loads or links is left, and cleaning again finds nothing more to remove."""
     once = markup.clean_html(payload)

@@ -79,7 +79,6 @@ def _quantise(told: dict[str, Any]) -> None:
         torch.Tensor.pin_memory = lambda self, *_, **__: self
     torch.manual_seed(_SEED)
     from llmcompressor import oneshot  # type: ignore[import-not-found]
-
     from transformers import AutoModelForCausalLM, AutoTokenizer  # type: ignore[import-not-found]
 
     _say("imported", accelerator=str(torch.accelerator.current_accelerator()) if has_accelerator else "none")

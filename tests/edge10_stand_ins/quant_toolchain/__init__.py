@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from recorded import call
+
 from quant_toolchain.configs.dataset_utils import get_dataloader
 from quant_toolchain.configs.get_config import get_awq_config
-from recorded import call
 
 __all__ = ["get_awq_config", "get_dataloader", "quantize_model", "save_quantized_model"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from recorded import call, demand
+
 from tyllm import MODES, TRACED
 
 

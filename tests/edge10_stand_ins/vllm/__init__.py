@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recorded import call, demand
+
 from vllm.config import ModelConfig, ParallelConfig
 
 _NEEDED = ("jit_device", "exec_mode", "prefill_lens", "AOT_DIR", "tmp_image_path", "VM_die_remap", "LM_die_remap")
