@@ -284,7 +284,6 @@ def test_text_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_the_shipped_catalog_is_good(capsys: pytest.CaptureFixture[str]) -> None:
     """All of it, and one file of each kind alone."""
     status, out, _ = run(capsys, "catalog", "check")

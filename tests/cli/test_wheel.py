@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from pace import scaled
+from rows import rest_full
 
 pytestmark = pytest.mark.slow
 
@@ -154,7 +155,8 @@ def ask(address: str, path: str, body: dict[str, Any] | None = None) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("evidence", "wanted"), [("autoglm-3090-video-oom", {"COMPLETED"}), ("bad.log", {"FAILED", "STOPPED"})]
+    ("evidence", "wanted"),
+    rest_full([("autoglm-3090-video-oom", {"COMPLETED"}), ("bad.log", {"FAILED", "STOPPED"})], 1),
 )
 def test_jupyter_scheduler_runs_a_runbook(
     scheduler: tuple[str, Path], bare: Path, evidence: str, wanted: set[str]

@@ -593,7 +593,6 @@ def test_redacting_what_comes_line_by_line_is_linear(unit: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

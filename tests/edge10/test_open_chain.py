@@ -535,7 +535,6 @@ def test_the_runbook_goes_the_whole_way(learnt: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.skipif(not of_tests.is_ready(PARTS), reason="open parts: python tests/live/open_parts.py sets them up")
 def test_eight_questions_after_gptq_for_real(learnt: Path, tmp_path: Path) -> None:

@@ -1124,7 +1124,7 @@ def _check_whole(out: Path) -> None:
         json.loads(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_eight_suites_at_once_share_a_history(three: Path) -> None:
     """No lock is an error, and every run of each is there."""
     suites = [

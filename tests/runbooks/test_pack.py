@@ -612,7 +612,6 @@ def test_a_pack_stands_alone_on_a_command_line(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_a_log_of_200_megabytes_is_packed_in_bounded_memory(tmp_path: Path) -> None:
     """No more than 400 MB at any time, and no more than twice the time of its diagnosis."""
     lines = LOG.read_text().splitlines(keepends=True)

@@ -80,7 +80,6 @@ STOPS = [
 """Phase, what the guard says when it begins, and the title of the process that is stopped in it."""
 
 
-@pytest.mark.slow
 @pytest.mark.full
 def test_a_stopped_rank_is_told_from_a_slow_start_in_every_phase(tmp_path: Path) -> None:
     """Within ten seconds, by its phase and process; it is no failure: when it goes on, so does the start."""
@@ -155,7 +154,6 @@ def _served(tmp_path: Path, *more: str) -> str:
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_a_context_that_does_not_fit_is_mended_and_proved(tmp_path: Path) -> None:
     """A KV cache too small for the context: before, change, after, symptom gone."""
     model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
@@ -169,7 +167,6 @@ def test_a_context_that_does_not_fit_is_mended_and_proved(tmp_path: Path) -> Non
     assert report["attempts"][0]["change"]["edits"][0]["name"] == "max_model_len"
 
 
-@pytest.mark.slow
 @pytest.mark.full
 def test_two_settings_of_one_model_are_measured_and_compared(tmp_path: Path) -> None:
     """One after the other, with the same load by vLLM's own client; logs, results and cases stay."""
@@ -186,7 +183,6 @@ def test_two_settings_of_one_model_are_measured_and_compared(tmp_path: Path) -> 
     assert rates[0] > 1.2 * rates[1], "eight at once are faster than one"
 
 
-@pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx (Debian: nginx-light)")
 def test_copies_behind_a_proxy_and_one_split_server_take_effect(tmp_path: Path) -> None:
@@ -203,7 +199,6 @@ def test_copies_behind_a_proxy_and_one_split_server_take_effect(tmp_path: Path) 
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_a_probe_finds_each_state_of_a_server_with_what_proves_it(tmp_path: Path) -> None:
     """The eight of states.yaml, written down before they were first induced; the key is in nothing that is said."""
     wrong = []

@@ -526,7 +526,6 @@ def test_the_browser_answers_as_the_command_line_does(pages: Path, chromium: Bro
         assert visit.troubles() == []
 
 
-@pytest.mark.slow
 @pytest.mark.full
 def test_the_browser_answers_every_example_as_the_command_line_does(
     pages: Path, chromium: Browser, tmp_path: Path
@@ -593,7 +592,6 @@ def shown_document(page: Page) -> dict[str, Any]:
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_a_log_of_two_megabytes_leaves_the_page_usable(
     pages: Path, chromium: Browser, long_log: str, tmp_path: Path
 ) -> None:
@@ -622,7 +620,6 @@ def test_a_log_of_two_megabytes_leaves_the_page_usable(
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_the_pages_work_when_the_network_is_cut(pages: Path, chromium: Browser) -> None:
     """Once a page says that it is ready, nothing more is asked for: log, script, manifest and plan are answered."""
     script = "vllm serve Qwen/Qwen3-8B --max-model-length 4096 --swap-space 4\n"
@@ -699,7 +696,6 @@ _SLOW_FILE = """() => {
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_nothing_asked_of_a_reader_is_lost(pages: Path, chromium: Browser) -> None:
     """Before it is ready a request is refused, and the page offers none; what was cancelled never answers."""
     with opened(chromium, pages, "diagnose.html") as visit:
@@ -729,7 +725,6 @@ def test_nothing_asked_of_a_reader_is_lost(pages: Path, chromium: Browser) -> No
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_a_choice_leaves_nothing_of_what_was_typed(pages: Path, chromium: Browser) -> None:
     """A recorded question is asked as it was recorded; where one file is asked for, another takes its place."""
     with opened(chromium, pages, "plan.html") as visit:
@@ -753,7 +748,6 @@ def test_a_choice_leaves_nothing_of_what_was_typed(pages: Path, chromium: Browse
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_an_address_that_cannot_be_read_is_told(pages: Path, chromium: Browser) -> None:
     """A sign that begins no escape: a line, and a page that works."""
     with opened(chromium, pages, "diagnose.html") as visit:
@@ -764,7 +758,6 @@ def test_an_address_that_cannot_be_read_is_told(pages: Path, chromium: Browser) 
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_what_is_copied_is_the_text_itself(pages: Path, chromium: Browser) -> None:
     """A tab and a sign that nobody sees are shown otherwise; who copies gets them as they are."""
     with opened(chromium, pages, "check.html", permissions=["clipboard-read", "clipboard-write"]) as visit:
@@ -987,7 +980,6 @@ def test_the_pages_can_be_read_by_everybody(
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_the_switch_asks_in_the_other_language(pages: Path, chromium: Browser, tmp_path: Path) -> None:
     """By keyboard, with an answer shown: its Chinese document, the switch still in focus; the next page remembers."""
     wanted = CHINESE[0].by_command(tmp_path)
@@ -1019,7 +1011,6 @@ def test_the_switch_asks_in_the_other_language(pages: Path, chromium: Browser, t
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_a_text_nested_without_end_is_answered_or_refused(pages: Path, chromium: Browser) -> None:
     """The stack of WebAssembly is small: the page says a line of each, and answers the next question."""
 

@@ -626,7 +626,6 @@ def test_a_run_without_verdict_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_a_site_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that is gone from the sources is gone from the site; a build that fails leaves the old site as it was."""
     data = tmp_path / "data"
@@ -745,7 +744,6 @@ def test_the_page_on_reading_knows_every_field_and_word() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.slow
 def test_the_shipped_site_builds_from_any_folder(tmp_path: Path) -> None:
     """The command executes the shipped runbooks, prints the path of the index, and every runbook has passed.
 

@@ -123,6 +123,7 @@ def test_a_page_of_each_kind_can_be_read(  # noqa: PLR0917 - a fixture each
         assert visit.troubles() == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["start", "symptom", "runbook", "runbook-plan", "runs"])
 def test_a_whole_page_is_kept_in_grey(kind: str, origin: str, browser: Browser, tmp_path: Path) -> None:
     """What somebody sees who prints it: for looking at, since no program can tell whether it reads well."""
