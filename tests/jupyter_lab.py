@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import pytest
 
 from browser import Theme, Visit, axe_source, opened
 from pace import scaled
+from ports import free_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -31,13 +31,6 @@ _AXE = """async () => {
     v.impact + ' ' + v.id + ': ' + n.html.slice(0, 200)));
 }"""
 _IDLE_MS = 120_000
-
-
-def free_port() -> int:
-    """A port that nothing listens to now."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 @contextmanager

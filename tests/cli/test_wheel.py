@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from pace import scaled
+from ports import free_port
 from rows import rest_full
 
 pytestmark = pytest.mark.slow
@@ -116,9 +116,7 @@ def scheduler(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     install = [str(bare / "python"), "-m", "pip", "install", "-q", "-c", CONSTRAINTS, "jupyterlab", "jupyter-scheduler"]
     subprocess.run(install, check=True, timeout=900)
     root = tmp_path_factory.mktemp("lab")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {"PATH": f"{bare}:/usr/bin:/bin", "HOME": str(root / "home"), "LANG": "C.UTF-8"}
     (root / "home").mkdir()
     command = [

@@ -20,6 +20,7 @@ import pytest
 import tiny_models
 from command_line import run
 from pace import scaled
+from ports import free_port
 from test_cluster import agent, gone
 from test_serve import RACE
 from vllm_runbooks import catalog, clusters, serve, session
@@ -37,13 +38,6 @@ from vllm_runbooks.serve import places
 SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
 NODES = ("head", "second")
 KEY = "sk-of-this-test-only"
-
-
-def free_port() -> int:
-    """A port that nobody listens to."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Stage:

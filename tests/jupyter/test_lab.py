@@ -19,6 +19,7 @@ import pytest
 import jupyter_lab
 from browser import THEMES, WIDTHS, Visit, chromium, shot
 from pace import scaled
+from ports import free_port
 from rows import rest_full
 from vllm_runbooks import history
 from vllm_runbooks.records import Verdict
@@ -372,7 +373,7 @@ def test_the_command_opens_a_copy_and_ends_with_an_interrupt(tmp_path: Path) -> 
     jupyter = Path(sys.executable).with_name("jupyter-lab")
     if not jupyter.is_file():
         pytest.skip("the extra lab is not installed")
-    home, port = tmp_path / "home", jupyter_lab.free_port()
+    home, port = tmp_path / "home", free_port()
     home.mkdir()
     # A shell starts what runs in its background deaf to Ctrl-C, and this test may run there.
     hearing = (

@@ -755,3 +755,16 @@ def test_an_unknown_panel_is_refused() -> None:
     """In one line, with those there are."""
     with pytest.raises(InputError, match="nothing: is no panel; give commands, diagnose, gpus, nodes, plan or runs"):
         rb.widgets.offered("nothing", Shown("", ""))
+
+
+def test_the_first_text_of_the_kernel_is_marked_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page keeps what was typed before it came; a text that the kernel sets later replaces it."""
+    from vllm_runbooks.widgets.page_parts import Editor
+
+    editor = Editor(value="vllm serve m")
+    sent: list[object] = []
+    monkeypatch.setattr(editor, "send", sent.append)
+    editor._hear(editor, {"asks": True}, [])
+    editor.value = "vllm serve n"
+
+    assert sent == [{"text": "vllm serve m", "first": True}, {"text": "vllm serve n"}]

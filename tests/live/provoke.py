@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import set_up
 import tiny_models
 from pace import scaled
+from ports import free_port
 
 HERE = Path(__file__).resolve().parent
 READY_S = 120.0
@@ -84,13 +85,6 @@ def environment(live: Path) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
     }
-
-
-def free_port() -> int:
-    """A port that nobody listens to."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def provoke(failure: Failure, folder: Path, *, live: Path) -> Provoked:

@@ -28,6 +28,7 @@ import provoke
 import set_up
 import tiny_models
 from pace import scaled
+from ports import free_port
 
 HERE = Path(__file__).resolve().parent
 KEY = "sk-local-0123456789abcdef"
@@ -64,7 +65,7 @@ def states() -> list[State]:
 @contextlib.contextmanager
 def served(server: str, folder: Path, *, live: Path) -> Iterator[tuple[int, psutil.Process]]:
     """A server of that name, until it is left: its port and its process."""
-    port = provoke.free_port()
+    port = free_port()
     if server == "other":
         command, environment = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)], dict(os.environ)
     else:

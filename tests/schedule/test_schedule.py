@@ -31,6 +31,7 @@ from ruamel.yaml import YAML
 from command_line import run as call
 from hostile_server import said, serving
 from pace import scaled
+from ports import free_port
 from rows import in_one_test
 from vllm_runbooks import catalog, documents, history, languages, session
 from vllm_runbooks.cli import output
@@ -1791,9 +1792,7 @@ def lab(tmp_path: Path) -> Iterator[Callable[[str], Any]]:
     """A real JupyterLab with its scheduler; asks it for something."""
     pytest.importorskip("jupyterlab")
     pytest.importorskip("jupyter_scheduler")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     root = tmp_path / "root"
     root.mkdir()
     command = [

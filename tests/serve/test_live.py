@@ -21,6 +21,7 @@ import provoke
 import set_up
 import states
 import tiny_models
+from ports import free_port
 from provoke import Failure
 
 LIVE = set_up.place()  # asked here: tests have a cache folder of their own
@@ -91,7 +92,7 @@ def test_a_stopped_rank_is_told_from_a_slow_start_in_every_phase(tmp_path: Path)
         intermediate_size=4096,
         num_hidden_layers=16,
     )
-    port, said = provoke.free_port(), tmp_path / "said"
+    port, said = free_port(), tmp_path / "said"
     guard = [sys.executable, "-m", "vllm_runbooks", "serve", "--dir", str(tmp_path / "start"), "--skip", "model", "--"]
     # Random weights of this size take some seconds: long enough to be met in the phase.
     server = ["vllm", "serve", str(model), "--load-format", "dummy", "--enforce-eager", "-tp", "2", "--port", str(port)]
@@ -149,7 +150,7 @@ def _run(notebook: str, out: Path, **given: object) -> str:
 
 def _served(tmp_path: Path, *more: str) -> str:
     model = tiny_models.write(tmp_path / "model")
-    port = str(provoke.free_port())
+    port = str(free_port())
     return shlex.join(["vllm", "serve", str(model), "--enforce-eager", "--host", "127.0.0.1", "--port", port, *more])
 
 
@@ -158,7 +159,7 @@ def test_a_context_that_does_not_fit_is_mended_and_proved(tmp_path: Path) -> Non
     """A KV cache too small for the context: before, change, after, symptom gone."""
     model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
     words = ["vllm", "serve", str(model), "--enforce-eager", "--max-model-len", "8000000"]
-    command = shlex.join([*words, "--host", "127.0.0.1", "--port", str(provoke.free_port())])
+    command = shlex.join([*words, "--host", "127.0.0.1", "--port", str(free_port())])
     told = _run("single-gpu-oom", tmp_path / "out", serve=command, apply="true")
     report = json.loads((tmp_path / "out" / "single-gpu-oom.steps" / "apply" / "report.json").read_text())
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from pace import scaled
+from ports import free_port
 from vllm_runbooks import proxy
 from vllm_runbooks.proxy import Server
 
@@ -109,14 +110,6 @@ class Fleet(NamedTuple):
         return Counter(line.split(" ")[1] for line in lines)
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + scaled(20)
     while time.monotonic() < end:
@@ -151,7 +144,7 @@ def checked(path: Path, folder: Path) -> list[str]:
 @contextmanager
 def fleet(folder: Path, *, names: Sequence[str] = ("one", "two"), retries_posts: bool = False) -> Iterator[Fleet]:
     """Servers behind the generated configuration."""
-    front, *ports = free_ports(1 + len(names))
+    front, *ports = (free_port() for _ in range(1 + len(names)))
     received, config = folder / "received", folder / "nginx.conf"
     text = proxy.nginx(
         [Server("127.0.0.1", port) for port in ports], listen=Server("127.0.0.1", front), retries_posts=retries_posts

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import tiny_models
+from ports import free_port
 from test_ask_parser import _MODULES
 from vllm_runbooks import catalog, planner, render, serve, session
 from vllm_runbooks.cli import serve as cli_serve
@@ -39,13 +40,6 @@ SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
 RACE = catalog.cases_dir() / "qwen-a100-shared-gpu-race" / "startup.log"
 Steps = list[dict[str, Any]]
 UP: Steps = [{"print": str(SERVED), "until": "Application startup complete"}]
-
-
-def free_port() -> int:
-    """A port that nobody listens to."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Stage:

@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from pace import scaled
+from ports import free_port
 from test_serve import SERVED, UP, Stage, Steps, race
 from vllm_runbooks.processes import TAG
 
@@ -176,7 +177,7 @@ def test_two_starts_on_one_card_do_not_profile_together(stage: Stage, guard: Cal
     options = ("--gpu-memory", str(stage.folder / "memory.jsonl"), "--every", "0.05")
     first = guard(slow, *options)
     first.until("memory: passed")
-    stage.port += 1
+    stage.port = free_port()
     second = guard(slow, *options)
     said = second.until("waiting for GPU")
     first.until("ready after")

@@ -53,7 +53,7 @@ class Box(anywidget.AnyWidget):
 
     def _hear(self, _: Any, content: Any, buffers: Sequence[Any]) -> None:
         if content.get("asks"):
-            self._tell()
+            self.send({"text": self._shown(), "first": True})
             return
         self._is_heard = True
         try:
@@ -63,7 +63,10 @@ class Box(anywidget.AnyWidget):
 
     def _tell(self, _: Any = None) -> None:
         if not self._is_heard:  # the page has it, and may be further on
-            self.send({"text": self.value if len(self.value) <= self.most else ""})
+            self.send({"text": self._shown()})
+
+    def _shown(self) -> str:
+        return self.value if len(self.value) <= self.most else ""
 
 
 class Editor(Box):
