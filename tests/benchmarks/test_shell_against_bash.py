@@ -37,7 +37,7 @@ def test_arguments_are_those_of_bash(
     figures: Figures,
 ) -> None:  # fmt: skip
     """Every program that bash runs, with its arguments, in order, and what is exported to it."""
-    count = 2_000 if "full" in request.config.getoption("-m", "").replace("not full", "") else 300
+    count = 2_000 if "full" in request.config.getoption("-m", "").replace("not full", "") else 200
     bash = shell_scripts.Bash(tmp_path)
     commands = unknown = ended = 0
     differences = []
