@@ -112,6 +112,8 @@ TESTS: Mapping[str, Sequence[str]] = {
     "record_forms": ("catalog", "schemas", "history", "in_browser"),
     "records": ("catalog", "schemas", "diagnosis", "evidence", "lint"),
     "redact": ("redact", "secrets"),
+    "render/bug_report": ("pack", "golden"),
+    "render/guarded": ("serve", "serve_ends", "together"),
     "render": ("render", "pictures", "render_plans", "lint", "plan_evidence", "actual", "policies", "golden"),
     "scan": ("scan", "symptoms"),
     "schedule_records": ("schedule",),
