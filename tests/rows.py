@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-_MAX_LABEL_CHARS = 200
+_MAX_LABEL_CHARS = 120
 _Row = tuple[str, tuple[object, ...]]
 """The id of a row, empty if it has none, and its values."""
 _Ids = Iterable[str] | Callable[[Any], object] | None
@@ -102,9 +102,11 @@ def _row(row: object, width: int) -> _Row:
 
 
 def _labels(rows: Sequence[_Row], ids: _Ids) -> list[str]:
-    """Label of each row: its id, the given one, or its values."""
+    """Label of each row: its number from 0, and its id, the given one, or its values."""
     if ids is None:
-        return [row_id or f"{values!r:.{_MAX_LABEL_CHARS}}" for row_id, values in rows]
-    if callable(ids):
-        return [row_id or "-".join(str(ids(value)) for value in values) for row_id, values in rows]
-    return list(ids)
+        names = [row_id or f"{values!r:.{_MAX_LABEL_CHARS}}" for row_id, values in rows]
+    elif callable(ids):
+        names = [row_id or "-".join(str(ids(value)) for value in values) for row_id, values in rows]
+    else:
+        names = list(ids)
+    return [f"[{index}] {name}" for index, name in enumerate(names)]

@@ -22,7 +22,7 @@ def test_all_rows_are_tried_and_those_that_fail_are_named() -> None:
         test(more="fixture")
 
     assert tried == [(1, "a", "fixture"), (2, "b", "fixture"), (3, "c", "fixture")]
-    assert caught.value.__notes__ == ["2 of 3 rows fail: (1, 'a'), third"]
+    assert caught.value.__notes__ == ["2 of 3 rows fail: [0] (1, 'a'), [2] third"]
     assert list(inspect.signature(test).parameters) == ["more"]
     assert test.rows == [(1, "a"), (2, "b"), (3, "c")]  # type: ignore[attr-defined]
 
@@ -37,7 +37,7 @@ def test_ids_name_rows_as_parametrize_has_them() -> None:
 
         with pytest.raises(AssertionError) as caught:
             test()
-        assert caught.value.__notes__ == ["1 of 2 rows fail: y"]
+        assert caught.value.__notes__ == ["1 of 2 rows fail: [1] y"]
 
 
 def test_empty_tables_and_marked_rows_are_rejected() -> None:
@@ -65,7 +65,7 @@ def test_skipped_and_failed_rows_are_told_apart() -> None:
 
     with pytest.raises(pytest.fail.Exception) as caught:
         test()
-    assert caught.value.__notes__ == ["1 of 3 rows fail: ('fail',)"]
+    assert caught.value.__notes__ == ["1 of 3 rows fail: [0] ('fail',)"]
 
     @in_one_test("word", ["skip", "skip"])
     def skipped(word: str) -> None:

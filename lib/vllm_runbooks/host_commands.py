@@ -314,7 +314,9 @@ TABLE: Mapping[str, HostCommand] = {
     ),
     "tests-all": _row("pytest -q", "runs tests in temporary folders", "nothing: what they write is removed"),
     "tests-ring": _row(
-        "pytest -q -n {number} -m {word} {path}", "runs tests, with real servers", "nothing: what they start is ended"
+        "pytest -q -n {number} -m {word} {path}",
+        "runs tests, with real servers",
+        "nothing: what they start is ended",
     ),
     "tests": _row("pytest -q {path} {path}", "runs tests in temporary folders", "nothing: what they write is removed"),
     "benchmarks": _row(
