@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -61,6 +61,18 @@ def in_one_test(
         return run_rows
 
     return decorate
+
+
+def run_checks(module: Mapping[str, Any], parameter: str, value: object) -> None:
+    """Call all functions of a test module that have this parameter alone; the error lists those that fail."""
+    functions = [each for each in module.values() if inspect.isfunction(each) and each.__module__ == module["__name__"]]
+    checks = [each for each in functions if list(inspect.signature(each).parameters) == [parameter]]
+
+    @in_one_test("check", checks, ids=lambda check: check.__name__)
+    def run(check: Callable[[object], None]) -> None:
+        check(value)
+
+    run()
 
 
 def rest_full(table: Iterable[object], count: int) -> list[Any]:

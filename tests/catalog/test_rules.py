@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import vllm_runbooks
-from rows import in_one_test
+from rows import run_checks
 from vllm_runbooks import catalog, checking
 from vllm_runbooks.authoring import rule_files
 from vllm_runbooks.catalog_records import Rule, RuleExample, RuleNearMiss
@@ -33,15 +31,6 @@ _SHELL_TROUBLE = re.compile(r'\b(?:Fault|_Found|_Break|_by_line)\(\s*(?:\w+, )?"
 def read_rule(name: str) -> Rule:
     """The rule of a file, whose name is the rule's."""
     return rule_files.read_rule(FILES[name])
-
-
-CHECKS: list[Callable[[Rule], None]] = []
-
-
-def rule_check(check: Callable[[Rule], None]) -> Callable[[Rule], None]:
-    """Register a check that runs on every rule."""
-    CHECKS.append(check)
-    return check
 
 
 @cache
@@ -77,7 +66,6 @@ def at_its_place(rule: Rule, example: RuleExample) -> Issue:
     return next(issue for issue in issues if (issue.line, issue.column) == expected)
 
 
-@rule_check
 def a_rule_finds_its_examples(rule: Rule) -> None:
     """The issue stands at the words that the example names, and says what it is to say, with no hole left in it."""
     holes = {hole for sentence in rule.message for hole in re.findall(r"\{\w+\}", sentence)}
@@ -92,7 +80,6 @@ def a_rule_finds_its_examples(rule: Rule) -> None:
         assert not [hole for hole in holes if hole in issue.message]
 
 
-@rule_check
 def an_example_is_fixed_as_it_says(rule: Rule) -> None:
     """With `fixed` the whole text becomes that, and stays so; without it the issue has no fix."""
     for example in rule.examples:
@@ -108,7 +95,6 @@ def an_example_is_fixed_as_it_says(rule: Rule) -> None:
         assert again.fixed in (None, example.fixed)
 
 
-@rule_check
 def an_example_has_no_error_of_another_rule(rule: Rule) -> None:
     """What one rule is about is not told a second time as something else."""
     for example in rule.examples:
@@ -117,14 +103,12 @@ def an_example_has_no_error_of_another_rule(rule: Rule) -> None:
         assert errors <= {rule.id}, example.text
 
 
-@rule_check
 def a_rule_is_silent_on_its_near_misses(rule: Rule) -> None:
     """The text most easily confused with a fault is left alone."""
     for miss in rule.near_misses:
         assert rule.id not in {issue.rule for issue in found(rule, miss).issues}, miss.why
 
 
-@rule_check
 def a_rule_has_examples_enough(rule: Rule) -> None:
     """Two of what it finds and two of what it leaves alone, at the least."""
     assert len(rule.examples) >= 2
@@ -133,22 +117,8 @@ def a_rule_has_examples_enough(rule: Rule) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("parser.")])
 def test_rule_passes_all_checks(name: str) -> None:
-    """Those above with `rule_check`."""
-    rule = read_rule(name)
-
-    @in_one_test("check", CHECKS, ids=lambda check: check.__name__)
-    def checks(check: Callable[[Rule], None]) -> None:
-        check(rule)
-
-    checks()
-
-
-def test_every_check_is_registered() -> None:
-    """A function of a rule alone is a check, which would do nothing without `rule_check`."""
-    functions = [each for each in globals().values() if inspect.isfunction(each) and each.__module__ == __name__]
-    alone = [each for each in functions if list(inspect.signature(each).parameters) == ["rule"]]
-
-    assert alone == CHECKS
+    """The functions above that have a rule as their only parameter."""
+    run_checks(globals(), "rule", read_rule(name))
 
 
 def sources(pattern: str) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rows import in_one_test
+from rows import in_one_test, run_checks
 from vllm_runbooks import authoring, catalog, scan, session, startup_log
 from vllm_runbooks.catalog import Catalog
 from vllm_runbooks.catalog_records import Example, Symptom
@@ -31,15 +29,6 @@ ENGINES = ["re2", "re"]
 def symptoms() -> dict[str, Symptom]:
     """Every symptom by the name of its file."""
     return {name: authoring.read_symptom(ROOT / "symptoms" / f"{name}.yaml") for name in FILES}
-
-
-CHECKS: list[Callable[[Symptom], None]] = []
-
-
-def symptom_check(check: Callable[[Symptom], None]) -> Callable[[Symptom], None]:
-    """Register a check that runs on every symptom."""
-    CHECKS.append(check)
-    return check
 
 
 @cache
@@ -72,7 +61,6 @@ def unread(symptom: Symptom, example: Example) -> str:
     return "" if read(example.text, "re") == starts else "is read otherwise by the other engine"
 
 
-@symptom_check
 def a_symptom_fires_on_its_examples(symptom: Symptom) -> None:
     """It is found, with the captures that the example names; both engines read the same."""
     assert {i: why for i, example in enumerate(symptom.examples) if (why := unread(symptom, example))} == {}
@@ -91,13 +79,11 @@ def claimed(symptom: Symptom, example: Example) -> list[str]:
     return [*sorted(named - {symptom.id}), *([] if said else [f"not {symptom.id}"])]
 
 
-@symptom_check
 def no_other_symptom_claims_the_example(symptom: Symptom) -> None:
     """After the ranking of places the symptom stands first, and no other failure is named beside it."""
     assert {i: names for i, example in enumerate(symptom.examples) if (names := claimed(symptom, example))} == {}
 
 
-@symptom_check
 def a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
     """The line most easily confused with it is not claimed; both engines read the same."""
     for miss in symptom.near_misses:
@@ -173,7 +159,6 @@ def test_a_parents_frames_do_not_place_its_workers_failure(engine: str) -> None:
     assert [(f.symptom, f.level) for f in alone.findings] == [("oom.profile_run.unplaced", Level.POSSIBLE)]
 
 
-@symptom_check
 def texts_stand_without_figures(symptom: Symptom) -> None:
     """Of a bare message there is an explanation and an advice, and no sentence leans on one that was left out."""
     said = {name: filled_or_plain(getattr(symptom, name), {}, Facts()) for name in ("do_first", "confirm", "refute")}
@@ -185,7 +170,6 @@ def texts_stand_without_figures(symptom: Symptom) -> None:
     assert any(why)
 
 
-@symptom_check
 def patterns_have_no_faults(symptom: Symptom) -> None:
     """They stay inside the subset that both engines share and that stays linear."""
     patterns = [s.pattern for s in (*symptom.signatures, *symptom.companions)]
@@ -193,13 +177,11 @@ def patterns_have_no_faults(symptom: Symptom) -> None:
     assert {p: scan.faults(p) for p in patterns if scan.faults(p)} == {}
 
 
-@symptom_check
 def a_root_cause_is_a_known_class(symptom: Symptom) -> None:
     """Its first two words are in classes.yaml."""
     assert symptom.severity is Severity.HINT or symptom.class_ in authoring.words("classes")
 
 
-@symptom_check
 def a_symptom_prints_no_command_line(symptom: Symptom) -> None:
     """Remedies name options and values; a vLLM command would have to be checked for the release first."""
     texts = [symptom.cause, symptom.do_first, symptom.confirm, symptom.refute, *symptom.explanation]
@@ -210,22 +192,8 @@ def a_symptom_prints_no_command_line(symptom: Symptom) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_symptom_passes_all_checks(name: str) -> None:
-    """Those above with `symptom_check`."""
-    symptom = symptoms()[name]
-
-    @in_one_test("check", CHECKS, ids=lambda check: check.__name__)
-    def checks(check: Callable[[Symptom], None]) -> None:
-        check(symptom)
-
-    checks()
-
-
-def test_every_check_is_registered() -> None:
-    """A function of a symptom alone is a check, which would do nothing without `symptom_check`."""
-    functions = [each for each in globals().values() if inspect.isfunction(each) and each.__module__ == __name__]
-    alone = [each for each in functions if list(inspect.signature(each).parameters) == ["symptom"]]
-
-    assert alone == CHECKS
+    """The functions above that have a symptom as their only parameter."""
+    run_checks(globals(), "symptom", symptoms()[name])
 
 
 @in_one_test("case", [case for case in CASES if case.kind is CaseKind.LOG], ids=lambda case: case.id)
