@@ -759,6 +759,7 @@ def test_an_unknown_panel_is_refused() -> None:
 
 def test_the_first_text_of_the_kernel_is_marked_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page keeps what was typed before it came; a text that the kernel sets later replaces it."""
+    _installed()
     from vllm_runbooks.widgets.page_parts import Editor
 
     editor = Editor(value="vllm serve m")
