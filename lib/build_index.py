@@ -23,8 +23,8 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             return
         root = Path(self.root)
         sys.path.insert(0, str(root / "lib"))
-        from vllm_runbooks import authoring  # noqa: PLC0415 - only importable now
-        from vllm_runbooks.authoring import entrances_file, rule_files, serving_file, spec_files, toolchain_files  # noqa: PLC0415
+        from vllm_runbooks.authoring import checks as authoring  # noqa: PLC0415 - only importable now
+        from vllm_runbooks.catalog.authored import entrances_file, rule_files, serving_file, spec_files, toolchain_files  # noqa: PLC0415
 
         compilers = {
             "index": authoring.compile_index,

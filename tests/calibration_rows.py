@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from vllm_runbooks import catalog, session
-from vllm_runbooks.answer import answer
-from vllm_runbooks.planning import calibration
-from vllm_runbooks.records import Residual
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.records import Residual
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis.answer import answer
+from vllm_runbooks.plan import calibration
 
 
 def rows_of_cases() -> tuple[Residual, ...]:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks import options
-from vllm_runbooks.arguments import json_keys
-from vllm_runbooks.options import Option, ReleaseData
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import Option, ReleaseData
+from vllm_runbooks.reading.arguments import json_keys
 
 RECORDED = Path(__file__).parent / "benchmarks" / "parsers"
-_ASK = Path(__file__).parents[1] / "lib" / "vllm_runbooks" / "second_opinion" / "ask_parser.py"
+_ASK = Path(__file__).parents[1] / "lib" / "vllm_runbooks" / "lint" / "second_opinion" / "ask_parser.py"
 
 _WORDS = ("auto", "abc", "qwen/qwen3-8b", "/data/models/x", "a b", "1", "none", "tiny.v2", "0.5", "x=y", "é")
 _INTEGERS = (0, 1, 2, 3, 4, 8, 16, 64, 256, 1000, 8192, 32768)

@@ -18,7 +18,7 @@ import pytest
 
 from figures import Figures
 from pages import write_between
-from vllm_runbooks import redact
+from vllm_runbooks.core.redaction import redact
 
 # Tests start about 1,000 Python processes: write bytecode even if PYTHONDONTWRITEBYTECODE is set.
 sys.dont_write_bytecode = False
@@ -67,7 +67,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         base: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         # Compiled while the workers collect their tests.
         session.config.stash[_COMPILING] = subprocess.Popen(
-            [sys.executable, "-c", "from vllm_runbooks import session; session.load_catalog(())"],
+            [sys.executable, "-c", "from vllm_runbooks.diagnosis import session; session.load_catalog(())"],
             env={**os.environ, "XDG_CACHE_HOME": str(base / "cache")},
         )
     if hasattr(signal, "SIGHUP"):

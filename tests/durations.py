@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 
-from vllm_runbooks import catalog, session
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.reading.startup_log import PHASES
 from vllm_runbooks.serve.durations import FILE
-from vllm_runbooks.startup_log import PHASES
 
 
 def table() -> str:

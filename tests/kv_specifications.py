@@ -201,10 +201,10 @@ _MIXES = {
 
 def _of_models(draw: random.Random, count: int) -> Iterator[Specification]:
     """Models of the catalog, split and cached in ways in which they can be, in forms of any release."""
-    from vllm_runbooks import options, specs
-    from vllm_runbooks.authoring import spec_files
-    from vllm_runbooks.planning.kv_layers import CacheOptions, kv_layers, stage_layers
-    from vllm_runbooks.planning.shape import shape
+    from vllm_runbooks.catalog import options, specs
+    from vllm_runbooks.catalog.authored import spec_files
+    from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers, stage_layers
+    from vllm_runbooks.plan.shape import shape
 
     files = sorted(specs.load(spec_files.compile_specs).files, key=lambda file: file.id)
     left = count
@@ -277,8 +277,8 @@ def same(mine: Answer, real: Answer, specification: Specification) -> bool:
 
 def ours(specification: Specification, version: str) -> Answer:
     """What our rules of a release make of a specification."""
-    from vllm_runbooks.planning import kv_cache
-    from vllm_runbooks.planning.kv_cache import Demand, Kind, KvLayer
+    from vllm_runbooks.plan import kv_cache
+    from vllm_runbooks.plan.kv_cache import Demand, Kind, KvLayer
 
     forms = [KvLayer(**{**form, "kind": Kind(form["kind"])}) for form in specification["forms"]]
     stages = []

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from ruamel.yaml import YAML
 
 from pages import write_between
-from vllm_runbooks import specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning.budget import Budget, Device, Subject, budget, subject
-from vllm_runbooks.planning.eras import Key
-from vllm_runbooks.planning.kv_cache import KvPool
-from vllm_runbooks.planning.settings import Settings, settle
-from vllm_runbooks.planning.terms import GIB, Band
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.plan.budget import Budget, Device, Subject, budget, subject
+from vllm_runbooks.plan.kv_cache import KvPool
+from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.terms import GIB, Band
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "planning.md"

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from vllm_runbooks import shell
-from vllm_runbooks.excerpt import Excerpt
+from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading import shell
 
 PROGRAMS = (
     "vllm",

@@ -33,7 +33,7 @@ async function load(held) {
   postMessage({kind: "progress", stage: "the catalog"});
   python.unpackArchive(held.get("library.zip"), "zip", {extractDir: "/library"});
   python.runPython("import sys; sys.path.insert(0, '/library')");
-  const browser = python.pyimport("vllm_runbooks.browser");
+  const browser = python.pyimport("vllm_runbooks.site.browser");
   postMessage({kind: "progress", stage: "the patterns"});
   browser.warm();
   const choices = JSON.parse(browser.ask(JSON.stringify({do: "choices"})));

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import authored, authoring, catalog, scan
-from vllm_runbooks.catalog_records import Symptom
-from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.evidence_records import Case
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import located as authored
+from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.core import scan
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.evidence import Case
 
 GOOD = """\
 id: port.in_use.mine

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import options, releases
-from vllm_runbooks.cli import releases as releases_cli
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.releases.bounds import argument_bounds
-from vllm_runbooks.releases.call_sites import Reworded, Unworded
+from vllm_runbooks.authoring import releases
+from vllm_runbooks.authoring import releases_command as releases_cli
+from vllm_runbooks.authoring.releases.bounds import argument_bounds
+from vllm_runbooks.authoring.releases.call_sites import Reworded, Unworded
+from vllm_runbooks.catalog import options
+from vllm_runbooks.core.errors import InputError
 
 MADE = {"package": "vllm 1", "origin": "parser", "python": "3.12.1", "device": "cpu"}
 

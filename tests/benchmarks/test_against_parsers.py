@@ -13,8 +13,8 @@ import pytest
 from command_generator import RECORDED, Command, Judged, all_names, ask, commands, recorded
 from figures import Figures
 from rows import in_one_test
-from vllm_runbooks import options
-from vllm_runbooks.arguments import parse
+from vllm_runbooks.catalog import options
+from vllm_runbooks.reading.arguments import parse
 
 _SAMPLE = 12
 """Every so many recorded commands are judged in the default run."""

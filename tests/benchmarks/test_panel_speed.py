@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from figures import Figures
-from vllm_runbooks.widgets import scripts, settings
+from vllm_runbooks.jupyter import scripts, settings
 
 pytestmark = pytest.mark.benchmark
 

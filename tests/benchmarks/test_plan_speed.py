@@ -14,11 +14,11 @@ import pytest
 
 from figures import Figures
 from test_diagnose_speed import ROUNDS, seconds
-from vllm_runbooks import specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning.budget import Device, budget, subject
-from vllm_runbooks.planning.settings import settle
-from vllm_runbooks.planning.terms import GIB, Band
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan.budget import Device, budget, subject
+from vllm_runbooks.plan.settings import settle
+from vllm_runbooks.plan.terms import GIB, Band
 
 pytestmark = pytest.mark.benchmark
 

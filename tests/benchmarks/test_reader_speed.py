@@ -19,8 +19,11 @@ from typing import NamedTuple
 import pytest
 
 from figures import Figures
-from vllm_runbooks import catalog, scan, session, startup_log
-from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core import scan
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.reading import startup_log
 
 pytestmark = pytest.mark.benchmark
 

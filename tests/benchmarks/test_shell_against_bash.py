@@ -17,8 +17,8 @@ import pytest
 
 import shell_scripts
 from figures import Figures
-from vllm_runbooks.excerpt import Excerpt
-from vllm_runbooks.shell import syntax
+from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.shell import syntax
 
 pytestmark = [
     pytest.mark.benchmark,

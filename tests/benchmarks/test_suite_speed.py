@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 ROUNDS = 3
 RUNS = 5
 VERDICT = """\
-from vllm_runbooks.notebook import conclude
-from vllm_runbooks.records import Judgement, Verdict
+from vllm_runbooks.runbooks.notebook import conclude
+from vllm_runbooks.core.records import Judgement, Verdict
 conclude(Judgement(Verdict.PASS, "fine", case, None, None, ()), stop_on_fail=True)
 """
 CELLS = {

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import authoring, catalog
-from vllm_runbooks.catalog_records import Symptom
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.record_forms import form
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import form
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_data_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_outside_a_checkout_the_data_lies_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As in an installed wheel."""
-    monkeypatch.setattr(catalog, "__file__", str(tmp_path / "site-packages" / "vllm_runbooks" / "catalog.py"))
+    monkeypatch.setattr(catalog, "__file__", str(tmp_path / "site-packages" / "vllm_runbooks" / "catalog" / "load.py"))
 
     assert catalog.data_dir() == (tmp_path / "site-packages" / "vllm_runbooks" / "_data").resolve()
 

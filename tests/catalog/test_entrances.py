@@ -11,12 +11,14 @@ import click
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import catalog, session
-from vllm_runbooks.authoring import check_file, entrances_file
-from vllm_runbooks.catalog_records import Entrance
+from vllm_runbooks.authoring.checks import check_file
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import entrances_file
+from vllm_runbooks.catalog.records import Entrance
 from vllm_runbooks.cli import commands
-from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.evidence_records import Evidence
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.evidence import Evidence
+from vllm_runbooks.diagnosis import session
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = """- id: a
@@ -52,7 +54,7 @@ def test_every_group_of_faults_has_an_entrance() -> None:
 @in_one_test("entrance", session.entrances(), ids=lambda entrance: entrance.id)
 def test_a_line_leads_where_the_entrance_leads(entrance: Entrance) -> None:
     """Pasted as it stands, each line is read as one of the symptoms of its entrance, or says nothing by itself."""
-    from vllm_runbooks.evidence_records import Document
+    from vllm_runbooks.core.evidence import Document
 
     for line in entrance.lines:
         found = session.diagnose(Evidence((Document("pasted", f"{line}\n"),))).findings

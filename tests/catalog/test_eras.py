@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_runbooks.planning.eras import ALWAYS, AT_NO_TIME, Era, Key, Rule, changed, in_release
+from vllm_runbooks.catalog.eras import ALWAYS, AT_NO_TIME, Era, Key, Rule, changed, in_release
 
 _CHANGES = (("0.6", {"a": 1, "b": 1}), ("0.8", {"a": 2}), ("0.11.1", {"b": 3}))
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import options
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.catalog import options
+from vllm_runbooks.core.errors import InputError
 
 NEWEST = options.known_releases()[-1]
 
@@ -255,7 +255,7 @@ def test_data_that_is_damaged_or_missing_is_named(tmp_path: Path, monkeypatch: p
 def test_loading_a_release_takes_milliseconds() -> None:
     """The newest release, which all files are read for, is loaded in less than 60 ms of a fresh process's own time."""
     code = (
-        "import time; from vllm_runbooks import options; t = time.process_time(); "
+        "import time; from vllm_runbooks.catalog import options; t = time.process_time(); "
         f"d = options.load({NEWEST!r}); d.entries, d.environment, d.objects; print(time.process_time() - t)"
     )
     times = [

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import sites
-from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.catalog_records import LineFormat, Symptom
-from vllm_runbooks.record_forms import record
-from vllm_runbooks.releases import call_sites
-from vllm_runbooks.releases.call_sites import Matcher, Reworded, Template, Unworded
-from vllm_runbooks.sites import Function, Module
+from vllm_runbooks.authoring.releases import call_sites
+from vllm_runbooks.authoring.releases.call_sites import Matcher, Reworded, Template, Unworded
+from vllm_runbooks.catalog import sites
+from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.records import LineFormat, Symptom
+from vllm_runbooks.catalog.sites import Function, Module
+from vllm_runbooks.core.record_forms import record
 
 CORE = '''\
 """A module that says: nothing in a docstring counts."""

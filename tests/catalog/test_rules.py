@@ -11,11 +11,12 @@ import pytest
 
 import vllm_runbooks
 from rows import run_checks
-from vllm_runbooks import catalog, checking
-from vllm_runbooks.authoring import rule_files
-from vllm_runbooks.catalog_records import Rule, RuleExample, RuleNearMiss
-from vllm_runbooks.command_records import Issue, Linted
-from vllm_runbooks.records import IssueSeverity
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import rule_files
+from vllm_runbooks.catalog.records import Rule, RuleExample, RuleNearMiss
+from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.lint import checking
+from vllm_runbooks.lint.records import Issue, Linted
 
 ROOT = catalog.catalog_dir()
 SOURCES = Path(vllm_runbooks.__file__).parent
@@ -128,7 +129,7 @@ def sources(pattern: str) -> str:
 
 def test_every_rule_is_named_in_the_code() -> None:
     """No rule is an orphan; a trouble of a shell script is named without its group."""
-    code, shell = sources("*.py"), sources("shell/*.py")
+    code, shell = sources("*.py"), sources("reading/shell/*.py")
 
     assert not [name for name in FILES if f'"{name}"' not in code and f'"{name.removeprefix("shell.")}"' not in shell]
 
@@ -136,7 +137,7 @@ def test_every_rule_is_named_in_the_code() -> None:
 def test_everything_that_is_found_has_its_rule() -> None:
     """Nothing is lost for want of a rule, be it found by a rule's own name or as a trouble."""
     code = sources("*.py")
-    kinds = _TROUBLE.findall(code) + _SHELL_TROUBLE.findall(sources("shell/*.py"))
+    kinds = _TROUBLE.findall(code) + _SHELL_TROUBLE.findall(sources("reading/shell/*.py"))
     # What begins with the toolchain's name elsewhere is a symptom or a finding of its own.
     elsewhere = {name for name in _ID.findall(code) if name.startswith("edge10.")} - set(
         _ID.findall(sources("*_rules.py"))

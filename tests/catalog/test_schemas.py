@@ -10,7 +10,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from rows import in_one_test
-from vllm_runbooks import authoring, catalog, evidence_records, render, session
+from vllm_runbooks import views as render
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core import evidence as evidence_records
+from vllm_runbooks.diagnosis import session
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = catalog.catalog_dir()

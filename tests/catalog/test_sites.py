@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import session, sites, startup_log
-from vllm_runbooks.catalog import data_dir
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Frame, Release
-from vllm_runbooks.sites import Book, Fit, Function, Module, Site, Span, Wordings
-from vllm_runbooks.startup_log import log_lines
+from vllm_runbooks.catalog import sites
+from vllm_runbooks.catalog.load import data_dir
+from vllm_runbooks.catalog.sites import Book, Fit, Function, Module, Site, Span, Wordings
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Frame, Release
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.reading import startup_log
+from vllm_runbooks.reading.startup_log import log_lines
 
 BOOK = Book(
     """\

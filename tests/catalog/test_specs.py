@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from cost import seconds
 from rows import in_one_test
-from vllm_runbooks import authoring, catalog, options, specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.specs import Model, Specs
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import options, specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.catalog.specs import Model, Specs
+from vllm_runbooks.core.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from rows import in_one_test, run_checks
-from vllm_runbooks import authoring, catalog, scan, session, startup_log
-from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.catalog_records import Example, Symptom
-from vllm_runbooks.diagnosis import Diagnosis, diagnose, fill, filled_or_plain
-from vllm_runbooks.evidence_records import CaseKind, Document, Evidence
-from vllm_runbooks.records import Facts, Level, Role, Severity, Start
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.records import Example, Symptom
+from vllm_runbooks.core import scan
+from vllm_runbooks.core.evidence import CaseKind, Document, Evidence
+from vllm_runbooks.core.records import Facts, Level, Role, Severity, Start
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose, fill, filled_or_plain
+from vllm_runbooks.reading import startup_log
 
 ROOT = catalog.catalog_dir()
 FILES = sorted(path.stem for path in (ROOT / "symptoms").glob("*.yaml"))

@@ -16,9 +16,13 @@ from typing import Any
 import pytest
 
 from command_line import PORT, call, run
-from vllm_runbooks import authoring, catalog, checking, cli, session
-from vllm_runbooks.cli import catalog as catalog_cli
-from vllm_runbooks.cli import output
+from vllm_runbooks import cli
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.authoring import command as catalog_cli
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.console import output
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import checking
 
 COMMANDS = [
     [], ["diagnose"], ["catalog"], ["catalog", "check"], ["catalog", "new"], ["catalog", "list"],

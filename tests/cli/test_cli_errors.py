@@ -18,12 +18,18 @@ import pytest
 
 from command_line import PORT, call, run
 from rows import in_one_test
-from vllm_runbooks import catalog, checking, cli, plan_evidence, session, suite, worker
-from vllm_runbooks.cli import given, runbooks
-from vllm_runbooks.cli import output as cli_output
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.notebook import conclude
-from vllm_runbooks.records import Judgement, RunResult, Verdict
+from vllm_runbooks import cli
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.console import given
+from vllm_runbooks.core.console import output as cli_output
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Judgement, RunResult, Verdict
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import checking
+from vllm_runbooks.plan import evidence as plan_evidence
+from vllm_runbooks.runbooks import command as runbooks
+from vllm_runbooks.runbooks import suite, worker
+from vllm_runbooks.runbooks.notebook import conclude
 
 SCRIPT = "vllm serve Qwen/Qwen3-8B --max_model_len 8k\n"
 ANY = cast("Any", None)

@@ -16,8 +16,9 @@ import pytest
 
 from command_line import run
 from pace import scaled
-from vllm_runbooks.cli import complete, convert
-from vllm_runbooks.deployment import forms
+from vllm_runbooks.core.console import complete
+from vllm_runbooks.lint import convert_command as convert
+from vllm_runbooks.reading.deployment import forms
 
 PROGRAM = Path(sys.executable).parent / "vllm-runbooks"
 SHELLS = {

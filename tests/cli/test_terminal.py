@@ -24,10 +24,12 @@ from rich.text import Text
 
 from command_line import run
 from rows import in_one_test
-from vllm_runbooks import catalog, cli, planner, render, session
-from vllm_runbooks.cli import terminal
-from vllm_runbooks.render import columns
-from vllm_runbooks.render.styled import (
+from vllm_runbooks import cli
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.console import terminal
+from vllm_runbooks.core.views import columns
+from vllm_runbooks.core.views.styled import (
     Block,
     Layout,
     Line,
@@ -40,6 +42,8 @@ from vllm_runbooks.render.styled import (
     styled,
     wrapped,
 )
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.plan import planner
 
 CASES = catalog.cases_dir()
 SHOWN = ("autoglm-3090-video-oom", "tiny-cpu-served", "gpt-oss-gemma-a100-four-starts")

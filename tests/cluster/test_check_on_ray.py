@@ -27,10 +27,10 @@ from namespaces import Ring
 from pace import scaled
 from test_cluster_net import CLI, Cluster
 from test_suite import HANG, PASS, STRAY, are_gone, recorded, runbook
-from vllm_runbooks import extras
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.cluster import node_tasks, tasks
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core import extras
+from vllm_runbooks.core.errors import InputError
 
 HERE = {"host": "a", "tool": "1", "catalog": "c", "cases": "k", "python": "3.11.7"}
 BRIDGE = """\

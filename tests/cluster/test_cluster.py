@@ -34,8 +34,8 @@ from vllm_runbooks.cluster import (
 )
 from vllm_runbooks.cluster.agent import Agent
 from vllm_runbooks.cluster.wires import UnansweredError
-from vllm_runbooks.cluster_records import Cluster, Interface, NodeFacts, Reach, Reachability
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.host.nodes.records import Cluster, Interface, NodeFacts, Reach, Reachability
 
 
 def agent(name: str, *before: str) -> list[str]:

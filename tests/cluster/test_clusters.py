@@ -19,11 +19,17 @@ import pytest
 import vllm_runbooks as rb
 from command_line import measured, run
 from rows import in_one_test
-from vllm_runbooks import authoring, cases, catalog, cli, clusters, render, session
-from vllm_runbooks.cluster_records import CheckedCluster, Cluster, RankState
-from vllm_runbooks.clusters import meanings
-from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.records import Severity
+from vllm_runbooks import cli
+from vllm_runbooks import views as render
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.core.records import Severity
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host import nodes as clusters
+from vllm_runbooks.host.nodes import meanings
+from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, RankState
+from vllm_runbooks.runbooks import cases
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).resolve().parents[2]

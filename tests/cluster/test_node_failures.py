@@ -8,9 +8,10 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from vllm_runbooks import render, session
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Answer
+from vllm_runbooks import views as render
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Answer
+from vllm_runbooks.diagnosis import session
 
 FAILURES: Mapping[str, Any] = YAML(typ="safe").load(Path(__file__).parents[1].joinpath("node_failures.yaml"))
 

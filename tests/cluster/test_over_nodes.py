@@ -23,16 +23,19 @@ from pace import scaled
 from ports import free_port
 from test_cluster import agent, gone
 from test_serve import RACE
-from vllm_runbooks import catalog, clusters, serve, session
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import carriers, starting_nodes
 from vllm_runbooks.cluster.node_checks import NodeChecks
 from vllm_runbooks.cluster.over_nodes import OverNodes, Part
 from vllm_runbooks.cluster.starting_nodes import Asked, Looked, Prepared
-from vllm_runbooks.cluster_records import Cluster, NodeFacts
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.history import guarded
-from vllm_runbooks.live_records import Check, Guarded, Result
-from vllm_runbooks.records import Edit
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Edit
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host import nodes as clusters
+from vllm_runbooks.host.nodes.records import Cluster, NodeFacts
+from vllm_runbooks.probe.starts import Check, Guarded, Result
+from vllm_runbooks.serve import guard as serve
+from vllm_runbooks.serve import history_entry as guarded
 from vllm_runbooks.serve import places
 
 SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"

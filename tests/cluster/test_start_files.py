@@ -15,18 +15,24 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from vllm_runbooks import checking, cli, documents, host_commands, options, planner, session, start_files
-from vllm_runbooks.cluster_records import Cluster, NodeEnvironment, NodeFacts, Reach, Reachability
-from vllm_runbooks.deployment import containers, executors, fleet
-from vllm_runbooks.deployment.fleet import Host, Split
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.host_records import Inventory
-from vllm_runbooks.plan_records import StartFiles
-from vllm_runbooks.planning.network import Link, traffic
-from vllm_runbooks.planning.weights import Ranks
-from vllm_runbooks.render import start_files as shown
-from vllm_runbooks.render import styled
-from vllm_runbooks.render.issues import wrong
+from vllm_runbooks import cli
+from vllm_runbooks.catalog import options
+from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.views import styled
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFacts, Reach, Reachability
+from vllm_runbooks.host.records import Inventory
+from vllm_runbooks.lint import checking
+from vllm_runbooks.lint.render import wrong
+from vllm_runbooks.plan import planner, start_files
+from vllm_runbooks.plan.network import Link, traffic
+from vllm_runbooks.plan.records import StartFiles
+from vllm_runbooks.plan.render import start_files as shown
+from vllm_runbooks.plan.weights import Ranks
+from vllm_runbooks.reading import documents
+from vllm_runbooks.reading.deployment import containers, executors, fleet
+from vllm_runbooks.reading.deployment.fleet import Host, Split
 
 MODEL = "Qwen/Qwen3-8B"
 CARDS = "A100-80GB-SXM@node1,A100-80GB-SXM@node2"

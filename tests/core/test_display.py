@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vllm_runbooks.display import visible
+from vllm_runbooks.core.display import visible
 
 
 def test_everything_that_no_sign_shows_is_an_escape() -> None:

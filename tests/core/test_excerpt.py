@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_runbooks.excerpt import Changed, Excerpt, Places, Replacement, applied
+from vllm_runbooks.core.excerpt import Changed, Excerpt, Places, Replacement, applied
 
 FILE = "one\n  two\n  three\n"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks.files import NotStoredError, store
+from vllm_runbooks.core.files import NotStoredError, store
 
 
 def test_what_was_there_survives_a_text_that_cannot_be_written(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_writer_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text("before")
     program = (
-        "import os, pathlib, signal, sys; from vllm_runbooks import files;"
+        "import os, pathlib, signal, sys; from vllm_runbooks.core import files;"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL);"
         "files.store(pathlib.Path(sys.argv[1]), 'after')"
     )

@@ -9,13 +9,29 @@ import inspect
 import mutants
 
 BUILT_UP = {
-    "arguments.json_keys._Judge", "arguments.words.Rewritten", "documents.launchers.Options",
-    "documents.magics.Lines", "documents.starts.Reading", "documents.yaml_places._Open", "scan._Search",
-    "shell.run._Ends", "shell.values.Result", "shell.values.State", "sites._Tally", "startup_log.draft.Draft",
-    "startup_log.launch.Shown", "startup_log.ray_status.RayStatus", "startup_log.ray_status._Read",
-    "startup_log.tracebacks._Open", "startup_log.tracebacks._Thread", "toolchain.trees.Told", "toolchain.trees.Wanted",
-    "toolchain.weights_files.Checkpoint", "toolchain.weights_files.Told",
-}  # fmt: skip
+    "edge10.scripts.machine.Frame",
+    "reading.arguments.json_keys._Judge",
+    "reading.arguments.words.Rewritten",
+    "reading.documents.launchers.Options",
+    "reading.documents.magics.Lines",
+    "reading.documents.starts.Reading",
+    "reading.documents.yaml_places._Open",
+    "core.scan._Search",
+    "reading.shell.run._Ends",
+    "reading.shell.values.Result",
+    "reading.shell.values.State",
+    "catalog.sites._Tally",
+    "reading.startup_log.draft.Draft",
+    "reading.startup_log.launch.Shown",
+    "reading.startup_log.ray_status.RayStatus",
+    "reading.startup_log.ray_status._Read",
+    "reading.startup_log.tracebacks._Open",
+    "reading.startup_log.tracebacks._Thread",
+    "edge10.artefacts.trees.Told",
+    "edge10.artefacts.trees.Wanted",
+    "edge10.artefacts.weights_files.Checkpoint",
+    "edge10.artefacts.weights_files.Told",
+}
 """Dataclasses that are filled step by step by their own module."""
 
 

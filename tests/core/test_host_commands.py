@@ -21,11 +21,17 @@ from ruamel.yaml import YAML
 
 import vllm_runbooks
 from rows import in_one_test
-from vllm_runbooks import authoring, catalog, cli, host_commands, planner, plans, releases, site
-from vllm_runbooks.authored import read_yaml
-from vllm_runbooks.authoring import remedy_texts
-from vllm_runbooks.deployment import Deployment, to_docker
-from vllm_runbooks.errors import InputError, RunbooksError
+from vllm_runbooks import cli
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.authoring import releases
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import remedy_texts
+from vllm_runbooks.catalog.authored.located import read_yaml
+from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.plan import planner, plans
+from vllm_runbooks.reading.deployment import Deployment, to_docker
+from vllm_runbooks.site import building as site
 
 ROOT = Path(__file__).parents[2]
 LIB = Path(vllm_runbooks.__file__).parent
@@ -421,26 +427,26 @@ def test_a_written_container_is_started_as_the_table_says(gpus: tuple[str, ...] 
 
 
 STARTS = {
-    "bench.py:_judge": "a module of ours",
-    "bench.py:_start_worker": "a module of ours",
-    "cli/lab.py:lab": "JupyterLab, which takes our place",
+    "runbooks/bench.py:_judge": "a module of ours",
+    "runbooks/bench.py:_start_worker": "a module of ours",
+    "jupyter/command.py:lab": "JupyterLab, which takes our place",
     "cluster/wires.py:__init__": "a module of ours, here or behind a row",
     "cluster/groups.py:__init__": "the supervisor",
     "cluster/node_tasks.py:_bench": "a module of ours",
     "cluster/tasks.py:__enter__": "a module of ours",
-    "collect.py:_run": "a row",
-    "edge10/asking.py:ask": "a row",
+    "host/collect.py:_run": "a row",
+    "edge10/host/asking.py:ask": "a row",
     "host/inventory.py:_software": "the user's Python, and a program of ours",
-    "live/open_parts.py:find": "the user's Python, and a program of ours",
-    "releases/__init__.py:_download": "a row",
-    "releases/__init__.py:_run_dump": "the user's Python, and a program of ours",
-    "running.py:__enter__": "the supervisor",
-    "second_opinion/__init__.py:ask": "the user's Python, and a program of ours",
+    "edge10/chain/open_parts.py:find": "the user's Python, and a program of ours",
+    "authoring/releases/__init__.py:_download": "a row",
+    "authoring/releases/__init__.py:_run_dump": "the user's Python, and a program of ours",
+    "host/running.py:__enter__": "the supervisor",
+    "lint/second_opinion/__init__.py:ask": "the user's Python, and a program of ours",
     "serve/subject.py:_installed": "the user's Python, and a program of ours",
-    "site/__init__.py:_run_sphinx": "a row",
+    "site/building.py:_run_sphinx": "a row",
     "site/browser_pages.py:_packed": "a row",
-    "suite.py:_guarded": "a module of ours",
-    "supervisor.py:supervise": "the user's own command",
+    "runbooks/suite.py:_guarded": "a module of ours",
+    "host/supervisor.py:supervise": "the user's own command",
 }
 """Where a process is started, and what it is."""
 

@@ -15,16 +15,21 @@ import pytest
 
 from command_line import PORT, run
 from rows import in_one_test
-from vllm_runbooks import authoring, catalog, checking, languages, render, session
-from vllm_runbooks.catalog_records import Rule, Symptom
-from vllm_runbooks.display import to_json
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.languages import LANGUAGES, Phrase, Wording, listed
-from vllm_runbooks.records import Answer
-from vllm_runbooks.render import columns
+from vllm_runbooks import views as render
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.languages import LANGUAGES, Phrase, Wording, listed
+from vllm_runbooks.catalog.records import Rule, Symptom
+from vllm_runbooks.core.display import to_json
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Answer
+from vllm_runbooks.core.views import columns
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import checking
 
-LIB = Path(languages.__file__).parent.parent
+LIB = Path(languages.__file__).parents[2]
 HAN = re.compile("[\u4e00-\u9fff]")
 ENGLISH = re.compile(r"(?:\b[A-Za-z][a-z']+,? ){4}")
 """Some words of a sentence."""

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
-from vllm_runbooks import python_trees
-from vllm_runbooks.printed import is_closed, literal, masked, moment, number, pairs, seconds_between
+from vllm_runbooks.core import python_trees
+from vllm_runbooks.core.printed import is_closed, literal, masked, moment, number, pairs, seconds_between
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,18 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth, seconds
 from rows import in_one_test
-from vllm_runbooks import authoring, catalog, redact, secret_parts, secret_places, startup_log
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.printed import Moment
-from vllm_runbooks.record_forms import document
-from vllm_runbooks.records import Quote
-from vllm_runbooks.redact import Redactor, redact_record, redact_text, watch
-from vllm_runbooks.secret_places import Secret, names_secret
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.printed import Moment
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Quote
+from vllm_runbooks.core.redaction import parts as secret_parts
+from vllm_runbooks.core.redaction import places as secret_places
+from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.core.redaction.places import Secret, names_secret
+from vllm_runbooks.core.redaction.redact import Redactor, redact_record, redact_text, watch
+from vllm_runbooks.reading import startup_log
 
 CANARY = "Zk3PqW9xLm2RtY7uB4vN"
 ISSUED = [

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth, seconds
 from rows import in_one_test
-from vllm_runbooks import authoring, catalog, scan
-from vllm_runbooks.evidence_records import Document
-from vllm_runbooks.scan import OVERLAP, WINDOW, PatternSet, faults
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core import scan
+from vllm_runbooks.core.evidence import Document
+from vllm_runbooks.core.scan import OVERLAP, WINDOW, PatternSet, faults
 
 re2 = pytest.importorskip("re2")
 

@@ -18,9 +18,11 @@ from urllib.parse import quote as percent
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import cli, evidence_records, redact
-from vllm_runbooks.redact import Redactor, redact_bytes, redact_name, redact_text
-from vllm_runbooks.startup_log import log_lines
+from vllm_runbooks import cli
+from vllm_runbooks.core import evidence as evidence_records
+from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.core.redaction.redact import Redactor, redact_bytes, redact_name, redact_text
+from vllm_runbooks.reading.startup_log import log_lines
 
 ALNUM = string.ascii_letters + string.digits
 PART = 8

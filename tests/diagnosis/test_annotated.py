@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from vllm_runbooks import markup, render, session
-from vllm_runbooks.authoring import schemas
-from vllm_runbooks.display import Shown, to_json
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Role
-from vllm_runbooks.render import annotated
+from vllm_runbooks import views as render
+from vllm_runbooks.authoring.checks import schemas
+from vllm_runbooks.core import markup
+from vllm_runbooks.core.display import Shown, to_json
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Role
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis.render import annotated
 
 BUSY = (
     "ValueError: Free memory on device cuda:0 (1.0/79.25 GiB) on startup is less than desired GPU memory utilization "

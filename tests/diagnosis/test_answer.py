@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import render, session, verdicts
-from vllm_runbooks.answer import answer, remedies, several_logs
-from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.catalog_records import Condition, RemedyText
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Case, Document, Evidence, Expectation
-from vllm_runbooks.records import Answer, Edit, Facts, Finding, Level, Outcome, Verdict
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.records import Condition, RemedyText
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Case, Document, Evidence, Expectation
+from vllm_runbooks.core.records import Answer, Edit, Facts, Finding, Level, Outcome, Verdict
+from vllm_runbooks.diagnosis import remedies, session, several_logs
+from vllm_runbooks.diagnosis.answer import answer
+from vllm_runbooks.runbooks import verdicts
 
 PORT = "OSError: [Errno 98] Address already in use"
 NO_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."

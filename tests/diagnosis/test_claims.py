@@ -12,10 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import in_one_test
-from vllm_runbooks import authoring, catalog, claims, comparison, render, session, sites, verdicts
-from vllm_runbooks.claims import expressions
-from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.evidence_records import (
+from vllm_runbooks import views as render
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import sites
+from vllm_runbooks.core import comparison
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.core.evidence import (
     BestLayout,
     CardAsked,
     Case,
@@ -29,8 +32,7 @@ from vllm_runbooks.evidence_records import (
     LineAsked,
     PlanAsked,
 )
-from vllm_runbooks.plan_records import Layouts, Plan
-from vllm_runbooks.records import (
+from vllm_runbooks.core.records import (
     Facts,
     JudgedClaim,
     Outcome,
@@ -43,6 +45,10 @@ from vllm_runbooks.records import (
     Truth,
     Verdict,
 )
+from vllm_runbooks.diagnosis import claims, session
+from vllm_runbooks.diagnosis.claims import expressions
+from vllm_runbooks.plan.records import Layouts, Plan
+from vllm_runbooks.runbooks import verdicts
 
 CASES = sorted(path.parent.name for path in (catalog.catalog_dir() / "cases").glob("*/claims.yaml"))
 

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import catalog, checking, documents, session
-from vllm_runbooks.evidence_records import CaseKind
-from vllm_runbooks.records import IssueSeverity
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.evidence import CaseKind
+from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import checking
+from vllm_runbooks.reading import documents
 
 ROOT = Path(__file__).resolve().parents[2]
 BAD = re.compile(r"^(```+)bash bad\n.*?^\1$", re.MULTILINE | re.DOTALL)

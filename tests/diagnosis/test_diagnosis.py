@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.catalog_records import Condition, Example, NearMiss, Signature, Symptom, Verified
-from vllm_runbooks.diagnosis import diagnose, fill, filled_or_plain, holds, value_of
-from vllm_runbooks.records import (
+from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.records import Condition, Example, NearMiss, Signature, Symptom, Verified
+from vllm_runbooks.core.records import (
     Facts,
     Hit,
     Level,
@@ -26,6 +25,7 @@ from vllm_runbooks.records import (
     Start,
     Traceback,
 )
+from vllm_runbooks.diagnosis.causes import diagnose, fill, filled_or_plain, holds, value_of
 
 ENGINE = Process("EngineCore", 10)
 SERVER = Process("APIServer", 1)

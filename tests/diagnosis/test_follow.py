@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from pace import scaled
-from vllm_runbooks import catalog, session
-from vllm_runbooks.records import Outcome
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.records import Outcome
+from vllm_runbooks.diagnosis import session
 
 LOG = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
 FAILED = catalog.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"

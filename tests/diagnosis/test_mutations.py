@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import catalog, evidence, render, session
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.reading import evidence
 
 SEED = 20261120
 MOST_SECONDS = 1.0

@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import catalog, display, markup, render, session
-from vllm_runbooks.command_records import CommandRelease
-from vllm_runbooks.evidence_records import Evidence
-from vllm_runbooks.plan_records import Calibration, Layout, Plan, PlannedCache, PlannedRank, PlannedTerm
-from vllm_runbooks.records import Answer, ComparedTerm, Facts, Phase, Quote, Start, Throughput
-from vllm_runbooks.render import drawing, plan_pictures, start_pictures
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core import display, markup
+from vllm_runbooks.core.evidence import Evidence
+from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, Phase, Quote, Start, Throughput
+from vllm_runbooks.core.views import drawing, start_pictures
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint.records import CommandRelease
+from vllm_runbooks.plan.records import Calibration, Layout, Plan, PlannedCache, PlannedRank, PlannedTerm
+from vllm_runbooks.plan.render import pictures as plan_pictures
 
 HOSTILE = "</text><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
 # What the site lets through, so that a picture looks the same there: `site._ATTRIBUTES`.

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import authoring, catalog, cli, session
-from vllm_runbooks.display import to_json
-from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.records import Answer
-from vllm_runbooks.render import answers
+from vllm_runbooks import cli
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.display import to_json
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.core.records import Answer
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis.render import answers
 
 LADDER = "lower-utilization"
 SOURCE = catalog.catalog_dir() / "policies" / f"{LADDER}.yaml"

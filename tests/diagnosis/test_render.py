@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import render, session
-from vllm_runbooks.records import (
+from vllm_runbooks import views as render
+from vllm_runbooks.core.records import (
     Answer,
     Checks,
     Conditions,
@@ -32,7 +32,9 @@ from vllm_runbooks.records import (
     StartSummary,
     Throughput,
 )
-from vllm_runbooks.render import answers, drawing, elements, figures
+from vllm_runbooks.core.views import drawing, elements
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis.render import answers, figures
 
 HOSTILE = (
     "</code></td><script>alert(1)</script><img src=x onerror=alert(1)> **bold** [a](javascript:alert(1)) `x` $x^2$ "

@@ -22,20 +22,21 @@ from ruamel.yaml import YAML
 
 from command_line import measured, run
 from rows import in_one_test
-from vllm_runbooks import markup, render
-from vllm_runbooks.accuracy_records import Accuracy, EvaluationResults, JudgedAccuracy, JudgedScore, PairedCounts
-from vllm_runbooks.edge10 import results
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.toolchain import (
-    accuracy,
+from vllm_runbooks import views as render
+from vllm_runbooks.core import markup
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.edge10.accuracy import comparing as accuracy
+from vllm_runbooks.edge10.accuracy import (
     evalscope_reports,
     intervals,
     reports,
+    results,
     score_names,
     vlmeval_reports,
     workbooks,
 )
-from vllm_runbooks.toolchain.reports import Given
+from vllm_runbooks.edge10.accuracy.records import Accuracy, EvaluationResults, JudgedAccuracy, JudgedScore, PairedCounts
+from vllm_runbooks.edge10.accuracy.reports import Given
 
 ROOT = Path(__file__).resolve().parents[1] / "edge10_reports"
 EXPECTED = YAML(typ="safe").load(ROOT / "expected.yaml")

@@ -22,15 +22,16 @@ import pytest
 
 from command_line import run
 from rows import in_one_test
-from vllm_runbooks import session
-from vllm_runbooks.artefact_records import CheckedFolder, Contents, ListedFile, Listing, Mend
-from vllm_runbooks.edge10 import folders, repair
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.render import edge10_checks, edge10_pages
-from vllm_runbooks.render.styled import plain
-from vllm_runbooks.toolchain import artefacts, listings, meanings
-from vllm_runbooks.toolchain.artefacts import Asked, Given
-from vllm_runbooks.toolchain_records import TreeFile
+from vllm_runbooks.catalog.toolchains import TreeFile
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.views.styled import plain
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10 import pages as edge10_pages
+from vllm_runbooks.edge10.artefacts import folders, listings, meanings, repair
+from vllm_runbooks.edge10.artefacts import kinds as artefacts
+from vllm_runbooks.edge10.artefacts import render as edge10_checks
+from vllm_runbooks.edge10.artefacts.kinds import Asked, Given
+from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, ListedFile, Listing, Mend
 
 yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).resolve().parents[2]

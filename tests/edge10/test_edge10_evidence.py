@@ -11,12 +11,16 @@ import pytest
 
 import vllm_runbooks as rb
 from command_line import run
-from vllm_runbooks import cases, catalog, session
-from vllm_runbooks.chain_records import OpenChain
-from vllm_runbooks.edge10_evidence import Told
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.toolchain import accuracy, reports, steps
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10.accuracy import comparing as accuracy
+from vllm_runbooks.edge10.accuracy import reports
+from vllm_runbooks.edge10.chain.records import OpenChain
+from vllm_runbooks.edge10.evidence import Told
+from vllm_runbooks.edge10.jobs import steps
+from vllm_runbooks.runbooks import cases
 
 CASE = "edge10-qwen3-vl-4b"
 JOB = "model: Qwen/Qwen3-1.7B\ndies: 4\n"

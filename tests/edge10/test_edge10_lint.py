@@ -15,9 +15,12 @@ from ruamel.yaml import YAML
 
 from command_line import run
 from rows import in_one_test
-from vllm_runbooks import catalog, checking, render, session
-from vllm_runbooks.records import IssueSeverity
-from vllm_runbooks.script_records import LintedScripts
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10.scripts.records import LintedScripts
+from vllm_runbooks.lint import checking
 
 jsonschema = pytest.importorskip("jsonschema")
 SCRIPTS = Path(__file__).parents[1] / "edge10_scripts"

@@ -19,12 +19,14 @@ import pytest
 
 from command_line import run
 from rows import in_one_test
-from vllm_runbooks import catalog, checking, session
-from vllm_runbooks.edge10 import making
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.job_records import Job
-from vllm_runbooks.toolchain import jobs, names, steps
-from vllm_runbooks.toolchain_records import Toolchain
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.toolchains import Toolchain
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10.jobs import job as jobs
+from vllm_runbooks.edge10.jobs import making, names, steps
+from vllm_runbooks.edge10.jobs.records import Job
+from vllm_runbooks.lint import checking
 
 jsonschema = pytest.importorskip("jsonschema")
 HERE = Path(__file__).resolve().parents[1]

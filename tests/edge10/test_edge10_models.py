@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from command_line import run
-from vllm_runbooks import catalog, session
-from vllm_runbooks.authoring import toolchain_files
-from vllm_runbooks.edge10 import making, preflight
-from vllm_runbooks.edge_host_records import EdgeHost
-from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.toolchain import jobs, models, names, steps
-from vllm_runbooks.toolchain_records import AskedModel
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import toolchain_files
+from vllm_runbooks.catalog.toolchains import AskedModel
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10.host import preflight
+from vllm_runbooks.edge10.host.records import EdgeHost
+from vllm_runbooks.edge10.jobs import job as jobs
+from vllm_runbooks.edge10.jobs import making, models, names, steps
 
 jsonschema = pytest.importorskip("jsonschema")
 FACTS = catalog.catalog_dir() / "toolchains" / "edge10-1.1.7.yaml"

@@ -26,9 +26,18 @@ import pytest
 from ruamel.yaml import YAML
 
 from pace import scaled
-from vllm_runbooks import cli, host_commands, planner, render, session
-from vllm_runbooks.edge10 import asking, docker, preflight
-from vllm_runbooks.edge_host_records import (
+from vllm_runbooks import cli
+from vllm_runbooks import views as render
+from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import document, record
+from vllm_runbooks.core.records import Severity
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10.host import asking, docker, docker_texts, preflight
+from vllm_runbooks.edge10.host import inspection as hosts
+from vllm_runbooks.edge10.host import snapshots as host_snapshots
+from vllm_runbooks.edge10.host.needs import Sizes
+from vllm_runbooks.edge10.host.records import (
     CheckedHost,
     DockerFacts,
     DockerState,
@@ -37,13 +46,9 @@ from vllm_runbooks.edge_host_records import (
     HostAsked,
     ToolkitFacts,
 )
-from vllm_runbooks.errors import InputError
 from vllm_runbooks.host import inventory as live_inventory
-from vllm_runbooks.host_records import Inventory
-from vllm_runbooks.record_forms import document, record
-from vllm_runbooks.records import Severity
-from vllm_runbooks.toolchain import docker_texts, host_snapshots, hosts
-from vllm_runbooks.toolchain.needs import Sizes
+from vllm_runbooks.host.records import Inventory
+from vllm_runbooks.plan import planner
 
 FILE = Path(__file__).parents[1].joinpath("edge10_hosts.yaml")
 

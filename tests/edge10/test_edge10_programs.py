@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks.documents.python_text import PythonText
-from vllm_runbooks.excerpt import Excerpt
-from vllm_runbooks.toolchain.scripts.events import Event
-from vllm_runbooks.toolchain.scripts.program import Program
-from vllm_runbooks.toolchain.scripts.values import MISSING, arm
+from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.edge10.scripts.events import Event
+from vllm_runbooks.edge10.scripts.program import Program
+from vllm_runbooks.edge10.scripts.values import MISSING, arm
+from vllm_runbooks.reading.documents.python_text import PythonText
 
 PROGRAMS = Path(__file__).parents[1].joinpath("edge10_programs.txt").read_text("utf-8").split("\n\n")[1:]
 """Programs, each with what it shows last."""

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import session
-from vllm_runbooks.authored import read_yaml
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Finding
+from vllm_runbooks.catalog.authored.located import read_yaml
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Finding
+from vllm_runbooks.diagnosis import session
 
 LOGS = Path(__file__).resolve().parents[1] / "edge10_logs"
 EXPECTED = cast("dict[str, Any]", read_yaml(LOGS / "expected.yaml", "expected.yaml"))

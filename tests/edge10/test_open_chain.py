@@ -23,14 +23,15 @@ import tiny_models
 import vllm_runbooks as rb
 from pace import scaled
 from test_serve import RACE, UP, Stage
-from vllm_runbooks import catalog, render
-from vllm_runbooks.accuracy_records import Accuracy
-from vllm_runbooks.chain_records import LINKS, OpenChain
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.live import open_parts
-from vllm_runbooks.live_records import Result
-from vllm_runbooks.record_forms import document, record
-from vllm_runbooks.records import Verdict
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import document, record
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.edge10.accuracy.records import Accuracy
+from vllm_runbooks.edge10.chain import open_parts
+from vllm_runbooks.edge10.chain.records import LINKS, OpenChain
+from vllm_runbooks.probe.starts import Result
 
 LIVE, PARTS = set_up.place(), of_tests.place()  # asked here: tests have a cache folder of their own
 SERVING = [*UP, {"serve": {}}, {"hold": True}]

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import catalog, checking, session
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import checking
 
 SEED = 20261120
 MOST_SECONDS = 2.0
@@ -232,7 +234,7 @@ def test_nothing_of_a_script_is_run(tmp_path: Path) -> None:
     audit = (
         "import sys; sys.addaudithook(lambda name, _: name in ('subprocess.Popen', 'os.exec', 'os.posix_spawn',"
         " 'os.fork', 'os.system') and sys.exit('ran something: ' + name))\n"
-        "from vllm_runbooks import checking\nchecking.lint_text(sys.stdin.read(), vllm='0.19.0', fix=True)\n"
+        "from vllm_runbooks.lint import checking\nchecking.lint_text(sys.stdin.read(), vllm='0.19.0', fix=True)\n"
     )
     done = subprocess.run([sys.executable, "-c", audit], input=text, capture_output=True, text=True, check=False)
 

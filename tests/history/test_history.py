@@ -27,16 +27,21 @@ import pytest
 from pace import scaled
 from test_serve import UP, Stage, stage
 from test_suite import PASS, runbook, small_disk
-from vllm_runbooks import authoring, catalog, history, moments, render, serve
-from vllm_runbooks.cli import kept
+from vllm_runbooks import views as render
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cli import run as command_line
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.history import database, differences, guarded
-from vllm_runbooks.history_records import Entry, Listed
-from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
-from vllm_runbooks.notebook import parse_judgement
-from vllm_runbooks.records import CauseRef, Outcome, RunResult, Verdict
-from vllm_runbooks.suite import Request
+from vllm_runbooks.core import moments
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import CauseRef, Outcome, RunResult, Verdict
+from vllm_runbooks.history import database, differences, kept
+from vllm_runbooks.history import store as history
+from vllm_runbooks.history.records import Entry, Listed
+from vllm_runbooks.probe.starts import Attempt, Check, Guarded, Result
+from vllm_runbooks.runbooks.notebook import parse_judgement
+from vllm_runbooks.runbooks.suite import Request
+from vllm_runbooks.serve import guard as serve
+from vllm_runbooks.serve import history_entry as guarded
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -509,8 +514,8 @@ def test_a_user_without_a_home_has_no_history() -> None:
     """That is said in one line."""
     code = """\
 import os
-from vllm_runbooks import history
-from vllm_runbooks.cli import output
+from vllm_runbooks.history import store as history
+from vllm_runbooks.core.console import output
 os.setuid(54321)
 with history.opened(say=output.say) as kept:
     kept.begin("run", "x", inputs={})
@@ -526,8 +531,8 @@ def test_what_another_user_keeps_is_left_alone() -> None:
     """A sound file that this one may not read, in a folder in which it may rename it, as after sudo."""
     code = """\
 import os
-from vllm_runbooks import history
-from vllm_runbooks.cli import output
+from vllm_runbooks.history import store as history
+from vllm_runbooks.core.console import output
 os.setuid(54321)
 with history.opened(say=output.say) as kept:
     kept.interrupted()

@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from pace import scaled
-from vllm_runbooks import cli, collect
-from vllm_runbooks.errors import InputError
+from vllm_runbooks import cli
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.host import collect
 
 PORT = "OSError: [Errno 98] Address already in use"
 TOOLS = ("docker", "podman", "kubectl", "journalctl")

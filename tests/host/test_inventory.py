@@ -21,16 +21,24 @@ import pytest
 from command_line import run
 from pace import scaled
 from rows import in_one_test
-from vllm_runbooks import authoring, bench, catalog, evidence, inventories, live, planner, plans, render, serve, session
-from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks import live
+from vllm_runbooks import views as render
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import room
+from vllm_runbooks.catalog.specs import Card
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
-from vllm_runbooks.host_records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
-from vllm_runbooks.live_records import Result
-from vllm_runbooks.planning import room
-from vllm_runbooks.plans import requests
-from vllm_runbooks.processes import TAG
+from vllm_runbooks.host import inspection as inventories
+from vllm_runbooks.host.processes import TAG
+from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
+from vllm_runbooks.plan import planner, plans, requests
+from vllm_runbooks.probe.starts import Result
+from vllm_runbooks.reading import evidence
+from vllm_runbooks.runbooks import bench
+from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import preflight
-from vllm_runbooks.specs import Card
 
 jsonschema = pytest.importorskip("jsonschema")
 SHARED = str(catalog.cases_dir() / "host-8xa100-shared" / "inventory.json")

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from command_line import run
-from vllm_runbooks.files import store
+from vllm_runbooks.core.files import store
 from vllm_runbooks.host import leftovers, owners
 from vllm_runbooks.host.owners import Owner
-from vllm_runbooks.processes import TAG
+from vllm_runbooks.host.processes import TAG
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from browser import THEMES, WIDTHS, Visit, chromium, shot
 from pace import scaled
 from ports import free_port
 from rows import rest_full
-from vllm_runbooks import history
-from vllm_runbooks.records import Verdict
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.history import store as history
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 import vllm_runbooks as rb
-from vllm_runbooks import catalog, history, session
-from vllm_runbooks.display import Shown
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.history import store as history
 from vllm_runbooks.host.gpu_memory import Reading, Recorded
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.widgets import cards, entries, hosts, logs, scripts, settings
+from vllm_runbooks.jupyter import cards, entries, hosts, logs, scripts, settings
 
 BUSY = (
     "ValueError: Free memory on device cuda:0 (1.0/79.25 GiB) on startup is less than desired GPU memory utilization "
@@ -445,7 +447,7 @@ def test_the_recorded_cases_that_are_offered_hold_logs() -> None:
 def _installed() -> Any:
     pytest.importorskip("ipywidgets", reason="the extra lab is not installed")
     pytest.importorskip("anywidget", reason="the extra lab is not installed")
-    from vllm_runbooks.widgets import asking
+    from vllm_runbooks.jupyter import asking
 
     return asking
 
@@ -668,7 +670,7 @@ def test_the_panel_of_nodes_asks_those_that_are_named() -> None:
 def test_a_live_view_ends_with_its_panel(tmp_path: Path) -> None:
     """No task is left when the panel is closed."""
     _installed()
-    from vllm_runbooks.widgets import gpu_panel
+    from vllm_runbooks.jupyter import gpu_panel
 
     path = tmp_path / "series.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in SERIES), encoding="utf-8")
@@ -694,7 +696,7 @@ def test_a_live_view_ends_with_its_panel(tmp_path: Path) -> None:
 def test_a_live_view_ends_when_no_page_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks that no page answered for a while are the last; a page that beats keeps it going."""
     _installed()
-    from vllm_runbooks.widgets import gpu_panel
+    from vllm_runbooks.jupyter import gpu_panel
 
     monkeypatch.setattr(gpu_panel, "_SILENT_S", 0.1)
     path = tmp_path / "series.jsonl"
@@ -760,7 +762,7 @@ def test_an_unknown_panel_is_refused() -> None:
 def test_the_first_text_of_the_kernel_is_marked_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page keeps what was typed before it came; a text that the kernel sets later replaces it."""
     _installed()
-    from vllm_runbooks.widgets.page_parts import Editor
+    from vllm_runbooks.jupyter.page_parts import Editor
 
     editor = Editor(value="vllm serve m")
     sent: list[object] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks.second_opinion import ask_parser
+from vllm_runbooks.lint.second_opinion import ask_parser
 
 _PROGRAM = str(Path(ask_parser.__file__))
 _MODULES = {

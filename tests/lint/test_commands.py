@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import checking, commands, session
-from vllm_runbooks.commands import Base
-from vllm_runbooks.records import Checks, Edit, IssueSeverity, Remedy
+from vllm_runbooks.core.records import Checks, Edit, IssueSeverity, Remedy
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import checking
+from vllm_runbooks.lint import ways_out as commands
+from vllm_runbooks.lint.ways_out import Base
 
 RELEASE = "0.11.0"
 CHECKS = Checks(lint="unknown", plan="unknown", parser="unknown")

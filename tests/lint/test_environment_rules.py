@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import documents, options, session
-from vllm_runbooks.excerpt import applied
+from vllm_runbooks.authoring.releases import dump_parser
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import EnvironmentVariable
+from vllm_runbooks.core.excerpt import applied
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.lint import environment_rules
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.options import EnvironmentVariable
-from vllm_runbooks.releases import dump_parser
-from vllm_runbooks.shell import Word
+from vllm_runbooks.reading import documents
+from vllm_runbooks.reading.shell import Word
 
 TABLES = session.knowledge().tables
 SERVE = "vllm serve /m\n"

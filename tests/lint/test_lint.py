@@ -12,15 +12,22 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import catalog, checking, cli, documents, lint, options, render, session, verdicts
-from vllm_runbooks.command_records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Case, Expectation, IssueRef
-from vllm_runbooks.lint import calls, config_files, moves
+from vllm_runbooks import cli
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.specs import DefaultReviews
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Case, Expectation, IssueRef
+from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.core.views import elements
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import calls, checking, config_files, moves
+from vllm_runbooks.lint import linting as lint
+from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated
 from vllm_runbooks.lint.together import together
-from vllm_runbooks.records import IssueSeverity
-from vllm_runbooks.render import elements
-from vllm_runbooks.specs import DefaultReviews
+from vllm_runbooks.reading import documents
+from vllm_runbooks.runbooks import verdicts
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = catalog.catalog_dir()

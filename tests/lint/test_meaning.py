@@ -13,14 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import in_one_test
-from vllm_runbooks import catalog, options, session, specs, support
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.authoring.releases import supported
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import options, specs, support
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.catalog.specs import Card, Gpu, Model, Specs
+from vllm_runbooks.catalog.support import Backend
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.lint import meaning
 from vllm_runbooks.lint.meaning import Command, Judgement
-from vllm_runbooks.releases import supported
-from vllm_runbooks.specs import Card, Gpu, Model, Specs
-from vllm_runbooks.support import Backend
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,13 @@ import time
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import arguments, deployment, documents, options, session
-from vllm_runbooks.excerpt import applied
+from vllm_runbooks.catalog import options
+from vllm_runbooks.core.excerpt import applied
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.lint import option_rules
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.shell import Word
+from vllm_runbooks.reading import arguments, deployment, documents
+from vllm_runbooks.reading.shell import Word
 
 TABLES = session.knowledge().tables
 

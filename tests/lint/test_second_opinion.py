@@ -11,8 +11,8 @@ import pytest
 
 from pace import scaled
 from test_ask_parser import _MODULES
-from vllm_runbooks import checking, second_opinion
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.lint import checking, second_opinion
 
 VERSION = "0.19.0"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds
-from vllm_runbooks.releases.serve_checks import object_checks, serve_checks
+from vllm_runbooks.authoring.releases.serve_checks import object_checks, serve_checks
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds
 
 _CLI_ARGS = """
 from vllm.elsewhere import validate_more, KNOWN

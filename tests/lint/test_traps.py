@@ -11,13 +11,18 @@ import pytest
 from conftest import SHARED
 from rows import in_one_test
 from test_node_logs import IDLE
-from vllm_runbooks import authoring, catalog, checking, documents, session
-from vllm_runbooks.accuracy_records import Accuracy
-from vllm_runbooks.command_records import Issue
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import IssueSeverity
-from vllm_runbooks.script_records import LintedScripts
-from vllm_runbooks.toolchain import accuracy, reports
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10.accuracy import comparing as accuracy
+from vllm_runbooks.edge10.accuracy import reports
+from vllm_runbooks.edge10.accuracy.records import Accuracy
+from vllm_runbooks.edge10.scripts.records import LintedScripts
+from vllm_runbooks.lint import checking
+from vllm_runbooks.lint.records import Issue
+from vllm_runbooks.reading import documents
 
 BY_SYMPTOM = {
     "2.2": ("qwen-a100-relogged-by-wrapper", "engine.v0_claimed"),

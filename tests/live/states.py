@@ -97,7 +97,7 @@ def served(server: str, folder: Path, *, live: Path) -> Iterator[tuple[int, psut
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, server: str, folder: Path) -> None:
-    from vllm_runbooks import probe
+    from vllm_runbooks.probe import probing as probe
 
     until = time.monotonic() + scaled(provoke.READY_S)
     while time.monotonic() < until and process.poll() is None:

@@ -16,13 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cost
-from vllm_runbooks import render, session
-from vllm_runbooks.answer import answer
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.planning import actual
-from vllm_runbooks.planning.budget import Budget, Subject, subject
-from vllm_runbooks.planning.terms import GIB, Band
-from vllm_runbooks.records import Answer, Compared, ComparedTerm, Facts, Quote, Reading
+from vllm_runbooks import views as render
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Answer, Compared, ComparedTerm, Facts, Quote, Reading
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis.answer import answer
+from vllm_runbooks.plan import actual
+from vllm_runbooks.plan.budget import Budget, Subject, subject
+from vllm_runbooks.plan.terms import GIB, Band
 
 CASES = Path(__file__).parents[2] / "catalog" / "cases"
 FOUR = "gpt-oss-gemma-a100-four-starts"
@@ -445,7 +446,7 @@ def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:
 def loaded(text: str) -> set[str]:
     """Modules that a diagnosis of a log imports."""
     program = (
-        "import sys; from vllm_runbooks import session; session.diagnose(session.paste(sys.stdin.read()));"
+        "import sys; from vllm_runbooks.diagnosis import session; session.diagnose(session.paste(sys.stdin.read()));"
         "print(*(name for name in sys.modules if name.startswith('vllm_runbooks')))"
     )
     done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True)
@@ -458,9 +459,9 @@ def test_a_log_without_memory_does_not_load_the_planner() -> None:
     plain = loaded("OSError: [Errno 98] Address already in use\n")
     healthy = loaded((CASES / FOUR / "startup.log").read_text(encoding="utf-8"))
 
-    assert not {name for name in plain if name.startswith("vllm_runbooks.planning")}
-    assert "vllm_runbooks.planning.actual" in healthy
-    assert not {name for name in healthy if name.startswith(("vllm_runbooks.lint", "vllm_runbooks.documents"))}
+    assert not {name for name in plain if name.startswith("vllm_runbooks.plan")}
+    assert "vllm_runbooks.plan.actual" in healthy
+    assert not {name for name in healthy if name.startswith(("vllm_runbooks.lint", "vllm_runbooks.reading.documents"))}
 
 
 # ---- the functions by themselves

@@ -10,12 +10,12 @@ import pytest
 
 from adapters_of_vllm import ask
 from rows import in_one_test
-from vllm_runbooks.planning.adapters import Asked, counted_in, refusals, room
-from vllm_runbooks.planning.budget import Budget, Device, budget, subject
-from vllm_runbooks.planning.settings import Settings, settle
-from vllm_runbooks.planning.shape import shape
-from vllm_runbooks.planning.terms import GIB, Band
-from vllm_runbooks.planning.weights import Ranks, inventory
+from vllm_runbooks.plan.adapters import Asked, counted_in, refusals, room
+from vllm_runbooks.plan.budget import Budget, Device, budget, subject
+from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.shape import shape
+from vllm_runbooks.plan.terms import GIB, Band
+from vllm_runbooks.plan.weights import Ranks, inventory
 
 _PYTHON = os.environ.get("VLLM_RUNBOOKS_TEST_PYTHON")
 _SIZES = {

@@ -16,12 +16,13 @@ from ruamel.yaml import YAML
 import measured
 from measured import HERE, PAGE, Off, Start, catalog, device, model, settled
 from rows import in_one_test
-from vllm_runbooks.planning import actual, calibration, costs, inverse, layouts, start_rules, terms
-from vllm_runbooks.planning import budget as budgets
-from vllm_runbooks.planning import settings as planned_settings
-from vllm_runbooks.planning.budget import Budget, Device, budget, subject
-from vllm_runbooks.planning.settings import settle
-from vllm_runbooks.planning.terms import GIB, Band
+from vllm_runbooks.catalog import start_rules
+from vllm_runbooks.plan import actual, calibration, costs, inverse, layouts, terms
+from vllm_runbooks.plan import budget as budgets
+from vllm_runbooks.plan import settings as planned_settings
+from vllm_runbooks.plan.budget import Budget, Device, budget, subject
+from vllm_runbooks.plan.settings import settle
+from vllm_runbooks.plan.terms import GIB, Band
 
 RECORDED = [start for start in measured.starts() if start.is_recorded]
 CASES = HERE.parent / "catalog" / "cases"

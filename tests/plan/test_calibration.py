@@ -11,12 +11,12 @@ import pytest
 
 from calibration_rows import rows_of_cases
 from rows import in_one_test
-from vllm_runbooks import session
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.planning import actual, calibration
-from vllm_runbooks.planning.budget import Budget, Calibrate, subject
-from vllm_runbooks.planning.terms import GIB, Band, Term
-from vllm_runbooks.records import Residual
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Residual
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.plan import actual, calibration
+from vllm_runbooks.plan.budget import Budget, Calibrate, subject
+from vllm_runbooks.plan.terms import GIB, Band, Term
 
 A100 = "A100-80GB-PCIe"
 GPT_OSS: dict[str, Any] = {"max_model_len": 131072, "gpu_memory_utilization": 0.65}

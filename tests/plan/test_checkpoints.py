@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import checkpoints
-from vllm_runbooks.checkpoints import problems, tensor_bytes
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.plan import checkpoints
+from vllm_runbooks.plan.checkpoints import problems, tensor_bytes
 
 
 def _save(path: Path, shapes: dict[str, tuple[str, tuple[int, ...]]]) -> int:

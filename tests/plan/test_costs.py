@@ -9,23 +9,13 @@ from typing import NamedTuple
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning import costs
-from vllm_runbooks.planning.settings import Settings
-from vllm_runbooks.planning.shape import (
-    Attention,
-    Dense,
-    Experts,
-    Latent,
-    Layer,
-    PerLayerInput,
-    Recurrent,
-    Shape,
-    shape,
-)
-from vllm_runbooks.planning.terms import GIB, NOTHING, Band, Term
-from vllm_runbooks.planning.weights import Ranks
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan import costs
+from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, PerLayerInput, Recurrent, Shape, shape
+from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
+from vllm_runbooks.plan.weights import Ranks
 
 _TURING, _VOLTA, _AMPERE, _A10, _ADA, _HOPPER, _BLACKWELL = (7, 5), (7, 0), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0)
 _ROUNDING = 0.005

@@ -11,10 +11,10 @@ import pytest
 
 from measured import catalog, device, model
 from rows import in_one_test
-from vllm_runbooks import planner
-from vllm_runbooks.checkpoints import tensor_names
-from vllm_runbooks.planning.budget import Budget, Subject, budget, drafted
-from vllm_runbooks.planning.drafts import (
+from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.budget import Budget, Subject, budget, drafted
+from vllm_runbooks.plan.checkpoints import tensor_names
+from vllm_runbooks.plan.drafts import (
     Drafting,
     draft,
     draft_in_catalog,
@@ -24,9 +24,9 @@ from vllm_runbooks.planning.drafts import (
     refusal,
     unknown,
 )
-from vllm_runbooks.planning.settings import Settings, settle
-from vllm_runbooks.planning.shape import Attention, shape
-from vllm_runbooks.planning.weights import Ranks
+from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.shape import Attention, shape
+from vllm_runbooks.plan.weights import Ranks
 
 _MEASURED: Mapping[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

@@ -12,12 +12,12 @@ import pytest
 
 from cost import seconds
 from rows import in_one_test
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning.encoder_profile import EncoderProfile, Step, Unprofiled, profile
-from vllm_runbooks.planning.settings import Settings
-from vllm_runbooks.planning.shape import shape
-from vllm_runbooks.planning.terms import GIB, tried
-from vllm_runbooks.planning.weights import Ranks
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan.encoder_profile import EncoderProfile, Step, Unprofiled, profile
+from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.shape import shape
+from vllm_runbooks.plan.terms import GIB, tried
+from vllm_runbooks.plan.weights import Ranks
 
 MIB = 2**20
 CATALOG = Path(__file__).parents[2] / "catalog" / "models"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rows import in_one_test
-from vllm_runbooks.planning.families import FAMILIES
+from vllm_runbooks.plan.families import FAMILIES
 
 RECORDED: Mapping[str, Mapping[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "class_defaults.json").read_text(encoding="utf-8")

@@ -15,11 +15,15 @@ import pytest
 from ruamel.yaml import YAML
 
 from rows import in_one_test
-from vllm_runbooks import catalog, checking, documents, options, planner
-from vllm_runbooks.deployment import confirmation, fleet
-from vllm_runbooks.deployment.fleet import Host, Part, Split
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.render.issues import wrong
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import options
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.lint import checking
+from vllm_runbooks.lint.render import wrong
+from vllm_runbooks.plan import planner
+from vllm_runbooks.reading import documents
+from vllm_runbooks.reading.deployment import confirmation, fleet
+from vllm_runbooks.reading.deployment.fleet import Host, Part, Split
 
 RELEASES = ("0.7.2", "0.8.5", "0.11.0", "0.16.0", "0.19.0", "0.32.0")
 EIGHT = (Host(tuple("01234567")),)
@@ -446,7 +450,7 @@ def test_newer_releases_tell_the_place_of_the_first_rank_of_each_host() -> None:
 
 
 def test_each_hosts_log_holds_what_its_own_ranks_print() -> None:
-    """The engine's lines are the first one's alone: a headless host runs workers only (0.16.0 cli/serve.py:182)."""
+    """The engine's lines are the first one's alone: a headless host runs workers only (0.16.0 serve/command.py:182)."""
     weights = (confirmation.Sides(1.0, 1.0, 1.0),) * 4 + (confirmation.Sides(2.0, 2.0, 2.0),) * 4
     first, second = seen_on("0.16.0", expected=replace(EXPECTED, weights=weights))
     texts = [[line.text for line in one.lines] for one in (first, second)]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning import inverse, layouts
-from vllm_runbooks.planning.budget import Budget, Device, Subject, budget, subject
-from vllm_runbooks.planning.settings import Settings, settle
-from vllm_runbooks.planning.terms import GIB, Band
-from vllm_runbooks.planning.weights import Ranks
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan import inverse, layouts
+from vllm_runbooks.plan.budget import Budget, Device, Subject, budget, subject
+from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.terms import GIB, Band
+from vllm_runbooks.plan.weights import Ranks
 
 PHONE = "zai-org/AutoGLM-Phone-9B"
 PHONE_OPTIONS = {"max_model_len": 25480, "limit_mm_per_prompt": {"image": 10}}

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cost import seconds
 from rows import in_one_test
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.planning import kv_cache
-from vllm_runbooks.planning.kv_cache import Demand, Kind, KvLayer, KvPool, KvRules, pool, rules
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.plan import kv_cache
+from vllm_runbooks.plan.kv_cache import Demand, Kind, KvLayer, KvPool, KvRules, pool, rules
 
 GIB = 2**30
 _FULL = KvLayer(Kind.FULL, 16, heads=8, key_size=64)

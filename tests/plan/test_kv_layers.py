@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning import kv_layers as module
-from vllm_runbooks.planning.kv_cache import Demand, Kind, pool, rules
-from vllm_runbooks.planning.kv_layers import CacheOptions, KvForms, kv_layers, stage_layers
-from vllm_runbooks.planning.shape import Attention, Latent, Layer, Quantization, Recurrent, Shape, shape
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan import kv_layers as module
+from vllm_runbooks.plan.kv_cache import Demand, Kind, pool, rules
+from vllm_runbooks.plan.kv_layers import CacheOptions, KvForms, kv_layers, stage_layers
+from vllm_runbooks.plan.shape import Attention, Latent, Layer, Quantization, Recurrent, Shape, shape
 
 GIB = 2**30
 _HOPPER, _BLACKWELL, _AMPERE = (9, 0), (10, 0), (8, 0)

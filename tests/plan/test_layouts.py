@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import options, specs, support
-from vllm_runbooks.authoring import spec_files
+from vllm_runbooks.catalog import options, specs, support
+from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.lint import meaning
-from vllm_runbooks.planning import layouts
-from vllm_runbooks.planning.budget import Device, Subject, budget, subject
-from vllm_runbooks.planning.kv_cache import Kind, KvLayer
-from vllm_runbooks.planning.layouts import Split, Way, candidates, illegal, placed, ways
-from vllm_runbooks.planning.settings import Settings, settle
-from vllm_runbooks.planning.shape import (
+from vllm_runbooks.plan import layouts
+from vllm_runbooks.plan.budget import Device, Subject, budget, subject
+from vllm_runbooks.plan.kv_cache import Kind, KvLayer
+from vllm_runbooks.plan.layouts import Split, Way, candidates, illegal, placed, ways
+from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.shape import (
     Attention,
     Dense,
     Encoder,
@@ -30,8 +30,8 @@ from vllm_runbooks.planning.shape import (
     Recurrent,
     Shape,
 )
-from vllm_runbooks.planning.terms import GIB, Band
-from vllm_runbooks.planning.weights import Ranks
+from vllm_runbooks.plan.terms import GIB, Band
+from vllm_runbooks.plan.weights import Ranks
 
 PHONE = "zai-org/AutoGLM-Phone-9B"
 PHONE_OPTIONS = {"max_model_len": 25480, "limit_mm_per_prompt": {"image": 10}}

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning.kv_cache import Kind, KvLayer
-from vllm_runbooks.planning.kv_layers import CacheOptions, KvForms, kv_layers
-from vllm_runbooks.planning.shape import shape
-from vllm_runbooks.planning.weights import Ranks, inventory, load
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan.kv_cache import Kind, KvLayer
+from vllm_runbooks.plan.kv_layers import CacheOptions, KvForms, kv_layers
+from vllm_runbooks.plan.shape import shape
+from vllm_runbooks.plan.weights import Ranks, inventory, load
 
 PARAMETERS = """
 LiquidAI/LFM2-2.6B 2569272320

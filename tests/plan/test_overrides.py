@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vllm_runbooks.planning import actual
-from vllm_runbooks.planning.budget import subject
+from vllm_runbooks.plan import actual
+from vllm_runbooks.plan.budget import subject
 
 CONFIG = {
     "architectures": ["Qwen2VLForConditionalGeneration"],

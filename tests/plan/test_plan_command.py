@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import catalog, checking, cli, planner, specs
-from vllm_runbooks.authoring import spec_files
+from vllm_runbooks import cli
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.lint import checking
+from vllm_runbooks.plan import planner
 
 GPT = ("openai/gpt-oss-20b", "--gpus", "A100-80GB", "--vllm", "0.19.0", "--no-calibration")
 GLM = (

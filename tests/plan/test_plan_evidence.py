@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 import vllm_runbooks as rb
-from vllm_runbooks import plan_evidence, render, session
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Evidence
-from vllm_runbooks.plan_records import Layouts, Plan
-from vllm_runbooks.plans import Request
-from vllm_runbooks.records import Verdict
+from vllm_runbooks import views as render
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Evidence
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.plan import evidence as plan_evidence
+from vllm_runbooks.plan.plans import Request
+from vllm_runbooks.plan.records import Layouts, Plan
 
 QUESTION = "plan-autoglm-8x3090"
 FOUR_STARTS = "gpt-oss-gemma-a100-four-starts"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import proxy
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.proxy import Server
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.plan import proxy
+from vllm_runbooks.plan.proxy import Server
 
 TWO = (Server("127.0.0.1", 8000), Server("127.0.0.1", 8001))
 

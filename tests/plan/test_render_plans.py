@@ -10,10 +10,15 @@ from typing import Any, cast
 
 import pytest
 
-from vllm_runbooks import markup, render, session
-from vllm_runbooks.command_records import CommandRelease
-from vllm_runbooks.deployment.confirmation import Confirmation, Look, PrintedLine
-from vllm_runbooks.plan_records import (
+from vllm_runbooks import views as render
+from vllm_runbooks.core import markup
+from vllm_runbooks.core.records import Compared, ComparedTerm, Facts, Residual, Start
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint.records import CommandRelease
+from vllm_runbooks.plan.budget import subject
+from vllm_runbooks.plan.inverse import WayOut
+from vllm_runbooks.plan.plans import Request
+from vllm_runbooks.plan.records import (
     Calibration,
     Find,
     Found,
@@ -27,12 +32,10 @@ from vllm_runbooks.plan_records import (
     PlannedTerm,
     Speed,
 )
-from vllm_runbooks.planning.budget import subject
-from vllm_runbooks.planning.inverse import WayOut
-from vllm_runbooks.planning.terms import Band
-from vllm_runbooks.plans import Request
-from vllm_runbooks.records import Compared, ComparedTerm, Facts, Residual, Start
-from vllm_runbooks.render import plan_words, plans
+from vllm_runbooks.plan.render import plans
+from vllm_runbooks.plan.render import words as plan_words
+from vllm_runbooks.plan.terms import Band
+from vllm_runbooks.reading.deployment.confirmation import Confirmation, Look, PrintedLine
 
 HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
 RELEASE = CommandRelease("0.19.0", "given", "0.19.0")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import options, specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.planning.settings import Settings, mismatch, settle
-from vllm_runbooks.planning.shape import Attention, Experts, Latent, Layer, Quantization, Recurrent, Shape, shape
-from vllm_runbooks.planning.weights import Ranks
+from vllm_runbooks.catalog import options, specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.plan.settings import Settings, mismatch, settle
+from vllm_runbooks.plan.shape import Attention, Experts, Latent, Layer, Quantization, Recurrent, Shape, shape
+from vllm_runbooks.plan.weights import Ranks
 
 _A100: dict[str, Any] = {"gpu_name": "NVIDIA A100-SXM4-80GB", "memory_gib": 79.25, "capability": (8, 0)}
 _H100: dict[str, Any] = {"gpu_name": "NVIDIA H100 80GB HBM3", "memory_gib": 79.19, "capability": (9, 0)}

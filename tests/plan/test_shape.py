@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import in_one_test
-from vllm_runbooks import specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning.families import FAMILIES
-from vllm_runbooks.planning.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Rope, Shape, shape
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan.families import FAMILIES
+from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Rope, Shape, shape
 
 SMALL: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks import planner
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.plan_records import Layouts, Plan
-from vllm_runbooks.render import plan_words
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.records import Layouts, Plan
+from vllm_runbooks.plan.render import words as plan_words
 
 QWEN = "Qwen/Qwen2.5-7B-Instruct"
 """28 layers, 28 heads, 4 key-value heads."""

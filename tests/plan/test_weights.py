@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from cost import seconds
 from rows import in_one_test
-from vllm_runbooks import specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning.encoders import encoder_tensors
-from vllm_runbooks.planning.shape import Encoder, Rope, shape
-from vllm_runbooks.planning.tensors import Tensor
-from vllm_runbooks.planning.weights import (
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan.encoders import encoder_tensors
+from vllm_runbooks.plan.shape import Encoder, Rope, shape
+from vllm_runbooks.plan.tensors import Tensor
+from vllm_runbooks.plan.weights import (
     Inventory,
     Loaded,
     Ranks,

@@ -26,17 +26,21 @@ from command_line import run
 from hostile_server import Vllm, serving
 from pace import scaled
 from rows import in_one_test
-from vllm_runbooks import authoring, catalog, probe, recording, session, vitals
-from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.history import probed
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import inventory
-from vllm_runbooks.live import probing
-from vllm_runbooks.live_records import Result, Rung
-from vllm_runbooks.probe import asking, metrics
+from vllm_runbooks.probe import asking, metrics, vitals
+from vllm_runbooks.probe import history_entry as probed
 from vllm_runbooks.probe import load as loads
-from vllm_runbooks.probe_records import FEWEST, LOAD, RUNGS, Health, Observation, Point, Sample, Serving, is_measured
-from vllm_runbooks.record_forms import document
-from vllm_runbooks.records import Verdict
+from vllm_runbooks.probe import probing as probe
+from vllm_runbooks.probe.records import FEWEST, LOAD, RUNGS, Health, Observation, Point, Sample, Serving, is_measured
+from vllm_runbooks.probe.starts import Result, Rung
+from vllm_runbooks.runbooks import recording
+from vllm_runbooks.runbooks.live import probing
 
 jsonschema = pytest.importorskip("jsonschema")
 KEY = "sk-proj-0123456789abcdefghijklmnop"

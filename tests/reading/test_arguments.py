@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import options
-from vllm_runbooks.arguments import Parsed, json_keys, parse, parse_call, spelling, typed
-from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds, names
-from vllm_runbooks.arguments.json_keys import judged, place
-from vllm_runbooks.arguments.spelling import alike
-from vllm_runbooks.arguments.values import Reader, human_number
-from vllm_runbooks.arguments.words import config_words, rewrite
+from vllm_runbooks.catalog import options
+from vllm_runbooks.reading.arguments import Parsed, json_keys, parse, parse_call, spelling, typed
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
+from vllm_runbooks.reading.arguments.json_keys import judged, place
+from vllm_runbooks.reading.arguments.spelling import alike
+from vllm_runbooks.reading.arguments.values import Reader, human_number
+from vllm_runbooks.reading.arguments.words import config_words, rewrite
 
 _OLD, _MIDDLE, _NEW = "0.7.2", "0.11.0", "0.33.0"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks.arguments.conditions import UNKNOWN, Values, holds
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds
 
 _HUGE = 1 << 100_000
 _LONG = "a" * 2_000_000

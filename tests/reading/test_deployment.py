@@ -12,13 +12,14 @@ import pytest
 
 from rows import in_one_test
 from test_documents import TEXTS
-from vllm_runbooks import arguments, deployment, documents, options
-from vllm_runbooks.deployment import Deployment, editing, forms
-from vllm_runbooks.documents.starts import Found
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.excerpt import applied
-from vllm_runbooks.options import ReleaseData
-from vllm_runbooks.records import Edit
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.excerpt import applied
+from vllm_runbooks.core.records import Edit
+from vllm_runbooks.reading import arguments, deployment, documents
+from vllm_runbooks.reading.deployment import Deployment, editing, forms
+from vllm_runbooks.reading.documents.starts import Found
 from written_edits import REPLACED
 
 ODD = 'it\'s "$HOME" `x` \\ {% é %} %i *'

@@ -12,8 +12,9 @@ from ruamel.yaml import YAML
 
 from cost import LIMIT, growth
 from rows import in_one_test
-from vllm_runbooks import documents
-from vllm_runbooks.documents import (
+from vllm_runbooks.core.excerpt import Excerpt, Places, applied
+from vllm_runbooks.reading import documents
+from vllm_runbooks.reading.documents import (
     Page,
     formats,
     glued,
@@ -26,9 +27,8 @@ from vllm_runbooks.documents import (
     unit_files,
     yaml_places,
 )
-from vllm_runbooks.documents.starts import Found
-from vllm_runbooks.excerpt import Excerpt, Places, applied
-from vllm_runbooks.shell import Trouble, Word
+from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.shell import Trouble, Word
 from written_documents import WRITTEN
 
 SHELL = r"""#!/bin/bash

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import authoring, evidence, session
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Case, Evidence, Expectation
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Case, Evidence, Expectation
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.reading import evidence
 
 LOG = "INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0\n"
 CASE = """\

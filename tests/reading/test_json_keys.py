@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Optional, Union
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
-from vllm_runbooks.arguments.json_keys import judged
-from vllm_runbooks.json_errors import same_words
+from vllm_runbooks.core.json_errors import same_words
+from vllm_runbooks.reading.arguments.json_keys import judged
 
 _VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 1.0, 1.5, 0.0, -0.5, 1e300, 10**30, 1.2345678901234568e29),

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost import LIMIT, growth
-from vllm_runbooks.startup_log import launch
-from vllm_runbooks.startup_log.launch import Shown, at_prompt, begun
+from vllm_runbooks.reading.startup_log import launch
+from vllm_runbooks.reading.startup_log.launch import Shown, at_prompt, begun
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from rows import in_one_test
-from vllm_runbooks import catalog
-from vllm_runbooks.records import Process
-from vllm_runbooks.startup_log import log_lines
-from vllm_runbooks.startup_log.log_lines import MAX_LINE, MAX_QUOTE, LogLine, clean, is_page, quote, read_lines
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.records import Process
+from vllm_runbooks.reading.startup_log import log_lines
+from vllm_runbooks.reading.startup_log.log_lines import MAX_LINE, MAX_QUOTE, LogLine, clean, is_page, quote, read_lines
 
 NOBODY = Process(None)
 LOGS = Path(__file__).parents[1] / "logs"
@@ -43,11 +43,11 @@ def lines(text: str, name: str = "a.log") -> list[LogLine]:
             "v1/worker/gpu_worker.py:4",
         ),
         (
-            "(VllmWorkerProcess pid=7) ERROR 02-23 21:55:00 worker.py:240] said",
+            "(VllmWorkerProcess pid=7) ERROR 02-23 21:55:00 runbooks/worker.py:240] said",
             Process("VllmWorkerProcess", 7),
             "ERROR",
             "02-23 21:55:00",
-            "worker.py:240",
+            "runbooks/worker.py:240",
         ),
         (
             "(VllmWorker rank=1 pid=52940) INFO 04-14 14:23:05 [loader.py:447] said",

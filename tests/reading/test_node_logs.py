@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import render, session
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Answer, Finding, Outcome
+from vllm_runbooks import views as render
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Answer, Finding, Outcome
+from vllm_runbooks.diagnosis import session
 
 CASES = Path(__file__).resolve().parents[2] / "catalog" / "cases"
 JOINS = (

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 import vllm_runbooks as rb
-from vllm_runbooks import authoring, catalog, nodes_evidence, session
-from vllm_runbooks.cluster_records import CheckedCluster
-from vllm_runbooks.errors import CatalogError, InputError
-from vllm_runbooks.plan_records import Plan, StartFiles
-from vllm_runbooks.plans import Request
-from vllm_runbooks.records import Verdict
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.cluster import evidence as nodes_evidence
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host.nodes.records import CheckedCluster
+from vllm_runbooks.plan.plans import Request
+from vllm_runbooks.plan.records import Plan, StartFiles
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES, LOG, PAIR = "cluster-3090-h800", "qwen-2x24gb-mp-glued", "cluster-healthy-pair"

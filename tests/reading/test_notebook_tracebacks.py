@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vllm_runbooks import session, startup_log
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Outcome, Start
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Outcome, Start
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.reading import startup_log
 
 RECENT = """\
 ---------------------------------------------------------------------------
@@ -25,9 +26,9 @@ File ~/env/lib/python3.11/site-packages/vllm/worker/worker.py:183, in Worker.loa
 
 OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of 21.99 GiB
 """
-LINKED = RECENT.replace("worker.py:183,", "worker.py:183](http://10.0.0.1:8888/lab/tree/worker.py#line=182),").replace(
-    "File ~/env/lib/python3.11/site-packages/vllm/worker", "File [~/env/lib/python3.11/site-packages/vllm/worker"
-)
+LINKED = RECENT.replace(
+    "runbooks/worker.py:183,", "runbooks/worker.py:183](http://10.0.0.1:8888/lab/tree/worker.py#line=182),"
+).replace("File ~/env/lib/python3.11/site-packages/vllm/worker", "File [~/env/lib/python3.11/site-packages/vllm/worker")
 OLD = """\
 OutOfMemoryError                          Traceback (most recent call last)
 <ipython-input-2-3e1f> in <module>()

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import shell_scripts
 from cost import LIMIT, growth
 from rows import in_one_test
-from vllm_runbooks import shell
-from vllm_runbooks.excerpt import Excerpt, Places, applied
+from vllm_runbooks.core.excerpt import Excerpt, Places, applied
+from vllm_runbooks.reading import shell
 
 
 def read(text: str, **known: str) -> shell.Script:

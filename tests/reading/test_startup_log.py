@@ -16,15 +16,18 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from rows import in_one_test
-from vllm_runbooks import authoring, catalog, evidence, printed, startup_log
-from vllm_runbooks.catalog_records import LineFormat, Signature
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Frame, Hit, Phase, Process, Quote, Raised, Reading, Start, Throughput
-from vllm_runbooks.scan import Found, PatternSet
-from vllm_runbooks.startup_log import draft as startup_draft
-from vllm_runbooks.startup_log.draft import Draft
-from vllm_runbooks.startup_log.log_lines import LogLine
-from vllm_runbooks.startup_log.tracebacks import Tracebacks
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.records import LineFormat, Signature
+from vllm_runbooks.core import printed
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Frame, Hit, Phase, Process, Quote, Raised, Reading, Start, Throughput
+from vllm_runbooks.core.scan import Found, PatternSet
+from vllm_runbooks.reading import evidence, startup_log
+from vllm_runbooks.reading.startup_log import draft as startup_draft
+from vllm_runbooks.reading.startup_log.draft import Draft
+from vllm_runbooks.reading.startup_log.log_lines import LogLine
+from vllm_runbooks.reading.startup_log.tracebacks import Tracebacks
 
 LOGS = Path(__file__).parents[1] / "logs"
 VERSION = "INFO 11-20 08:00:00 [api_server.py:1] vLLM API server version 0.19.0"
@@ -1476,7 +1479,7 @@ def test_frames_that_a_notebook_writes_behind_an_exception() -> None:
 
 def test_of_very_many_processes_the_tracebacks_of_the_latest_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever begins anew pushes out whoever began first."""
-    monkeypatch.setattr("vllm_runbooks.startup_log.tracebacks._MAX_THREADS", 2)
+    monkeypatch.setattr("vllm_runbooks.reading.startup_log.tracebacks._MAX_THREADS", 2)
     tracebacks = Tracebacks(0)
     for number in (1, 2, 3):
         for text in TRACE[:2]:
@@ -1489,7 +1492,7 @@ def test_of_very_many_processes_the_tracebacks_of_the_latest_are_followed(monkey
 
 def test_tracebacks_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each keeps its number where those in between are left out; the last one tells whether a process ended."""
-    monkeypatch.setattr("vllm_runbooks.startup_log.tracebacks.MAX_TRACEBACKS", 4)
+    monkeypatch.setattr("vllm_runbooks.reading.startup_log.tracebacks.MAX_TRACEBACKS", 4)
     tracebacks = traced(*(text for number in range(6) for text in (f"ValueError: {number}", "")))
 
     assert (len(tracebacks), tracebacks.positions()) == (4, {0: 0, 1: 1, 4: 2, 5: 3})

@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks.errors import InputError, VerdictFailed
-from vllm_runbooks.notebook import (
+from vllm_runbooks.core.errors import InputError, VerdictFailed
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import (
+    CauseRef,
+    FindingRef,
+    Judgement,
+    Level,
+    Outcome,
+    Parameter,
+    Runbook,
+    Severity,
+    Verdict,
+)
+from vllm_runbooks.runbooks.notebook import (
     JUDGEMENT_MIME,
     bind,
     conclude,
@@ -20,8 +32,6 @@ from vllm_runbooks.notebook import (
     read_judgement,
     typed,
 )
-from vllm_runbooks.record_forms import document
-from vllm_runbooks.records import CauseRef, FindingRef, Judgement, Level, Outcome, Parameter, Runbook, Severity, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import cases, notebook, session
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.runbooks import cases, notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = sorted((ROOT / "runbooks").glob("*.ipynb"))

@@ -19,12 +19,16 @@ from pathlib import Path
 import pytest
 
 from command_line import call, measured, run
-from vllm_runbooks import archives, catalog, pack, render, session
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core import archives
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.packs import MANIFEST, MemberRole
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import inventory
-from vllm_runbooks.host_records import GpuFacts, GpuProcess, Inventory
-from vllm_runbooks.pack_records import MANIFEST, MemberRole
+from vllm_runbooks.host.records import GpuFacts, GpuProcess, Inventory
+from vllm_runbooks.runbooks import pack
 
 CASES = catalog.cases_dir()
 LOGS = sorted(path.parent.name for path in CASES.glob("*/*.log"))

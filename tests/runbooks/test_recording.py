@@ -17,11 +17,15 @@ import psutil
 import pytest
 
 from pace import scaled
-from vllm_runbooks import catalog, cli, processes, recording, running, session
-from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.evidence_records import CaseKind, Document, Evidence, Expectation
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.redact import Redactor
+from vllm_runbooks import cli
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.evidence import CaseKind, Document, Evidence, Expectation
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.redaction.redact import Redactor
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host import processes, running
+from vllm_runbooks.runbooks import recording
 
 PORT = "OSError: [Errno 98] Address already in use"
 TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7"

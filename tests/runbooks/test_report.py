@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.report import render_notebook, render_report, write_report
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.runbooks.report import render_notebook, render_report, write_report
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import catalog, session
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Answer, Outcome, Verdict
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Answer, Outcome, Verdict
+from vllm_runbooks.diagnosis import session
 
 CASE = "autoglm-3090-video-oom"
 

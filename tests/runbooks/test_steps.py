@@ -13,11 +13,13 @@ import pytest
 import tiny_models
 from command_line import run
 from test_serve import RACE, SERVED, UP, Stage
-from vllm_runbooks import catalog, live, steps
-from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.live_records import Guarded
-from vllm_runbooks.notebook import load_runbook
-from vllm_runbooks.records import Answer
+from vllm_runbooks import live
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.records import Answer
+from vllm_runbooks.probe.starts import Guarded
+from vllm_runbooks.runbooks import steps
+from vllm_runbooks.runbooks.notebook import load_runbook
 
 TOO_LONG = catalog.cases_dir() / "tiny-cpu-context-too-long" / "startup.log"
 
@@ -236,6 +238,6 @@ def test_what_is_not_started_is_a_verdict_too(stage: Stage) -> None:
 
 
 def _answer(started: Guarded) -> Answer:
-    from vllm_runbooks import session
+    from vllm_runbooks.diagnosis import session
 
     return session.diagnose(live.evidence(started))

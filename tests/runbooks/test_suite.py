@@ -26,24 +26,25 @@ import psutil
 import pytest
 
 from pace import scaled
-from vllm_runbooks import bench, catalog, steps, suite, worker
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cli import run as command_line
-from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.notebook import JUDGEMENT_MIME
-from vllm_runbooks.processes import TAG, sweep
-from vllm_runbooks.records import CauseRef, Verdict
-from vllm_runbooks.suite import NO_RUNBOOK, Request, run_all
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.records import CauseRef, Verdict
+from vllm_runbooks.host.processes import TAG, sweep
+from vllm_runbooks.runbooks import bench, steps, suite, worker
+from vllm_runbooks.runbooks.notebook import JUDGEMENT_MIME
+from vllm_runbooks.runbooks.suite import NO_RUNBOOK, Request, run_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from vllm_runbooks.records import RunResult
+    from vllm_runbooks.core.records import RunResult
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and sessions of POSIX")
 
 IMPORTS = """\
-from vllm_runbooks.notebook import conclude
-from vllm_runbooks.records import *
+from vllm_runbooks.runbooks.notebook import conclude
+from vllm_runbooks.core.records import *
 from datetime import datetime
 from pathlib import Path
 def give(verdict, reason="fine", case=None, stop=True):
@@ -361,7 +362,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from datetime import datetime
 from pathlib import Path
-from vllm_runbooks.suite import Request, run_all
+from vllm_runbooks.runbooks.suite import Request, run_all
 folder = Path(sys.argv[1])
 def note(request, result):
     if result is not None:
@@ -492,7 +493,7 @@ def test_kill_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
 INTERRUPTED = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from vllm_runbooks.suite import Request, run_all
+from vllm_runbooks.runbooks.suite import Request, run_all
 
 class Waiting:
     def begin(self, suite):
@@ -656,7 +657,8 @@ def test_papermill_can_use_the_engine_by_itself(tmp_path: Path) -> None:
     """The engine brings its kernel, its sockets and its way of storing along."""
     path = runbook(tmp_path, "good", f"print({SECRET!r})", PASS)
     script = (
-        "import papermill; from papermill.engines import papermill_engines; from vllm_runbooks.worker import Engine\n"
+        "import papermill; from papermill.engines import papermill_engines\n"
+        "from vllm_runbooks.runbooks.worker import Engine\n"
         "papermill_engines.register('ours', Engine)\n"
         f"papermill.execute_notebook({str(path)!r}, {str(tmp_path / 'out.ipynb')!r}, engine_name='ours')"
     )
@@ -853,7 +855,7 @@ def test_run_ends_with_2_when_the_runbook_cannot_read_what_it_was_given(
     shelf: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A parameter that only a cell can judge: one line on stderr, nothing on stdout; another error stays 1."""
-    cell = "from vllm_runbooks.errors import InputError\nraise {}('no/such: is no model')"
+    cell = "from vllm_runbooks.core.errors import InputError\nraise {}('no/such: is no model')"
     runbook(tmp_path / "runbooks", "refusing", cell.format("InputError"))
     runbook(tmp_path / "runbooks", "breaking", cell.format("ValueError"))
     evidence = ["-p", "evidence", str(tmp_path / "cases/a-case"), *shelf[:2], *shelf[4:]]
@@ -932,7 +934,7 @@ def test_ending_one_run_leaves_the_next_alone() -> None:
 
 STEP = """\
 from dataclasses import dataclass
-from vllm_runbooks import steps
+from vllm_runbooks.runbooks import steps
 @dataclass(frozen=True)
 class Made:
     number: int

@@ -33,14 +33,18 @@ from hostile_server import said, serving
 from pace import scaled
 from ports import free_port
 from rows import in_one_test
-from vllm_runbooks import catalog, documents, history, languages, session
-from vllm_runbooks.cli import output
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.history_records import WAKE, Entry
-from vllm_runbooks.record_forms import document
-from vllm_runbooks.records import Verdict
+from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.console import output
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.history import store as history
+from vllm_runbooks.history.records import WAKE, Entry
+from vllm_runbooks.reading import documents
 from vllm_runbooks.schedule import alerts, changes, cron, jobs, jupyter, policy, reports, runs, units, variables, wake
-from vllm_runbooks.schedule_records import Job, Judged, Missed, Overlap, Standing, Turn
+from vllm_runbooks.schedule.records import Job, Judged, Missed, Overlap, Standing, Turn
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PROMTOOL = shutil.which("promtool")
@@ -506,8 +510,8 @@ def test_a_wake_up_with_nothing_to_do_loads_little(tmp_path: Path) -> None:
     jobs.save(job(at="0 3 1 1 *", added=policy.stamp(utc_now()), metrics="n.prom", webhook_env="HOOK"))
     code = (
         "import sys\nfrom vllm_runbooks import cli\nstatus = cli.run(['schedule', 'wake', '--quiet', 'nightly'])\n"
-        "heavy = 'pydantic vllm_runbooks.authoring vllm_runbooks.catalog urllib.request papermill rich'.split()\n"
-        "print(status, [name for name in heavy if name in sys.modules])"
+        "heavy = 'pydantic vllm_runbooks.catalog.authored vllm_runbooks.catalog.load urllib.request papermill rich'\n"
+        "print(status, [name for name in heavy.split() if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
 
@@ -1154,7 +1158,7 @@ def test_a_job_that_is_always_skipped_has_never_passed(nights: Nights) -> None:
 def test_the_interruption_of_another_command_is_left_to_tell(nights: Nights, tmp_path: Path) -> None:
     """A wake-up ends what belongs to its job alone: a guarded start says itself that it was interrupted."""
     begin = (
-        "import sys\nfrom vllm_runbooks import history\n"
+        "import sys\nfrom vllm_runbooks.history import store as history\n"
         "with history.opened(say=print) as kept:\n"
         "    kept.begin('serve', 'x', inputs={})\n"
         "    kept.begin('wake', 'other', inputs={}, job='other')\n"

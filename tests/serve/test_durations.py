@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import pytest
 
 import durations
-from vllm_runbooks import catalog
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.reading.startup_log import PHASES
 from vllm_runbooks.serve.durations import FILE
-from vllm_runbooks.startup_log import PHASES
 
 PATH = catalog.catalog_dir() / FILE
 

@@ -21,8 +21,8 @@ import pytest
 
 from pace import scaled
 from ports import free_port
-from vllm_runbooks import proxy
-from vllm_runbooks.proxy import Server
+from vllm_runbooks.plan import proxy
+from vllm_runbooks.plan.proxy import Server
 
 pytestmark = [
     pytest.mark.slow,

@@ -19,17 +19,21 @@ import pytest
 import tiny_models
 from ports import free_port
 from test_ask_parser import _MODULES
-from vllm_runbooks import catalog, planner, render, serve, session
-from vllm_runbooks.cli import serve as cli_serve
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import starting_nodes
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Document, Evidence
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Outcome
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import card_locks, gpu_memory, leftovers
-from vllm_runbooks.host_records import GpuProcess
-from vllm_runbooks.live_records import Attempt, Check, Guarded, Result
-from vllm_runbooks.records import Outcome
-from vllm_runbooks.running import Live, Running
+from vllm_runbooks.host.records import GpuProcess
+from vllm_runbooks.host.running import Live, Running
+from vllm_runbooks.plan import planner
+from vllm_runbooks.probe.starts import Attempt, Check, Guarded, Result
+from vllm_runbooks.serve import command as cli_serve
 from vllm_runbooks.serve import durations, places, preflight, retries
+from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve.beside import Neighbours
 from vllm_runbooks.serve.log import Log
 from vllm_runbooks.serve.preflight import Host

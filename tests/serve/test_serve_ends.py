@@ -22,7 +22,7 @@ import pytest
 from pace import scaled
 from ports import free_port
 from test_serve import SERVED, UP, Stage, Steps, race
-from vllm_runbooks.processes import TAG
+from vllm_runbooks.host.processes import TAG
 
 pytestmark = pytest.mark.slow
 FAMILY: Steps = [
@@ -160,7 +160,7 @@ def test_what_a_killed_supervisor_leaves_is_ended(stage: Stage, guard: Callable[
     """By the guard, which finds it by the mark."""
     one = guard([*UP, *FAMILY, {"serve": {}}, {"hold": True}])
     one.until("ready after")
-    supervisor = next(p for p in one.marked() if "vllm_runbooks.supervisor" in " ".join(p.cmdline()))
+    supervisor = next(p for p in one.marked() if "vllm_runbooks.host.supervisor" in " ".join(p.cmdline()))
     supervisor.kill()
     began = time.monotonic()
     one.process.wait(scaled(10))

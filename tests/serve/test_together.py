@@ -18,11 +18,15 @@ import vllm_runbooks as rb
 from command_line import run
 from pace import scaled
 from test_serve import RACE, SERVED, UP, Stage
-from vllm_runbooks import live, probe, render, serve, session
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.live import fleets, starting
-from vllm_runbooks.live_records import Attempt, Fleet, Guarded, Measured, Result
-from vllm_runbooks.records import Edit, Outcome
+from vllm_runbooks import live
+from vllm_runbooks import views as render
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Edit, Outcome
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.probe import probing as probe
+from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, Measured, Result
+from vllm_runbooks.runbooks.live import fleets, starting
+from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import load as loads
 
 SERVING = [*UP, {"serve": {}}, {"hold": True}]

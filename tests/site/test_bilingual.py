@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import browser
-from vllm_runbooks import session, site
-from vllm_runbooks.catalog_records import Symptom
-from vllm_runbooks.languages import LANGUAGES
+from vllm_runbooks.catalog.languages import LANGUAGES
+from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.site import bilingual, rule_pages, sealed, symptom_pages
+from vllm_runbooks.site import building as site
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TRANSLATED, BARE = "oom.multimodal_encoder", "cli.command_differs"

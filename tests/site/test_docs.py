@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from rows import in_one_test
-from vllm_runbooks import notebook
-from vllm_runbooks import options as releases
+from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.cli import commands
+from vllm_runbooks.runbooks import notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -29,14 +29,18 @@ import pytest
 import browser as chrome
 from pace import scaled
 from rows import rest_full
-from vllm_runbooks import browser as front
-from vllm_runbooks import catalog, cli, redact, session
-from vllm_runbooks.arguments.typed import option_words
-from vllm_runbooks.catalog_records import RuleExample, RuleNearMiss
-from vllm_runbooks.errors import RunbooksError
-from vllm_runbooks.evidence_records import CaseKind
-from vllm_runbooks.options import load as release_data
-from vllm_runbooks.site import browser_pages, docs_dir
+from vllm_runbooks import cli
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.options import load as release_data
+from vllm_runbooks.catalog.records import RuleExample, RuleNearMiss
+from vllm_runbooks.core.errors import RunbooksError
+from vllm_runbooks.core.evidence import CaseKind
+from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.reading.arguments.typed import option_words
+from vllm_runbooks.site import browser as front
+from vllm_runbooks.site import browser_pages
+from vllm_runbooks.site.building import docs_dir
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -204,7 +208,7 @@ import json, sys
 for name in %(lacking)r:
     sys.modules[name] = None
 sys.path.insert(0, %(library)r)
-from vllm_runbooks import browser
+from vllm_runbooks.site import browser
 assert browser.__file__.startswith(%(library)r)
 browser.warm()
 asked = json.load(sys.stdin)

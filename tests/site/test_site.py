@@ -27,15 +27,18 @@ from hypothesis import strategies as st
 
 from browser import chromium, misfits, opened, served
 from rows import in_one_test
-from vllm_runbooks import markup, render, session, site
-from vllm_runbooks.catalog_records import Rule, Symptom
+from vllm_runbooks import views as render
+from vllm_runbooks.catalog.records import Rule, Symptom
 from vllm_runbooks.cli import commands as command_line
-from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.history_records import KINDS, Entry
-from vllm_runbooks.notebook import JUDGEMENT_MIME, load_runbook
-from vllm_runbooks.record_forms import UNPRINTED, record
-from vllm_runbooks.records import Answer, Facts, Level, Outcome, Role, Severity, Verdict
-from vllm_runbooks.render import answers
+from vllm_runbooks.core import markup
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.record_forms import UNPRINTED, record
+from vllm_runbooks.core.records import Answer, Facts, Level, Outcome, Role, Severity, Verdict
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis.render import answers
+from vllm_runbooks.history.records import KINDS, Entry
+from vllm_runbooks.runbooks.notebook import JUDGEMENT_MIME, load_runbook
+from vllm_runbooks.site import building as site
 from vllm_runbooks.site import myst, option_pages, runbook_pages, sealed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -538,7 +541,7 @@ def test_cleaned_html_is_stable_and_harmless(payload: str) -> None:
 
 def test_what_the_library_renders_is_kept() -> None:
     """Tables, badges, bars and the verdict's card pass the cleaning with every element, attribute and property."""
-    from vllm_runbooks.notebook import _card
+    from vllm_runbooks.runbooks.notebook import _card
 
     evidence = session.load("autoglm-3090-video-oom")
     answer = session.diagnose(evidence)

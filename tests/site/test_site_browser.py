@@ -17,7 +17,7 @@ import pytest
 
 from browser import THEMES, WIDTHS, Theme, axe, chromium, misfits, opened, served, shot
 from test_site import pages
-from vllm_runbooks import session
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.site import start_page
 
 if TYPE_CHECKING:

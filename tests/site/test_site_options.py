@@ -7,7 +7,8 @@ from functools import cache
 
 import pytest
 
-from vllm_runbooks import options, session
+from vllm_runbooks.catalog import options
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.site import option_pages
 
 

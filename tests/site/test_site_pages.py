@@ -15,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vllm_runbooks
-from vllm_runbooks import planner, session
-from vllm_runbooks.catalog_records import Entrance, Symptom
+from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.cli import commands
-from vllm_runbooks.errors import RunbooksError
-from vllm_runbooks.history_records import KINDS, Entry
-from vllm_runbooks.records import Verdict
+from vllm_runbooks.core.errors import RunbooksError
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.history.records import KINDS, Entry
+from vllm_runbooks.plan import planner
 from vllm_runbooks.site import myst, reference_pages, run_pages, sealed, spec_pages, start_page
 
 ROOT = Path(__file__).resolve().parents[2]

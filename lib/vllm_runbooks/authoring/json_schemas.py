@@ -10,11 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks.accuracy_records import JudgedAccuracy
-from vllm_runbooks.artefact_records import CheckedFolder
-from vllm_runbooks.authoring import (
-    case_files,
-    claims_file,
+from vllm_runbooks.catalog.authored import (
     entrances_file,
     policy_files,
     rule_files,
@@ -23,23 +19,26 @@ from vllm_runbooks.authoring import (
     tables,
     toolchain_files,
 )
-from vllm_runbooks.chain_records import OpenChain
-from vllm_runbooks.cluster_records import CheckedCluster
-from vllm_runbooks.command_records import Linted, Migrated
-from vllm_runbooks.edge_host_records import CheckedHost
-from vllm_runbooks.history_records import Compared as Differences
-from vllm_runbooks.history_records import Entry, Listed, Trend
-from vllm_runbooks.host_records import Inspected
-from vllm_runbooks.job_records import MadeJob
-from vllm_runbooks.live_records import Guarded
-from vllm_runbooks.pack_records import Manifest
-from vllm_runbooks.plan_records import Layouts, Plan, StartFiles
-from vllm_runbooks.probe_records import Health, Observation
-from vllm_runbooks.record_forms import UNPRINTED, WHERE_TOLD
-from vllm_runbooks.records import Answer, Compared
-from vllm_runbooks.schedule_records import Job, Jobs, Turns
-from vllm_runbooks.script_records import LintedScripts
-from vllm_runbooks.toolchain_records import AskedModels
+from vllm_runbooks.catalog.toolchains import AskedModels
+from vllm_runbooks.core.packs import Manifest
+from vllm_runbooks.core.record_forms import UNPRINTED, WHERE_TOLD
+from vllm_runbooks.core.records import Answer, Compared
+from vllm_runbooks.edge10.accuracy.records import JudgedAccuracy
+from vllm_runbooks.edge10.artefacts.records import CheckedFolder
+from vllm_runbooks.edge10.chain.records import OpenChain
+from vllm_runbooks.edge10.host.records import CheckedHost
+from vllm_runbooks.edge10.jobs.records import MadeJob
+from vllm_runbooks.edge10.scripts.records import LintedScripts
+from vllm_runbooks.history.records import Compared as Differences
+from vllm_runbooks.history.records import Entry, Listed, Trend
+from vllm_runbooks.host.nodes.records import CheckedCluster
+from vllm_runbooks.host.records import Inspected
+from vllm_runbooks.lint.records import Linted, Migrated
+from vllm_runbooks.plan.records import Layouts, Plan, StartFiles
+from vllm_runbooks.probe.records import Health, Observation
+from vllm_runbooks.probe.starts import Guarded
+from vllm_runbooks.runbooks import case_files, claims_file
+from vllm_runbooks.schedule.records import Job, Jobs, Turns
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from vllm_runbooks import catalog, startup_log
-from vllm_runbooks.authored import Problem, named, read_yaml
-from vllm_runbooks.authoring import entrances_file
-from vllm_runbooks.authoring.symptom_files import read_symptom
-from vllm_runbooks.authoring.tables import read_line_formats
-from vllm_runbooks.catalog import Catalog
-from vllm_runbooks.catalog_records import Symptom
-from vllm_runbooks.diagnosis import diagnose
-from vllm_runbooks.errors import CatalogError
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Hit, Role
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import entrances_file
+from vllm_runbooks.catalog.authored.located import Problem, named, read_yaml
+from vllm_runbooks.catalog.authored.symptom_files import read_symptom
+from vllm_runbooks.catalog.authored.tables import read_line_formats
+from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Hit, Role
+from vllm_runbooks.diagnosis.causes import diagnose
+from vllm_runbooks.reading import startup_log
 
 
 def check_symptom(path: Path, where: str | None = None) -> Symptom:

@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from vllm_runbooks import languages
-from vllm_runbooks.authoring import translations
-from vllm_runbooks.authoring.rule_files import read_rule
-from vllm_runbooks.authoring.symptom_files import read_symptom
-from vllm_runbooks.catalog_records import Rule, Symptom
-from vllm_runbooks.errors import CatalogError, InputError
+from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog.authored import translations
+from vllm_runbooks.catalog.authored.rule_files import read_rule
+from vllm_runbooks.catalog.authored.symptom_files import read_symptom
+from vllm_runbooks.catalog.records import Rule, Symptom
+from vllm_runbooks.core.errors import CatalogError, InputError
 
 
 def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:

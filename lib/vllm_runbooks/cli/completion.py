@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from vllm_runbooks.cli import complete, given, output
+from vllm_runbooks.core.console import complete, given, output
 
 
 @click.command(epilog=given.examples("completion bash", "completion zsh", "completion fish"))

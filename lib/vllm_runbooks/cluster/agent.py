@@ -25,9 +25,9 @@ from typing import Any
 from vllm_runbooks.cluster import node_facts, reaching
 from vllm_runbooks.cluster.groups import Groups
 from vllm_runbooks.cluster.node_checks import NodeChecks
-from vllm_runbooks.errors import RunbooksError
-from vllm_runbooks.record_forms import document
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.core.errors import RunbooksError
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.redaction.redact import redact_text
 
 MAX_LINE = 4 << 20
 """Characters of one question or answer."""

@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Self
 
-from vllm_runbooks import host_commands
 from vllm_runbooks.cluster import hosts as lists
 from vllm_runbooks.cluster.agent import UNHEARD_S
 from vllm_runbooks.cluster.hosts import Host
 from vllm_runbooks.cluster.wires import UnansweredError, Wire
-from vllm_runbooks.cluster_records import Unread
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.host.nodes.records import Unread
 
 Answer = Any
 _BEAT_S = UNHEARD_S / 4

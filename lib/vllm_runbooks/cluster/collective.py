@@ -14,9 +14,9 @@ from typing import Any
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.matrix import ANY
 from vllm_runbooks.cluster.wires import UnansweredError, one_line
-from vllm_runbooks.cluster_records import Cluster, Collective, RankOutcome, RankState, Reachability
-from vllm_runbooks.clusters.unknowns import ABSENT_RANK
-from vllm_runbooks.clusters.ways import dialled
+from vllm_runbooks.host.nodes.records import Cluster, Collective, RankOutcome, RankState, Reachability
+from vllm_runbooks.host.nodes.unknowns import ABSENT_RANK
+from vllm_runbooks.host.nodes.ways import dialled
 
 _MIB = 4
 """Many packets, and little memory beside what torch takes."""

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any, cast
 
 from vllm_runbooks.cluster.outputs import Output
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.processes import TAG, sweep
-from vllm_runbooks.record_forms import document
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.host.processes import TAG, sweep
 
 _LINGER_S = 1.0
 """Time for the rest of an output to be taken, once nothing runs any more."""
@@ -52,7 +52,7 @@ class Group:
         """Whether its time was up."""
         try:
             self._supervisor = subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
-                [sys.executable, "-P", "-m", "vllm_runbooks.supervisor", *command],
+                [sys.executable, "-P", "-m", "vllm_runbooks.host.supervisor", *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -12,10 +12,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from vllm_runbooks.display import visible
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.host_commands import VALUES
-from vllm_runbooks.secret_places import names_secret
+from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.host_commands import VALUES
+from vllm_runbooks.core.redaction.places import names_secret
 
 _HOST = re.compile(
     r"(?:(?P<user>[A-Za-z_][\w.-]{0,31})@)?"

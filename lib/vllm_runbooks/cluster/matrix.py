@@ -9,9 +9,9 @@ from typing import Any
 
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.wires import UnansweredError
-from vllm_runbooks.cluster_records import NodeFacts, Reach, Reachability
-from vllm_runbooks.clusters.ways import dialled
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.host.nodes.records import NodeFacts, Reach, Reachability
+from vllm_runbooks.host.nodes.ways import dialled
 
 ANY = "any"
 """What a port is for that the system chooses, as in `cluster_records.Reach.use`."""

@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from vllm_runbooks import clusters, moments, session
 from vllm_runbooks.cluster import collective, matrix
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.wires import UnansweredError
-from vllm_runbooks.cluster_records import Cluster, NodeFacts, Unread
-from vllm_runbooks.record_forms import record
-from vllm_runbooks.redact import redact_record
+from vllm_runbooks.core import moments
+from vllm_runbooks.core.record_forms import record
+from vllm_runbooks.core.redaction.redact import redact_record
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host import nodes as clusters
+from vllm_runbooks.host.nodes.records import Cluster, NodeFacts, Unread
 
 PORTS = {"ray": 6379, "torch": 29501, "vllm": 8000}
 """What is tried by default, by what it is for: the port of Ray's head (`ray start --port`), of torch's meeting place

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from vllm_runbooks import clusters, session
 from vllm_runbooks.cluster import carriers, measuring
 from vllm_runbooks.cluster.carriers import Carrier
-from vllm_runbooks.cluster_records import CheckedCluster, Unread
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host import nodes as clusters
+from vllm_runbooks.host.nodes.records import CheckedCluster, Unread
 
 
 def nodes(

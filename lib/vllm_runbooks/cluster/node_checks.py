@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.host import card_locks
-from vllm_runbooks.live_records import Check, Result
-from vllm_runbooks.record_forms import document
+from vllm_runbooks.probe.starts import Check, Result
 
 
 class NodeChecks:

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from vllm_runbooks.cluster_records import FileFacts, Interface, ModelFacts, NodeFacts
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.redaction.places import names_secret
+from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.host import inventory
-from vllm_runbooks.redact import redact_record, redact_text
-from vllm_runbooks.secret_places import names_secret
+from vllm_runbooks.host.nodes.records import FileFacts, Interface, ModelFacts, NodeFacts
 
 HEEDED = re.compile(
     r"(?:VLLM|NCCL|GLOO|RAY_AUTH|RAY_CGRAPH|RAY_EXPERIMENTAL|TORCH_NCCL|TORCH_DISTRIBUTED|TP_SOCKET|UCX|FI|HF|TRANSFORMERS)_\w{1,80}"

@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks import catalog, history
-from vllm_runbooks.bench import Bench, Gate, module, temporary_folder
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.history import store as history
+from vllm_runbooks.runbooks.bench import Bench, Gate, module, temporary_folder
 
 MOST_BYTES = 64 << 20
 """Of a file or folder that travels with a run, or comes back; a notebook that is larger stays away."""
@@ -167,7 +168,7 @@ def _bench(tag: str, *, is_fresh: bool) -> Bench:
         runtime = tempfile.mkdtemp(prefix="vr", dir=temporary_folder())
         # Ray kills the children of a process that it ends, and no grandchild: this guard is none of its children.
         guard = subprocess.Popen(  # noqa: S603 - our own module
-            [*module("processes"), own, runtime, runtime, "apart"],
+            [*module("host.processes"), own, runtime, runtime, "apart"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple, Self
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.outputs import MOST
 from vllm_runbooks.cluster.wires import UnansweredError
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.host.progress import Sight
-from vllm_runbooks.record_forms import record
-from vllm_runbooks.running import ending_of, handled_by
+from vllm_runbooks.host.running import ending_of, handled_by
 from vllm_runbooks.serve import places
 
 _START_S = 30.0

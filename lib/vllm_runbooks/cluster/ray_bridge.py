@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vllm_runbooks.cluster.agent import Agent
-from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.redaction.redact import redact_text
 
 _DIAL_S = 4.0
 _JOIN_S = 30.0

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from vllm_runbooks.cluster_records import Reachability
+from vllm_runbooks.host.nodes.records import Reachability
 
 _HELLO = b"vllm-runbooks "
 _TOKEN = 32

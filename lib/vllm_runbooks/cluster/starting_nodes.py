@@ -12,19 +12,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks import checking, clusters, planner, plans, render, session
 from vllm_runbooks.cluster import measuring
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.over_nodes import OverNodes, Part
 from vllm_runbooks.cluster.wires import UnansweredError
-from vllm_runbooks.cluster_records import CheckedCluster, Cluster, NodeEnvironment, NodeFinding
-from vllm_runbooks.deployment import fleet
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.live_records import Check, Guarded, Result
-from vllm_runbooks.plan_records import Plan
-from vllm_runbooks.record_forms import record
-from vllm_runbooks.records import Edit, IssueSeverity, Severity
-from vllm_runbooks.serve import Request, Run, preflight
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import record
+from vllm_runbooks.core.records import Edit, IssueSeverity, Severity
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host import nodes as clusters
+from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeEnvironment, NodeFinding
+from vllm_runbooks.lint import checking
+from vllm_runbooks.plan import planner, plans
+from vllm_runbooks.plan.records import Plan
+from vllm_runbooks.plan.render import words as render_plan_words
+from vllm_runbooks.probe.starts import Check, Guarded, Result
+from vllm_runbooks.reading.deployment import fleet
+from vllm_runbooks.serve import preflight
+from vllm_runbooks.serve.guard import Request, Run
 from vllm_runbooks.serve.subject import Subject
 
 NAMES = ("nodes", *preflight.NAMES)
@@ -265,7 +270,7 @@ class Prepared:
 
     def _fits(self) -> Check:
         result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[self._plan.fits]
-        return Check("plan", result, str(render.plan_words.headline(self._plan)))
+        return Check("plan", result, str(render_plan_words.headline(self._plan)))
 
     def _own_checks(self, say: Callable[[str], None], rounds: Sequence[_Round]) -> Iterator[Check]:
         """What every node finds, side by side, and holds.

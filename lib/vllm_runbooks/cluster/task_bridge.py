@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from vllm_runbooks.cluster import node_tasks, ray_bridge
-from vllm_runbooks.errors import InputError, RunbooksError
-from vllm_runbooks.files import NotStoredError, store
-from vllm_runbooks.worker import too_long
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.files import NotStoredError, store
+from vllm_runbooks.runbooks.worker import too_long
 
 Say = Callable[[Mapping[str, Any]], None]
 

@@ -19,13 +19,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import IO, Any, Self, cast
 
-from vllm_runbooks.bench import module
+from vllm_runbooks.catalog.languages import LANG
 from vllm_runbooks.cluster import hosts
-from vllm_runbooks.cluster_records import NodePart
-from vllm_runbooks.errors import RunbooksError
-from vllm_runbooks.languages import LANG
-from vllm_runbooks.session import own_catalogs
-from vllm_runbooks.suite import DECISIVE, Request, Suite, refusal
+from vllm_runbooks.core.errors import RunbooksError
+from vllm_runbooks.diagnosis.session import own_catalogs
+from vllm_runbooks.host.nodes.records import NodePart
+from vllm_runbooks.runbooks.bench import module
+from vllm_runbooks.runbooks.suite import DECISIVE, Request, Suite, refusal
 
 _JOIN_S = 180.0
 """How long it may take until Ray is joined and each node has said what it is."""

@@ -15,8 +15,8 @@ from itertools import count
 from typing import IO, Any, cast
 
 from vllm_runbooks.cluster.agent import MAX_LINE
-from vllm_runbooks.errors import RunbooksError
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.core.errors import RunbooksError
+from vllm_runbooks.core.redaction.redact import redact_text
 
 ENDING_S = 12.0
 """How long it may take to end what it has started."""

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vllm_runbooks import moments
-from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.core import moments
+from vllm_runbooks.core.errors import RunbooksError
 
 T = TypeVar("T")
 

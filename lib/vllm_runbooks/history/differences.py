@@ -8,16 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vllm_runbooks import arguments, documents, options, session, verdicts
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.history import guarded, probed
-from vllm_runbooks.history_records import CHECK, PROBE, RUN, SERVE, Compared, Differing, Entry
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.specs import DefaultReviews
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import record
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.history.records import CHECK, PROBE, RUN, SERVE, Compared, Differing, Entry
 from vllm_runbooks.lint import moves
-from vllm_runbooks.live_records import Guarded
-from vllm_runbooks.probe_records import Health, Observation
-from vllm_runbooks.record_forms import record
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.specs import DefaultReviews
+from vllm_runbooks.probe import history_entry as probed
+from vllm_runbooks.probe.records import Health, Observation
+from vllm_runbooks.probe.starts import Guarded
+from vllm_runbooks.reading import arguments, documents
+from vllm_runbooks.runbooks import verdicts
+from vllm_runbooks.serve import history_entry as guarded
 
 _MEASURED = re.compile(r"(?:^|[._])(?:seconds|ms|s|tokens_per_s_max)(?:\[\d{1,4}\])?$", re.ASCII)
 """How the names of times and rates end, which are never the same twice."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_runbooks.history_records import Entry, Point, Trend
+from vllm_runbooks.history.records import Entry, Point, Trend
 
 _MOST_FACTS = 6
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host.here import here
 
 FOLDER = "VLLM_RUNBOOKS_LOCKS"

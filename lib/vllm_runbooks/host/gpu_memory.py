@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from vllm_runbooks import evidence
-from vllm_runbooks.errors import InputError, WrongFileError
+from vllm_runbooks.core.errors import InputError, WrongFileError
+from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.host.here import here
-from vllm_runbooks.host_records import GpuFacts, GpuProcess
-from vllm_runbooks.record_forms import record
+from vllm_runbooks.host.records import GpuFacts, GpuProcess
+from vllm_runbooks.reading import evidence
 
 _MIB = 1 << 20
 _MAX_SERIES = 64 << 20
@@ -185,7 +185,7 @@ def series(path: Path) -> tuple[Reading, ...]:
 
 
 def _reading(line: str, where: str) -> Reading:
-    from vllm_runbooks import inventories  # noqa: PLC0415 - only where a series is read
+    from vllm_runbooks.host import inspection as inventories  # noqa: PLC0415 - only where a series is read
 
     try:
         data = json.loads(line)

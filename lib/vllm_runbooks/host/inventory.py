@@ -17,22 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import inventories, moments
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.catalog.specs import Specs
+from vllm_runbooks.core import moments
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.redaction.redact import redact_record, redact_text
+from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host import leftovers, memory_limit
 from vllm_runbooks.host.gpu_memory import CardMemory, Nvml, Reading, series
-from vllm_runbooks.host_records import (
-    GpuFacts,
-    GpuPair,
-    GpuProcess,
-    GpuUse,
-    HostFacts,
-    Inspected,
-    Inventory,
-    MigPart,
-)
-from vllm_runbooks.redact import redact_record, redact_text
-from vllm_runbooks.specs import Specs
+from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, GpuUse, HostFacts, Inspected, Inventory, MigPart
 
 _MIB = 1 << 20
 _MAX_COMMAND = 400

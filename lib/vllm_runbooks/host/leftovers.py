@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vllm_runbooks import host_records
 from vllm_runbooks.host import owners
+from vllm_runbooks.host import records as host_records
 from vllm_runbooks.host.here import here
 from vllm_runbooks.host.owners import Owner
-from vllm_runbooks.processes import TAG
+from vllm_runbooks.host.processes import TAG
 
 if TYPE_CHECKING:
     import psutil

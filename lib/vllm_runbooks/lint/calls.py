@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
-from vllm_runbooks import documents
-from vllm_runbooks.deployment import editing
-from vllm_runbooks.documents import Page
-from vllm_runbooks.documents.starts import Found, Keyword
-from vllm_runbooks.excerpt import Replacement
-from vllm_runbooks.languages import Wording
+from vllm_runbooks.catalog.languages import Wording
+from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.excerpt import Replacement
+from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.option_rules import Tables
-from vllm_runbooks.options import ReleaseData
-from vllm_runbooks.records import Edit
+from vllm_runbooks.reading import documents
+from vllm_runbooks.reading.deployment import editing
+from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents.starts import Found, Keyword
 
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?:\.([a-z_][a-z0-9_.]*[a-z0-9_]))?", re.ASCII)
 _SAID = ((", whose parser refuses it", ", which refuses it"), (" has no option ", " has no argument "))

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vllm_runbooks.documents import Page, yaml_places
-from vllm_runbooks.documents.starts import Found
-from vllm_runbooks.excerpt import Excerpt, Places
-from vllm_runbooks.shell import Word
+from vllm_runbooks.core.excerpt import Excerpt, Places
+from vllm_runbooks.reading.documents import Page, yaml_places
+from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.shell import Word
 
 _MAX_DEPTH = 20
 _MAX_KEYS = 300

@@ -9,15 +9,15 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from vllm_runbooks import options
-from vllm_runbooks.arguments.spelling import alike
-from vllm_runbooks.documents import Page
-from vllm_runbooks.documents.starts import Found, Setting
-from vllm_runbooks.excerpt import Places, Replacement
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import EnvironmentVariable, Life, Past, ReleaseData, Standing, past, standing
+from vllm_runbooks.core.excerpt import Places, Replacement
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.option_rules import Tables, put
-from vllm_runbooks.options import EnvironmentVariable, Life, Past, ReleaseData, Standing, past, standing
-from vllm_runbooks.shell import Word
+from vllm_runbooks.reading.arguments.spelling import alike
+from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents.starts import Found, Setting
+from vllm_runbooks.reading.shell import Word
 
 _OWN = "VLLM_"
 """What names of vLLM's variables begin with, with a few exceptions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.core.excerpt import Replacement
 
 
 @dataclass(frozen=True)

@@ -8,25 +8,26 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-from vllm_runbooks import arguments, deployment, documents, options, support
-from vllm_runbooks.arguments import Parsed
-from vllm_runbooks.arguments.conditions import UNKNOWN
-from vllm_runbooks.arguments.words import config_words
-from vllm_runbooks.catalog import RulesById
-from vllm_runbooks.catalog_records import Rule
-from vllm_runbooks.command_records import CommandRelease
-from vllm_runbooks.deployment import editing
-from vllm_runbooks.documents.starts import Found, Loose
-from vllm_runbooks.excerpt import Changed, Replacement
-from vllm_runbooks.languages import Wording
+from vllm_runbooks.catalog import options, support
+from vllm_runbooks.catalog.languages import Wording
+from vllm_runbooks.catalog.load import RulesById
+from vllm_runbooks.catalog.options import CALLS, ENTRIES, SERVERS, ReleaseData
+from vllm_runbooks.catalog.records import Rule
+from vllm_runbooks.catalog.specs import Card, Specs
+from vllm_runbooks.core.excerpt import Changed, Replacement
+from vllm_runbooks.core.records import Edit, IssueSeverity
 from vllm_runbooks.lint import calls, config_files, environment_rules, meaning, option_rules
 from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import Reading
 from vllm_runbooks.lint.together import together
-from vllm_runbooks.options import CALLS, ENTRIES, SERVERS, ReleaseData
-from vllm_runbooks.records import Edit, IssueSeverity
-from vllm_runbooks.shell import Trouble, Word
-from vllm_runbooks.specs import Card, Specs
+from vllm_runbooks.reading import arguments, deployment, documents
+from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN
+from vllm_runbooks.reading.arguments.words import config_words
+from vllm_runbooks.reading.deployment import editing
+from vllm_runbooks.reading.documents.starts import Found, Loose
+from vllm_runbooks.reading.shell import Trouble, Word
 
 _IDLE = "option.without-effect"
 _NOT_PYTHON, _OTHER_VLLM = "file.not-python", "file.other-vllm"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vllm_runbooks.options import ENTRIES, SERVERS
-from vllm_runbooks.specs import Capability, Card, Fits, Gpu, Model, ParserFit
-from vllm_runbooks.support import Support
+from vllm_runbooks.catalog.options import ENTRIES, SERVERS
+from vllm_runbooks.catalog.specs import Capability, Card, Fits, Gpu, Model, ParserFit
+from vllm_runbooks.catalog.support import Support
 
 OF_ONE_OPTION = frozenset(
     {

@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from vllm_runbooks.documents import Page
-from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import Judged, Knowledge
+from vllm_runbooks.reading.documents import Page
 
 
 class Found(Protocol):

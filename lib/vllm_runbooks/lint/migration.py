@@ -6,18 +6,18 @@ import difflib
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from vllm_runbooks import options
-from vllm_runbooks.arguments import Parsed
-from vllm_runbooks.command_records import ChangedDefault, Migrated
-from vllm_runbooks.deployment import editing
-from vllm_runbooks.documents.starts import Found
-from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint import moves
 from vllm_runbooks.lint.judged import Asked, Judged, Knowledge, parsed_by
 from vllm_runbooks.lint.mending import mended
+from vllm_runbooks.lint.records import ChangedDefault, Migrated
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.lint.told import issues, launches
-from vllm_runbooks.options import ReleaseData
+from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.deployment import editing
+from vllm_runbooks.reading.documents.starts import Found
 
 _MAX_MOVED = 40
 """Starts that are rewritten when a file is moved to another release: the file is read again for each, to be sure."""

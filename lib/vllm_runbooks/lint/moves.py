@@ -7,17 +7,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vllm_runbooks import options
-from vllm_runbooks.arguments import Parsed
-from vllm_runbooks.command_records import ChangedDefault
-from vllm_runbooks.deployment import editing
-from vllm_runbooks.documents import Page
-from vllm_runbooks.documents.starts import Found, Setting
-from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import CALLS, Default, Option, ReleaseData, inner_type, past, standing
+from vllm_runbooks.catalog.specs import Card, DefaultReview, DefaultReviews, Matter
+from vllm_runbooks.core.excerpt import Replacement
+from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.option_rules import Tables
-from vllm_runbooks.options import CALLS, Default, Option, ReleaseData, inner_type, past, standing
-from vllm_runbooks.records import Edit
-from vllm_runbooks.specs import Card, DefaultReview, DefaultReviews, Matter
+from vllm_runbooks.lint.records import ChangedDefault
+from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.deployment import editing
+from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents.starts import Found, Setting
 
 _UNREVIEWED = DefaultReview(Matter.UNKNOWN, "Nobody has looked at this change yet.", "", writes=False)
 _IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai:v(\d[\w.]*)\Z", re.ASCII)

@@ -15,17 +15,18 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from vllm_runbooks import arguments, deployment, documents, options
-from vllm_runbooks.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
-from vllm_runbooks.arguments.conditions import UNKNOWN
-from vllm_runbooks.deployment import editing
-from vllm_runbooks.documents import Page
-from vllm_runbooks.documents.starts import Found, Loose
-from vllm_runbooks.excerpt import Replacement
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import Option, Past, ReleaseData, Standing, past, standing
+from vllm_runbooks.core.excerpt import Replacement
+from vllm_runbooks.core.records import Edit
 from vllm_runbooks.lint.hits import Hit
-from vllm_runbooks.options import Option, Past, ReleaseData, Standing, past, standing
-from vllm_runbooks.records import Edit
-from vllm_runbooks.shell import Word
+from vllm_runbooks.reading import arguments, deployment, documents
+from vllm_runbooks.reading.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN
+from vllm_runbooks.reading.deployment import editing
+from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents.starts import Found, Loose
+from vllm_runbooks.reading.shell import Word
 
 _STRAY = ("extra-positional", "model-ignored")
 """Problems of words that belong to nothing the parser knows."""

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from vllm_runbooks import deployment
-from vllm_runbooks.arguments import Parsed
-from vllm_runbooks.documents import Page
-from vllm_runbooks.documents.starts import Found
-from vllm_runbooks.excerpt import Replacement, applied
-from vllm_runbooks.redact import Redactor
-from vllm_runbooks.secret_places import names_secret
-from vllm_runbooks.shell import Word
+from vllm_runbooks.core.excerpt import Replacement, applied
+from vllm_runbooks.core.redaction.places import names_secret
+from vllm_runbooks.core.redaction.redact import Redactor
+from vllm_runbooks.reading import deployment
+from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents.starts import Found
+from vllm_runbooks.reading.shell import Word
 
 _TELLING = 8
 """Characters from which a value is replaced wherever it stands; a shorter word may be a part of others."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from vllm_runbooks.documents import Page
-from vllm_runbooks.documents.starts import Found
+from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents.starts import Found
 
 _ENDS = re.compile(r"(?:^|[\s;&|(])(?:wait|fuser|\w{0,40}(?:stop|kill|cleanup)\w{0,40})(?=[\s;&|)]|\Z)", re.ASCII)
 """A command that ends a program, or waits for its end."""

@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vllm_runbooks import languages
-from vllm_runbooks.arguments.conditions import UNKNOWN
-from vllm_runbooks.catalog_records import Rule
-from vllm_runbooks.command_records import Fix, Issue, Launch
-from vllm_runbooks.documents import Page
-from vllm_runbooks.excerpt import Places, Replacement, applied
+from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog.records import Rule
+from vllm_runbooks.core.excerpt import Places, Replacement, applied
+from vllm_runbooks.core.printed import masked
+from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.lint import calls
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import Judged, severity
 from vllm_runbooks.lint.mending import Found, span
+from vllm_runbooks.lint.records import Fix, Issue, Launch
 from vllm_runbooks.lint.secrecy import Secrets
-from vllm_runbooks.printed import masked
-from vllm_runbooks.records import IssueSeverity
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN
+from vllm_runbooks.reading.documents import Page
 
 MAX_ISSUES = 500
 """Issues of one file; what follows is not told: nobody reads it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.probe.asking import Target
 
 _MAX = 2000

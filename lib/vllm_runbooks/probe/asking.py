@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from urllib.parse import quote
 
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.core.redaction.redact import redact_text
 
 MAX_BODY = 1 << 20
 """Bytes of an answer that are read."""

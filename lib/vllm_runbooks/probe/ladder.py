@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vllm_runbooks.live_records import Result, Rung
 from vllm_runbooks.probe import metrics
 from vllm_runbooks.probe.asking import Asking, Said, Target, Unanswered, connected, reason_of, why
-from vllm_runbooks.probe_records import ServedModel, Serving
+from vllm_runbooks.probe.records import ServedModel, Serving
+from vllm_runbooks.probe.starts import Result, Rung
 
 NAMES = ("port", "health", "models", "token", "stream", "chat", "tools")
 """The rungs that a server which we start must climb, from the lowest."""

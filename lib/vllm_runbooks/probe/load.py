@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.probe.asking import Asking, Target, Unanswered
-from vllm_runbooks.probe_records import FEWEST_P95, FEWEST_P99, LoadMeasured, Quantiles
+from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, LoadMeasured, Quantiles
 
 MAX_AT_ONCE = 1024
 _WORDS = (

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vllm_runbooks.probe_records import MOST, Serving, ServingCondition, ServingFact, ServingTest, is_measured
-from vllm_runbooks.records import Severity, Verdict
+from vllm_runbooks.core.records import Severity, Verdict
+from vllm_runbooks.probe.records import MOST, Serving, ServingCondition, ServingFact, ServingTest, is_measured
 from vllm_runbooks.schedule.reports import METRICS
 
 WINDOW = "5m"

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.schedule_records import Judged, Standing, Told
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.schedule.records import Judged, Standing, Told
 
 RANKS = {
     Verdict.PASS: 0,

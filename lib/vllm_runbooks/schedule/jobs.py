@@ -12,15 +12,15 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vllm_runbooks import user_folders
-from vllm_runbooks.errors import CatalogError, InputError, meant
-from vllm_runbooks.files import store
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.core import user_folders
+from vllm_runbooks.core.errors import CatalogError, InputError, meant
+from vllm_runbooks.core.files import store
+from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.schedule import cron, policy
-from vllm_runbooks.schedule_records import Job, Missed, Overlap
+from vllm_runbooks.schedule.records import Job, Missed, Overlap
 
 if TYPE_CHECKING:
-    from vllm_runbooks.authored import Problem
+    from vllm_runbooks.catalog.authored.located import Problem
 
 OWN = ("check", "probe", "run")
 """Commands of ours that a job may run."""
@@ -80,7 +80,7 @@ def load(name: str) -> Job:
     Raises:
         InputError: there is none of this name, or its file is broken.
     """
-    from vllm_runbooks.authored import read_record  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.catalog.authored.located import read_record  # noqa: PLC0415 - `--help` needs none of it
 
     file = path(name)
     if not file.is_file():
@@ -124,7 +124,7 @@ By hand, since a wake-up every few minutes is not to load what validates a catal
 
 def _parsed(data: Any) -> tuple[Job | None, list[Problem]]:
     """The job that a file's data describes, None where it is broken, and the problems found."""
-    from vllm_runbooks.authored import plain  # noqa: PLC0415
+    from vllm_runbooks.catalog.authored.located import plain  # noqa: PLC0415
 
     try:
         told = plain(data)
@@ -194,7 +194,7 @@ def problems(job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 def _metrics(name: str) -> str | None:
     """Where a job writes its metrics, as far as its file can be read."""
-    from vllm_runbooks.authored import plain, read_yaml  # noqa: PLC0415
+    from vllm_runbooks.catalog.authored.located import plain, read_yaml  # noqa: PLC0415
 
     file = path(name)
     with contextlib.suppress(CatalogError, ValueError):
@@ -220,7 +220,7 @@ def save(job: Job) -> Path:
 
     from ruamel.yaml import YAML  # noqa: PLC0415 - `--help` needs none of it
 
-    from vllm_runbooks.record_forms import document  # noqa: PLC0415
+    from vllm_runbooks.core.record_forms import document  # noqa: PLC0415
 
     for place, said in problems(job):
         raise InputError(said if said.startswith("--") else f"{job.name}: {'.'.join(map(str, place))}: {said}")

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.schedule import web
-from vllm_runbooks.schedule_records import Job
+from vllm_runbooks.schedule.records import Job
 
 TIMEOUT_S = 30.0
 """For each answer, to its last byte."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 
-from vllm_runbooks import moments
+from vllm_runbooks.core import moments
 from vllm_runbooks.schedule import cron
-from vllm_runbooks.schedule_records import Job, Missed, Overlap, Passed
+from vllm_runbooks.schedule.records import Job, Missed, Overlap, Passed
 
 ON_TIME_S = 600.0
 """A run that begins within this is on time: whoever wakes us comes every few minutes."""

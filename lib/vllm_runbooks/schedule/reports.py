@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from vllm_runbooks.display import SCHEMA
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.files import store
-from vllm_runbooks.record_forms import document
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.redact import redact_record
+from vllm_runbooks.core.display import SCHEMA
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import store
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.redaction.redact import redact_record
 from vllm_runbooks.schedule import policy, web
-from vllm_runbooks.schedule_records import Job, Standing, Told
+from vllm_runbooks.schedule.records import Job, Standing, Told
 
 TIMEOUT_S = 10.0
 """For each try, to the last header of the answer."""

@@ -16,18 +16,19 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import history, moments
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.history import History
-from vllm_runbooks.history_records import PROBE, Entry
-from vllm_runbooks.notebook import read_judgement
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.redact import redact_text
-from vllm_runbooks.running import Live, Running
+from vllm_runbooks.core import moments
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.history import store as history
+from vllm_runbooks.history.records import PROBE, Entry
+from vllm_runbooks.history.store import History
+from vllm_runbooks.host.running import Live, Running
+from vllm_runbooks.runbooks.notebook import read_judgement
 from vllm_runbooks.schedule import jobs
 from vllm_runbooks.schedule.changes import MOST as MOST_JUDGED
 from vllm_runbooks.schedule.changes import RANKS, WHOLE, worst
-from vllm_runbooks.schedule_records import Job, Judged
+from vllm_runbooks.schedule.records import Job, Judged
 
 OUTPUT = "output.log"
 MOST = 50

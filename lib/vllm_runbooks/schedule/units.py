@@ -10,10 +10,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from vllm_runbooks import catalog, history, languages, user_folders
+from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core import user_folders
+from vllm_runbooks.history import store as history
 from vllm_runbooks.host import card_locks
 from vllm_runbooks.schedule import cron
-from vllm_runbooks.schedule_records import Job
+from vllm_runbooks.schedule.records import Job
 
 FEW_MINUTES = 5
 DELAY_S = 20

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.schedule import jobs
 
 _LARGEST = 64 << 10

@@ -18,16 +18,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.files import NotStoredError
-from vllm_runbooks.history import History
-from vllm_runbooks.history_records import WAKE, Entry
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import NotStoredError
+from vllm_runbooks.core.record_forms import document, record
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.redaction.redact import redact_record
+from vllm_runbooks.history.records import WAKE, Entry
+from vllm_runbooks.history.store import History
 from vllm_runbooks.host.here import here
-from vllm_runbooks.record_forms import document, record
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.redact import redact_record
 from vllm_runbooks.schedule import changes, cron, jobs, policy, reports, runs, variables
-from vllm_runbooks.schedule_records import Job, Judged, Passed, Standing, Told, Turn
+from vllm_runbooks.schedule.records import Job, Judged, Passed, Standing, Told, Turn
 
 Clock = Callable[[], datetime]
 _ENTRIES = 500

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vllm_runbooks import probe
+from vllm_runbooks.core.records import Start
 from vllm_runbooks.host import progress
-from vllm_runbooks.live_records import Measured, Result, Rung, Sighting
-from vllm_runbooks.records import Start
-from vllm_runbooks.running import Live, Running, Show
+from vllm_runbooks.host.running import Live, Running, Show
+from vllm_runbooks.probe import probing as probe
+from vllm_runbooks.probe.starts import Measured, Result, Rung, Sighting
 from vllm_runbooks.serve.durations import Usual
 from vllm_runbooks.serve.elsewhere import Run
 from vllm_runbooks.serve.log import Log

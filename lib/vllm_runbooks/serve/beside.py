@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from vllm_runbooks.host import memory_limit
 from vllm_runbooks.host.gpu_memory import CardMemory
-from vllm_runbooks.live_records import Sighting
+from vllm_runbooks.probe.starts import Sighting
 from vllm_runbooks.serve.preflight import Host
 
 _EVERY_S = 1.0

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from vllm_runbooks import catalog
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.serve import places
 
 FILE = "durations.json"

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from vllm_runbooks.core.records import Edit
 from vllm_runbooks.host.progress import Sight
-from vllm_runbooks.live_records import Check
-from vllm_runbooks.records import Edit
+from vllm_runbooks.probe.starts import Check
 
 
 class Run(Protocol):

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.live_records import Measured
-from vllm_runbooks.probe import Target
-from vllm_runbooks.redact import redact_text
-from vllm_runbooks.running import Live, Running
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.host.running import Live, Running
+from vllm_runbooks.probe.probing import Target
+from vllm_runbooks.probe.starts import Measured
 from vllm_runbooks.serve.subject import Subject
 
 LOG, RESULT = "bench.log", "bench.json"

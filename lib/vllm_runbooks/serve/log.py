@@ -10,11 +10,12 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import BinaryIO
 
-from vllm_runbooks import session, startup_log
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.evidence_records import Document, Evidence
-from vllm_runbooks.records import Start
-from vllm_runbooks.running import Live
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Start
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host.running import Live
+from vllm_runbooks.reading import startup_log
 
 _TURN_S = 1.0
 """Time between two readings of what has come."""

@@ -6,10 +6,10 @@ import contextlib
 import shutil
 from pathlib import Path
 
-from vllm_runbooks import moments, user_folders
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.core import moments, user_folders
+from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host import leftovers
-from vllm_runbooks.live_records import Sighting
+from vllm_runbooks.probe.starts import Sighting
 
 REPORT = "report.json"
 MOST = 50

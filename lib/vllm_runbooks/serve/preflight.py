@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from vllm_runbooks import checking, checkpoints, planner, plans, render, session
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.catalog.room import of_share
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import gpu_memory, ports
 from vllm_runbooks.host.gpu_memory import CardMemory, Source
-from vllm_runbooks.live_records import Check, Result
-from vllm_runbooks.plan_records import Plan
-from vllm_runbooks.planning.room import of_share
-from vllm_runbooks.records import IssueSeverity
+from vllm_runbooks.lint import checking
+from vllm_runbooks.plan import checkpoints, planner, plans
+from vllm_runbooks.plan.records import Plan
+from vllm_runbooks.plan.render import words as render_plan_words
+from vllm_runbooks.probe.starts import Check, Result
 from vllm_runbooks.serve.subject import Subject
 
 NAMES = ("command", "model", "plan", "port", "lock", "memory")
@@ -218,7 +221,7 @@ def _plan(subject: Subject, host: Host) -> Check:
 
 def _told(made: Plan) -> Check:
     result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[made.fits]
-    return Check("plan", result, str(render.plan_words.headline(made)))
+    return Check("plan", result, str(render_plan_words.headline(made)))
 
 
 def _port(subject: Subject) -> Check:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vllm_runbooks import second_opinion
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.live_records import Attempt, Change
-from vllm_runbooks.records import Answer, Remedy
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Answer, Remedy
+from vllm_runbooks.lint import second_opinion
+from vllm_runbooks.probe.starts import Attempt, Change
 from vllm_runbooks.serve.subject import Subject
 
 _AGAIN = {

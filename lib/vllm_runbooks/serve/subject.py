@@ -14,18 +14,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import arguments, deployment, documents, options
-from vllm_runbooks.arguments.conditions import UNKNOWN
-from vllm_runbooks.deployment import editing
-from vllm_runbooks.deployment.fleet import Split
-from vllm_runbooks.documents import Page
-from vllm_runbooks.documents.starts import Found
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.excerpt import applied
-from vllm_runbooks.options import ReleaseData
-from vllm_runbooks.probe import Target
-from vllm_runbooks.records import Edit
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.excerpt import applied
+from vllm_runbooks.core.records import Edit
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.probe.probing import Target
+from vllm_runbooks.reading import arguments, deployment, documents
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN
+from vllm_runbooks.reading.deployment import editing
+from vllm_runbooks.reading.deployment.fleet import Split
+from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents.starts import Found
 
 _MAX_SCRIPT = 1 << 20
 _PUBLISHED = re.compile(

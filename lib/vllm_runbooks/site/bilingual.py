@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from vllm_runbooks import languages
-from vllm_runbooks.catalog_records import Rule, Symptom
-from vllm_runbooks.languages import LANGUAGES
+from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog.languages import LANGUAGES
+from vllm_runbooks.catalog.records import Rule, Symptom
 from vllm_runbooks.site.myst import assembled, last_verified, prose, raw, sentence
 
 SCRIPT = "language.js"

@@ -22,13 +22,16 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
-from vllm_runbooks import browser, catalog, host_commands, session, specs, user_folders
-from vllm_runbooks.authoring import rule_files, spec_files
-from vllm_runbooks.errors import RunbooksError
-from vllm_runbooks.files import replace_folder
-from vllm_runbooks.record_forms import document
-from vllm_runbooks.render import elements
-from vllm_runbooks.site import bilingual
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import rule_files, spec_files
+from vllm_runbooks.core import host_commands, user_folders
+from vllm_runbooks.core.errors import RunbooksError
+from vllm_runbooks.core.files import replace_folder
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.views import elements
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.site import bilingual, browser
 
 FOLDER = "_browser"
 """Of the scripts, beside the pages that use them; authored in `docs/`."""
@@ -166,7 +169,7 @@ def library() -> dict[str, bytes]:
     return {**_code(), **_yaml(), **_data()}
 
 
-def modules(first: str = "vllm_runbooks.browser") -> set[str]:
+def modules(first: str = "vllm_runbooks.site.browser") -> set[str]:
     """The modules of ours that one imports, directly or through others, wherever in them that stands."""
     found: set[str] = set()
     waiting = [first]
@@ -197,12 +200,12 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 def _file(name: str) -> Path:
     """Where a module of ours lies; the package itself where it is one of its names."""
-    base = Path(browser.__file__).parent.joinpath(*name.split(".")[1:])
+    base = Path(browser.__file__).parents[1].joinpath(*name.split(".")[1:])
     return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
 
 def _code() -> dict[str, bytes]:
-    package = Path(browser.__file__).parent
+    package = Path(browser.__file__).parents[1]
     files = [package / "__init__.py", *map(_file, modules())]
     return {path.relative_to(package.parent).as_posix(): path.read_bytes() for path in files}
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from vllm_runbooks import options
-from vllm_runbooks.options import Change
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import Change
 from vllm_runbooks.site.myst import aside, badge, code, contents, listed, prose, sentence, table
 
 _OWNERLESS = frozenset({"options", "positional arguments", None})

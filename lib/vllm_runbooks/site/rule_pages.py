@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-from vllm_runbooks import checking
-from vllm_runbooks.catalog_records import Rule, RuleExample, RuleNearMiss
-from vllm_runbooks.command_records import Linted
-from vllm_runbooks.errors import InputError
+from vllm_runbooks.catalog.records import Rule, RuleExample, RuleNearMiss
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.lint import checking
+from vllm_runbooks.lint.records import Linted
 from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     aside,

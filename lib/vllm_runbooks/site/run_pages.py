@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from vllm_runbooks.history_records import CHECK, PROBE, RUN, SERVE, Entry
-from vllm_runbooks.records import Verdict
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.history.records import CHECK, PROBE, RUN, SERVE, Entry
 from vllm_runbooks.site.myst import aside, badge, code, prose, table
 
 NAME = "runs"

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks.catalog_records import Symptom
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.markup import clean_html
-from vllm_runbooks.notebook import read_judgement
-from vllm_runbooks.records import Runbook, Verdict
-from vllm_runbooks.redact import redact_text
+from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.markup import clean_html
+from vllm_runbooks.core.records import Runbook, Verdict
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.runbooks.notebook import read_judgement
 from vllm_runbooks.site.myst import badge, code, contents, listed, prose, table
 
 _IMAGES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}

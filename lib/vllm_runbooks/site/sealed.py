@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from vllm_runbooks.errors import RunbooksError
+from vllm_runbooks.core.errors import RunbooksError
 
 _REFERENCE = "search.html"
 _INLINE = re.compile(r"<script(?![^>]{0,400}\bsrc=)[^>]{0,400}>(.*?)</script>", re.DOTALL | re.IGNORECASE)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from vllm_runbooks import planner
-from vllm_runbooks.errors import InputError
-from vllm_runbooks.plan_records import Plan
+from vllm_runbooks.catalog.specs import Gpu, Model, ModelFile, Specs
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.site.myst import UNKNOWN, aside, code, contents, facts, listed, plain, prose, reference, table
-from vllm_runbooks.specs import Gpu, Model, ModelFile, Specs
 
 CARDS = ("RTX4090", "L40S", "A100-80GB", "H200")
 """Cards that every model is tried on by itself: 24, 48, 80 and 141 GB."""

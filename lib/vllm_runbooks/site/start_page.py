@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
-from vllm_runbooks.catalog_records import Entrance, Rule, Symptom
-from vllm_runbooks.languages import LANGUAGES
+from vllm_runbooks.catalog.languages import LANGUAGES
+from vllm_runbooks.catalog.records import Entrance, Rule, Symptom
 from vllm_runbooks.site import bilingual, run_pages
 from vllm_runbooks.site.myst import code, literal, plain, printable, prose, raw, sentence
 from vllm_runbooks.site.symptom_pages import GROUPS

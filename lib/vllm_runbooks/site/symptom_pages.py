@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 
-from vllm_runbooks.catalog_records import Symptom
-from vllm_runbooks.records import Edit, Role, Runbook
+from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.core.records import Edit, Role, Runbook
 from vllm_runbooks.site import bilingual
 from vllm_runbooks.site.myst import (
     badge,

@@ -16,11 +16,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks import specs
-from vllm_runbooks.authoring import spec_files
-from vllm_runbooks.planning.budget import Budget, Device, budget, subject
-from vllm_runbooks.planning.settings import settle
-from vllm_runbooks.planning.terms import GIB, Band
+from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.plan.budget import Budget, Device, budget, subject
+from vllm_runbooks.plan.settings import settle
+from vllm_runbooks.plan.terms import GIB, Band
 
 HERE = Path(__file__).resolve().parent
 PEER = "vllm-runbooks"

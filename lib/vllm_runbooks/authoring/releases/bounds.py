@@ -1,0 +1,369 @@
+"""Bounds that a release sets to its engine's arguments where its parser takes any value, read from its sources.
+
+The parser hands its values to `EngineArgs`, which builds the objects of the configuration from them: these refuse what
+is out of bounds, by `Field(ge=…)` or by `if CONDITION: raise …`. Nothing is executed. An argument is followed where it
+is handed on as it is, `Config(field=self.argument)`; what stands under a condition that is not one on other arguments
+is left out, as is what the configuration may have changed before it looks.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_runbooks.authoring.releases.serve_checks import Reader, UnreadableError, joined, parsed
+from vllm_runbooks.catalog.options import LIMITS
+from vllm_runbooks.reading.arguments.conditions import names
+
+_ARGUMENTS = ("EngineArgs", "AsyncEngineArgs")
+_MAKING = ("__init__", "__post_init__", "create_engine_config")
+"""Methods that are called whenever an object is made, or the configuration of it."""
+_MAX_METHODS = 8
+"""Methods within methods that are followed."""
+
+
+def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """What a release in a folder (`…/vllm`) refuses of arguments that its parser takes, and where that stands, by name.
+
+    A limit is named by its argument and has ge, gt, le or lt, and `if` where it counts under a condition only; anything
+    else is named by its arguments and has `when`, a condition under which the start is refused, and `says`.
+    """
+    try:
+        tree = parsed(package / "engine" / "arg_utils.py")
+    except (OSError, SyntaxError, ValueError):
+        return {}, {}
+    handed = _handed(tree)
+    found: list[_Bound] = []
+    own = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == _ARGUMENTS[0]), None)
+    if own is not None:
+        itself = {name: _Handed(name, ()) for name in _fields(own)}
+        found += _of_class(_Class(own, tree, package, "engine/arg_utils.py"), itself)
+    for path in (package / "config.py", *sorted(package.glob("config/*.py"))):
+        if not path.is_file():
+            continue
+        module = parsed(path)
+        place = path.relative_to(package).as_posix()
+        for node in module.body:
+            if isinstance(node, ast.ClassDef) and node.name in handed:
+                found += _of_class(_Class(node, module, package, place), handed[node.name])
+    bounds: dict[str, dict[str, Any]] = {}
+    places: dict[str, str] = {}
+    for bound in found:
+        # Of several bounds of the same arguments each has a number of its own.
+        name = _free(bound.name, bounds)
+        bounds[name], places[name] = bound.told, bound.at
+    return bounds, places
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """The name, where it is taken with the first number from 2 that is not."""
+    return next(each for each in chain((name,), (f"{name} {number}" for number in count(2))) if each not in taken)
+
+
+class _Bound(NamedTuple):
+    """A bound with its name and the place where it stands."""
+
+    name: str
+    told: dict[str, Any]
+    at: str
+
+
+@dataclass(frozen=True)
+class _Class:
+    """A class of the configuration and where it stands."""
+
+    node: ast.ClassDef
+    tree: ast.Module
+    package: Path
+    place: str
+
+    def methods(self) -> Mapping[str, ast.FunctionDef]:
+        """Its methods by name."""
+        return {node.name: node for node in self.node.body if isinstance(node, ast.FunctionDef)}
+
+
+@dataclass(frozen=True)
+class _Handed:
+    """An argument that becomes a field."""
+
+    argument: str
+    guards: tuple[Any, ...]
+    """Conditions on arguments under which the object is made."""
+
+
+def _handed(tree: ast.Module) -> dict[str, dict[str, _Handed]]:
+    """By class and field of the configuration the argument that it is made of."""
+    found: dict[str, dict[str, _Handed]] = {}
+    for owner in tree.body:
+        if isinstance(owner, ast.ClassDef) and owner.name in _ARGUMENTS:
+            for function in owner.body:
+                if isinstance(function, ast.FunctionDef):
+                    for call, guards in _calls(function, Reader(tree, Path(), "self", 0), ()):
+                        _take(call, guards, found)
+    return found
+
+
+def _fields(owner: ast.ClassDef) -> Iterator[str]:
+    for node in owner.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def _take(call: ast.Call, guards: tuple[Any, ...], found: dict[str, dict[str, _Handed]]) -> None:
+    if not isinstance(call.func, ast.Name):
+        return
+    for keyword in call.keywords:
+        value = keyword.value
+        if not keyword.arg or not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name):
+            continue
+        if value.value.id == "self" and not value.attr.startswith("_"):
+            found.setdefault(call.func.id, {}).setdefault(keyword.arg, _Handed(value.attr, guards))
+
+
+def _calls(node: ast.AST, reader: Reader, guards: tuple[Any, ...]) -> Iterator[tuple[ast.Call, tuple[Any, ...]]]:
+    """Calls inside a function with the conditions on arguments that they stand under; none under any other."""
+    if isinstance(node, (ast.If, ast.IfExp)):
+        try:
+            test = reader.read(node.test)
+        except UnreadableError:
+            return
+        for parts, guard in ((node.body, test), (node.orelse, ["not", test])):
+            for part in parts if isinstance(parts, list) else [parts]:
+                yield from _calls(part, reader, (*guards, guard))
+        return
+    if isinstance(node, ast.Call):
+        yield node, guards
+    for inner in ast.iter_child_nodes(node):
+        yield from _calls(inner, reader, guards)
+
+
+def _of_class(owner: _Class, handed: Mapping[str, _Handed]) -> Iterator[_Bound]:
+    for field, limits, line in _limits(owner.node):
+        if field in handed:
+            own = handed[field]
+            guard = {"if": joined(list(own.guards))} if own.guards else {}
+            yield _Bound(own.argument, {**limits, **guard}, f"{owner.place}:{line}")
+    for check in _checks(owner):
+        asked = list(dict.fromkeys(names(check["when"])))
+        if asked and all(name in handed for name in asked):
+            when = _renamed(check["when"], handed)
+            guards = [guard for name in asked for guard in handed[name].guards]
+            told = {"when": joined([*_unique(guards), when]), "says": check["says"]}
+            name = "+".join(sorted({handed[name].argument for name in asked}))
+            yield _Bound(name, told, f"{owner.place}:{check['line']}")
+
+
+def _unique(conditions: list[Any]) -> list[Any]:
+    return [each for at, each in enumerate(conditions) if each not in conditions[:at]]
+
+
+def _limits(owner: ast.ClassDef) -> Iterator[tuple[str, dict[str, float], int]]:
+    """Fields whose values have limits, with these and their line."""
+    for node in owner.body:
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        for call in ast.walk(node):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Field":
+                told = {word.arg: _number(word.value) for word in call.keywords if word.arg in LIMITS}
+                limits = {name: limit for name, limit in told.items() if name and limit is not None}
+                if limits:
+                    yield node.target.id, limits, node.lineno
+
+
+def _number(node: ast.expr) -> float | None:
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _renamed(condition: Any, handed: Mapping[str, _Handed]) -> Any:
+    """A condition on fields as one on the arguments that they are made of."""
+    if not isinstance(condition, list) or not condition:
+        return condition
+    if condition[0] in ("arg", "given"):
+        return [condition[0], handed[condition[1]].argument]
+    return condition if condition[0] == "const" else [condition[0], *(_renamed(part, handed) for part in condition[1:])]
+
+
+# ---- what a class checks by itself
+
+
+def _checks(owner: _Class) -> Iterator[dict[str, Any]]:
+    """The checks of a class, in the order in which they are made: on values as given, then as changed."""
+    methods = owner.methods()
+    for function in methods.values():
+        for decorator in _validators(function, "field_validator"):
+            if len(function.args.args) > 1:
+                for name in decorator.args:
+                    if isinstance(name, ast.Constant):
+                        reader = _ConfigReader(owner)
+                        reader.local[function.args.args[1].arg] = ["arg", name.value]
+                        yield from reader.checks(function)
+    reader = _ConfigReader(owner)
+    for made in _MAKING:
+        if made in methods:
+            yield from reader.method(methods[made])
+    for function in methods.values():
+        if any(True for _ in _validators(function, "model_validator")):
+            yield from reader.method(function)
+
+
+def _validators(function: ast.FunctionDef, kind: str) -> Iterator[ast.Call]:
+    """Decorators of pydantic's on a method that judges what has been converted."""
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == kind:
+            modes = [word.value for word in decorator.keywords if word.arg == "mode"]
+            if all(isinstance(mode, ast.Constant) and mode.value == "after" for mode in modes):
+                yield decorator
+
+
+class _ConfigReader(Reader):
+    """Reads the checks of a class, and of the methods that it calls for them, on what it was made of."""
+
+    def __init__(self, owner: _Class) -> None:
+        super().__init__(owner.tree, owner.package, "self", 0)
+        self.methods = owner.methods()
+        self.kept: dict[str, Any] = {}
+        """Conditions that attributes stand for, where the class sets them to something plain."""
+        self.nested = 0
+        self.followed: list[str] = []
+
+    def told(self, statement: ast.stmt, guards: list[Any], error: str, says: str) -> dict[str, Any]:
+        """A check with its line."""
+        return super().told(statement, guards, error, says) | {"line": statement.lineno}
+
+    def method(self, function: ast.FunctionDef, call: ast.Call | None = None) -> Iterator[dict[str, Any]]:
+        """The checks of a method of the class; one that nobody calls here is handed what the object is made of."""
+        if function.name in self.followed or len(self.followed) >= _MAX_METHODS:
+            return
+        parameters = [parameter.arg for parameter in (*function.args.args[1:], *function.args.kwonlyargs)]
+        local: dict[str, Any] = {name: ["arg", name] for name in parameters}
+        if call is not None:
+            given = [*zip(parameters, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
+            local = {name: self._readable(value) for name, value in given if name}
+        outer, self.local = self.local, local
+        self.followed.append(function.name)
+        yield from self.checks(function)
+        self.followed.pop()
+        self.local = outer
+
+    def _block(self, body: list[ast.stmt], guards: list[Any]) -> Iterator[dict[str, Any]]:
+        for at, statement in enumerate(body):
+            if _is_leave(statement):
+                return
+            if isinstance(statement, (ast.With, ast.Try, ast.While, ast.Match)):
+                # Whatever may run in there may have changed what it names.
+                for inner in ast.walk(statement):
+                    self._forget(inner)
+                continue
+            method = self._own_call(statement)
+            if method is not None and not guards and not self.nested:
+                yield from self.method(*method)
+                continue
+            for inner in ast.walk(statement):
+                self._forget_by_call(inner)
+            if isinstance(statement, ast.If):
+                # What follows is judged together, for a branch that leaves guards the rest.
+                yield from super()._block(body[at : at + 1], guards)
+                guards = self._behind(statement, guards)
+                if guards is None:
+                    return
+                continue
+            yield from super()._block([statement], guards)
+
+    def _behind(self, statement: ast.If, guards: list[Any]) -> Any:
+        """The guards of what follows a branch; None where nothing is known of when it is reached."""
+        if not _leaves(statement):
+            return guards
+        condition = self._readable(statement.test)
+        is_plain = all(
+            not _leaves(inner) for inner in (*statement.body, *statement.orelse) if isinstance(inner, ast.If)
+        )
+        if condition is None or not is_plain:
+            return None
+        return [*guards, ["not", condition] if any(map(_is_leave, statement.body)) else condition]
+
+    def _readable(self, node: ast.expr) -> Any:
+        """An expression as a condition; None where it is none."""
+        try:
+            return self.read(node)
+        except UnreadableError:
+            return None
+
+    def _if(self, statement: ast.If, guards: list[Any]) -> Any:
+        missing = _is_none(statement.test)
+        if missing is not None and not _leaves(statement):
+            # Only arguments that are given are judged: what is set in place of one that is not does not change it.
+            for inner in ast.walk(statement):
+                if isinstance(inner, ast.Name) or (isinstance(inner, ast.Attribute) and inner.attr != missing):
+                    self._forget(inner)
+            return guards
+        self.nested += 1
+        found = yield from super()._if(statement, guards)
+        self.nested -= 1
+        return found
+
+    def _own_call(self, statement: ast.stmt) -> tuple[ast.FunctionDef, ast.Call] | None:
+        """The method of the class that a statement calls, with the call."""
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            return None
+        method = self.methods.get(call.func.attr) if self._is_subject(call.func.value) else None
+        return (method, call) if method is not None else None
+
+    def _forget_by_call(self, node: ast.AST) -> None:
+        """What a method that is called may have changed is not known any more."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and self._is_subject(node.func.value):
+            for inner in ast.walk(self.methods.get(node.func.attr, ast.Pass())):
+                if isinstance(inner, ast.Attribute):
+                    self._forget(inner)
+
+    def _assign(self, statement: ast.Assign | ast.AnnAssign) -> None:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            if isinstance(target, ast.Attribute) and self._is_subject(target.value) and not self.nested:
+                value = self._readable(statement.value) if statement.value is not None else None
+                if value is not None:
+                    self.changed.discard(target.attr)
+                    self.kept[target.attr] = value
+                    return
+        super()._assign(statement)
+
+    def _forget(self, node: ast.AST) -> None:
+        super()._forget(node)
+        for name in self.changed & self.kept.keys():
+            del self.kept[name]
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        if self._is_subject(node.value) and node.attr in self.kept:
+            return self.kept[node.attr]
+        return super()._attribute(node)
+
+
+def _is_leave(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.Return, ast.Continue, ast.Break))
+
+
+def _leaves(statement: ast.If) -> bool:
+    """Whether what follows a branch may not be reached."""
+    return any(_is_leave(inner) for inner in ast.walk(statement) if isinstance(inner, ast.stmt))
+
+
+def _is_none(test: ast.expr) -> str | None:
+    """The attribute of which a test asks whether it is None, and nothing else."""
+    if (
+        not isinstance(test, ast.Compare)
+        or not isinstance(test.left, ast.Attribute)
+        or not isinstance(test.ops[0], ast.Is)
+    ):
+        return None
+    is_self = isinstance(test.left.value, ast.Name) and test.left.value.id == "self"
+    against = test.comparators[0]
+    is_none = isinstance(against, ast.Constant) and against.value is None and len(test.ops) == 1
+    return test.left.attr if is_self and is_none else None

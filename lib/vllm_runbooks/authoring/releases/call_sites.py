@@ -1,0 +1,412 @@
+"""Read from a release's sources where it writes log lines, where its start-up functions stand, and how it words things.
+
+Everything is read with `ast`; nothing of the release is imported or run. What is kept are names and numbers: lines,
+ranges of functions, and whether a pattern of the catalog matches one of the release's messages.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.sites import (
+    SITES,
+    WORDINGS,
+    Function,
+    Module,
+    Wordings,
+    digest,
+    order,
+    read_book,
+    read_wordings,
+)
+from vllm_runbooks.core.files import store
+from vllm_runbooks.core.scan import PatternSet, expand
+
+_LEVELS = frozenset(("debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log"))
+"""Methods of a logger; with `_once` behind them they are vLLM's own."""
+_LOGGER = re.compile(r"(?:log|logger|logging|lgr|getlogger)\Z", re.IGNORECASE)
+_STARTS_UP = re.compile(
+    r"(?:config|engine|executor|worker|platforms|usage|plugins|profiler|utils|v1/(?:engine|executor|worker|core|utils)"
+    r"|model_executor/model_loader|distributed/device_communicators|entrypoints/(?:cli|launchers|common))/.*"
+    r"|(?:entrypoints|entrypoints/openai|distributed|transformers_utils|compilation|v1|multimodal)/\w{1,80}\.py"
+    r"|model_executor/(?:models/registry|parameter|utils|custom_op)\.py|\w{1,80}\.py"
+)
+"""Source files whose functions are kept: what a start runs through, without models, kernels and tools."""
+_TOOLS = re.compile(r"(?:entrypoints/openai/serving_|_custom_ops|_\w{1,30}_ops\.py|\w{1,80}/.*(?:benchmark|_pb2)).*")
+_PERCENT = re.compile(r"%(?:\((?P<name>\w{1,60})\))?[-#0+]{0,3}\d{0,4}(?:\.\d{1,3})?(?P<kind>[sdifgrxXeE])")
+_BRACES = re.compile(r"\{(?:(?P<name>[\w.\[\]]{0,60})(?:![rsa])?(?::(?P<format>[^{}]{0,20}))?)\}")
+_HOLE = "\ue000"
+"""Stands in a message for what is filled in when it is printed."""
+_SHAPES = (
+    _HOLE,
+    f"'{_HOLE}'",
+    f"torch.Size([{_HOLE}])",
+    f"[{_HOLE}]",
+    f"<class '{_HOLE}'>",
+    f"{{{_HOLE}}}",
+    f"-{_HOLE}",
+)
+"""How what is filled in may be printed."""
+_MOST_SHAPED = 3
+"""Of a message with more holes, only one at a time is tried in other shapes than the plain one."""
+_USUAL_TYPES = ("ValueError", "RuntimeError")
+"""What a message is raised with where the sources do not say it beside the message."""
+_MOST_TEMPLATE = 4000
+"""Characters of a message."""
+_AT_LEAST = re.compile(r"\{\d{1,4},")
+_SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w{1,60}>|\(\?:|\{\d{0,4},?\d{0,4}\}|.", re.DOTALL)
+
+
+class Template(NamedTuple):
+    """A message in the sources."""
+
+    text: str
+    """With a mark where something is filled in."""
+    raised: str | None
+    """Name of the exception it is raised with."""
+
+
+@dataclass
+class Sources:
+    """What is read from one release."""
+
+    modules: dict[str, Module] = field(default_factory=dict)
+    """By path in the package."""
+    templates: list[Template] = field(default_factory=list)
+
+
+class _Call(NamedTuple):
+    name: str
+    is_logger: bool
+    is_bare: bool
+    """Whether the name stands alone, with nothing in front of it."""
+    line: int
+
+
+def read_sources(package: Path) -> Sources:
+    """Read every module of a release's package `vllm`; one that does not parse is left out."""
+    sources = Sources()
+    seen: dict[str, _Reading] = {}
+    for file in sorted(package.rglob("*.py")):
+        try:
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+        except (OSError, SyntaxError, ValueError):
+            continue
+        seen[file.relative_to(package).as_posix()] = _Reading(tree)
+    passers = {name for reading in seen.values() for name in reading.passers}
+    methods = {name for reading in seen.values() for name in reading.methods}
+    for path, reading in seen.items():
+        lines = {
+            call.line
+            for call in reading.calls
+            if call.is_logger or call.name in passers or (call.is_bare and call.name in methods)
+        }
+        functions = reading.functions if _STARTS_UP.fullmatch(path) and not _TOOLS.match(path) else []
+        if lines or functions:
+            sources.modules[path] = Module(
+                tuple(sorted(lines)), tuple(sorted(functions, key=lambda f: (f.first, f.last)))
+            )
+        sources.templates += reading.templates
+    return sources
+
+
+class _Reading:
+    """One walk over a module."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.calls: list[_Call] = []
+        self.functions: list[Function] = []
+        self.templates: list[Template] = []
+        self.passers: set[str] = set()
+        """Functions that log in the name of their caller (`stacklevel`)."""
+        self.methods: set[str] = set()
+        """Names that a logger's method was given, to be called later."""
+        self._constants = {
+            target.id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        self._walk(tree)
+
+    def _walk(self, tree: ast.Module) -> None:
+        # Not recursive: a module may nest deeper than the interpreter's stack.
+        todo: list[tuple[ast.AST, str | None, str | None]] = [(tree, None, None)]
+        while todo:
+            node, function, raised = todo.pop()
+            if isinstance(node, ast.expr):
+                text = self._text(node)
+                if text is not None:
+                    self.templates.append(Template(" ".join(text[:_MOST_TEMPLATE].split()), raised))
+                    continue
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                function, raised = node.name, None
+                self.functions.append(Function(node.name, node.lineno, node.end_lineno or node.lineno))
+            elif isinstance(node, ast.Raise):
+                raised = _called(node.exc)
+            elif isinstance(node, ast.Assert):
+                raised = "AssertionError"
+            elif isinstance(node, ast.Call):
+                self._take_call(node, function)
+            elif isinstance(node, ast.Assign) and _holds_method(node.value):
+                self.methods.update(target.id for target in node.targets if isinstance(target, ast.Name))
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                continue  # a docstring
+            todo += [(child, function, raised) for child in ast.iter_child_nodes(node)]
+
+    def _take_call(self, node: ast.Call, function: str | None) -> None:
+        name = _called(node)
+        if name is None:
+            return
+        func = node.func
+        is_logger = isinstance(func, ast.Attribute) and name.removesuffix("_once") in _LEVELS and _is_logger(func.value)
+        if is_logger and function and any(keyword.arg == "stacklevel" for keyword in node.keywords):
+            self.passers.add(function)
+        line = func.end_lineno if isinstance(func, ast.Attribute) else node.lineno
+        self.calls.append(_Call(name, is_logger, isinstance(func, ast.Name), line or node.lineno))
+
+    def _text(self, node: ast.expr) -> str | None:
+        """The string that an expression makes, with its holes; None where it makes none."""
+        match node:
+            case ast.Constant(value=str(text)):
+                return _PERCENT.sub(_HOLE, text).replace("%%", "%")
+            case ast.JoinedStr(values=values):
+                return "".join(map(self._piece, values))
+            case ast.BinOp(left=ast.Constant() | ast.JoinedStr() | ast.BinOp() as left, op=ast.Mod()):
+                return self._text(left)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                both = [self._text(side) for side in (left, right)]
+                return None if both == [None, None] else "".join(_HOLE if text is None else text for text in both)
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
+                return _BRACES.sub(_HOLE, text)
+            case ast.Name(id=name) if name in self._constants:
+                return self._text(ast.Constant(self._constants[name]))
+        return None
+
+    def _piece(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Constant):
+            return str(node.value)
+        value = node.value if isinstance(node, ast.FormattedValue) else None
+        return self._constants.get(value.id, _HOLE) if isinstance(value, ast.Name) else _HOLE
+
+
+def _called(node: ast.expr | None) -> str | None:
+    """The name of what is called or raised, without what stands in front of it."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+
+
+def _is_logger(node: ast.expr) -> bool:
+    name = _called(node)
+    return name is not None and _LOGGER.search(name) is not None
+
+
+def _holds_method(node: ast.expr) -> bool:
+    """Whether a value is a logger's method, or one of two."""
+    choices = [node.body, node.orelse] if isinstance(node, ast.IfExp) else [node]
+    return any(isinstance(part, ast.Attribute) and part.attr in _LEVELS and _is_logger(part.value) for part in choices)
+
+
+def _texts(text: str) -> Iterator[str]:
+    """A message as it may be printed: what is filled in takes several shapes."""
+    first, *rest = text.split(_HOLE)
+    if len(rest) <= _MOST_SHAPED:
+        shapes: Iterable[Sequence[str]] = itertools.product(_SHAPES, repeat=len(rest))
+    else:
+        plain = [_HOLE] * len(rest)
+        shapes = [plain, *([*plain[:at], shape, *plain[at + 1 :]] for at in range(len(rest)) for shape in _SHAPES[1:])]
+    for shape in shapes:
+        yield first + "".join(map("".join, zip(shape, rest, strict=True)))
+
+
+@cache
+def _admitting(pattern: str) -> re.Pattern[str]:
+    """A pattern that takes a hole wherever it takes more than one text: in a class, or for one of several words."""
+    signs = []
+    depths: list[bool] = []
+    for sign in _SIGN.findall(expand(pattern)):
+        if sign in ("\\d", "\\w"):
+            signs.append(f"[{sign}{_HOLE}]")
+        elif sign[0] == "[" and len(sign) > 1 and sign[1] != "^" and sign != "[ \\t]":
+            signs.append(f"(?:{sign}|{_HOLE})")
+        elif sign == ")" and depths.pop():
+            signs.append(f"|{_HOLE})")
+        elif _AT_LEAST.match(sign):
+            signs.append(_AT_LEAST.sub("{0,", sign))  # a hole is one sign, whatever its length
+        else:
+            if sign[:2] == "(?":
+                depths.append(False)
+            elif sign == "|" and depths:
+                depths[-1] = True
+            signs.append(sign)
+    return re.compile("".join(signs), re.ASCII)
+
+
+class Matcher:
+    """Finds the patterns that match a release's messages; a message that several releases have is tried once."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._known = PatternSet(patterns)
+        self._tried: dict[Template, frozenset[str]] = {}
+
+    def found(self, templates: Iterable[Template]) -> set[str]:
+        """The patterns that match one of the messages, alone or behind its exception's name."""
+        found: set[str] = set()
+        for template in templates:
+            if template not in self._tried:
+                self._tried[template] = frozenset(self._try(template))
+            found |= self._tried[template]
+        return found
+
+    def _try(self, template: Template) -> Iterator[str]:
+        kinds = (template.raised,) if template.raised else _USUAL_TYPES
+        shown = " ".join((template.text, *(f"{kind}:" for kind in kinds), *_SHAPES[1:]))
+        left = [self._known.patterns[index] for index in self._known.candidates(shown)]
+        for text in _texts(template.text) if left else ():
+            for said in (text, *(f"{kind}: {text}" for kind in kinds)):
+                found = [pattern for pattern in left if _admitting(pattern).search(said)]
+                yield from found
+                left = [pattern for pattern in left if pattern not in found] if found else left
+            if not left:
+                return
+
+
+def patterns_of(shelf: Catalog) -> dict[str, list[str]]:
+    """The patterns of the catalog whose words are vLLM's own, by the symptom or line format that asks for them."""
+    asked = {known.id: [s.pattern for s in known.signatures if s.origin == "vllm"] for known in shelf.symptoms.values()}
+    asked |= {f"line:{known.id}": list(known.patterns) for known in shelf.lines}
+    return {name: patterns for name, patterns in asked.items() if patterns}
+
+
+class Unworded(NamedTuple):
+    """A pattern of the catalog that matches no message of any release read."""
+
+    asked_by: str
+    """Id of the symptom; of a line format behind `line:`."""
+    pattern: str
+
+
+class Reworded(NamedTuple):
+    """A pattern of the catalog that a release prints and the one before does not, or the other way round."""
+
+    asked_by: str
+    """As of `Unworded`."""
+    pattern: str
+    is_printed: bool
+    """By the release itself."""
+
+
+def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) -> list[Reworded]:
+    """What reading a release changed: against what was known of it, or where nothing was, of the release before it."""
+    older = sorted((known for known in before.releases if order(known) <= order(release)), key=order)
+    pairs = ((name, pattern) for name, asking in patterns_of(shelf).items() for pattern in asking)
+    return [
+        Reworded(name, pattern, not was)
+        for name, pattern in pairs
+        if older and (was := before.has(pattern, older[-1])) is not None and after.has(pattern, release) is (not was)
+    ]
+
+
+def write(
+    packages: Mapping[str, Path], shelf: Catalog, folder: Path, claimed: Mapping[str, Sequence[str]] | None = None
+) -> list[Unworded]:
+    """Read releases, each given by its folder `vllm`, into the catalog's data; what it holds of others is kept.
+
+    Args:
+        packages: The releases.
+        shelf: The catalog, whose patterns are looked for.
+        folder: Where the data lies.
+        claimed: Patterns of lines that documents say are printed, by who says so; they are looked for as well.
+
+    Returns:
+        The patterns of vLLM's own words that no release has; of those that are claimed none.
+    """
+    kept = read_book(folder / SITES)
+    book = {release: kept.modules(release) for release in kept.releases}
+    own = patterns_of(shelf)
+    asked = {**own, **{name: list(lines) for name, lines in (claimed or {}).items()}}
+    patterns = sorted({pattern for asking in asked.values() for pattern in asking})
+    worded = read_wordings(folder / WORDINGS)
+    found = {release: {pattern: worded.has(pattern, release) for pattern in patterns} for release in worded.releases}
+    matcher = Matcher(patterns)
+    for release in sorted(packages, key=order):
+        sources = read_sources(packages[release])
+        book[release] = sources.modules
+        said = matcher.found(sources.templates)
+        found[release] = {pattern: pattern in said for pattern in patterns}
+    folder.mkdir(parents=True, exist_ok=True)
+    store(folder / SITES, sites_text(book))
+    store(folder / WORDINGS, wordings_text(asked, found))
+    read_book.cache_clear()
+    read_wordings.cache_clear()
+    return [
+        Unworded(name, pattern)
+        for name, asking in own.items()
+        for pattern in asking
+        if not any(known[pattern] for known in found.values())
+    ]
+
+
+def wordings_text(asked: Mapping[str, Iterable[str]], found: Mapping[str, Mapping[str, bool | None]]) -> str:
+    """The wordings file: for each pattern a sign per release: 1 a message has it, 0 none has, ? not read."""
+    releases = sorted(found, key=order)
+    signs = {True: "1", False: "0", None: "?"}
+    rows = {
+        name: {digest(pattern): "".join(signs[found[release][pattern]] for release in releases) for pattern in asking}
+        for name, asking in sorted(asked.items())
+    }
+    return json.dumps({"releases": releases, "patterns": rows}, indent=1) + "\n"
+
+
+def sites_text(book: Mapping[str, Mapping[str, Module]]) -> str:
+    """The sites file of releases, each given by its modules: a file's entry only where it changed."""
+    releases = sorted(book, key=order)
+    blocks = []
+    for path in sorted({path for modules in book.values() for path in modules}):
+        before: Module | None = None
+        modules = [book[release][path] for release in releases if path in book[release]]
+        names = {name: None for module in modules for name in (function.name for function in module.functions)}
+        numbers = {name: number for number, name in enumerate(names)}
+        rows = [f" names {' '.join(names)}"] if names else []
+        for release in releases:
+            now = book[release].get(path)
+            if now != before:
+                rows.append(f" {release} {_row(now, numbers) if now else '-'}".rstrip())
+            before = now
+        blocks.append("\n".join([path, *rows]))
+    return "\n".join([_HEAD, f"releases {' '.join(releases)}", *blocks, ""])
+
+
+_HEAD = """\
+# Generated from the sources of the releases; not to be edited. Below each source file, for each release in which it is
+# not as in the one before: the lines that write log lines, each as its distance to the one before; behind "=" the
+# functions, each with the number of its name in the file's list, from 0, its distance to the beginning of the one
+# before, and its length less one; "-": gone."""
+
+
+def _row(module: Module, numbers: Mapping[str, int]) -> str:
+    """A module as it is written; functions are named by their number in the file's list of names."""
+    lines = _gaps(module.sites)
+    starts = _gaps([function.first for function in module.functions])
+    functions = [
+        f"{numbers[known.name]} {gap} {known.last - known.first}"
+        for known, gap in zip(module.functions, starts, strict=True)
+    ]
+    return " ".join([*map(str, lines), "=", *functions] if functions else map(str, lines))
+
+
+def _gaps(lines: Sequence[int]) -> list[int]:
+    return [line - before for before, line in zip((0, *lines), lines, strict=False)]

@@ -1,0 +1,83 @@
+"""The authored entrances (what people see) to records and index: every problem named by file, line and field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored.located import Location, Problem, named, read_yaml
+from vllm_runbooks.catalog.authored.yaml_files import read_record, unknown_commands
+from vllm_runbooks.catalog.records import Entrance, Symptom
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.record_forms import document
+
+ADAPTER: TypeAdapter[list[Entrance]] = TypeAdapter(list[Entrance])
+_ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+){0,8}", re.ASCII)
+_PROGRAM = "vllm-runbooks"
+
+
+def read_entrances(path: Path, where: str | None = None) -> list[Entrance]:
+    """Read `entrances.yaml`; raises CatalogError with every problem of the file, one a line."""
+    found: list[Entrance] = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, path.parent))
+    return found
+
+
+def _problems(entrances: list[Entrance], root: Path) -> Iterator[Problem]:
+    ids = [entrance.id for entrance in entrances]
+    symptoms = {file.stem for file in (root / "symptoms").glob("*.yaml")}
+    for index, entrance in enumerate(entrances):
+        if ids.index(entrance.id) != index or not _ID.fullmatch(entrance.id):
+            yield (index, "id"), f"{entrance.id!r} is taken or no id; write small words with dashes, once"
+        for location, said in _entrance_problems(entrance, symptoms, root.parent):
+            yield (index, *location), said
+
+
+def _entrance_problems(entrance: Entrance, symptoms: Iterable[str], data: Path) -> Iterator[tuple[Location, str]]:
+    if not (entrance.runbook or entrance.commands):
+        yield ("commands",), "is empty; name a command of ours, or a runbook"
+    for number, name in enumerate(entrance.symptoms):
+        if not any(id_ == name or id_.startswith(f"{name}.") for id_ in symptoms):
+            yield ("symptoms", number), f"{name!r} is neither a symptom nor a group of them"
+    for number, command in enumerate(entrance.commands):
+        if command.split()[:1] != [_PROGRAM]:
+            yield ("commands", number), f"is no command of ours; begin it with {_PROGRAM}"
+    for field, folder, ending in (("runbook", "runbooks", "ipynb"), ("page", "docs", "md")):
+        name = getattr(entrance, field)
+        if name and (data / folder).is_dir() and not (data / folder / f"{name}.{ending}").is_file():
+            yield (field,), f"{name!r} is not in {folder}/; name one that is, or leave the field out"
+    for field in ("sees", "says"):
+        for wrong in unknown_commands(getattr(entrance, field)):
+            yield (field,), wrong
+
+
+def line_problems(path: Path, symptoms: Iterable[Symptom]) -> list[str]:
+    """Lines that no example of the symptoms they lead to holds, one problem a line: nobody may have seen them."""
+    try:
+        entrances = read_entrances(path)
+    except CatalogError:
+        return []  # named where the file itself is checked
+    texts = [(symptom.id, "\n".join(example.text for example in symptom.examples)) for symptom in symptoms]
+    problems = [
+        ((index, "lines", number), "is in no example of the symptoms that it leads to; quote one as it is printed")
+        for index, entrance in enumerate(entrances)
+        for number, line in enumerate(entrance.lines)
+        if not any(line in text for name, text in texts if entrance.leads_to(name))
+    ]
+    return named(read_yaml(path), path.name, problems) if problems else []
+
+
+def compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:
+    """Compile a catalog folder's `entrances.yaml`; returns the index, and the problems, one line each."""
+    path = catalog.entrances_source(root)
+    key = catalog.entrances_key(root)
+    if not path.is_file():
+        return {"key": key, "entrances": None}, []
+    try:
+        return {"key": key, "entrances": [document(each) for each in read_entrances(path)]}, []
+    except CatalogError as error:
+        return {"key": key, "entrances": None}, str(error).splitlines()

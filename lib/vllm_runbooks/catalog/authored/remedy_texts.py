@@ -1,0 +1,101 @@
+"""What is wrong with authored conditions, edits and ways out, and with what their texts name: captures and commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+
+from vllm_runbooks.catalog.authored.located import Problem
+from vllm_runbooks.catalog.authored.yaml_files import unknown_commands
+from vllm_runbooks.catalog.records import Condition, RemedyText
+from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.records import Edit, Facts, Outcome
+from vllm_runbooks.diagnosis.answer import STEPS
+from vllm_runbooks.diagnosis.causes import PLACEHOLDER
+from vllm_runbooks.reading import startup_log
+
+UNITS = (
+    "gib",
+    "mib",
+    "kib",
+    "bytes",
+    "tokens",
+    "blocks",
+    "seconds",
+    "minutes",
+    "s",
+    "percent",
+    "characters",
+    "items",
+    "requests",
+)
+"""Last words of the names of captures that are numbers."""
+FACTS = frozenset(field.name for field in fields(Facts))
+"""Names of what a start prints about itself."""
+_TESTED = ("argument", "fact", "capture", "outcome", "phase", "is_first", "is_last")
+"""What a condition can test, one of them each."""
+_TESTED_LATE = ("argument", "fact", "capture")
+"""What is still known when remedies are chosen."""
+
+
+def is_known(name: str, captures: set[str]) -> bool:
+    """Whether a placeholder names a capture, with or without its unit, or a fact."""
+    return name in FACTS or name in captures or any(f"{name}_{unit}" in captures for unit in UNITS)
+
+
+def command_problems(text: str) -> Iterator[str]:
+    """Printed commands that are none of the table, or hold what a log prints: that is text of whoever wrote the log."""
+    yield from unknown_commands(text)
+    for printed in host_commands.printed(text):
+        if re.search(r"\{\w+\}", printed) and printed.split()[0] in host_commands.programs():
+            yield f"`{printed}` puts what the log says into a command; name in words what belongs there"
+
+
+def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
+    """Problems of a way out; `captures` are what it may name, and `whose` says in words whose they are."""
+    for name in remedy.needs:
+        if not is_known(name, captures):
+            yield ("needs",), f"{name!r} is neither a capture of {whose} nor a fact"
+    for number, condition in enumerate(remedy.unless):
+        for field, said in condition_problems(condition, _TESTED_LATE):
+            yield ("unless", number, field), said
+        for name in filter(None, (condition.capture or "").split("/")):
+            if name not in captures:
+                yield ("unless", number, "capture"), f"{name!r} is no capture of {whose}"
+    for edit, said in ((e, s) for e in remedy.edits for s in _edit_problems(e, captures)):
+        yield ("edits", remedy.edits.index(edit)), said
+
+
+def condition_problems(condition: Condition, allowed: tuple[str, ...] = _TESTED) -> Iterator[tuple[str, str]]:
+    """Fields of a condition and what is wrong with each; `allowed` is what it may test."""
+    tested = [name for name in _TESTED if getattr(condition, name)]
+    if len(tested) != 1 or tested[0] not in allowed:
+        yield "says", f"tests {', '.join(tested) or 'nothing'}; name one of {', '.join(allowed)}"
+    if condition.fact and condition.fact not in FACTS:
+        yield "fact", f"{condition.fact!r} is no fact; see docs/reading.md"
+    for phase in condition.phase:
+        if phase not in startup_log.PHASES:
+            yield "phase", f"{phase!r} is no phase; write one of {', '.join(startup_log.PHASES)}"
+    for outcome in condition.outcome:
+        if outcome not in list(Outcome):
+            yield "outcome", f"{outcome!r} is no outcome; write one of {', '.join(Outcome)}"
+
+
+def _edit_problems(edit: Edit, captures: set[str]) -> Iterator[str]:
+    if edit.op not in ("set", "remove", "env"):
+        yield f"op is {edit.op!r}; write set, remove or env"
+    if edit.op == "set" and edit.value is None:
+        yield "sets no value; give it one"
+    value = edit.value
+    if isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in STEPS:
+        ((step, amount),) = value.items()
+        if step == "share":
+            if not re.fullmatch(r"\w+/\w+", str(amount)) or not {*str(amount).split("/")} <= captures:
+                yield f"share is {amount!r}; write two captures, as in free_gib/total_gib"
+        elif isinstance(amount, bool) or not isinstance(amount, (int, float)):
+            yield f"{step} is {amount!r}; write a number"
+    for name in PLACEHOLDER.findall(json.dumps(value)):
+        if not is_known(name, captures):
+            yield f"{{{name}}} is neither a capture of this symptom nor a fact"

@@ -1,0 +1,64 @@
+"""Authored rules to records and their index: every problem named by file, line and field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import translations
+from vllm_runbooks.catalog.authored.located import Problem
+from vllm_runbooks.catalog.authored.yaml_files import date_problems, read_record, unknown_commands
+from vllm_runbooks.catalog.records import Rule
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.record_forms import document
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(Rule)
+GROUPS = ("shell", "option", "environment", "meaning", "safety", "parser", "file", "edge10")
+"""First words of ids, in the order in which pages list them."""
+_ID = re.compile(rf"(?:{'|'.join(GROUPS)})\.[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,8}}", re.ASCII)
+
+
+def read_rule(path: Path, where: str | None = None) -> Rule:
+    """Read one rule; raises CatalogError with every problem of the file, one a line."""
+    rule: Rule = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, path.stem))
+    return translations.unfolded(rule)
+
+
+def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
+    if rule.id != stem:
+        yield ("id",), f"is {rule.id!r}; the file's name says {stem!r}"
+    if not _ID.fullmatch(rule.id):
+        yield ("id",), f"must be <group>.<words-with-dashes>, the group one of {', '.join(GROUPS)}"
+    for name in ("message", "examples", "near_misses"):
+        if not getattr(rule, name):
+            yield (name,), "is empty; a rule needs at least one"
+    for index, example in enumerate(rule.examples):
+        if example.at not in example.text:
+            yield ("examples", index, "at"), "is not in the text"
+        if example.fixed is not None and not rule.mends:
+            yield ("examples", index, "fixed"), "is given, but `mends` does not say what the fix does"
+    if rule.mends and not any(example.fixed is not None for example in rule.examples):
+        yield ("mends",), "is shown by no example; give one its `fixed`"
+    for name in ("message", "why", "mends"):
+        said = getattr(rule, name) or ""
+        for wrong in unknown_commands(said if isinstance(said, str) else " ".join(said)):
+            yield (name,), wrong
+    yield from date_problems(rule.verified.date)
+    yield from translations.problems(rule)
+
+
+def compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
+    """Compile a catalog folder's rules; returns the index of what is good, and the problems, one line each."""
+    problems: list[str] = []
+    rules = []
+    for path in catalog.rule_sources(root):
+        try:
+            rules.append(document(read_rule(path, str(path.relative_to(root)))))
+        except CatalogError as error:
+            problems += str(error).splitlines()
+    return {"key": catalog.rules_key(root), "rules": rules}, problems

@@ -1,0 +1,165 @@
+"""The authored conditions of running servers to their record and index: every problem named by file, line and field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.authored.located import Location, Problem
+from vllm_runbooks.catalog.authored.yaml_files import read_record, unknown_commands
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.diagnosis.causes import PLACEHOLDER
+from vllm_runbooks.probe.records import (
+    KINDS,
+    OPERATORS,
+    OVER,
+    REASONS,
+    RUNGS,
+    TOLD,
+    TYPES,
+    Serving,
+    ServingCondition,
+    ServingTest,
+)
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(Serving)
+_ID = re.compile(r"serving\.[a-z][a-z0-9]*(?:_[a-z0-9]+){0,8}", re.ASCII)
+_PLACE = r"(?:vllm \d[\d.]*(?:post\d+)? )?[\w/.-]+\.py(?::\d+)?"
+_SOURCE = re.compile(rf"vllm \d[\d.]* [\w/.-]+\.py(?::\d+)?(?: and {_PLACE})?", re.ASCII)
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}", re.ASCII)
+
+
+def read_serving(path: Path, where: str | None = None) -> Serving:
+    """Read `serving.yaml`; raises CatalogError with every problem of the file, one a line."""
+    known = options.names(path.parent / "releases")
+    serving: Serving = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, known))
+    return serving
+
+
+def _problems(serving: Serving, known: options.Names) -> Iterator[Problem]:
+    yield from _series_problems(serving)
+    yield from _fact_problems(serving)
+    ids = [condition.id for condition in serving.conditions]
+    for index, condition in enumerate(serving.conditions):
+        at = ("conditions", index)
+        if ids.index(condition.id) != index or not _ID.fullmatch(condition.id):
+            yield (*at, "id"), f"{condition.id!r} is taken or no id; write serving. and small words, once"
+        for place, name in enumerate(condition.instead_of):
+            if name not in ids or name == condition.id:
+                yield (*at, "instead_of", place), f"{name!r} is no other condition of this file"
+        for location, said in _condition_problems(condition, serving, known):
+            yield (*at, *location), said
+
+
+def _series_problems(serving: Serving) -> Iterator[Problem]:
+    for name, series in serving.series.items():
+        at = ("series", name)
+        if series.type not in TYPES:
+            yield (*at, "type"), f"{series.type!r} is none of {', '.join(TYPES)}"
+        if not series.names:
+            yield (*at, "names"), "is empty; name what releases export"
+        for index, exported in enumerate(series.names):
+            if (series.type == "counter") is not exported.name.endswith("_total"):
+                yield (*at, "names", index, "name"), f"{exported.name!r}: a counter, and nothing else, ends with _total"
+            if not _SOURCE.fullmatch(exported.source):
+                yield (*at, "names", index, "source"), "is not written as `vllm 0.32.0 v1/metrics/loggers.py:528`"
+
+
+def _fact_problems(serving: Serving) -> Iterator[Problem]:
+    for name, fact in serving.facts.items():
+        at = ("facts", name)
+        if not _NAME.fullmatch(name) or name in TOLD:
+            yield at, f"{name!r} is taken or no name; write small words"
+        if fact.kind not in KINDS:
+            yield (*at, "kind"), f"{fact.kind!r} is none of {', '.join(KINDS)}"
+            continue
+        for field, series in (("series", fact.series), ("of", fact.of)):
+            if series is not None and series not in serving.series:
+                yield (*at, field), f"{series!r} is no series of this file"
+        wanted = KINDS[fact.kind]
+        if fact.series in serving.series and serving.series[fact.series].type != wanted:
+            yield (*at, "series"), f"{fact.series!r} is no {wanted}, which a {fact.kind} is made of"
+        if (fact.of is not None) is not (fact.kind == "share"):
+            yield (*at, "of"), "belongs to a share, which needs it"
+        if (fact.quantile is not None) is not (fact.kind == "quantile"):
+            yield (*at, "quantile"), "belongs to a quantile, which needs it"
+        if fact.quantile is not None and not 0 < fact.quantile < 1:
+            yield (*at, "quantile"), f"{fact.quantile} is not between 0 and 1"
+        if fact.join not in ("sum", "max"):
+            yield (*at, "join"), f"{fact.join!r} is neither sum nor max"
+
+
+def _condition_problems(
+    condition: ServingCondition, serving: Serving, known: options.Names
+) -> Iterator[tuple[Location, str]]:
+    if not condition.when:
+        yield ("when",), "is empty; say when it holds"
+    for index, test in enumerate(condition.when):
+        for field, said in _test_problems(test, serving):
+            yield ("when", index, field), said
+    if bool(condition.why_limits) is all(test.fact is None for test in condition.when):
+        yield ("why_limits",), "says why a limit is what it is: where a figure decides, and only there"
+    if not _SOURCE.fullmatch(condition.source):
+        yield ("source",), "is not written as `vllm 0.32.0 v1/metrics/loggers.py:528`"
+    texts: list[tuple[Location, str]] = [
+        ((name,), getattr(condition, name)) for name in ("title", "explanation", "do_first", "confirm", "refute")
+    ]
+    for place, change in enumerate(condition.changes):
+        texts += [(("changes", place, name), getattr(change, name)) for name in ("title", "cost")]
+        texts += [(("changes", place, "needs", n), f"{{{name}}}") for n, name in enumerate(change.needs)]
+        for n, edit in enumerate(change.edits):
+            texts.append((("changes", place, "edits", n, "value"), str(edit.value)))
+            names = known.variables if edit.op == "env" else known.arguments
+            if names and edit.name not in names:
+                yield ("changes", place, "edits", n, "name"), f"{edit.name!r} is in no release"
+    for location, text in texts:
+        for name in PLACEHOLDER.findall(text):
+            if name not in serving.facts and name not in TOLD:
+                yield location, f"{{{name}}} is no fact of this file, and none of {', '.join(TOLD)}"
+        for wrong in unknown_commands(text):
+            yield location, wrong
+
+
+def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, str]]:
+    tested = [name for name in ("fact", "rung", "setting") if getattr(test, name)]
+    if len(tested) != 1:
+        yield "fact", "each test is of one thing: a fact, a rung or a setting"
+    for rung in test.rung:
+        if rung not in RUNGS:
+            yield "rung", f"{rung!r} is none of {', '.join(RUNGS)}"
+    for reason in test.reason:
+        if reason not in REASONS:
+            yield "reason", f"{reason!r} is none of {', '.join(REASONS)}"
+    if (test.setting is None) is not (test.equals is None):
+        yield "equals", "belongs to a setting, which needs it"
+    if test.fact is None:
+        return
+    if test.op not in OPERATORS:
+        yield "op", f"{test.op!r} is none of {', '.join(OPERATORS)}"
+    if (test.limit is None) is (test.than is None):
+        yield "limit", "give a limit, or another fact as `than`"
+    for field, name in (("fact", test.fact), ("than", test.than)):
+        fact = None if name is None else serving.facts.get(name)
+        if name is not None and fact is None:
+            yield field, f"{name!r} is no fact of this file"
+        if fact is not None and test.over not in OVER.get(fact.kind, ()):
+            yield "over", f"{test.over!r} does not go with a {fact.kind}: {', '.join(OVER.get(fact.kind, ()))}"
+
+
+def compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
+    """Compile a catalog folder's `serving.yaml`; returns the index, and the problems, one line each."""
+    path = catalog.serving_source(root)
+    key = catalog.serving_key(root)
+    if not path.is_file():
+        return {"key": key, "serving": None}, []
+    try:
+        return {"key": key, "serving": document(read_serving(path, path.name))}, []
+    except CatalogError as error:
+        return {"key": key, "serving": None}, str(error).splitlines()

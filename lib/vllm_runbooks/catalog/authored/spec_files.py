@@ -1,0 +1,188 @@
+"""Authored GPUs, models, fits and reviewed defaults to the index of specifications: each problem by file and line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import median, median_high
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.catalog import options, specs
+from vllm_runbooks.catalog.authored.located import Problem
+from vllm_runbooks.catalog.authored.yaml_files import read_record
+from vllm_runbooks.catalog.specs import Architecture, DefaultReviews, Fits, Gpu, GpuTable, Matter, ModelFile, Total
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.record_forms import document
+
+ADAPTERS: dict[str, TypeAdapter[Any]] = {
+    "gpus": TypeAdapter(GpuTable),
+    "architectures": TypeAdapter(dict[str, Architecture]),
+    "fits": TypeAdapter(Fits),
+    "defaults": TypeAdapter(DefaultReviews),
+    "model": TypeAdapter(ModelFile),
+}
+"""What each kind of file holds."""
+VENDORS = ("nvidia", "amd")
+INTERCONNECTS = ("nvlink", "nvlink-bridge", "pcie")
+ENOUGH_LINES = 3
+"""Printed lines of a card between whose least and most its memory is taken to lie."""
+_PLACE = r"vllm \d[\d.]*(?:post\d+)? [\w/.-]+\.py:\d+"
+_SOURCE = re.compile(rf"{_PLACE}(?: and {_PLACE})?", re.ASCII)
+"""One or two files of releases with their lines."""
+
+
+def _gpu_problems(table: GpuTable) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    sizes = {gpu.name: gpu.memory_gib for gpu in table.gpus}
+    for index, gpu in enumerate(table.gpus):
+        at = ("gpus", index)
+        for key in gpu.sources:
+            if key not in table.sources:
+                yield (*at, "sources"), f"{key!r} is not in the table of sources"
+        if not gpu.sources:
+            yield (*at, "sources"), "is empty; a figure needs a source"
+        if not 1 <= gpu.memory_gib <= 1024:
+            yield (*at, "memory_gib"), f"{gpu.memory_gib} is no size of a card in GiB"
+        if gpu.capability is not None and gpu.version is None:
+            yield (*at, "capability"), f"{gpu.capability!r} is not written as 8.6"
+        if gpu.interconnect not in (None, *INTERCONNECTS):
+            yield (*at, "interconnect"), f"{gpu.interconnect!r} is none of {', '.join(INTERCONNECTS)}"
+        if gpu.vendor not in VENDORS:
+            yield (*at, "vendor"), f"{gpu.vendor!r} is none of {', '.join(VENDORS)}"
+        if gpu.total is not None:
+            yield (*at, "total"), "is computed from the table; leave it out"
+        if gpu.form_of is not None and sizes.get(gpu.form_of) != gpu.memory_gib:
+            yield (*at, "form_of"), f"{gpu.form_of!r} is no card of {gpu.memory_gib:g} GiB"
+        if gpu.memory_bandwidth_gb_s is not None and not 10 <= gpu.memory_bandwidth_gb_s <= 100_000:
+            yield (*at, "memory_bandwidth_gb_s"), f"{gpu.memory_bandwidth_gb_s} is no card's bandwidth in GB/s"
+        for place, line in enumerate(gpu.reported):
+            if not 0.8 * gpu.memory_gib <= line.gib <= gpu.memory_gib:
+                yield (*at, "reported", place), f"{line.gib} GiB does not belong to a card of {gpu.memory_gib}"
+        for place, shown in enumerate(gpu.nvidia_smi):
+            if not 0.8 * gpu.memory_gib <= shown.mib / 1024 <= 1.1 * gpu.memory_gib:
+                yield (*at, "nvidia_smi", place), f"{shown.mib} MiB does not belong to a card of {gpu.memory_gib} GiB"
+        for name in dict.fromkeys(map(specs.name_key, (gpu.name, *gpu.aliases))):
+            if seen.setdefault(name, gpu.name) != gpu.name:
+                yield (*at, "name"), f"{name!r} is a name of {seen[name]} as well"
+
+
+def _totals(table: GpuTable) -> GpuTable:
+    """The table with the memory that a start will find on each card.
+
+    What printed lines of the card show comes first; of fewer than three the band is not narrower than the widest
+    scatter that lines of one card have. Where there is none, it follows from nvidia-smi's figure, else from the size on
+    the box, times what lines of the cards that know both show of these, and is at most the whole of it, which drivers
+    under Windows show. What NVIDIA's driver keeps says nothing of others.
+    """
+    forms: dict[str, list[Gpu]] = {}
+    for gpu in table.gpus:
+        forms.setdefault(gpu.form_of or gpu.name, []).append(gpu)
+    lines = {name: sorted(line.gib for gpu in same for line in gpu.reported) for name, same in forms.items()}
+    shown = {name: [line.mib / 1024 for gpu in same for line in gpu.nvidia_smi] for name, same in forms.items()}
+    boxes = {name: same[0].memory_gib for name, same in forms.items()}
+    scatter = max((abs(line / median(seen) - 1) for seen in lines.values() for line in seen), default=0)
+    of_shown = sorted(line / median(shown[name]) for name, seen in lines.items() if shown[name] for line in seen)
+    of_boxes = sorted(line / boxes[name] for name, seen in lines.items() for line in seen)
+
+    def total(gpu: Gpu) -> Total | None:
+        name = gpu.form_of or gpu.name
+        if seen := lines[name]:
+            middle, margin = median_high(seen), 0 if len(seen) >= ENOUGH_LINES else scatter
+            span = f"{seen[0]:g} GiB" if seen[0] == seen[-1] else f"{seen[0]:g} to {seen[-1]:g} GiB"
+            source = f"printed lines of {name} ({len(seen)}): {span}"
+            if margin:
+                source += f", and the widest scatter that lines of one card have, {scatter:.1%}"
+            return Total(min(seen[0], middle * (1 - margin)), middle, max(seen[-1], middle * (1 + margin)), source)
+        for size, parts, of in (
+            (median(shown[name]) if shown[name] else None, of_shown, "that nvidia-smi prints"),
+            (gpu.memory_gib, of_boxes, "on the box"),
+        ):
+            if size is not None and parts and gpu.vendor == "nvidia":
+                share = f"{parts[0]:.1%} to {parts[-1]:.1%}"
+                source = (
+                    f"lines of other cards, which show {share} of the size {of}, here {size:g} GiB; at most all of it"
+                )
+                return Total(size * parts[0], size * median(parts), size, source)
+        return None
+
+    return replace(table, gpus=tuple(replace(gpu, total=total(gpu)) for gpu in table.gpus))
+
+
+def _model_problems(file: ModelFile, expected: str) -> Iterator[Problem]:
+    if file.id != expected:
+        yield ("id",), f"is {file.id!r}; the file's place says {expected!r}"
+    if not file.source:
+        yield ("source",), "is empty; a remembered configuration is no source"
+    if specs.model_from_config(file.config).architecture is None:
+        yield ("config", "architectures"), "names no class"
+
+
+def _default_problems(table: DefaultReviews, known: options.Names) -> Iterator[Problem]:
+    """What is wrong with the reviews; names are looked up where the catalog has the data of releases."""
+    kinds = (("options", table.options, known.arguments), ("environment", table.environment, known.variables))
+    for kind, reviews, names in kinds:
+        for name, review in reviews.items():
+            at = (kind, name)
+            if names and name not in names:
+                yield at, f"{name!r} is in no release"
+            written = [review.former.option] if review.former is not None and review.former.option else []
+            for field, others in (("only_with", review.only_with), ("former", written)):
+                for other in others:
+                    if known.arguments and other not in known.arguments:
+                        yield (*at, field), f"{other!r} is in no release"
+            if not _SOURCE.fullmatch(review.source):
+                yield (*at, "source"), "is not written as `vllm 0.18.1 config/load.py:57`"
+            if review.matters is Matter.UNKNOWN:
+                yield (*at, "matters"), "says that nobody has looked at it; then it has no row"
+            if not review.why:
+                yield (*at, "why"), "is empty; say what the change does"
+
+
+def read_spec(path: Path, where: str, kind: str) -> Any:
+    """Read a file of specifications as a kind of ADAPTERS; CatalogError names every problem, one a line."""
+
+    def problems_of(value: Any) -> Iterable[Problem]:
+        if isinstance(value, GpuTable):
+            return _gpu_problems(value)
+        if isinstance(value, DefaultReviews):
+            return _default_problems(value, options.names(path.parent / "releases"))
+        if isinstance(value, ModelFile):
+            return _model_problems(value, f"{path.parent.name}/{path.stem}")
+        return ()
+
+    return read_record(path, where, ADAPTERS[kind], problems_of)
+
+
+def kind_of(path: Path) -> str | None:
+    """What kind of specification a file is by its place and name; None: none at all."""
+    if path.absolute().parents[1].name == "models":
+        return "model"
+    return path.stem if path.stem in ADAPTERS and path.absolute().parent.name != "symptoms" else None
+
+
+def compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
+    """Compile a catalog folder's specifications; returns the index of what is good, and the problems, one line each."""
+    problems: list[str] = []
+    index: dict[str, Any] = {
+        "gpus": {"sources": {}, "gpus": []},
+        "architectures": {},
+        "fits": {"tool_parsers": {}, "reasoning_parsers": {}, "chat_templates": {}},
+        "defaults": {"options": {}, "environment": {}},
+        "models": {},
+    }
+    for path in filter(Path.is_file, specs.sources(root)):
+        where = str(path.relative_to(root))
+        try:
+            read = read_spec(path, where, path.stem if path.parent == root else "model")
+            if isinstance(read, ModelFile):
+                index["models"][read.id] = json.dumps(asdict(read), ensure_ascii=False, separators=(",", ":"))
+            else:
+                index[path.stem] = document(_totals(read) if isinstance(read, GpuTable) else read)
+        except CatalogError as error:
+            problems += str(error).splitlines()
+    return {"key": specs.key(root), **index}, problems

@@ -1,0 +1,163 @@
+"""Authored symptoms to records: every problem named by file, line and field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.catalog.authored import translations
+from vllm_runbooks.catalog.authored.located import Location, Problem, named, read_yaml, todos
+from vllm_runbooks.catalog.authored.remedy_texts import (
+    UNITS,
+    command_problems,
+    condition_problems,
+    is_known,
+    remedy_problems,
+)
+from vllm_runbooks.catalog.authored.tables import groups, pattern_faults, shared_patterns, words
+from vllm_runbooks.catalog.authored.yaml_files import date_problems, parsed
+from vllm_runbooks.catalog.records import Signature, Symptom
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.records import Facts, Severity
+from vllm_runbooks.diagnosis.causes import PLACEHOLDER, fill, filled_or_plain
+from vllm_runbooks.reading import startup_log
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(Symptom)
+_ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper", "toolchain")
+"""Who may print a line."""
+_SIGNATURES = ("signatures", "companions")
+_NO_LITERAL = "needs a word"
+"""How the one fault begins that a function's name may have: no log is searched for it."""
+_FOUND_BY = {"lines": ("signatures", "examples", "near_misses", "explanation"), "comparison": ("explanation",)}
+"""How a symptom is found, and what it then needs."""
+_COMPARED = frozenset({
+    "address", "age_minutes", "connect_error", "differences", "dropped", "free", "have", "last_time", "need", "node",
+    "node_ip", "nodes", "own_rank", "peer", "port", "ranks", "refused", "resource",
+})  # fmt: skip
+"""What a comparison can tell."""
+
+
+def read_symptom(path: Path, where: str | None = None) -> Symptom:
+    """Read one symptom; raises CatalogError with every problem of the file, one a line."""
+    where = where or path.name
+    data = read_yaml(path, where)
+    symptom, problems = parsed(ADAPTER, data)
+    problems += todos(data)
+    if symptom is not None:
+        root = path.absolute().parent.parent
+        shared = shared_patterns(root)
+        unknown = [
+            ((name, index, "pattern"), f"{signature.pattern!r} is not in patterns.yaml")
+            for name in _SIGNATURES
+            for index, signature in enumerate(getattr(symptom, name))
+            if signature.pattern.startswith("@") and signature.pattern[1:] not in shared
+        ]
+        problems += unknown
+        problems += _signature_problems(symptom)
+        if not unknown:
+            symptom = replace(symptom, **{name: _expanded(getattr(symptom, name), shared) for name in _SIGNATURES})
+            problems += _symptom_problems(symptom, path.stem, root)
+        symptom = translations.unfolded(symptom)
+        problems += translations.problems(symptom)
+    if problems or symptom is None:
+        raise CatalogError("\n".join(named(data, where, problems)))
+    result: Symptom = symptom
+    return result
+
+
+def _expanded(signatures: tuple[Signature, ...], shared: Mapping[str, list[str]]) -> tuple[Signature, ...]:
+    """Signatures with every `@name` replaced by the wordings of that name."""
+    return tuple(
+        replace(signature, pattern=wording)
+        for signature in signatures
+        for wording in (shared[signature.pattern[1:]] if signature.pattern.startswith("@") else [signature.pattern])
+    )
+
+
+def _signature_problems(symptom: Symptom) -> Iterator[Problem]:
+    for name in _SIGNATURES:
+        for index, signature in enumerate(getattr(symptom, name)):
+            here = (name, index)
+            if not signature.pattern.startswith("@"):
+                for fault in pattern_faults(signature.pattern):
+                    yield (*here, "pattern"), f"the pattern {fault}"
+            if signature.origin not in _ORIGINS:
+                yield (*here, "origin"), f"is {signature.origin!r}; write one of {', '.join(_ORIGINS)}"
+            for phase in signature.phases:
+                if phase not in startup_log.PHASES:
+                    yield (*here, "phases"), f"{phase!r} is no phase; write one of {', '.join(startup_log.PHASES)}"
+            for frame in signature.frames:
+                for fault in pattern_faults(frame):
+                    if not fault.startswith(_NO_LITERAL):
+                        yield (*here, "frames"), f"{frame!r} {fault}"
+
+
+def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Problem]:
+    if symptom.id != stem:
+        yield ("id",), f"is {symptom.id!r}; the file's name says {stem!r}"
+    yield from _class_problems(symptom, words("classes", root))
+    if symptom.found_by not in _FOUND_BY:
+        yield ("found_by",), f"is {symptom.found_by!r}; write {' or '.join(_FOUND_BY)}"
+    for name in _FOUND_BY.get(symptom.found_by, ()):
+        if not getattr(symptom, name):
+            yield (name,), "is empty; a symptom needs at least one"
+    captures = _captures(symptom)
+    known = words("captures", root)
+    for capture in sorted(captures):
+        if capture.rsplit("_", 1)[-1] not in UNITS and capture not in known:
+            yield (
+                ("signatures",),
+                f"the group {capture!r} has no unit in its name (_gib, _tokens …) and is not in captures.yaml",
+            )
+    for index, example in enumerate(symptom.examples):
+        for capture in example.captures:
+            if capture not in captures:
+                yield ("examples", index, "captures", capture), "is not a group of any signature"
+    for index, condition in enumerate(symptom.conditions):
+        for field, said in condition_problems(condition):
+            yield ("conditions", index, field), said
+    if not filled_or_plain(symptom.do_first, {}, Facts()) or "Otherwise" in symptom.do_first:
+        yield ("do_first",), "must hold without any figure, and each sentence by itself; see docs/authoring.md"
+    if symptom.explanation and not any(fill(sentence, {}, Facts()) for sentence in symptom.explanation):
+        yield ("explanation",), "needs a sentence without a figure: of a bare message nothing else would be said"
+    for location, text in _texts(symptom):
+        for name in PLACEHOLDER.findall(text):
+            if not is_known(name, captures):
+                yield location, f"{{{name}}} is neither a capture of this symptom nor a fact"
+        for said in command_problems(text):
+            yield location, said
+    for index, remedy in enumerate(symptom.remedies):
+        for place, said in remedy_problems(remedy, captures):
+            yield ("remedies", index, *place), said
+    yield from date_problems(symptom.verified.date)
+
+
+def _class_problems(symptom: Symptom, classes: Mapping[str, str]) -> Iterator[Problem]:
+    if not re.fullmatch(r"[a-z]\w{1,30}(?:\.[a-z]\w{1,40}){1,3}", symptom.id, re.ASCII):
+        yield ("id",), "must be <group>.<word> or finer, in small letters, as in port.in_use"
+    elif symptom.severity is not Severity.HINT and symptom.class_ not in classes:
+        yield ("id",), f"{symptom.class_!r} is not a class of classes.yaml; use one that is, or add it there"
+    elif symptom.id.split(".")[0] not in {word.split(".")[0] for word in classes}:
+        known = sorted({word.split(".")[0] for word in classes})
+        yield ("id",), f"{symptom.id.split('.')[0]!r} is no group; use one of {', '.join(known)}"
+
+
+def _captures(symptom: Symptom) -> set[str]:
+    patterns = [s.pattern for name in _SIGNATURES for s in getattr(symptom, name)]
+    frames = [frame for name in _SIGNATURES for s in getattr(symptom, name) for frame in s.frames]
+    told = set(_COMPARED) if symptom.found_by == "comparison" else set()
+    return told | groups(" ".join([*patterns, *frames]))
+
+
+def _texts(symptom: Symptom) -> Iterator[tuple[Location, str]]:
+    yield from (((name,), getattr(symptom, name)) for name in ("do_first", "confirm", "refute"))
+    yield from ((("explanation", i), sentence) for i, sentence in enumerate(symptom.explanation))
+    yield from ((("conditions", i, "says"), c.says) for i, c in enumerate(symptom.conditions))
+    for index, remedy in enumerate(symptom.remedies):
+        yield ("remedies", index, "title"), remedy.title
+        yield ("remedies", index, "cost"), remedy.cost

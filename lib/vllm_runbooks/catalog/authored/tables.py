@@ -1,0 +1,125 @@
+"""The authored tables of a catalog folder (words, shared patterns, printed lines): each problem named by its place."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored.located import Problem, named, plain, read_yaml
+from vllm_runbooks.catalog.authored.yaml_files import parsed
+from vllm_runbooks.catalog.records import LineFormat
+from vllm_runbooks.core import scan
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.reading import startup_log
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(list[LineFormat])
+_GROUP = re.compile(r"\(\?P<(\w+)>")
+
+
+def read_words(path: Path, where: str | None = None) -> dict[str, str]:
+    """Read a vocabulary, each word with its meaning; raises CatalogError with every problem, one a line."""
+    where = where or path.name
+    data = read_yaml(path, where)
+    if not isinstance(data, dict):
+        raise CatalogError(f"{where}:1: (file): must map each word to its meaning")
+    problems: list[Problem] = [
+        ((word,), "needs its meaning, in words") for word, said in data.items() if not isinstance(said, str)
+    ]
+    if problems:
+        raise CatalogError("\n".join(named(data, where, problems)))
+    return {str(word): str(said) for word, said in data.items()}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def _words(path: Path, _content: str) -> dict[str, str]:
+    return read_words(path)
+
+
+def words(name: str, root: Path | None = None) -> dict[str, str]:
+    """A vocabulary by name, `classes` or `captures`: the shipped one, with that of the user's own folder on top."""
+    found: dict[str, str] = {}
+    for folder in dict.fromkeys((catalog.catalog_dir(), root or catalog.catalog_dir())):
+        path = folder / f"{name}.yaml"
+        if path.is_file():
+            found.update(_words(path, _digest(path)))
+    return found
+
+
+def pattern_faults(pattern: str) -> list[str]:
+    """Why a pattern may not be used; what `re` only warns of counts as well."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        try:
+            return scan.faults(pattern)
+        except FutureWarning as warning:
+            return [f"is ambiguous: {warning}; escape the sign"]
+
+
+def groups(text: str) -> set[str]:
+    """Names of the groups in a text that holds patterns."""
+    return set(_GROUP.findall(text))
+
+
+def read_patterns(path: Path, where: str | None = None) -> dict[str, list[str]]:
+    """Read shared patterns, each name with its wordings; raises CatalogError with every problem, one a line."""
+    where = where or path.name
+    data = read_yaml(path, where)
+    if not isinstance(data, dict):
+        raise CatalogError(f"{where}:1: (file): must map each name to a list of patterns")
+    shared: dict[str, list[str]] = {}
+    problems: list[Problem] = []
+    for name, wordings in data.items():
+        listed = plain(wordings, "patterns") if isinstance(wordings, list) else None
+        if not listed or not all(isinstance(wording, str) for wording in listed):
+            problems.append(((name,), "must be a list of patterns"))
+            continue
+        shared[str(name)] = listed
+        problems += [
+            ((name, index), f"the pattern {fault}")
+            for index, wording in enumerate(listed)
+            for fault in pattern_faults(wording)
+        ]
+    if problems:
+        raise CatalogError("\n".join(named(data, where, problems)))
+    return shared
+
+
+@cache
+def _patterns(path: Path, _content: str) -> dict[str, list[str]]:
+    return read_patterns(path)
+
+
+def shared_patterns(root: Path) -> dict[str, list[str]]:
+    """Patterns by name, each with its wordings: the shipped ones, and those of a folder of the user's own."""
+    shared: dict[str, list[str]] = {}
+    for path in dict.fromkeys((catalog.catalog_dir() / "patterns.yaml", root / "patterns.yaml")):
+        if path.is_file():
+            shared.update(_patterns(path, _digest(path)))
+    return shared
+
+
+def read_line_formats(path: Path, where: str | None = None) -> list[LineFormat]:
+    """Read the table of printed lines; raises CatalogError with every problem, one a line."""
+    where = where or path.name
+    data = read_yaml(path, where)
+    formats, problems = parsed(ADAPTER, data)
+    for index, line_format in enumerate(formats or ()):
+        for number, pattern in enumerate(line_format.patterns):
+            problems += [((index, "patterns", number), f"the pattern {fault}") for fault in pattern_faults(pattern)]
+        if line_format.phase is not None and line_format.phase not in startup_log.PHASES:
+            problems.append(((index, "phase"), f"is no phase; write one of {', '.join(startup_log.PHASES)}"))
+    if problems or formats is None:
+        raise CatalogError("\n".join(named(data, where, problems)))
+    result: list[LineFormat] = formats
+    return result

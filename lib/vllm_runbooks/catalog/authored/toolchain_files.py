@@ -1,0 +1,117 @@
+"""The authored facts of toolchains to their records and index: every problem named by file, line and field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored.located import Problem
+from vllm_runbooks.catalog.authored.yaml_files import date_problems, read_record
+from vllm_runbooks.catalog.toolchains import KINDS, PHASES, SCRIPT_FORMS, STEPS, VALUE_TYPES, Toolchain, TreeFile
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.record_forms import document
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(Toolchain)
+_ID = re.compile(r"[a-z][a-z0-9]{0,30}-\d{1,4}(?:\.\d{1,4}){1,3}", re.ASCII)
+_HOLE = re.compile(r"\{(\w{0,40})\}", re.ASCII)
+_OF_PATHS = frozenset(("die", "length"))
+_OF_NAMES = frozenset(("model", "prefill", "context", "width", "height", "dies", "modality", "remap"))
+_NAMED = frozenset((*(f"{what}_{kind}" for what in ("quantised", "compiled") for kind in KINDS), "converted", "dies"))
+"""What every version names."""
+_GPU = ("needed", "advised", None)
+
+
+def read_toolchain(path: Path, where: str | None = None) -> Toolchain:
+    """Read a file of `toolchains/`; raises CatalogError with every problem of the file, one a line."""
+    read: Toolchain = read_record(path, where or path.name, ADAPTER, lambda found: _problems(found, path.stem))
+    return read
+
+
+def _problems(found: Toolchain, stem: str) -> Iterator[Problem]:
+    if found.id != stem or not _ID.fullmatch(found.id) or not found.id.endswith(f"-{found.version}"):
+        yield ("id",), f"{found.id!r} is not the file's name, a small word and the version"
+    for _, said in date_problems(found.released):
+        yield ("released",), said
+    for name, step in found.steps.items():
+        if name not in STEPS:
+            yield ("steps", name), f"is none of {', '.join(STEPS)}"
+        if step.gpu not in _GPU:
+            yield ("steps", name, "gpu"), f"{step.gpu!r} is neither needed nor advised"
+        if step.vllm is not None and not step.has_vllm:
+            yield ("steps", name, "has_vllm"), "is not set, and a release of vLLM is named"
+    names = [name.lower() for model in found.models for name in (model.name, *model.aliases)]
+    for index, model in enumerate(found.models):
+        if model.kind not in KINDS:
+            yield ("models", index, "kind"), f"{model.kind!r} is none of {', '.join(KINDS)}"
+        if names.count(model.name.lower()) > 1:
+            yield ("models", index, "name"), f"{model.name!r} is listed twice"
+    for name in sorted(_NAMED - found.names.keys()):
+        yield ("names",), f"has no {name}"
+    for name in sorted(set(KINDS) - found.limits.prefill.keys()):
+        yield ("limits", "prefill"), f"has no {name}"
+    for name in sorted(set(KINDS) - found.evaluation.datasets.keys()):
+        yield ("evaluation", "datasets"), f"has no {name}"
+    for name, template in found.names.items():
+        for hole in _HOLE.findall(template):
+            if hole not in _OF_NAMES:
+                yield ("names", name), f"{{{hole}}} is no setting of a job"
+    lengths = {length.tokens for length in found.lengths}
+    for kind, files in found.trees.items():
+        if kind not in KINDS:
+            yield ("trees", kind), f"is none of {', '.join(KINDS)}"
+        for index, file in enumerate(files):
+            for field, said in _file_problems(file, lengths):
+                yield ("trees", kind, index, field), said
+    for index, part in enumerate(found.script):
+        if part.kind not in KINDS:
+            yield ("script", index, "kind"), f"{part.kind!r} is none of {', '.join(KINDS)}"
+        if part.form not in SCRIPT_FORMS:
+            yield ("script", index, "form"), f"{part.form!r} is none of {', '.join(SCRIPT_FORMS)}"
+    for name, kind in found.setting_types.items():
+        if name not in found.settings:
+            yield ("setting_types", name), "is no setting of this file"
+        if kind not in VALUE_TYPES:
+            yield ("setting_types", name), f"{kind!r} is none of {', '.join(VALUE_TYPES)}"
+    for index, function in enumerate(found.functions):
+        if function.step not in found.steps:
+            yield ("functions", index, "step"), f"{function.step!r} is no step of this file"
+        for place, argument in enumerate(function.arguments):
+            if argument.type is not None and argument.type not in VALUE_TYPES:
+                where = ("functions", index, "arguments", place, "type")
+                yield where, f"{argument.type!r} is none of {', '.join(VALUE_TYPES)}"
+    for index, fault in enumerate(found.faults):
+        if fault.step not in found.steps:
+            yield ("faults", index, "step"), f"{fault.step!r} is no step of this file"
+
+
+def _file_problems(file: TreeFile, lengths: set[int]) -> Iterator[tuple[str, str]]:
+    if file.phase is not None and file.phase not in PHASES:
+        yield "phase", f"{file.phase!r} is none of {', '.join(PHASES)}"
+    for field in ("path", "renamed_from"):
+        text = getattr(file, field)
+        if text.startswith("/") or ".." in text.split("/"):
+            yield field, "leaves the folder of the dies"
+        for hole in _HOLE.findall(text):
+            if hole not in _OF_PATHS:
+                yield field, f"{{{hole}}} is neither a die nor a length"
+    for length in file.lengths:
+        if length not in lengths:
+            yield "lengths", f"{length} is no length of this file"
+    if file.phase is not None and "{length}" not in file.path:
+        yield "phase", "belongs to a file of one length"
+
+
+def compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
+    """Compile a catalog folder's `toolchains`; returns the index of what is good, and the problems, one line each."""
+    found, problems = [], []
+    for path in catalog.toolchain_sources(root):
+        try:
+            found.append(document(read_toolchain(path, str(path.relative_to(root)))))
+        except CatalogError as error:
+            problems += str(error).splitlines()
+    return {"key": catalog.toolchains_key(root), "toolchains": found}, problems

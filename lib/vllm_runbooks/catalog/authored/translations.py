@@ -1,0 +1,134 @@
+"""Translations beside their English texts: what is wrong with them, what is stale or missing, and their digests."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog.authored.located import Location, Problem, line_of, read_yaml
+from vllm_runbooks.catalog.languages import LANGUAGES
+from vllm_runbooks.catalog.records import Rule, Symptom
+from vllm_runbooks.core.records import Facts
+from vllm_runbooks.diagnosis.causes import PLACEHOLDER, filled_or_plain
+
+T = TypeVar("T", Symptom, Rule)
+STAMP = "vllm-runbooks catalog translations --stamp"
+"""The command that says that a translation fits its English text."""
+
+_COLUMNS = 118
+_CODE = re.compile(r"`([^`]+)`")
+_NAME = re.compile(
+    r"--[a-z][\w-]*|[A-Za-z0-9{<./-]*\w*[_=]\w+(?:[./=-]\w+)*|\w+\.(?:json|yaml|py|jinja2?|safetensors)\b", re.ASCII
+)
+"""Options, variables, functions and files, which prose names without backticks."""
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*", re.ASCII)
+_KEPT = (
+    ("{name}", PLACEHOLDER),
+    ("code", _CODE),
+    ("name", _NAME),
+    ("number", _NUMBER),
+)
+"""What a translation must hold as its English text does, and nothing else of that kind."""
+
+
+def unfolded(record: T) -> T:
+    """A symptom or a rule, its translations without the blanks that only folded lines of YAML put into them."""
+    return replace(record, translations={lang: _tidied(found) for lang, found in record.translations.items()})
+
+
+def _tidied(said: Any) -> Any:
+    """A text, or a nest of texts, with each of them tidied; digests are none."""
+    if isinstance(said, str):
+        return languages.unfolded(said)
+    if isinstance(said, tuple):
+        return tuple(map(_tidied, said))
+    if is_dataclass(said) and not isinstance(said, type):
+        return replace(said, **{each.name: _tidied(getattr(said, each.name)) for each in fields(said)})
+    return said
+
+
+def problems(record: Symptom | Rule) -> Iterator[Problem]:
+    """What is wrong with the translations of a symptom or a rule, whatever their English texts were before."""
+    for lang, found in record.translations.items():
+        here: Location = ("translations", lang)
+        if lang not in LANGUAGES:
+            yield here, f"{lang!r} is no language there is; use {' or '.join(LANGUAGES)}"
+            continue
+        there, english, old = languages.translated(found), languages.texts(record), languages.stale(record, lang)
+        for name in found.of.keys() - there.keys():
+            yield (*here, "of", name), "is the digest of a text that is not there; take it out"
+        for name, said in there.items():
+            if name in old and name in found.of:
+                continue  # told as stale: the English text that it was made from is not at hand
+            pieces = english.get(name, ())
+            if len(said) != len(pieces):
+                yield (*here, name), f"has {len(said)} entries where the English text has {len(pieces)}"
+                continue
+            for number, (ours, theirs) in enumerate(zip(said, pieces, strict=True)):
+                for wrong in _differences(ours, theirs):
+                    yield _place(here, name, number), wrong
+                if LANGUAGES[lang].mark in ours:
+                    yield _place(here, name, number), f"has {LANGUAGES[lang].mark}, which is put where it belongs"
+        first = there.get("do_first", ("",))[0]
+        if first and not filled_or_plain(first, {}, Facts()):
+            yield (*here, "do_first"), "must hold without any figure, and each sentence by itself"
+
+
+def _place(here: Location, name: str, number: int) -> Location:
+    """Where a piece of a translation stands."""
+    if name == "remedies":
+        return (*here, name, number // 2, ("title", "cost")[number % 2])
+    if name == "look_in":
+        return (*here, name, ("what", "where")[number])
+    return (*here, name, number) if name in ("explanation", "conditions", "message") else (*here, name)
+
+
+def _differences(ours: str, theirs: str) -> Iterator[str]:
+    if not ours.strip():
+        yield "is empty; translate it, or leave the whole field out"
+        return
+    for kind, pattern in _KEPT:
+        own, english = (set(pattern.findall(text)) for text in (ours, theirs))
+        if lost := sorted(english - own):
+            yield f"lacks the {kind} {', '.join(map(repr, lost))}, which stands in the English text"
+        if more := sorted(own - english):
+            yield f"has the {kind} {', '.join(map(repr, more))}, which does not stand in the English text"
+
+
+def stale(record: Symptom | Rule) -> Iterator[Problem]:
+    """Fields of translations whose English text has changed, or that nobody has said to fit it."""
+    for lang in record.translations:
+        old = languages.stale(record, lang) if lang in LANGUAGES else []
+        if old:
+            said = "the English text has changed since, or nobody has said that they fit"
+            yield ("translations", lang), f"{', '.join(old)}: {said}; compare them, then run `{STAMP} FILE`"
+
+
+def stamped(path: Path, record: Symptom | Rule) -> str:
+    """The text of a file with digests that say: its translations fit the English texts of now."""
+    data = read_yaml(path)
+    lines = path.read_text(encoding="utf-8").split("\n")
+    english = languages.texts(record)
+    # From the last one on: what is written moves what stands below.
+    for lang in sorted(record.translations, key=lambda name: -line_of(data, ("translations", name))):
+        found = record.translations[lang]
+        made = ", ".join(f"{n}: {languages.digest(english[n])}" for n in languages.translated(found) if n in english)
+        head = line_of(data, ("translations", lang))
+        of = line_of(data, ("translations", lang, "of")) - 1
+        is_stamped = lines[of].lstrip().startswith("of:")  # also where it is empty
+        at = of if is_stamped else head
+        indent = lines[head][: len(lines[head]) - len(lines[head].lstrip())]
+        end = at
+        if is_stamped:
+            end += 1
+            while end < len(lines) and lines[end].startswith(f"{indent} "):
+                end += 1
+        lines[at:end] = textwrap.wrap(
+            f"{{{made}}}", _COLUMNS, initial_indent=f"{indent}of: ", subsequent_indent=f"{indent}     "
+        )
+    return "\n".join(lines)

@@ -1,0 +1,64 @@
+"""Records of authored YAML, validated by pydantic, and what is wrong with several kinds of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from vllm_runbooks.catalog.authored import located as authored
+from vllm_runbooks.catalog.authored.located import Problem, plain
+from vllm_runbooks.core import host_commands
+
+_SAID = {
+    "missing": "is missing",
+    "missing_argument": "is missing",
+    "extra_forbidden": "is not a known field",
+    "unexpected_keyword_argument": "is not a known field",
+}
+
+
+def parsed(adapter: TypeAdapter[Any], data: Any) -> tuple[Any, list[Problem]]:
+    """The record that the data describes, None where it is broken, and the problems found."""
+    try:
+        return adapter.validate_json(json.dumps(plain(data)), strict=True), []
+    except ValidationError as error:
+        found: list[Problem] = []
+        for detail in error.errors(include_url=False, include_input=True):
+            location = tuple(p.removesuffix("_") if isinstance(p, str) else p for p in detail["loc"])
+            value = json.dumps(detail["input"], default=str)[:60]
+            said = _SAID.get(detail["type"], f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {value}")
+            found.append((location, said))
+        return None, found
+    except (TypeError, ValueError, RecursionError) as error:
+        return None, [((), str(error).splitlines()[0])]
+
+
+def read_record(
+    path: Path, where: str, adapter: TypeAdapter[Any], problems_of: Callable[[Any], Iterable[Problem]]
+) -> Any:
+    """The record that an authored file holds, and that `problems_of` finds nothing wrong with.
+
+    Raises:
+        CatalogError: the file is broken; every problem is named, one a line.
+    """
+    return authored.read_record(path, where, partial(parsed, adapter), problems_of)
+
+
+def date_problems(written: str) -> Iterator[Problem]:
+    """What is wrong with the date on which something was verified."""
+    try:
+        date.fromisoformat(written)
+    except ValueError:
+        yield ("verified", "date"), f"{written!r} is no date; write '2026-11-20'"
+
+
+def unknown_commands(text: str) -> Iterator[str]:
+    """What is wrong with commands that a text prints: they are none of the table."""
+    for part in host_commands.unknown(text):
+        yield f"`{part}` is no command of host_commands.py; add it there with its effect and how it is undone"

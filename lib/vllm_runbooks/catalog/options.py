@@ -1,0 +1,675 @@
+"""What vLLM's releases accept: options, keys of JSON options, environment variables, defaults, and their history.
+
+The data is generated from the releases themselves (`releases` is its generator) and lies in `catalog/releases`: a file
+a release, one record a line, and only the records that differ from the release before it. Any version can be asked for:
+it is judged by the nearest release that is known.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache
+from operator import ge, gt, le, lt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog.load import catalog_dir
+from vllm_runbooks.core.errors import InputError
+
+ENTRIES = ("serve", "api_server")
+"""The two programs whose command lines are known: `vllm serve` and `python -m vllm.entrypoints.openai.api_server`."""
+SERVERS = (*ENTRIES, "image")
+"""How a server is started: by one of the programs, or by whatever an image starts."""
+CALLS = ("LLM", "EngineArgs", "AsyncEngineArgs")
+"""The classes that a Python program starts vLLM with, whose parameters are known."""
+_VERSION = re.compile(
+    r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}+))?+"
+    # What may follow the numbers without a sign between: the words of pre- and post-releases, and CUDA's in tags.
+    r"((?:(?:[-_.+]|[abc](?![A-Za-z])|rc|alpha|beta|pre|dev|post|cu(?=\d))[-_.+0-9A-Za-z]{0,79})?)",
+    re.ASCII,
+)
+_BEFORE = re.compile(r"[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview|dev)[-_.]?\d{0,9}(?:[^A-Za-z]|\Z)", re.ASCII)
+_NEWEST = frozenset({"nightly", "latest", "main", "dev", "newest"})
+_MAX_VERSION = 100
+"""Characters of a text that is read as a version."""
+
+Key = tuple[int, int, int, int]
+"""Of a version: major, minor, patch, and 0 for what comes before that release itself, 1 for the release or later."""
+
+
+def version_key(version: str) -> Key | None:
+    """What versions are ordered by; None for a text that is no version."""
+    text = version.strip()
+    match = _VERSION.fullmatch(text) if len(text) <= _MAX_VERSION else None
+    if match is None:
+        return None
+    rank = 0 if _BEFORE.match(match[4]) else 1
+    return int(match[1]), int(match[2]), int(match[3] or 0), rank
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option or positional argument as the release's parser defines it."""
+
+    strings: tuple[str, ...]
+    """All accepted spellings, in the parser's order; none for a positional."""
+    dest: str
+    action: str
+    """argparse's or vLLM's class of action."""
+    nargs: int | str | None
+    """Number of values as argparse counts them: None is one."""
+    const: Any
+    default: Any
+    """JSON, or {"repr": text}, or {"object": class} for an object of a configuration class with its own defaults."""
+    type: Any
+    """The conversion, in the grammar described in `docs/releases.md`; None where no value is taken."""
+    choices: tuple[Any, ...] | None
+    """The only values allowed after conversion."""
+    required: bool
+    deprecated: bool
+    group: str | None
+    hints: tuple[str, ...]
+    """Values that the help names without excluding others."""
+    flag_values: Mapping[str, Any]
+    """What each spelling of an option without a value sets."""
+    by_device: tuple[str, ...]
+    """Fields that depend on the device: a default is a GPU's, choices are those of GPU and CPU together."""
+    probes: Mapping[str, Any]
+    """For an action of vLLM's own: what it made of a list of texts."""
+
+    @property
+    def name(self) -> str:
+        """The name under which the option is told: its first long spelling."""
+        return next((text for text in self.strings if text.startswith("--")), (*self.strings, self.dest)[0])
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether words after the option belong to it."""
+        return self.nargs != 0
+
+
+@dataclass(frozen=True)
+class EnvironmentVariable:
+    """A variable that the release reads."""
+
+    name: str
+    default: Any
+    """As read where it is not set; JSON, or {"repr": text}."""
+    kind: str
+    """str, int, float, bool, list, choice or other."""
+    choices: tuple[Any, ...] | None
+    is_case_sensitive: bool
+    true: tuple[str, ...]
+    """Of a kind bool: the texts, of those tried, that mean true."""
+    refused: tuple[str, ...]
+    """The texts, of those tried, with which reading it ends in an error."""
+    is_listed: bool
+    """Whether vLLM lists it among its variables: it warns of names beginning with VLLM_ that are not listed."""
+
+
+class Limit(NamedTuple):
+    """A limit of a number, as it is written, said and applied."""
+
+    sign: str
+    words: str
+    holds: Callable[[Any, Any], bool]
+    """Whether a number keeps within the limit."""
+
+
+LIMITS: Mapping[str, Limit] = {
+    "ge": Limit(">=", "at least", ge),
+    "gt": Limit(">", "more than", gt),
+    "le": Limit("<=", "at most", le),
+    "lt": Limit("<", "less than", lt),
+}
+"""The limits in release data, by name."""
+
+
+class Bound(NamedTuple):
+    """What a release refuses of arguments that its parser takes."""
+
+    dests: tuple[str, ...]
+    """The arguments that it is about."""
+    refused: Any
+    """The condition (see `conditions`) under which it is refused."""
+    limits: Mapping[str, float]
+    """Of one argument: ge, gt, le or lt with a number; empty for any other condition."""
+    says: str
+    """The release's own message, with … for what it fills in; empty where there are limits."""
+    at: str
+    """File and line in the release's sources."""
+
+
+class Default(NamedTuple):
+    """The value that an argument has where it is not given."""
+
+    value: Any
+    is_known: bool
+    """False: it depends on what is not known here; `depends_on` says on what."""
+    depends_on: tuple[str, ...] = ()
+
+
+class Change(NamedTuple):
+    """What a release did to an option or a variable."""
+
+    release: str
+    """The first known release with the change."""
+    after: str | None
+    """The last known release before it; None: the oldest that is known, so it may have come earlier."""
+    kind: str
+    """came, changed or went."""
+    fields: Mapping[str, tuple[Any, Any]] = {}
+    """Of a change: by field of the record the old value and the new one."""
+
+
+@dataclass(frozen=True)
+class ReleaseData:
+    """Everything that is known of one release."""
+
+    version: str
+    """The release that the data was made from."""
+    asked: str
+    """The release that was asked for; where a name such as `latest` asked, the one that it stands for."""
+    is_beyond: bool
+    """Whether a release newer than any that is known was asked for."""
+    is_before: bool
+    """Whether a release older than any that is known was asked for."""
+    made: Mapping[str, Any]
+    """How the data was made: package, origin ("parser" or "static"), Python, device."""
+    records: Mapping[str, Any] = field(repr=False)
+    """By "kind name"; see `docs/releases.md`."""
+
+    def of(self, kind: str) -> dict[str, Any]:
+        """The records of a kind by name."""
+        start = f"{kind} "
+        return {key[len(start) :]: value for key, value in self.records.items() if key.startswith(start)}
+
+    @cached_property
+    def entries(self) -> Mapping[str, tuple[Option, ...]]:
+        """Options and positionals of `serve` and `api_server`."""
+        shared = [(name, told, _option(name, told)) for name, told in self.of("option").items()]
+        entries = {}
+        for entry in ENTRIES:
+            own = self.of(entry)
+            found = [
+                _option(name, own.pop(name)) if name in own else option
+                for name, told, option in shared
+                if told.get("only", entry) == entry
+            ]
+            entries[entry] = tuple(found)
+        return entries
+
+    @cached_property
+    def by_string(self) -> Mapping[str, Option]:
+        """Options of both programs by every spelling."""
+        return {text: option for entry in ENTRIES for option in self.entries[entry] for text in option.strings}
+
+    @cached_property
+    def by_dest(self) -> Mapping[str, Option]:
+        """Options of both programs by the attribute that holds their value; the first where several share one."""
+        return {option.dest: option for entry in ENTRIES for option in reversed(self.entries[entry])}
+
+    @cached_property
+    def objects(self) -> Mapping[str, Any]:
+        """Keys and types of JSON values by the name of their class."""
+        keys: dict[str, dict[str, Any]] = {}
+        for name, told in self.of("key").items():
+            owner, _, key = name.partition(".")
+            keys.setdefault(owner, {})[key] = told
+        return {name: {**told, "keys": keys.get(name, {})} for name, told in self.of("object").items()}
+
+    def keys(self, option: str) -> Mapping[str, Any] | None:
+        """The keys of the JSON object that an option (any of its spellings) takes; None where they are not known."""
+        found = self.by_string.get(option)
+        kind = inner_type(found.type) if found else None
+        keys: Mapping[str, Any] | None = None
+        if isinstance(kind, Mapping) and "dataclass" in kind:
+            keys = self.objects.get(kind["dataclass"], {}).get("keys")
+        return keys
+
+    @cached_property
+    def conversions(self) -> Mapping[str, Any]:
+        """What conversions without a name of their own made of a list of texts."""
+        return self.of("conversion")
+
+    @cached_property
+    def features(self) -> Mapping[str, Any]:
+        """How the parser rewrites words before it reads them, by name."""
+        return self.of("feature")
+
+    @cached_property
+    def checks(self) -> tuple[Mapping[str, Any], ...]:
+        """What the release refuses once a command is parsed: `when`, a condition, and `says`."""
+        return tuple(self.of("check").values())
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """What the release refuses only when it starts: values out of bounds, and such as exclude each other."""
+        places = self.of("place").get("bounds", {})
+        return tuple(_bound(name, told, places.get(name, "")) for name, told in self.of("bound").items())
+
+    @cached_property
+    def switches_off(self) -> frozenset[str]:
+        """Switches that are off where they are not given, whatever the device, by dest."""
+        computed = self.of("default")
+        off = (dest for dest, option in self.by_dest.items() if option.default is False and not option.by_device)
+        return frozenset(dest for dest in off if dest not in computed)
+
+    @cached_property
+    def environment(self) -> Mapping[str, EnvironmentVariable]:
+        """The variables that the release reads, by name."""
+        return {
+            name: EnvironmentVariable(
+                name=name,
+                default=told.get("default"),
+                kind=told.get("kind", "str"),
+                choices=tuple(told["choices"]) if "choices" in told else None,
+                is_case_sensitive=told.get("case_sensitive", True),
+                true=tuple(told.get("true", ())),
+                refused=tuple(told.get("refused", ())),
+                is_listed=told.get("listed", True),
+            )
+            for name, told in self.of("environment").items()
+        }
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Mapping[str, Any]]:
+        """Parameters of `LLM`, `EngineArgs` and `AsyncEngineArgs` by name, with their defaults where these are told."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, told in self.of("parameter").items():
+            owner, _, parameter = name.partition(".")
+            found.setdefault(owner, {})[parameter] = told
+        return found
+
+    def taken_by(self, call: str) -> Mapping[str, Any]:
+        """The parameters that a class takes, by name: its own and those that it hands on to the engine's."""
+        own = self.parameters.get(call, {})
+        handed = self.parameters.get("EngineArgs", {}) if "kwargs" in own else {}
+        return {name: told for name, told in {**handed, **own}.items() if name != "kwargs"}
+
+    def default(
+        self,
+        dest: str,
+        *,
+        context: str = "serve",
+        gpu: str | None = None,
+        memory_gib: float | None = None,
+        capability: str | None = None,
+    ) -> Default:
+        """The value of an engine argument that is not given.
+
+        Args:
+            dest: argparse's name of it, such as `max_num_seqs`.
+            context: "serve" for a server, "llm" for the class LLM.
+            gpu: The GPU's name, where it is known.
+            memory_gib: That GPU's memory.
+            capability: Its compute capability, such as "9.0".
+        """
+        moving = self.records.get(f"default {dest}")
+        option = self.by_dest.get(dest)
+        told = option.default if option else self.parameters.get("EngineArgs", {}).get(dest, {}).get("default")
+        if moving is None or told is not None:
+            is_known = option is not None or dest in self.parameters.get("EngineArgs", {})
+            return Default(told, is_known, () if is_known else ("this release has no such argument",))
+        return _moving_default(moving, context, _Device(gpu, memory_gib, capability))
+
+
+def _option(name: str, told: Mapping[str, Any]) -> Option:
+    values = told.get("values")
+    strings = told.get("strings", (name,) if name.startswith("-") else ())
+    nargs = told.get("nargs")
+    if values is None:
+        values = {}
+        if nargs == 0:
+            values = {text: not text.startswith("--no-") for text in strings}
+    return Option(
+        strings=tuple(strings),
+        dest=told.get("dest", name.lstrip("-").replace("-", "_")),
+        action=told.get("action", "_StoreAction"),
+        nargs=nargs,
+        const=told.get("const"),
+        default=told.get("default"),
+        type=None if nargs == 0 else told.get("type", "str"),
+        choices=tuple(told["choices"]) if "choices" in told else None,
+        required=told.get("required", False),
+        deprecated=told.get("deprecated", False),
+        group=told.get("group"),
+        hints=tuple(told.get("hints", ())),
+        flag_values=values,
+        by_device=tuple(told.get("by_device", ())),
+        probes=told.get("probes", {}),
+    )
+
+
+def inner_type(kind: Any) -> Any:
+    """A type without the optional ones around it: what a value that is given is converted to."""
+    while isinstance(kind, Mapping) and "optional" in kind:
+        kind = kind["optional"]
+    return kind
+
+
+def _bound(name: str, told: Mapping[str, Any], at: str) -> Bound:
+    limits = {limit: told[limit] for limit in LIMITS if limit in told}
+    if not limits:
+        return Bound(tuple(name.partition(" ")[0].split("+")), told["when"], {}, told["says"], at)
+    inside = [[LIMITS[limit].sign, ["arg", name], ["const", number]] for limit, number in limits.items()]
+    refused = ["not", ["and", *inside]]
+    return Bound((name,), ["and", told["if"], refused] if "if" in told else refused, limits, "", at)
+
+
+class _Device(NamedTuple):
+    """What is known of the GPU."""
+
+    name: str | None
+    memory_gib: float | None
+    capability: str | None
+
+    def holds(self, condition: Mapping[str, Any]) -> bool | None:
+        """Whether a condition of the release's table holds; None where that is not known."""
+        if "memory_gib" in condition:
+            return None if self.memory_gib is None else self.memory_gib >= condition["memory_gib"]
+        for kind, known in (("name", self.name), ("capability", self.capability)):
+            has, lacks = condition.get(f"{kind}_has"), condition.get(f"{kind}_lacks")
+            if has or lacks:
+                return None if known is None else any(part in known.lower() for part in has or lacks or ()) == bool(has)
+        return None
+
+
+def _moving_default(told: Mapping[str, Any], context: str, device: _Device) -> Default:
+    """The value that the release computes, from the rows of its own table; unknown where a row cannot be decided."""
+    for row in told.get("rows", ()):
+        outcomes = [device.holds(condition) for condition in row["if"]]
+        if False in outcomes:
+            continue
+        if None in outcomes:
+            return Default(None, is_known=False, depends_on=("the GPU",))
+        value = row["value"]
+        if isinstance(value, dict):
+            name = {"serve": "OPENAI_API_SERVER", "llm": "LLM_CLASS"}[context]
+            return Default(value.get(name), name in value, () if name in value else ("the program",))
+        return Default(value, is_known=True)
+    return Default(None, is_known=False, depends_on=tuple(told.get("depends_on", ())))
+
+
+# ---- finding and reading
+
+
+def releases_dir() -> Path:
+    """The folder of the generated data."""
+    return catalog_dir() / "releases"
+
+
+def files(folder: Path) -> list[tuple[Key, str, Path]]:
+    """Release files of a folder, the oldest first: key, version, path."""
+    found = []
+    for path in folder.glob("*.json"):
+        key = version_key(path.stem)
+        if key is not None and path.stem[0].isdigit() and path.stem.replace(".", "").isalnum():
+            found.append((key, path.stem, path))
+    return sorted(found)
+
+
+@cache
+def _files(folder: Path) -> tuple[tuple[Key, str, Path], ...]:
+    found = tuple(files(folder))
+    if not found:
+        raise InputError(f"{folder}: holds no release data; make it with `vllm-runbooks releases add VERSION`")
+    return found
+
+
+@cache
+def _document(path: Path) -> Mapping[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(document["set"], dict) and isinstance(document["unset"], list):
+            return dict(document)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise InputError(f"{path}: is no release data; make it anew with `vllm-runbooks releases add {path.stem}`")
+
+
+def documents(folder: Path | None = None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The release files as they are written, the oldest first: version and content."""
+    for _, version, path in _files(folder or releases_dir()):
+        yield version, _document(path)
+
+
+class Names(NamedTuple):
+    """The names that any release knows."""
+
+    arguments: frozenset[str]
+    """Of options, positionals and parameters, as argparse stores them."""
+    variables: frozenset[str]
+
+
+def names(folder: Path) -> Names:
+    """The names in all release files of a folder; none where it has none."""
+    arguments: set[str] = set()
+    variables: set[str] = set()
+    for _, _, path in files(folder):
+        for key, told in _document(path)["set"].items():
+            kind, _, name = key.partition(" ")
+            if kind in ("option", *ENTRIES):
+                arguments.add(_option(name, told).dest)
+            elif kind == "parameter":
+                arguments.add(name.partition(".")[2])
+            elif kind == "environment":
+                variables.add(name)
+    return Names(frozenset(arguments), frozenset(variables))
+
+
+def is_within(version: str, row: Mapping[str, Any]) -> bool:
+    """Whether a release is one from `first` to `last` of a table's row, which may be open at either end."""
+    key = version_key(version) or ()
+    first, last = (version_key(row.get(end, version)) or () for end in ("first", "last"))
+    return first <= key <= last
+
+
+def known_releases() -> tuple[str, ...]:
+    """The releases that are known, the oldest first."""
+    return tuple(version for _, version, _ in _files(releases_dir()))
+
+
+class Nearest(NamedTuple):
+    """The known release that a version is judged by."""
+
+    version: str
+    is_beyond: bool
+    is_before: bool
+
+
+def nearest(version: str) -> Nearest:
+    """The known release that a version is judged by: the same minor release, else the next lower one.
+
+    Raises:
+        InputError: The text is no version.
+    """
+    known = _files(releases_dir())
+    if version.strip().lower() in _NEWEST:
+        return Nearest(known[-1][1], is_beyond=False, is_before=False)
+    key = version_key(version)
+    if key is None:
+        shown = version.strip()[:40]
+        raise InputError(f"{shown!r} is no version of vLLM; give one such as {known[-1][1]}, or `latest`")
+    keys = [known_key for known_key, _, _ in known]
+    at = bisect_right(keys, key) - 1
+    minor = key[:2]
+    if (at < 0 or keys[at][:2] != minor) and at + 1 < len(keys) and keys[at + 1][:2] == minor:
+        at += 1
+    return Nearest(known[max(at, 0)][1], is_beyond=minor > keys[-1][:2], is_before=at < 0)
+
+
+def load(version: str) -> ReleaseData:
+    """The data of a release; of the nearest one where this very one is not known.
+
+    Raises:
+        InputError: The text is no version, or the data is damaged.
+    """
+    return _asked(releases_dir(), version.strip())
+
+
+@lru_cache(maxsize=64)
+def _asked(folder: Path, asked: str) -> ReleaseData:
+    found = nearest(asked)
+    data = _load(folder, found.version)
+    if asked == found.version or asked.lower() in _NEWEST:
+        return data
+    return replace(data, asked=asked, is_beyond=found.is_beyond, is_before=found.is_before)
+
+
+@cache
+def _load(folder: Path, version: str) -> ReleaseData:
+    records: dict[str, Any] = {}
+    made: Mapping[str, Any] = {}
+    for known, document in documents(folder):
+        apply(records, document)
+        made = document.get("made", {})
+        if known == version:
+            break
+    return ReleaseData(version, version, is_beyond=False, is_before=False, made=made, records=records)
+
+
+def apply(records: dict[str, Any], document: Mapping[str, Any]) -> None:
+    """Turn the records of one release into those of the next one."""
+    for key in document["unset"]:
+        records.pop(key, None)
+    records.update(document["set"])
+
+
+# ---- history
+
+
+@cache
+def _histories(folder: Path) -> Mapping[str, tuple[Change, ...]]:
+    found: dict[str, list[Change]] = {}
+    records: dict[str, Any] = {}
+    after: str | None = None
+    for version, document in documents(folder):
+        for key in document["unset"]:
+            if key in records:
+                found.setdefault(key, []).append(Change(version, after, "went"))
+        for key, told in document["set"].items():
+            if key in records:
+                fields = _differences(records[key], told)
+                found.setdefault(key, []).append(Change(version, after, "changed", fields))
+            else:
+                found.setdefault(key, []).append(Change(version, after, "came"))
+        apply(records, document)
+        after = version
+    return {key: tuple(changes) for key, changes in found.items()}
+
+
+def _differences(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return {"value": (old, new)}
+    return {name: (old.get(name), new.get(name)) for name in sorted({*old, *new}) if old.get(name) != new.get(name)}
+
+
+def histories(kind: str) -> dict[str, tuple[Change, ...]]:
+    """The changes to all records of a kind ("option", "environment", …) by name, the oldest first."""
+    start = f"{kind} "
+    return {key[len(start) :]: found for key, found in _histories(releases_dir()).items() if key.startswith(start)}
+
+
+def history(name: str) -> tuple[Change, ...]:
+    """What releases did to a spelling of an option, or to an environment variable; none: no release knows it.
+
+    What became of the option itself is told of the releases in which the spelling is one of its own.
+    """
+    known, all_of = known_releases(), _histories(releases_dir())
+    told: list[Change] = []
+    for life in _lives(releases_dir()).get(name, ()):
+        within = known[life.first + 1 : life.last + 1]
+        changes = all_of.get(f"option {life.owner}") or all_of.get(f"environment {life.owner}") or ()
+        told.append(Change(known[life.first], known[life.first - 1] if life.first else None, "came"))
+        told += [change for change in changes if change.kind == "changed" and change.release in within]
+        if life.last + 1 < len(known):
+            told.append(Change(known[life.last + 1], known[life.last], "went"))
+    return tuple(told)
+
+
+# ---- names in the releases
+
+
+class Standing(NamedTuple):
+    """Where a name stands in the history of the releases, seen from one of them."""
+
+    kind: str
+    """"known", "gone", "to come" or "never"."""
+    first: str = ""
+    """Where it is to come: the first release that has it."""
+    last: str = ""
+    """Where it is gone: the last release that had it."""
+    gone: str = ""
+    """The first release without it."""
+    owner: str = ""
+    """Where it is gone: the option that it was a spelling of, by its record's name."""
+
+
+class Life(NamedTuple):
+    """Releases in a row that know a name, as indices of the known releases."""
+
+    first: int
+    last: int
+    owner: str = ""
+
+
+class Past(NamedTuple):
+    """The releases that are known, and which of them know each name."""
+
+    known: tuple[str, ...]
+    lives: Mapping[str, tuple[Life, ...]]
+
+
+def past() -> Past:
+    """What is known of the releases' names; looked up once for many of them."""
+    return Past(known_releases(), _lives(releases_dir()))
+
+
+def standing(name: str, data: ReleaseData, told: Past, more: Iterable[Life] = ()) -> Standing:
+    """Where an option's spelling or a variable's name stands for a release; `more` is known beside the data."""
+    lives = [*told.lives.get(name, ()), *more]
+    known = told.known
+    at = known.index(data.version)
+    if any(life.first <= at <= life.last for life in lives):
+        return Standing("known")
+    before = [life for life in lives if life.last < at]
+    if before:
+        life = max(before, key=lambda one: one.last)
+        return Standing("gone", last=known[life.last], gone=known[life.last + 1], owner=life.owner)
+    if lives:
+        return Standing("to come", first=known[min(life.first for life in lives)])
+    return Standing("never")
+
+
+@cache
+def _lives(folder: Path) -> Mapping[str, tuple[Life, ...]]:
+    """The lives of every spelling of an option and of every variable; a name may go and come back."""
+    found: dict[str, list[Life]] = {}
+    begun: dict[tuple[str, str], int] = {}
+    spelt: dict[str, tuple[str, ...]] = {}
+    last = 0
+    for index, (_, document) in enumerate(documents(folder)):
+        for key, told in (*((key, None) for key in document["unset"]), *document["set"].items()):
+            before, after = spelt.get(key, ()), () if told is None else _names(key, told)
+            spelt[key] = after
+            for name in set(before).difference(after):
+                found.setdefault(name, []).append(Life(begun.pop((name, key)), index - 1, key.partition(" ")[2]))
+            for name in set(after).difference(before):
+                begun[name, key] = index
+        last = index
+    for (name, key), first in begun.items():
+        found.setdefault(name, []).append(Life(first, last, key.partition(" ")[2]))
+    return {name: tuple(lives) for name, lives in found.items()}
+
+
+def _names(key: str, told: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names that a record of a release's data stands for."""
+    kind, _, name = key.partition(" ")
+    if kind == "environment":
+        return (name,)
+    return tuple(told.get("strings", (name,) if name.startswith("-") else ())) if kind == "option" else ()

@@ -1,0 +1,47 @@
+"""What a start asks for of a card's memory beside what is free of it; any unit, the same throughout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vllm_runbooks.catalog import options
+
+TAKEN_GIB = 1.0
+"""Memory in use from which a card counts as shared: what a driver keeps of an idle one, and a screen, are less."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """A claim on a card's memory."""
+
+    total: float
+    """That processes can have."""
+    used: float
+    """By others."""
+    wanted: float
+
+    @property
+    def free(self) -> float:
+        """What others leave."""
+        return max(0.0, self.total - self.used)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the claim can be met: vLLM ends where less is free than its share (0.32.0 v1/worker/utils.py:766)."""
+        return self.wanted <= self.free
+
+    @property
+    def most(self) -> float:
+        """The largest `--gpu-memory-utilization` that can be met, in hundredths; 0: none."""
+        return int(self.free / self.total * 100) / 100 if self.total else 0.0
+
+
+def of_share(total: float, used: float, share: float) -> Room:
+    """The claim of a start that asks for a share of a card."""
+    return Room(total, used, share * total)
+
+
+def usual_share() -> float | None:
+    """The share that a server of the newest known release asks for by default; None: not known."""
+    value = options.load(options.known_releases()[-1]).default("gpu_memory_utilization").value
+    return value if isinstance(value, (int, float)) else None

@@ -1,0 +1,382 @@
+"""Which vLLM release wrote a log that does not say it: by the source lines its log lines and tracebacks name.
+
+A log line names the file and line that wrote it, a traceback's frame a file, a line and a function. The catalog holds,
+for each release read, the lines that write log lines and the ranges of the functions of start-up code. Releases are
+weighed by how likely each would have printed what the log shows: a line that a release lacks counts against it, one
+that it has counts for it the more, the fewer such lines the file has. A few names that many files share prove little,
+so a judgement needs weight, not only agreement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.core.records import Frame
+
+SITES, WORDINGS = "sites.txt", "wordings.json"
+"""Files of generated data in the folder `releases/logs` of the catalog."""
+MAX_SITES = 1000
+"""Sites of one start that are weighed; a start of the largest release names some 150."""
+_MAX_FRAMES = 20_000
+"""Frames that are looked at: most stand in many tracebacks."""
+_MISS = 0.03
+"""Chance that a release's own log shows a line that its sources lack: a plugin's, a patched file's."""
+_MARGIN = 40
+"""Lines behind a file's last known line that a site of another release may name."""
+_IN_RANGE = 0.4
+"""Chance that a frame of a neighbouring release lies inside the function's range by accident."""
+_CLEAR = math.log(30)
+"""How much likelier than the next a release must be to be told apart from it: one site or frame that only it has."""
+_ENOUGH = math.log(200)
+"""How much likelier than chance a release must have written the log for anything to be said."""
+_FITS = 0.9
+"""Share of the sites and frames that a release which wrote the log has."""
+_FEW = 3
+_NEAR = 0.2
+"""Share of the sites and frames from which on a release is called the closest."""
+_SOURCE = re.compile(r"\[?(?P<path>[\w./\\-]{1,120}):(?P<line>\d{1,6})\]?", re.ASCII)
+_NUMBER = re.compile(r"\d{1,9}")
+_ANY = re.compile(r"(…|\d[\d.,]{0,18}\d|\d)", re.ASCII)
+"""What is filled into a line when it is printed."""
+
+
+class Site(NamedTuple):
+    """A place in the sources that wrote a log line."""
+
+    file: str
+    """Base name."""
+    line: int
+
+
+class Function(NamedTuple):
+    """A function of start-up code."""
+
+    name: str
+    first: int
+    last: int
+
+
+class Module(NamedTuple):
+    """What is known of one source file of a release."""
+
+    sites: tuple[int, ...] = ()
+    """Lines that write log lines, ascending."""
+    functions: tuple[Function, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well the known releases fit a log."""
+
+    release: str | None = None
+    """The release that wrote it; None where none fits, or several do. A release stands for its own post-releases."""
+    candidates: tuple[str, ...] = ()
+    """Releases that fit and cannot be told apart; where none fits, the closest alone."""
+    matched: int = 0
+    """Sites and frames that the best release has."""
+    total: int = 0
+    """Sites and frames in files that some known release has."""
+    runner_up: str | None = None
+    """The best release that is not among the candidates."""
+    runner_up_matched: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a release, or one of several, wrote the log: else the candidate is only the closest."""
+        return self.release is not None or len(self.candidates) > 1
+
+
+class Span(NamedTuple):
+    """A run of releases in which a wording exists."""
+
+    first: str
+    last: str
+
+
+def order(version: str) -> tuple[object, ...]:
+    """Sort key of releases: by number, then by what follows it, as in `.post1`."""
+    return (options.version_key(version) or (), tuple(int(part) for part in _NUMBER.findall(version)[3:]), version)
+
+
+def site(source: str) -> Site | None:
+    """The site that a log line names, `file.py:line` or a path in front of it; None for what is none."""
+    match = _SOURCE.fullmatch(source)
+    return Site(re.split(r"[/\\]", match["path"])[-1], int(match["line"])) if match else None
+
+
+class _Row:
+    """A source file from one release on, as it is written; decoded as it is asked for."""
+
+    def __init__(self, text: str, names: Sequence[str]) -> None:
+        self._sites, _, self._functions = text.partition("=")
+        self._names = names
+
+    @cached_property
+    def sites(self) -> tuple[int, ...]:
+        """Lines that write log lines, ascending; none where the row is damaged."""
+        try:
+            return tuple(accumulate(map(int, self._sites.split())))
+        except ValueError:
+            return ()
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """The functions, by where they begin; none where the row is damaged."""
+        words = self._functions.split()
+        try:
+            firsts = accumulate(map(int, words[1::3]))
+            return tuple(
+                Function(self._names[int(name)], first, first + int(length))
+                for name, first, length in zip(words[::3], firsts, words[2::3], strict=True)
+            )
+        except (ValueError, IndexError):
+            return ()
+
+    @cached_property
+    def ranges(self) -> Mapping[str, Sequence[tuple[int, int]]]:
+        """First and last line of the functions of each name."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for name, first, last in self.functions:
+            found.setdefault(name, []).append((first, last))
+        return found
+
+
+class Book:
+    """The sites and functions of every release, decoded file by file as they are asked for."""
+
+    def __init__(self, text: str) -> None:
+        """Take the text of a sites file; of one that is damaged what can be read."""
+        self.releases: tuple[str, ...] = ()
+        self._lines: dict[str, list[str]] = {}
+        self._rows: dict[str, list[_Row | None]] = {}
+        self._named: dict[str, list[tuple[int, ...]]] = {}
+        lines: list[str] = []
+        for line in text.split("\n"):
+            if line[:1] == " ":
+                lines.append(line)
+            elif line.startswith("releases "):
+                self.releases = tuple(line.split()[1:])
+            elif line and line[0] != "#":
+                lines = self._lines[line] = []
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        table: dict[str, list[str]] = {}
+        for path in self._lines:
+            table.setdefault(path.rpartition("/")[2], []).append(path)
+        return table
+
+    def modules(self, release: str) -> dict[str, Module]:
+        """All that is known of a release, by path in the package."""
+        index = self.releases.index(release)
+        rows = ((path, self._in_releases(path)[index]) for path in self._lines)
+        return {path: Module(row.sites, row.functions) for path, row in rows if row}
+
+    def _in_releases(self, path: str) -> list[_Row | None]:
+        """A source file in each of the releases; None where a release has none."""
+        if path not in self._rows:
+            said = {
+                first: rest for first, _, rest in (line.strip().partition(" ") for line in self._lines.get(path, ()))
+            }
+            names = said.pop("names", "").split()
+            changes = {release: None if row == "-" else _Row(row, names) for release, row in said.items()}
+            now, rows = None, []
+            for release in self.releases:
+                now = changes.get(release, now) if release in changes else now
+                rows.append(now)
+            self._rows[path] = rows
+        return self._rows[path]
+
+    def sites(self, file: str) -> list[tuple[int, ...]]:
+        """The sites of all files of a name in each release, ascending."""
+        if file not in self._named:
+            columns = [self._in_releases(path) for path in self._by_name.get(file, ())]
+            merged = []
+            for rows in zip(*columns, strict=True) if columns else ():
+                found = [row.sites for row in rows if row and row.sites]
+                merged.append(found[0] if len(found) == 1 else tuple(sorted(set().union(*found))))
+            self._named[file] = merged
+        return self._named[file]
+
+    def ranges(self, path: str) -> list[Mapping[str, Sequence[tuple[int, int]]]]:
+        """First and last line of the functions of each name, of a source file in each release."""
+        return [row.ranges if row else {} for row in self._in_releases(path)]
+
+
+def data_folder() -> Path:
+    """Where the generated data of this module lies."""
+    return catalog.catalog_dir() / "releases" / "logs"
+
+
+@lru_cache(maxsize=4)
+def read_book(path: Path) -> Book:
+    """The book in a file; an empty one where there is none."""
+    try:
+        return Book(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return Book("")
+
+
+@dataclass
+class _Tally:
+    """What speaks for and against one release."""
+
+    weight: float = 0.0
+    matched: int = 0
+
+    def add(self, chance: float, *, is_hit: bool) -> None:
+        """Weigh one site or frame that another release would show with this chance."""
+        self.matched += is_hit
+        self.weight += math.log((1 - _MISS) / chance) if is_hit else math.log(_MISS / (1 - chance))
+
+
+def fit(sites: Iterable[Site], frames: Iterable[Frame] = (), *, book: Book | None = None) -> Fit:
+    """Which release wrote log lines at these sites and raised through these frames."""
+    places = set(sites)
+    own = {known for frame in islice(frames, _MAX_FRAMES) if (known := _in_package(frame))}
+    if not places and not own:
+        return _judged({}, 0)
+    book = book or read_book(data_folder() / SITES)
+    tallies = {release: _Tally() for release in book.releases}
+    total = 0
+    for place in sorted(places)[:MAX_SITES]:
+        total += _weigh_site(place, book, tallies)
+    for path, line, function in sorted(own)[:MAX_SITES]:
+        total += _weigh_frame(path, line, function, book, tallies)
+    return _judged(tallies, total)
+
+
+def _in_package(frame: Frame) -> tuple[str, int, str] | None:
+    """A frame of vLLM's own by its path in the package; None for another's, and for code without a name."""
+    _, package, path = frame.path.replace("\\", "/").rpartition("/vllm/")
+    return (path, frame.line, frame.function) if package and frame.line > 0 and frame.function[:1] != "<" else None
+
+
+def _weigh_site(place: Site, book: Book, tallies: Mapping[str, _Tally]) -> bool:
+    """Weigh one site; whether any release has such a file."""
+    known = book.sites(place.file)
+    if not any(known):
+        return False
+    for tally, lines in zip(tallies.values(), known, strict=True):
+        chance = min(len(lines) / (lines[-1] + _MARGIN), 0.5) if lines else _MISS
+        at = bisect_left(lines, place.line)
+        tally.add(chance, is_hit=at < len(lines) and lines[at] == place.line)
+    return True
+
+
+def _weigh_frame(path: str, line: int, function: str, book: Book, tallies: Mapping[str, _Tally]) -> bool:
+    """Weigh one frame; whether any release has functions in such a file."""
+    known = book.ranges(path)
+    if not any(known):
+        return False
+    for tally, functions in zip(tallies.values(), known, strict=True):
+        is_hit = any(first <= line <= last for first, last in functions.get(function, ()))
+        tally.add(_IN_RANGE if functions else _MISS, is_hit=is_hit)
+    return True
+
+
+def _judged(tallies: Mapping[str, _Tally], total: int) -> Fit:
+    """A release that has nearly everything and is far likelier than the next; several of them; or the closest."""
+    if not tallies or not total:
+        return Fit()
+    ranked = sorted(tallies, key=lambda release: tallies[release].weight, reverse=True)
+    best = tallies[ranked[0]]
+    has_all = best.weight >= _ENOUGH and best.matched >= _FITS * total
+    alike = [name for name in ranked if has_all and best.weight - tallies[name].weight < _CLEAR]
+    if not alike and best.matched >= _FEW and best.matched >= _NEAR * total:
+        near = ranked[:1]
+    else:
+        near = sorted(alike, key=order) if len(alike) > 1 else []
+    runner_up = max((name for name in ranked[1:] if name not in alike), key=lambda n: tallies[n].matched, default=None)
+    return Fit(
+        release=_common(alike),
+        candidates=tuple(near),
+        matched=best.matched,
+        total=total,
+        runner_up=runner_up,
+        runner_up_matched=tallies[runner_up].matched if runner_up else 0,
+    )
+
+
+def _common(alike: Sequence[str]) -> str | None:
+    """The one release, or the one of which all others are post-releases: those often change no line that logs."""
+    for name in alike:
+        if all(other == name or other.startswith(f"{name}.post") for other in alike):
+            return name
+    return None
+
+
+def wording(line: str) -> str:
+    """The pattern of a line as it is said to be printed: a number stands for any number, `…` for anything."""
+    signs = []
+    for part in _ANY.split(line.strip()):
+        if part == "…":
+            signs.append(".{0,80}")
+        elif part[:1].isdecimal():
+            signs.append(r"[\d.,]{1,20}")
+        else:
+            signs.append(" ".join(map(re.escape, part.split(" "))))
+    return "".join(signs)
+
+
+def digest(pattern: str) -> str:
+    """By what the wordings know a pattern."""
+    return hashlib.sha256(pattern.encode()).hexdigest()[:10]
+
+
+@dataclass(frozen=True)
+class Wordings:
+    """In which releases a message matches each of the catalog's patterns."""
+
+    releases: tuple[str, ...] = ()
+    signs: Mapping[str, str] = field(default_factory=dict)
+    """By the pattern's digest a sign for each release: 1 has it, 0 has not, ? not read."""
+
+    def has(self, pattern: str, release: str) -> bool | None:
+        """Whether a release has a wording; None where that is not known."""
+        signs = self.signs.get(digest(pattern), "")
+        index = self.releases.index(release) if release in self.releases else len(signs)
+        return {"1": True, "0": False}.get(signs[index : index + 1])
+
+    def spans(self, patterns: Iterable[str]) -> tuple[Span, ...]:
+        """The runs of releases that have one of these wordings, as far as is known."""
+        spans: list[Span] = []
+        is_within = False
+        for release in self.releases:
+            known = {self.has(pattern, release) for pattern in patterns}
+            if True in known:
+                spans[-1:] = [Span(spans[-1].first, release)] if is_within else [*spans[-1:], Span(release, release)]
+                is_within = True
+            elif known == {False}:
+                is_within = False
+        return tuple(spans)
+
+
+@lru_cache(maxsize=4)
+def read_wordings(path: Path) -> Wordings:
+    """The wordings in a file; none where there is no such file."""
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        signs = {key: row for rows in said["patterns"].values() for key, row in rows.items()}
+        return Wordings(tuple(said["releases"]), signs)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return Wordings()
+
+
+def worded(symptom: Symptom) -> tuple[Span, ...]:
+    """The runs of releases that word a symptom in one of the ways the catalog knows; empty where that is not known."""
+    own = [signature.pattern for signature in symptom.signatures if signature.origin == "vllm"]
+    return read_wordings(data_folder() / WORDINGS).spans(own)

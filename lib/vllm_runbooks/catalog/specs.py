@@ -1,0 +1,717 @@
+"""GPUs, models and reviewed defaults by name: what a command's meaning depends on, each from a source.
+
+What no source says is unknown, and left so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.load import Compiler
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import AUTHORED, record
+
+MAX_GPUS = 4096
+"""More cards than this are refused: a typing error, or an attempt to use up memory."""
+_BRANDS = ("nvidia", "geforce", "tesla", "rtx")
+"""Words before a card's name that people leave out."""
+_FORMATS = (("bf16", (8, 0)), ("fp8", (8, 9)), ("mxfp4", (10, 0)))
+"""Formats of numbers with the least compute capability whose tensor cores multiply them: PTX ISA, `mma`, `tcgen05.mma`;
+vLLM asks for the first two likewise (vllm 0.33.0 platforms/cuda.py:258 and :588)."""
+_COUNT = re.compile(r"(\d{1,9})\s*[x\u00d7*]\s*(?=\S)", re.ASCII | re.IGNORECASE)
+_MEMORY_FIRST = re.compile(r"(?P<gib>\d{1,4})\s?g(?:i?b)?[\s_-]+(?P<name>\S.{0,80})", re.ASCII | re.IGNORECASE)
+_MEMORY_LAST = re.compile(r"(?P<name>.{0,80}\S)[\s_-]+(?P<gib>\d{1,4})\s?(?:g(?:i?b)?)?", re.ASCII | re.IGNORECASE)
+_MAX_NAME = 100
+_APART = re.compile(r"[\s_-]+")
+_FILE = re.compile(r"[/\\]|\.(?:json|ya?ml|csv|txt)$", re.ASCII | re.IGNORECASE)
+LOCAL = "local"
+"""In place of cards: those of this host."""
+_HUB_CACHE = re.compile(r"models--([^/\\]{1,100}?)--([^/\\]{1,100})")
+
+Capability = tuple[int, int]
+"""Compute capability: major, minor."""
+
+
+@dataclass(frozen=True)
+class Reported:
+    """Memory that the driver leaves of a card, as a line that was really printed shows it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    gib: float
+    source: str
+    """Where the line can be read."""
+
+
+@dataclass(frozen=True)
+class NvidiaSmi:
+    """A card's memory as nvidia-smi prints it: what the driver keeps for itself is still in it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    mib: int
+    source: str
+    """Where the line can be read."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """Memory that a start will find on a card, what the driver keeps taken off, in GiB."""
+
+    low: float
+    expected: float
+    high: float
+    source: str
+    """What it follows from, in a sentence."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A graphics card; what no source says is None."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    name: str
+    memory_gib: float
+    """As it is sold."""
+    sources: tuple[str, ...]
+    """Keys of the table `sources` in the same file."""
+    aliases: tuple[str, ...] = ()
+    """Other names, the driver's among them."""
+    vendor: str = "nvidia"
+    """"nvidia" or "amd"."""
+    form_of: str | None = None
+    """Card whose board or socket alone is another here: lines that show its memory count for both."""
+    reported: tuple[Reported, ...] = ()
+    nvidia_smi: tuple[NvidiaSmi, ...] = ()
+    total: Total | None = None
+    """Computed from the whole table when it is compiled, never written; None: nothing that it follows from."""
+    memory_bandwidth_gb_s: float | None = None
+    """Peak of the card's own memory, in 10^9 bytes a second."""
+    capability: str | None = None
+    """Compute capability, as "8.6"."""
+    architecture: str | None = None
+    interconnect: str | None = None
+    """Between cards of one host: "nvlink", "nvlink-bridge" (pairs, where a bridge is fitted) or "pcie"."""
+    peer_to_peer: bool | None = None
+    """Whether the vendor's driver lets cards read each other's memory."""
+
+    @cached_property
+    def reported_gib(self) -> tuple[float, float] | None:
+        """Least and most memory that printed lines show; None where none was seen."""
+        seen = [line.gib for line in self.reported]
+        return (min(seen), max(seen)) if seen else None
+
+    @cached_property
+    def version(self) -> Capability | None:
+        """The compute capability as numbers that can be compared."""
+        major, _, minor = (self.capability or "").partition(".")
+        return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+
+    @cached_property
+    def formats(self) -> tuple[str, ...] | None:
+        """Formats beside fp16 that its tensor cores multiply: "bf16", "fp8", "mxfp4"; None: not known."""
+        known = self.version
+        return None if known is None else tuple(name for name, least in _FORMATS if known >= least)
+
+
+@dataclass(frozen=True)
+class Card:
+    """One card of a host."""
+
+    gpu: Gpu
+    node: str | None = None
+    """Host as the request names it; None: the only one."""
+    number: int | None = None
+    """On its host, as the driver counts; None: it was named, and nothing was read."""
+    used_gib: float | None = None
+    """Memory that others held when it was read; None: not told, or it was named and counts as idle."""
+
+
+Read = Callable[[str, str | None], tuple[Card, ...]]
+"""Reads the cards of a snapshot's file, or of this host (`local`), for a host of that name."""
+
+
+@dataclass(frozen=True)
+class GpuTable:
+    """`gpus.yaml`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    sources: dict[str, str]
+    """What can be opened to check a card's figures, by key."""
+    gpus: tuple[Gpu, ...]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What is known of all models of a `model_type`, beside what their configuration says."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    source: str
+    processor_arguments: tuple[str, ...] = ()
+    """Names that the model's own processor takes, of images and of videos."""
+    derives_head_dim: bool = False
+    """Where the configuration names no head size it is the hidden size over the heads."""
+    encoder_heads: str | None = None
+    """Field of `vision_config` that counts the heads which vLLM splits over the ranks."""
+
+
+@dataclass(frozen=True)
+class ParserFit:
+    """The models that a tool parser, a reasoning parser or a chat template is written for."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    models: tuple[str, ...]
+    """Hub ids, `*` for any characters, no matter the case."""
+    source: str
+    tool_parsers: tuple[str, ...] = ()
+    """Of a chat template: the parsers that read the calls it asks for."""
+    marks: str = ""
+    """Of a reasoning parser: the mark in front of the answer; those that look for the same read each other's models."""
+
+    def has(self, model: str) -> bool:
+        """Whether a model is among them: by its Hub id, or by the name of the folder that it lies in."""
+        name = _hub_id(model).casefold()
+        if _is_hub_id(name):
+            return any(fnmatchcase(name, pattern.casefold()) for pattern in self.models)
+        folder = _parts(name)[-1:]
+        lasts = (pattern.casefold().rpartition("/")[2] for pattern in self.models)
+        return any(fnmatchcase(part, last) for part in folder for last in lasts if not last.startswith("*"))
+
+
+@dataclass(frozen=True)
+class Fits:
+    """`fits.yaml`: which parsers and templates belong to which models."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    tool_parsers: dict[str, ParserFit]
+    reasoning_parsers: dict[str, ParserFit]
+    chat_templates: dict[str, ParserFit]
+    """By base name of the template's file."""
+
+
+class Matter(StrEnum):
+    """What a changed default changes."""
+
+    MEMORY = "memory"
+    SCHEDULING = "scheduling"
+    ENGINE = "engine"
+    API = "api"
+    OUTPUTS = "outputs"
+    SECURITY = "security"
+    LOGGING = "logging"
+    NOTHING = "nothing"
+    """It is told to nobody."""
+    UNKNOWN = "unknown"
+    """Nobody has looked at it: it is told, and nothing is written."""
+
+
+@dataclass(frozen=True)
+class Former:
+    """How a script says what was so by default before."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    of: Any
+    """The former default."""
+    value: Any
+    """The value that stands for it now."""
+    option: str | None = None
+    """argparse name of the option to write; None: the same one."""
+
+
+@dataclass(frozen=True)
+class DefaultReview:
+    """What somebody found who looked at a default that changed."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    matters: Matter
+    why: str
+    """What the change does, or why it does nothing."""
+    source: str
+    """The release's file and line, `vllm 0.18.1 config/load.py:57`, or two of them with " and " in between."""
+    writes: bool = True
+    """Whether the former default may be written into a script; otherwise the change is only named."""
+    former: Former | None = None
+    """How to write a former default that is no value of the option now."""
+    only_with: tuple[str, ...] = ()
+    """Options of which one must be given for the default to count; none: it counts for every start."""
+    early: Any = None
+    """What is so in releases that do not know the name yet; None: nothing that can be compared."""
+    gone: Any = None
+    """What is so in releases that no longer know the name; None: nothing that can be compared."""
+
+
+@dataclass(frozen=True)
+class DefaultReviews:
+    """`defaults.yaml`: defaults that changed between releases, and which of them anyone has to know about."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    options: dict[str, DefaultReview] = field(default_factory=dict)
+    """By argparse name. A change that is not here is named: nobody has looked at it yet."""
+    environment: dict[str, DefaultReview] = field(default_factory=dict)
+    """By variable. A change that is not here is not named: most choose between kernels that compute the same."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A file of `catalog/models`: a model's configuration with its source."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    id: str
+    """`<org>/<repo>`, as on the Hub; the file's path."""
+    source: str
+    """What can be opened to check the configuration."""
+    config: dict[str, Any]
+    """The part of `config.json` that decides what vLLM does."""
+    is_partial: bool = False
+    """The source shows less than `config.json`: what is missing is unknown, not absent."""
+    needs_remote_code: bool | None = None
+    """Whether the model runs only with code from its repository; None: decided by the configuration."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a model's configuration says; None is unknown."""
+
+    id: str | None
+    config: Mapping[str, Any] = field(repr=False)
+    architecture: str | None = None
+    model_type: str | None = None
+    attention_heads: int | None = None
+    kv_heads: int | None = None
+    """Of all layers; of a model with several kinds of layers those of the first kind."""
+    hidden_size: int | None = None
+    layers: int | None = None
+    vocabulary_size: int | None = None
+    max_positions: int | None = None
+    """Longest context in tokens, scaled rotary embeddings counted."""
+    head_dim: int | None = None
+    intermediate_size: int | None = None
+    moe_intermediate_size: int | None = None
+    experts: int | None = None
+    """0: the model has none."""
+    is_mla: bool | None = None
+    """Keys and values are one compressed latent that every rank holds whole."""
+    modalities: tuple[str, ...] | None = None
+    """"image", "video" and "audio"; empty: text alone."""
+    needs_remote_code: bool | None = None
+    dtype: str | None = None
+    """As `bfloat16`."""
+    quantization: str | None = None
+    """Method of the checkpoint; "none" where it is known to have none."""
+    group_size: int | None = None
+    """Weights that share a scale; None also where the method has no groups."""
+    ties_embeddings: bool | None = None
+    processor_arguments: tuple[str, ...] | None = None
+    encoder_heads: int | None = None
+    """Of the vision encoder, where vLLM splits them over the ranks."""
+    sources: tuple[str, ...] = ()
+
+
+def _part(config: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    for name in names:
+        if isinstance(config.get(name), Mapping):
+            inner: Mapping[str, Any] = config[name]
+            return inner
+    return {}
+
+
+def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = _part(config, "text_config", "llm_config", "language_config", "thinker_config")
+    return _part(inner, "text_config") or inner
+
+
+def _number(config: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+_SCALES_NOTHING = ("default", "mrope", "llama3", "su", "longrope", "proportional")
+"""Kinds of rotary embeddings whose context is what the configuration says already."""
+
+
+def _positions(text: Mapping[str, Any]) -> int | None:
+    """The longest context, as vLLM derives it: a scaling that stretches the trained length is counted."""
+    names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
+    known = [length for name in names if (length := _number(text, name)) is not None]
+    scaling = _part(text, "rope_scaling", "rope_parameters")
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    factor = scaling.get("factor")
+    if not known or not isinstance(kind, str):
+        return None
+    if kind in _SCALES_NOTHING or any(isinstance(value, Mapping) for value in scaling.values()):
+        return min(known)
+    if not isinstance(factor, (int, float)) or isinstance(factor, bool) or not 0 < factor < 1e6:
+        return None
+    trained = _number(scaling, "original_max_position_embeddings") if kind == "yarn" else None
+    return int((trained or min(known)) * factor)
+
+
+def _modalities(config: Mapping[str, Any], architecture: str | None, *, is_partial: bool) -> tuple[str, ...] | None:
+    parts = {**config, **_part(config, "thinker_config")}
+    vision = any(isinstance(parts.get(name), Mapping) for name in ("vision_config", "vision_tower_config"))
+    found = {
+        "image": vision,
+        "video": vision and any(_number(parts, name) for name in ("video_token_id", "video_token_index")),
+        "audio": isinstance(parts.get("audio_config"), Mapping),
+    }
+    if any(found.values()):
+        return tuple(name for name, is_there in found.items() if is_there)
+    return () if not is_partial and architecture is not None and architecture.endswith("ForCausalLM") else None
+
+
+def _quantization(config: Mapping[str, Any], *, is_partial: bool) -> tuple[str | None, int | None]:
+    settings = _part(config, "quantization_config", "compression_config")
+    if not settings:
+        return (None if is_partial or "quantization_config" in config else "none"), None
+    groups = {_number(settings, "group_size")}
+    for group in _part(settings, "config_groups").values():
+        if isinstance(group, Mapping):
+            groups.add(_number(_part(group, "weights"), "group_size"))
+    sizes = groups - {None}
+    return _word(settings.get("quant_method")), sizes.pop() if len(sizes) == 1 else None
+
+
+def _needs_remote_code(config: Mapping[str, Any], *, is_partial: bool) -> bool | None:
+    return None if is_partial or "auto_map" in config or not config.get("architectures") else False
+
+
+def model_from_config(
+    config: Mapping[str, Any],
+    architectures: Mapping[str, Architecture] | None = None,
+    *,
+    name: str | None = None,
+    is_partial: bool = False,
+) -> Model:
+    """What a `config.json` says; never raises: what has another form than expected is unknown.
+
+    `architectures` is what is known by `model_type`; with `is_partial` what the configuration leaves out is unknown.
+    """
+    text = {**config, **_text_config(config)}
+    listed = config.get("architectures")
+    architecture = _word(listed[0]) if isinstance(listed, (list, tuple)) and listed else None
+    model_type = _word(config.get("model_type"))
+    known = (architectures or {}).get(model_type or "")
+    heads = _number(text, "num_attention_heads", "n_head", "n_heads", "num_heads")
+    hidden = _number(text, "hidden_size", "n_embd", "d_model")
+    kv_heads = _number(text, "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
+    is_mla = _number(text, "kv_lora_rank") is not None
+    is_grouped = heads is not None and kv_heads is not None and kv_heads < heads
+    head_dim = _number(text, "head_dim")
+    if head_dim is None and known is not None and known.derives_head_dim and heads and hidden and hidden % heads == 0:
+        head_dim = hidden // heads
+    experts = _number(text, "num_experts", "num_local_experts", "n_routed_experts")
+    tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
+    quantization, group_size = _quantization({**text, **config}, is_partial=is_partial)
+    return Model(
+        id=name,
+        config=config,
+        architecture=architecture,
+        model_type=model_type,
+        attention_heads=heads,
+        kv_heads=kv_heads,
+        hidden_size=hidden,
+        layers=_number(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+        vocabulary_size=_number(text, "vocab_size", "padded_vocab_size"),
+        max_positions=_positions(text),
+        head_dim=head_dim,
+        intermediate_size=_number(text, "intermediate_size", "n_inner", "ffn_hidden_size"),
+        moe_intermediate_size=_number(text, "moe_intermediate_size"),
+        experts=experts if experts is not None or is_partial or architecture is None else 0,
+        is_mla=is_mla if is_mla or is_grouped or not is_partial else None,
+        modalities=_modalities(config, architecture, is_partial=is_partial),
+        needs_remote_code=_needs_remote_code(config, is_partial=is_partial),
+        dtype=_word(config.get("dtype")) or _word(config.get("torch_dtype")) or _word(text.get("dtype")),
+        quantization=quantization,
+        group_size=group_size,
+        ties_embeddings=tied if isinstance(tied, bool) else None,
+        processor_arguments=known.processor_arguments or None if known is not None else None,
+        encoder_heads=_number(_part(config, "vision_config"), known.encoder_heads or "") if known is not None else None,
+    )
+
+
+def _hub_id(name: str) -> str:
+    """The Hub id of a folder of the Hub's cache; any other name as it is."""
+    cached = _HUB_CACHE.search(name)
+    return f"{cached[1]}/{cached[2]}" if cached else name.strip()
+
+
+def _parts(name: str) -> list[str]:
+    return [part for part in re.split(r"[/\\]", name) if part]
+
+
+def _is_hub_id(name: str) -> bool:
+    """Whether a model's name has the form of a Hub id, not of a folder."""
+    return len(_parts(name)) == 2 and not name.startswith(("/", ".", "~")) and "\\" not in name
+
+
+def name_key(name: str) -> str:
+    """A name as it is compared: no case, spaces, dashes or brands."""
+    key = _APART.sub("", name.casefold())
+    brands = True
+    while brands:
+        brands = False
+        for brand in _BRANDS:
+            if key.startswith(brand) and len(key) > len(brand):
+                key, brands = key[len(brand) :], True
+    return key
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    """The names that a card's name begins with, as they are compared: A100 of A100-80GB-PCIe."""
+    words = [word for word in _APART.split(name.casefold()) if word]
+    while words and words[0] in _BRANDS:
+        del words[0]
+    for count in range(1, len(words)):
+        yield "".join(words[:count])
+
+
+def _of_file(item: str) -> tuple[str, str, str]:
+    """A file and the host behind its last @; one within a path names no host."""
+    name, at, node = (part.strip() for part in item.rpartition("@"))
+    return (item, "", "") if _FILE.search(node) else (name, at, node)
+
+
+def _listed(names: Iterable[str]) -> str:
+    words = list(names)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def is_by_name(spec: str) -> bool:
+    """Whether a request names its cards by their names alone: no snapshot's file, and not this host's own."""
+    names = (item.partition("@")[0].strip() for item in spec.split(","))
+    return not any(name.casefold() == LOCAL or _FILE.search(name) for name in names) and not _FILE.search(spec)
+
+
+@dataclass(frozen=True)
+class Specs:
+    """The catalog's GPUs and models, found by name."""
+
+    table: GpuTable
+    texts: Mapping[str, str]
+    """Model files by Hub id, each as JSON: a command asks for one of hundreds."""
+    architectures: Mapping[str, Architecture]
+    fits: Fits
+    problems: tuple[str, ...] = ()
+    """Files that were left out, one line each."""
+    defaults: DefaultReviews = field(default_factory=DefaultReviews)
+
+    @cached_property
+    def _exact(self) -> dict[str, Gpu]:
+        exact = {name_key(alias): gpu for gpu in self.table.gpus for alias in gpu.aliases}
+        return exact | {name_key(gpu.name): gpu for gpu in self.table.gpus}
+
+    def _beginning(self, key: str) -> list[Gpu]:
+        """Cards whose name goes on where the asked one ends; where one goes on from another, the shorter alone."""
+        fitting = [gpu for gpu in self.table.gpus if key in _prefixes(gpu.name)]
+        longer = {gpu.name for gpu in fitting for other in fitting if name_key(other.name) in _prefixes(gpu.name)}
+        return [gpu for gpu in fitting if gpu.name not in longer]
+
+    @cached_property
+    def _known(self) -> dict[str, Gpu | None]:
+        """What `known` has answered: the thousands of cards of a cluster have few names."""
+        return {}
+
+    def known(self, name: str) -> Gpu | None:
+        """The card of that name; None: none has it, or several have."""
+        if name not in self._known:
+            try:
+                self._known[name] = self.gpu(name)
+            except InputError:
+                self._known[name] = None
+        return self._known[name]
+
+    def gpu(self, name: str) -> Gpu:
+        """The card of that name.
+
+        Raises:
+            InputError: no card has it, or several have.
+        """
+        asked = name.strip()
+        if len(asked) > _MAX_NAME:
+            raise InputError(f"{asked[:_MAX_NAME]}: is no GPU's name: more than {_MAX_NAME} characters")
+        key = name_key(asked)
+        if found := self._exact.get(key):
+            return found
+        fitting = self._beginning(key)
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise InputError(f"{asked}: fits {_listed(gpu.name for gpu in fitting)}; name one of them")
+        for form in (_MEMORY_FIRST, _MEMORY_LAST):
+            if (apart := form.fullmatch(asked)) and (family := self._family(apart["name"])):
+                return self._of_size(asked, apart["name"], family, int(apart["gib"]))
+        near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
+        names = dict.fromkeys(self._exact[match].name for match in near)
+        hint = f"the nearest are {_listed(names)}" if names else "the catalog's gpus.yaml lists those known"
+        raise InputError(f"{asked or 'an empty name'}: is no GPU that is known; {hint}")
+
+    def _family(self, name: str) -> list[Gpu]:
+        """Cards of a name that does not say their memory."""
+        exact = self._exact.get(name_key(name))
+        return [exact] if exact else self._beginning(name_key(name))
+
+    @staticmethod
+    def _of_size(asked: str, name: str, family: list[Gpu], gib: int) -> Gpu:
+        fitting = [gpu for gpu in family if gpu.memory_gib == gib]
+        if len(fitting) == 1:
+            return fitting[0]
+        sizes = _listed(str(size) for size in sorted({int(gpu.memory_gib) for gpu in family}))
+        raise InputError(f"{asked}: no such card: {name.strip()} comes with {sizes} GB")
+
+    def gpus(
+        self, spec: str, read: Read | None = None, is_case: Callable[[str], bool] = lambda _: False
+    ) -> tuple[Card, ...]:
+        """The cards that a request names: `8xRTX3090`, `A100-80GB`, `RTX3090@node1,H800@node2`.
+
+        With `read` also those of snapshots, `host.json` or `host.json@node1`, and `local`, those of this host; of a
+        name that is no card's those of the snapshot's case, where `is_case` says that it is one.
+
+        Raises:
+            InputError: a name is unknown or fits several cards, a file cannot be read, or the request has another form.
+        """
+        cards: list[Card] = []
+        for item in (each.strip() for each in spec.split(",")):
+            name, at, node = (part.strip() for part in item.partition("@"))
+            if at and _FILE.search(item):
+                name, at, node = _of_file(item)
+            if at and not node:
+                raise InputError(f"{item}: names no host behind @; write RTX3090@node1")
+            if name.casefold() == LOCAL or _FILE.search(name):
+                if read is None:
+                    raise InputError(f"{name}: this host's own cards and snapshots are not read here; name the cards")
+                found = read(name, node or None)
+            else:
+                try:
+                    found = self._named(name, node or None)
+                except InputError:
+                    if read is None or not is_case(name):
+                        raise
+                    found = read(name, node or None)
+            if len(cards) + len(found) > MAX_GPUS:
+                raise InputError(f"{name}: a request names 1 to {MAX_GPUS} cards; correct the number")
+            cards += found
+        return tuple(cards)
+
+    def _named(self, name: str, node: str | None) -> tuple[Card, ...]:
+        counted = _COUNT.match(name)
+        count = int(counted[1]) if counted else 1
+        if not 0 < count <= MAX_GPUS:
+            raise InputError(f"{name}: a request names 1 to {MAX_GPUS} cards; correct the number")
+        return (Card(self.gpu(name[counted.end() :] if counted else name), node),) * count
+
+    @cached_property
+    def files(self) -> tuple[ModelFile, ...]:
+        """All model files, in the order of their ids' paths."""
+        return tuple(map(self.file, self.texts))
+
+    def file(self, name: str) -> ModelFile:
+        """The file of a Hub id; KeyError: there is none."""
+        return ModelFile(**json.loads(self.texts[name]))
+
+    @cached_property
+    def models(self) -> Mapping[str, Model]:
+        """All models by their Hub id."""
+        return {name: self._made(name) for name in self.texts}
+
+    def _made(self, name: str) -> Model:
+        if name not in self._kept:
+            file = self.file(name)
+            model = model_from_config(file.config, self.architectures, name=file.id, is_partial=file.is_partial)
+            needs = model.needs_remote_code if file.needs_remote_code is None else file.needs_remote_code
+            self._kept[name] = replace(model, needs_remote_code=needs, sources=(file.source,))
+        return self._kept[name]
+
+    @cached_property
+    def _kept(self) -> dict[str, Model]:
+        return {}
+
+    @cached_property
+    def _by_id(self) -> dict[str, str]:
+        """Ids as they are written, by their small letters."""
+        return {name.casefold(): name for name in self.texts}
+
+    @cached_property
+    def _by_last(self) -> dict[str, str]:
+        """Ids by their last part, where it is no other's."""
+        lasts = Counter(key.rpartition("/")[2] for key in self._by_id)
+        return {last: name for key, name in self._by_id.items() if lasts[last := key.rpartition("/")[2]] == 1}
+
+    def model(self, name: str) -> Model | None:
+        """The model of a Hub id, or of a local folder that carries its name; None: not known."""
+        key = _hub_id(name).casefold()
+        if found := self._by_id.get(key):
+            return self._made(found)
+        parts = _parts(key)
+        last = self._by_last.get(parts[-1]) if parts and not _is_hub_id(key) else None
+        return self._made(last) if last else None
+
+
+def sources(root: Path) -> list[Path]:
+    """The authored files that the index of specifications is made of, in a fixed order."""
+    tables = [root / f"{name}.yaml" for name in ("gpus", "architectures", "fits", "defaults")]
+    return [*tables, *sorted((root / "models").glob("*/*.yaml"))]
+
+
+def key(root: Path) -> str:
+    """Key of the index of specifications."""
+    return catalog.digest(sources(root), GpuTable, ModelFile, Architecture, Fits, DefaultReviews)
+
+
+def _decoded(index: Any) -> Specs:
+    fits = Fits(
+        **{
+            kind: {name: record(ParserFit, data) for name, data in index["fits"][kind].items()}
+            for kind in ("tool_parsers", "reasoning_parsers", "chat_templates")
+        }
+    )
+    return Specs(
+        record(GpuTable, index["gpus"]),
+        index["models"],
+        {name: record(Architecture, data) for name, data in index["architectures"].items()},
+        fits,
+        tuple(index.get("problems", ())),
+        DefaultReviews(
+            **{
+                kind: {name: record(DefaultReview, data) for name, data in index["defaults"][kind].items()}
+                for kind in ("options", "environment")
+            }
+        ),
+    )
+
+
+def load(compiler: Compiler | None = None) -> Specs:
+    """Load the catalog's GPUs and models.
+
+    Raises:
+        InputError: the index is not compiled, and no compiler was handed over.
+    """
+    root = catalog.catalog_dir()
+    return catalog.indexed("specs", root, key, compiler, _decoded)

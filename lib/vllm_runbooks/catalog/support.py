@@ -1,0 +1,135 @@
+"""What a release of vLLM supports, loaded: parsers, quantisations, cache types, attention backends, models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import options
+from vllm_runbooks.core.errors import InputError
+
+_MLA = "MLA"
+_OTHER_DEVICES = ("ROCM", "XPU", "CPU", "TPU", "HPU", "PALLAS", "IPEX", "ZENTORCH", "OPENVINO")
+"""Words in the names of backends that do not run on NVIDIA's cards."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An attention backend."""
+
+    capabilities: frozenset[tuple[int, int]] | None
+    """Compute capabilities that it takes, of those that were tried; None: its sources do not decide it."""
+    cache_types: frozenset[str] | None
+    """Types of the KV cache that it takes; None: unknown."""
+    decides: tuple[str, ...] = ()
+    """Beginnings of the cache types that it takes on some cards only."""
+    fp8_from: tuple[int, int] | None = None
+    """Below this capability it refuses the FP8 types that it decides."""
+
+    def takes(self, cache_type: str, capability: tuple[int, int]) -> bool | None:
+        """Whether it takes a type of the KV cache on a card; None: its sources do not decide it."""
+        if self.capabilities is not None and capability not in self.capabilities:
+            return False
+        if any(cache_type.startswith(beginning) for beginning in self.decides):
+            refused = cache_type.startswith("fp8") and self.fp8_from is not None and capability < self.fp8_from
+            return False if refused else None
+        return None if self.cache_types is None or self.capabilities is None else cache_type in self.cache_types
+
+
+@dataclass(frozen=True)
+class Support:
+    """What one release supports. A table that is empty is one that the release does not have."""
+
+    version: str
+    """The release that the data is of."""
+    tool_parsers: frozenset[str]
+    reasoning_parsers: frozenset[str]
+    quantizations: Mapping[str, int | None]
+    """By method the least compute capability, as 75; None: not decided by the sources."""
+    deprecated_quantizations: frozenset[str]
+    cache_types: frozenset[str]
+    backends: Mapping[str, Backend | None]
+    modalities: Mapping[str, Mapping[str, bool] | None]
+    """By architecture that the release knows: what it takes beside text, each always (True) or by checkpoint."""
+    processor_reads: Mapping[str, frozenset[str]]
+    """By architecture the processor arguments that vLLM's own code reads."""
+    facts: Mapping[str, Any]
+    activations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By quantisation method the types that it computes in, of those whose sources list them."""
+
+    def cache_takers(self, cache_type: str, capability: tuple[int, int]) -> tuple[str, ...] | None:
+        """Backends for NVIDIA cards, MLA apart, that take a KV-cache type there; None: this release does not say."""
+        judged = {
+            name: backend.takes(cache_type, capability)
+            for name, backend in self.backends.items()
+            if backend is not None and _MLA not in name and not any(word in name for word in _OTHER_DEVICES)
+        }
+        return tuple(sorted(name for name, takes in judged.items() if takes)) if judged else None
+
+
+def _at(runs: list[list[Any]], position: int) -> list[Any] | None:
+    """What a fact's runs say of a release: None where it has none, else [] or [value]."""
+    return next((run[2:] for run in runs if run[0] <= position <= run[1]), None)
+
+
+def _capability(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
+
+
+def _backend(value: Any) -> Backend | None:
+    if not isinstance(value, Mapping):
+        return None
+    capabilities, types, least = (value.get(name) for name in ("capabilities", "cache_types", "fp8_from"))
+    return Backend(
+        None if capabilities is None else frozenset(_capability(text) for text in capabilities),
+        None if types is None else frozenset(types),
+        tuple(value.get("decides", ())),
+        None if least is None else _capability(least),
+    )
+
+
+@cache
+def _document() -> dict[str, Any]:
+    path = catalog.catalog_dir() / "releases" / "support.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"{path}: cannot be read; install the package anew") from None
+    return found
+
+
+@cache
+def load(version: str) -> Support:
+    """What a release supports, by the nearest one that is known.
+
+    Raises:
+        InputError: it is no version, or the catalog's data is damaged or of other releases than the options.
+    """
+    document = _document()
+    nearest = options.nearest(version).version
+    if nearest not in document["releases"]:
+        raise InputError(f"{nearest}: support.json knows nothing of this release; install the package anew")
+    position = document["releases"].index(nearest)
+
+    def table(name: str) -> dict[str, Any]:
+        at = {key: _at(runs, position) for key, runs in document[name].items()}
+        return {key: value[0] if value else None for key, value in at.items() if value is not None}
+
+    return Support(
+        version=nearest,
+        tool_parsers=frozenset(table("tool_parsers")),
+        reasoning_parsers=frozenset(table("reasoning_parsers")),
+        quantizations=table("quantizations"),
+        deprecated_quantizations=frozenset(table("deprecated_quantizations")),
+        cache_types=frozenset(table("cache_types")),
+        backends={name: _backend(value) for name, value in table("backends").items()},
+        modalities=table("modalities"),
+        processor_reads={name: frozenset(names or ()) for name, names in table("processor_reads").items()},
+        facts=table("facts"),
+        activations={name: tuple(types or ()) for name, types in table("activations").items()},
+    )

@@ -1,0 +1,350 @@
+"""A toolchain that compiles models for edge chips: its facts as the catalog has them, and what is found by them.
+
+The facts of one version are `catalog/toolchains/<id>.yaml`; `None` is what its source does not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.core.records import Severity
+
+STEPS = ("quantise", "convert", "evaluate", "compile")
+"""What is done with a model, in this order."""
+KINDS = ("llm", "vlm")
+"""A language model, and one that takes pictures or videos as well."""
+PHASES = ("decode", "prefill")
+"""What a compiled length serves: tokens that follow one by one, and a prompt's that come together."""
+MODALITIES = ("image", "video")
+ONE_BY_ONE = 1
+"""The length that serves tokens which follow one by one: it is always compiled."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A part of the toolchain."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    name: str
+    version: str | None
+    says: str
+    """What it does, in one clause."""
+
+
+@dataclass(frozen=True)
+class EdgeStep:
+    """What a step runs in."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    says: str
+    image: str | None = None
+    """Repository of its container, without the registry; None: it needs none."""
+    vllm: str | None = None
+    """Release of vLLM there; None: it has none, or its release is not told, so that nothing is judged by another's."""
+    has_vllm: bool = False
+    programs: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    """Python modules that only its container has: a script that imports one belongs to this step."""
+    gpu: str | None = None
+    """"needed" or "advised"; None: it is not told."""
+    doubt: str = ""
+    """What the source contradicts itself in, or leaves open."""
+
+
+@dataclass(frozen=True)
+class EdgeModel:
+    """A model of the toolchain's list."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    name: str
+    """As the list has it, with its organisation where it names one."""
+    kind: str
+    """Of `KINDS`."""
+    quantise: bool | None
+    compile: bool | None
+    aliases: tuple[str, ...] = ()
+    """Names by which the source, or its maker, calls the same weights."""
+    note: str = ""
+    hub: str | None = None
+    """Its repository on the Hub, which the listed name need not be; None: not known."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What quantising is fed with."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    methods: tuple[str, ...]
+    samples: int
+    """As the source sets it."""
+    tokens: int
+    """Of one sample, as the source sets it."""
+    dataset: str
+    dataset_config: str
+    split: str
+    column: str
+    vision: bool
+    """Whether the vision part of a model may be quantised."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the source has the float and the quantised model served, and what it asks them."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    datasets: Mapping[str, tuple[str, ...]]
+    """By kind of model."""
+    ports: tuple[int, int]
+    """Of the float and of the quantised model."""
+    answer_tokens: int
+    """Longest answer."""
+    sequences: int
+    """That a server works on at once."""
+    dtype: str
+
+
+@dataclass(frozen=True)
+class CompileLimits:
+    """Sizes that a compile takes."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    remap_entries: int
+    """Exactly so many entries a list of dies has."""
+    dies: tuple[int, ...]
+    """Numbers of dies that the source shows or names."""
+    kv_cache_tokens: int
+    """Default of `max_kv_cache_size`."""
+    lengths: tuple[int, ...]
+    """Default of `seq_len_list`."""
+    dev_count: int
+    prefill: Mapping[str, int]
+    """By kind of model the length of a prompt's piece in the source's example."""
+    max_model_len: int
+    """Context in the source's example of a model with pictures."""
+    picture: tuple[int, int]
+    """Width and height in pixels there."""
+    threads_with_gpu: str
+    threads_without_gpu: str
+    """Value of COMPILE_THREAD."""
+
+
+@dataclass(frozen=True)
+class HostNeeds:
+    """What a host needs before the first step."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    docker_above: str
+    """Docker's release must be newer than this one."""
+    driver_shown: str
+    """Of NVIDIA, in the source's own print-out: no limit."""
+    driver_packaged: str
+    """Of NVIDIA, that the source has installed: no limit either."""
+    toolkit: str
+    """Package that gives containers the cards."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Python packages that must have one version, by name, and why the source says so."""
+
+
+@dataclass(frozen=True)
+class TreeFile:
+    """A file of a step's artefacts."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    path: str
+    """Below the folder of the dies; `{die}` and `{length}` stand for each of them, `*` for what the compiler names."""
+    is_needed: bool = True
+    phase: str | None = None
+    """Of `PHASES`: it is there for lengths that serve it; None: for every length."""
+    lengths: tuple[int, ...] = ()
+    """Lengths that it is known of; empty: every length."""
+    says: str = ""
+    renamed_from: str = ""
+    """What the compiler names it, and the last part of the compile script renames or copies."""
+    is_copied: bool = False
+    """Whether renaming leaves the former file where it was."""
+    may_be_empty: bool = False
+    is_float: bool = False
+    """Whether it is the float model's own, and may be copied from there."""
+
+
+@dataclass(frozen=True)
+class Length:
+    """What a compiled length serves, as the source's listings show it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    tokens: int
+    phases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckpointFile:
+    """A file of a checkpoint that a step reads."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    names: tuple[str, ...]
+    """Any one of them will do."""
+    kinds: tuple[str, ...] = KINDS
+    is_copied: bool = True
+    """Whether it is that of the float model, and may be copied from there."""
+    is_needed: bool = True
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the toolchain's own list of questions answers."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    symptom: str
+    """Id in `catalog/symptoms`."""
+    step: str
+    do: str
+
+
+@dataclass(frozen=True)
+class ScriptPart:
+    """Something that the source's compile script has, so that its run writes programs for the chip."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    kind: str
+    """Of `KINDS`: in the script for such models."""
+    form: str
+    """Of `SCRIPT_FORMS`."""
+    name: str
+    value: str | None = None
+    """As Python prints it, where it is the same for every job; None: it is the job's own."""
+    is_needed: bool = False
+    """Whether what is run without it is no compile, as the source says; else what holds without it is not told."""
+    says: str = ""
+    """What it is for, in one clause."""
+
+
+SCRIPT_FORMS = ("call", "mode", "patch", "argument", "variable")
+"""A function that is called, a mode that is set, a method that is replaced, an argument of the engine, a variable."""
+
+
+@dataclass(frozen=True)
+class ScriptArgument:
+    """An argument of a function, as the source has it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    name: str
+    type: str | None = None
+    """Of `VALUE_TYPES`; None: it is not told, or any other."""
+    is_needed: bool = False
+
+
+@dataclass(frozen=True)
+class ScriptFunction:
+    """A function that scripts of the source call."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    name: str
+    module: str
+    """First word of what it is imported from."""
+    step: str
+    """Of `STEPS`."""
+    arguments: tuple[ScriptArgument, ...]
+    """Those that are told, the first one first."""
+    is_ordered: bool = False
+    """Whether the source gives them by their places, in this order."""
+    is_whole: bool = False
+    """Whether the source lists its arguments; else they are those of its examples, and there may be more."""
+
+
+VALUE_TYPES = ("a whole number", "a list of whole numbers", "a truth value", "a text")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """One version of a toolchain: what `catalog/toolchains/<id>.yaml` holds."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    id: str
+    name: str
+    version: str
+    released: str
+    source: str
+    tools: tuple[Tool, ...]
+    steps: Mapping[str, EdgeStep]
+    """By name of `STEPS`."""
+    models: tuple[EdgeModel, ...]
+    suffixes: tuple[str, ...]
+    """What may stand behind a listed name and is the same model to the list, as the source's own examples use it."""
+    calibration: Calibration
+    evaluation: Evaluation
+    limits: CompileLimits
+    host: HostNeeds
+    names: Mapping[str, str]
+    """Templates of names by what they name; the holes are settings of a job."""
+    lengths: tuple[Length, ...]
+    trees: Mapping[str, tuple[TreeFile, ...]]
+    """By kind of model, the files below the folder of the dies."""
+    checkpoint: tuple[CheckpointFile, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Process-wide settings that a compile script makes, and what each is for."""
+    setting_types: Mapping[str, str] = field(default_factory=dict)
+    """Of `VALUE_TYPES`, by name of a setting whose type is told."""
+    script: tuple[ScriptPart, ...] = ()
+    functions: tuple[ScriptFunction, ...] = ()
+    conversion: tuple[str, ...] = ()
+    """Options that the source gives the program that converts, all of them in its one command."""
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToolchainFinding:
+    """What is wrong with a host, a checkpoint or a compiled tree, and what to do about it."""
+
+    id: str
+    severity: Severity
+    path: str | None
+    """The file or folder that it is about, relative to the one that was looked at; None: it is about no file."""
+    text: str
+    effect: str
+    do: str
+    source: str
+    symptom: str = ""
+    """Id of the symptom by which a log would show it; empty: none is known."""
+
+
+@dataclass(frozen=True)
+class AskedModel:
+    """What a toolchain's list says of a model."""
+
+    name: str
+    listed: EdgeModel | None
+    """None: the list does not have it."""
+    quantise: bool | None
+    compile: bool | None
+    why: str
+    near: tuple[str, ...] = ()
+    """Names of the list that are like it, the nearest first."""
+
+
+@dataclass(frozen=True)
+class AskedModels:
+    """What `edge10 models --format json` prints."""
+
+    toolchain: str
+    """Id of the facts."""
+    source: str
+    models: tuple[AskedModel, ...]

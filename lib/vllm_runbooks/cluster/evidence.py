@@ -1,0 +1,314 @@
+"""Several nodes, the logs of a start over them, and plans over their cards. What is not told is said in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Case, CaseKind, Evidence
+from vllm_runbooks.core.records import Answer, Finding, JudgedClaim, Judgement, Verdict
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeFacts
+from vllm_runbooks.host.records import Inventory
+from vllm_runbooks.plan import evidence as plan_evidence
+from vllm_runbooks.plan import planner, plans
+from vllm_runbooks.plan.plans import Request
+from vllm_runbooks.plan.records import Layouts, Plan, StartFiles
+from vllm_runbooks.reading.deployment.confirmation import Confirmation
+from vllm_runbooks.runbooks import verdicts
+
+_NO_LOG = "No log of a start over these nodes is given; name those of all ranks in logs, separated by commas."
+_ONE_HOST = "dist.one_host"
+_BEGINNING = 4096
+"""Characters by which it is told whether a file is a snapshot or a log."""
+_OBJECT = re.compile(r'[\ufeff\s]{0,1000}\{\s{0,1000}"(?P<name>[a-z_]{1,40})"', re.ASCII)
+_FIELDS = frozenset({"schema", *(each.name for kind in (Cluster, NodeFacts, Inventory) for each in fields(kind))})
+"""What a snapshot may begin with."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Nodes and the logs of a start over them."""
+
+    nodes: CheckedCluster | str
+    """As they were recorded or asked; else why there are none."""
+    logs: Evidence | None
+    answer: Answer | None
+    """What the logs say."""
+    recorded: Evidence | None
+    """The nodes as they were recorded, where they were."""
+    case: Case | None = None
+    """What is examined, where it is recorded."""
+
+
+def read(
+    evidence: str, *, logs: str = "", vllm: str = "", model: str = "", asked: CheckedCluster | None = None
+) -> Told:
+    """Nodes with the logs of a start over them, recorded or asked.
+
+    What is told with a recorded case is taken for what is not given: the log with the nodes, or the nodes with the log.
+
+    Args:
+        evidence: Recorded nodes (a case, a file, a folder of files), or a log.
+        logs: Logs of a start over them, separated by commas.
+        vllm: Release that wrote the logs, where they do not say.
+        model: Path of the model that every node must have.
+        asked: Nodes that were asked, in place of `evidence`.
+
+    Raises:
+        InputError: Something of it cannot be read.
+    """
+    session.check_texts(evidence=evidence, logs=logs, vllm=vllm, model=model)
+    first, *others = [part.strip() for part in logs.split(",") if part.strip()] or [""]
+    if asked is not None:
+        return _told(asked, _log(first, others, vllm), None)
+    if session.snapshots_in(evidence):
+        return _told(session.nodes(evidence, model=model), _log(first, others, vllm), None)
+    given = session.load(evidence)
+    beside = given.case.told_with if given.case is not None else None
+    if not _is_nodes(given):
+        nodes = session.load(beside) if beside else None
+        own = session.load(evidence, vllm=vllm or None, more=",".join([first, *others]))
+        found = _told(_NO_NODES if nodes is None else session.nodes(nodes, model=model), own, nodes)
+    else:
+        found = _told(session.nodes(given, model=model), _log(first or beside or "", others, vllm), given)
+    return replace(found, case=given.case)
+
+
+_NO_NODES = (
+    "The evidence is a log, and no nodes are told with it: name what vllm-runbooks cluster check --out FILE wrote."
+)
+
+
+def _told(nodes: CheckedCluster | str, logs: Evidence | None, recorded: Evidence | None) -> Told:
+    return Told(nodes, logs, None if logs is None else session.diagnose(logs), recorded)
+
+
+def _log(first: str, others: list[str], vllm: str) -> Evidence | None:
+    return session.load(first, vllm=vllm or None, more=",".join(others)) if first else None
+
+
+def _is_nodes(found: Evidence) -> bool:
+    """Whether it holds nodes, or a host, and no log: some of these begin with a brace as well."""
+    if found.case is not None:
+        return found.case.kind in (CaseKind.NODES, CaseKind.SNAPSHOT)
+    match = _OBJECT.match(_beginning(found)) if len(found.documents) == 1 else None
+    return match is not None and match["name"] in _FIELDS
+
+
+def _beginning(found: Evidence) -> str:
+    text = ""
+    for piece in found.documents[0].pieces():
+        text += piece[:_BEGINNING]
+        if len(text) >= _BEGINNING:
+            break
+    return text
+
+
+def logged(told: Told) -> Shown:
+    """How the start that the logs tell of ended."""
+    from vllm_runbooks.diagnosis.render import answers  # noqa: PLC0415 - a view, where there is a log
+
+    if told.answer is None:
+        return Shown.said(_NO_LOG)
+    return answers.starts(told.answer) if len(told.answer.starts) > 1 else answers.outcome(told.answer)
+
+
+def cause(told: Told) -> Shown:
+    """Why it failed, and what else the logs show."""
+    from vllm_runbooks.diagnosis.render import answers  # noqa: PLC0415 - as above
+
+    if told.answer is None:
+        return Shown.said(_NO_LOG)
+    return Shown.joined([answers.cause(told.answer), answers.others(told.answer)])
+
+
+def remedies(told: Told) -> Shown:
+    """The ways out of what the logs show."""
+    from vllm_runbooks.core.views import elements  # noqa: PLC0415 - as above
+    from vllm_runbooks.diagnosis.render import answers  # noqa: PLC0415 - as above
+
+    if told.answer is None:
+        return Shown.said(_NO_LOG)
+    alone = _alone(told.answer)
+    if alone is not None and told.answer.root_cause is None:
+        return Shown(alone.do_first, elements.tag("p", elements.prose(alone.do_first), "max-width:80ch"))
+    return answers.remedies(told.answer)
+
+
+def _alone(answer: Answer) -> Finding | None:
+    """What says that all ranks ran on one host, where that is said."""
+    return next((one for one in answer.findings if one.symptom == _ONE_HOST), None)
+
+
+def claims(told: Told) -> tuple[JudgedClaim, ...]:
+    """What the document says that the recorded log comes from, judged."""
+    return () if told.logs is None else session.judge_claims(told.logs)
+
+
+# ---- a plan over the cards of the nodes
+
+
+def question(told: Told, *, model: str = "", vllm: str = "", options: str = "") -> Request | str:
+    """What is asked of the planner over the nodes' cards; else what is missing.
+
+    What is not given is that of the log, and then that of the nodes. Of another model no option of the log holds.
+
+    Args:
+        told: The nodes.
+        model: Of the catalog, or a folder with its config.json.
+        vllm: Release.
+        options: Further engine options as a JSON object.
+
+    Raises:
+        InputError: Something that is given here is not known or refused.
+    """
+    session.check_texts(model=model, vllm=vllm, options=options)
+    given = plan_evidence.as_words(options)
+    nodes = told.nodes
+    if isinstance(nodes, str):
+        return nodes
+    logged_model, logged_options, release = _logged(told)
+    name = model.strip() or logged_model or _seen(nodes)
+    if not name:
+        return "neither the nodes nor a log tell the model; name it with model"
+    try:
+        asked = planner.on_nodes(name, nodes, nodes.environments, vllm=vllm.strip() or release, arguments=given)
+    except InputError as error:
+        if model.strip() or vllm.strip() or given:
+            raise
+        return redact_text(str(error))
+    is_same = logged_model is not None and planner.model(logged_model).name == asked.model.name
+    return replace(asked, options={**_given(logged_options, asked.data), **asked.options}) if is_same else asked
+
+
+def _given(printed: Mapping[str, Any], data: ReleaseData) -> dict[str, Any]:
+    """Of the options that a log prints, which are all, those that this release has and sets otherwise by itself."""
+    known = data.by_dest
+    return {name: value for name, value in printed.items() if name in known and value != known[name].default}
+
+
+def _logged(told: Told) -> tuple[str | None, Mapping[str, Any], str | None]:
+    """The model, options and release of the start that the logs tell of, without the sizes of its layout."""
+    starts = session.read(told.logs) if told.logs is not None else []
+    if not starts:
+        return None, {}, None
+    name, given = plan_evidence.given(starts[-1])
+    try:
+        return (name and planner.model(name).name), given, starts[-1].release.version
+    except InputError:
+        return None, {}, starts[-1].release.version
+
+
+def _seen(nodes: CheckedCluster) -> str:
+    """The model that was looked at on the nodes, by the name of its folder."""
+    found = next((node.model.path for node in nodes.nodes if node.model is not None), "")
+    return PurePosixPath(found).name
+
+
+def over_all(asked: Request | str, found: Layouts | str, *, tp: int = 0, pp: int = 0) -> Plan | str:
+    """One server over all nodes in a layout; else why there is none.
+
+    Args:
+        asked: The question.
+        found: Its layouts.
+        tp: Cards that share every layer; 0: as many as each node has.
+        pp: Stages, one after the other; 0: as many as there are nodes.
+    """
+    if isinstance(asked, str) or isinstance(found, str):
+        return str(asked if isinstance(asked, str) else found)
+    nodes = [card.node for card in asked.cards]
+    wanted = (tp or min(map(nodes.count, nodes)), pp or len(set(nodes)))
+    one = next(
+        (plan for plan in found.layouts if (way := plan.layout) and (way.replicas, way.dp) == (1, 1)
+         and (way.tp, way.pp) == wanted), None
+    )  # fmt: skip
+    named = f"TP {wanted[0]} PP {wanted[1]}"
+    if one is None:
+        return f"{named} is no layout of {len(nodes)} cards that is ranked"
+    if not one.legal:
+        return f"{named} is not legal: {'; '.join(one.reasons)}"
+    return f"{named} does not fit: {'; '.join(one.limits)}" if one.fits is False else one
+
+
+class Files(NamedTuple):
+    """A layout as files for each node, and what they are."""
+
+    made: Mapping[str, str]
+    told: StartFiles | str
+    """Else why there are none."""
+
+    @property
+    def of_ray(self) -> Mapping[str, str]:
+        """The scripts that join the nodes to a Ray cluster, where one is needed."""
+        nodes = () if isinstance(self.told, str) else self.told.nodes
+        names = [f"ray-{node.node}.sh" for node in nodes]
+        return {name: self.made[name] for name in names if name in self.made}
+
+
+def files(asked: Request | str, one: Plan | str) -> Files:
+    """What starts a layout on each node, every command of it linted."""
+    if isinstance(asked, str) or isinstance(one, str):
+        return Files({}, str(one if isinstance(one, str) else asked))
+    try:
+        return Files(*planner.files_for_nodes(asked, one))
+    except InputError as error:
+        return Files({}, redact_text(str(error)))
+
+
+def confirmations(asked: Request | str, one: Plan | str) -> Mapping[str, Confirmation]:
+    """How to see that the layout took effect, by node; none where there is none."""
+    if isinstance(asked, str) or isinstance(one, str):
+        return {}
+    try:
+        return plans.confirmations(asked, one)
+    except InputError:
+        return {}
+
+
+def write(asked: Request | str, one: Plan | str, folder: str, *, apply: bool) -> Shown:
+    """Write what starts a layout on each node into a folder, where that is asked for; nothing is overwritten.
+
+    Raises:
+        InputError: No folder is given, or a file is there already.
+    """
+    if not isinstance(apply, bool):
+        raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
+    session.check_texts(folder=folder)
+    if isinstance(asked, str) or isinstance(one, str):
+        return Shown.said(f"Nothing is written: {one if isinstance(one, str) else asked}.")
+    if not apply:
+        return Shown.said("Nothing is written, since apply is False.")
+    if not folder.strip():
+        raise InputError("folder is empty; name the folder that the files are to be written into")
+    told = planner.node_files(asked, one, Path(folder))
+    return Shown.said(f"Written: {', '.join(str(Path(folder) / name) for name in told.files)}.")
+
+
+# ---- the verdict
+
+
+def judge(told: Told) -> Judgement:
+    """The verdict on nodes and logs, each against what its case expects, else on whether anything is wrong."""
+    found = []
+    if isinstance(told.nodes, CheckedCluster):
+        found.append(verdicts.judge_nodes(told.nodes, told.recorded.case if told.recorded is not None else None))
+    if told.answer is not None and told.logs is not None:
+        found.append(_of_logs(told.answer, told.logs))
+    return verdicts.together(found, told.case)
+
+
+def _of_logs(answer: Answer, logs: Evidence) -> Judgement:
+    judged = session.judge(answer, logs)
+    alone = _alone(answer)
+    if logs.case is not None or judged.verdict is Verdict.FAIL or alone is None:
+        return judged
+    # A hint where one host was meant; here several were.
+    return replace(judged, verdict=Verdict.FAIL, reason=f"{alone.title} ({_ONE_HOST}): no other node took part")

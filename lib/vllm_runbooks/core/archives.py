@@ -1,0 +1,232 @@
+"""An evidence pack as an archive: the same members make the same bytes; read within bounds, never unpacked to disk.
+
+An archive may come from anybody. Nothing of it decides a path, every size is bounded before anything is read, and what
+its manifest does not name, or names otherwise than it is, makes the whole archive refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import stat
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from vllm_runbooks.core.errors import InputError, WrongFileError
+from vllm_runbooks.core.packs import KIND, MANIFEST, MemberRole
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
+
+MAX_KEPT = 32 << 20
+"""Bytes of logs that a pack holds."""
+MAX_MEMBERS = 300
+MAX_LOGS = MAX_MEMBERS - 20
+"""The others are room for what is said of the logs."""
+_MAX_UNPACKED = 64 << 20
+"""Bytes of all members together. It bounds a bomb whatever its ratio: an honest log of equal lines packs 1000 to 1."""
+_MAX_PACKED = 64 << 20
+_MAX_MANIFEST = 4 << 20
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}(?:/[A-Za-z0-9_][A-Za-z0-9._-]{0,119})?", re.ASCII)
+"""Path of a member: a file, or one in a folder."""
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_UNPACK_IT = "unpack it, and give its logs or their folder"
+_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
+_END = struct.Struct("<4s4H2LH")
+"""Record at the end of an archive: sign, disks (2), members (here, in all), bytes and place of their list, comment."""
+_LOCATOR = 20
+"""Bytes in front of it that may name another end, which holds larger numbers than any pack's (zip64)."""
+_MAX_ENTRY = 46 + 241 + 13
+"""Bytes of a member in the list: its fixed part, the longest name, and little more."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A member that was read."""
+
+    name: str
+    role: str
+    source: str | None
+    raw: bytes
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A pack that was read whole."""
+
+    vllm: str | None
+    gpus: str | None
+    start: int | None
+    """Which of several starts it describes, from 1; None: the last."""
+    is_inventory_of_start: bool
+    parts: tuple[Part, ...]
+
+    def of(self, role: MemberRole) -> list[Part]:
+        """The members of a kind, in the order of the manifest."""
+        return [part for part in self.parts if part.role == role]
+
+
+def written(members: Mapping[str, bytes]) -> bytes:
+    """The archive of members by name, in order of their names and without times: the same members, the same bytes.
+
+    Raises:
+        InputError: it would be larger than what is read of one.
+    """
+    import zipfile  # noqa: PLC0415 - few commands need it
+
+    if len(members) > MAX_MEMBERS or sum(map(len, members.values())) > _MAX_UNPACKED:
+        raise InputError(
+            f"a pack of this would hold more than {MAX_MEMBERS} files or {_MAX_UNPACKED >> 20} MiB, which is not read; "
+            "give fewer logs, or the part of the command that starts vLLM"
+        )
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name in sorted(members):
+            about = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            about.compress_type, about.create_system = zipfile.ZIP_DEFLATED, 3
+            about.external_attr = (stat.S_IFREG | 0o644) << 16
+            archive.writestr(about, members[name], compresslevel=6)
+    return whole.getvalue()
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file begins as a zip archive does."""
+    with path.open("rb") as file:
+        return file.read(4) in _BEGINS
+
+
+def read(path: Path) -> Archive:
+    """Read a pack.
+
+    Raises:
+        InputError: it is no pack, is damaged, or is not as its manifest says.
+    """
+    import zipfile  # noqa: PLC0415 - few commands need it
+
+    where = str(path)
+    try:
+        with path.open("rb") as file:
+            _bounded(file, where)
+            with zipfile.ZipFile(file) as archive:
+                return _read(archive, where)
+    except (zipfile.BadZipFile, OSError):  # the second where a place lies outside of the file
+        raise InputError(f"{where}: is a damaged or truncated archive; give the pack as it was made") from None
+    except (zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError):
+        raise InputError(f"{where}: is an archive that cannot be read; give the pack as it was made") from None
+
+
+def _bounded(file: IO[bytes], where: str) -> None:
+    """Refuse, before the list of members is read, a file or a list that is larger than any pack's."""
+    size = file.seek(0, io.SEEK_END)
+    if size > _MAX_PACKED:
+        raise InputError(f"{where}: is an archive of more than {_MAX_PACKED >> 20} MiB, no pack; give the log itself")
+    file.seek(max(size - _END.size - _LOCATOR, 0))
+    tail = file.read()
+    file.seek(0)
+    end = tail[-_END.size :]
+    if len(end) < _END.size or not end.startswith(_BEGINS[1]) or tail.startswith(b"PK\x06\x07"):
+        raise InputError(
+            f"{where}: is a damaged or truncated archive, or none that vllm-runbooks pack made; "
+            "give the pack as it was made"
+        )
+    _, _, _, _, members, listed, _, _ = _END.unpack(end)
+    if members > MAX_MEMBERS or listed > MAX_MEMBERS * _MAX_ENTRY:
+        raise InputError(f"{where}: holds more than {MAX_MEMBERS} files, which no pack does; give the log itself")
+
+
+def _read(archive: ZipFile, where: str) -> Archive:
+    infos = archive.infolist()
+    if MANIFEST not in archive.namelist():
+        raise WrongFileError(f"{where}: is an archive, and no evidence pack: it holds no {MANIFEST}", _UNPACK_IT)
+    if len(infos) > MAX_MEMBERS:
+        raise InputError(f"{where}: holds more than {MAX_MEMBERS} files, which no pack does; give the log itself")
+    by_name: dict[str, ZipInfo] = {}
+    taken: set[str] = set()
+    for info in infos:
+        _plain(info, where)
+        if info.filename.casefold() in taken:
+            raise InputError(f"{where}: holds {info.filename} twice; give the pack as it was made")
+        taken.add(info.filename.casefold())
+        by_name[info.filename] = info
+    if sum(info.file_size for info in infos) > _MAX_UNPACKED or by_name[MANIFEST].file_size > _MAX_MANIFEST:
+        raise InputError(
+            f"{where}: unpacks to more than a pack may hold ({_MAX_UNPACKED >> 20} MiB); give the log itself"
+        )
+    manifest = _manifest(_bytes(archive, by_name.pop(MANIFEST), where), where)
+    told = [_member(each, where) for each in manifest["members"]]
+    names = [name for name, _, _, _ in told]
+    if sorted(names) != sorted(by_name):
+        odd = sorted({*names} ^ {*by_name}) or names
+        raise InputError(
+            f"{where}: its manifest and its files differ, as in {odd[0][:80]}; give the pack as it was made"
+        )
+    parts = []
+    for name, role, source, digest in told:
+        raw = _bytes(archive, by_name[name], where)
+        if hashlib.sha256(raw).hexdigest() != digest:
+            raise InputError(f"{where}: {name} is not what its manifest says; give the pack as it was made")
+        parts.append(Part(name, role, source, raw))
+    given = {name: manifest.get(name) for name in ("vllm", "gpus")}
+    start = manifest.get("start")
+    is_number = isinstance(start, int) and not isinstance(start, bool) and start > 0
+    is_text = all(value is None or isinstance(value, str) for value in given.values())
+    if not is_text or not (start is None or is_number):
+        raise InputError(f"{where}: its {MANIFEST} cannot be read; give the pack as it was made")
+    return Archive(given["vllm"], given["gpus"], start, manifest.get("is_inventory_of_start") is True, tuple(parts))
+
+
+def _plain(info: ZipInfo, where: str) -> None:
+    """Refuse a member that is no plain file with a plain name."""
+    name, mode = info.filename, info.external_attr >> 16
+    why = None
+    if not _NAME.fullmatch(name) or info.orig_filename != name:
+        why = "has a name that no pack uses"
+    elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        why = "is a link, or no plain file"
+    elif info.flag_bits & 0x41:
+        why = "is encrypted"
+    elif info.compress_type not in (0, 8):
+        why = "is packed in a way that no pack uses"
+    if why is not None:
+        raise InputError(f"{where}: its member {name[:80]!r} {why}; give a pack that vllm-runbooks pack made")
+
+
+def _bytes(archive: ZipFile, info: ZipInfo, where: str) -> bytes:
+    """What a member holds, never more than it says."""
+    with archive.open(info) as file:
+        raw = file.read(info.file_size + 1)
+    if len(raw) != info.file_size:
+        raise InputError(f"{where}: {info.filename} has another size than it says; give the pack as it was made")
+    if raw.startswith(_BEGINS):
+        raise InputError(f"{where}: {info.filename} is itself an archive; give a pack that vllm-runbooks pack made")
+    return raw
+
+
+def _manifest(raw: bytes, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(raw.decode())
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("kind") != KIND or not isinstance(found.get("members"), list):
+        raise WrongFileError(
+            f"{where}: is an archive, and no evidence pack: its {MANIFEST} is of something else", _UNPACK_IT
+        )
+    if found.get("schema") != 1:
+        raise InputError(f"{where}: is a pack of another form than this program reads; use the program that made it")
+    return found
+
+
+def _member(told: Any, where: str) -> tuple[str, str, str | None, str]:
+    """Name, role, source and digest of a member as the manifest tells them."""
+    if isinstance(told, dict):
+        name, role, source, digest = (told.get(key) for key in ("name", "role", "source", "sha256"))
+        is_sound = isinstance(source, str | None) and isinstance(digest, str) and _SHA256.fullmatch(digest)
+        if isinstance(name, str) and isinstance(role, str) and isinstance(digest, str) and is_sound:
+            return name, role, source, digest
+    raise InputError(f"{where}: its {MANIFEST} cannot be read; give the pack as it was made")

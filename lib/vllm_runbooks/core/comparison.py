@@ -1,0 +1,102 @@
+"""Several starts side by side: which settings differ, and which figures may be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from vllm_runbooks.core.records import Comparison, Start, Throughput
+
+FRONT_SETTINGS = frozenset({
+    "api_key", "chat_template", "chat_template_content_format", "enable_auto_tool_choice", "host", "model_tag", "port",
+    "reasoning_parser", "served_model_name", "tool_call_parser", "uvicorn_log_level",
+})  # fmt: skip
+"""Settings of the server in front of the engine: they change neither memory nor speed."""
+
+
+def differing(starts: Sequence[Start]) -> dict[str, list[Any]]:
+    """Settings that are not the same in all starts, each with its value by start; None: not set."""
+    names = dict.fromkeys(name for start in starts for name in start.arguments)
+    rows = {name: [start.arguments.get(name) for start in starts] for name in names}
+    return {name: values for name, values in sorted(rows.items()) if any(value != values[0] for value in values)}
+
+
+def steady(samples: Sequence[Throughput]) -> list[bool]:
+    """Whether each periodic line is an average over a time that was busy from its beginning to its end."""
+    busy = [sample.running is not None and sample.running > 0 for sample in samples]
+    return [is_busy and was_busy for is_busy, was_busy in zip(busy, [False, *busy], strict=False)]
+
+
+def comparable(starts: Sequence[Start]) -> list[Comparison]:
+    """Which figures of several starts may be set side by side, and why the others may not."""
+    if len(starts) < 2:
+        return []
+    return [
+        Comparison("weights and KV cache in GiB", may=True, why="memory taken on the GPU: one measure in every start"),
+        _tokens(starts),
+        _concurrency(starts),
+        _load(starts),
+        _speed(starts),
+    ]
+
+
+def _tokens(starts: Sequence[Start]) -> Comparison:
+    name = "KV cache in tokens"
+    meanings = {start.facts.kv_cache_tokens_meaning for start in starts}
+    models = {start.facts.model for start in starts}
+    slots = next((n for n, s in enumerate(starts, 1) if s.facts.kv_cache_tokens_meaning == "slots"), None)
+    if slots is not None and (len(meanings) > 1 or len(models) > 1):
+        facts = starts[slots - 1].facts
+        tokens, context = facts.kv_cache_tokens or 0, facts.max_concurrency_tokens or facts.max_model_len or 1
+        return Comparison(
+            name,
+            may=False,
+            why=f"they are slots of one layer group: in start {slots}, {tokens:,} / {context:,} = "
+            f"{tokens / context:.2f}, and vLLM itself says {facts.max_concurrency:g} requests",
+        )
+    if None in meanings:
+        return Comparison(name, may=None, why="a start does not print tokens, context and concurrency together")
+    return Comparison(name, may=True, why="they mean the same in every start")
+
+
+def _concurrency(starts: Sequence[Start]) -> Comparison:
+    contexts = {start.facts.max_concurrency_tokens or start.facts.max_model_len for start in starts}
+    if None in contexts or any(start.facts.max_concurrency is None for start in starts):
+        return Comparison("concurrency", may=None, why="a start does not print it, or not for which context")
+    lengths = [f"{length:,}" for length in sorted(length for length in contexts if length)]
+    if len(lengths) > 1:
+        return Comparison("concurrency", may=False, why=f"stated for requests of {' and '.join(lengths)} tokens")
+    return Comparison("concurrency", may=True, why=f"stated for requests of {lengths[0]} tokens in every start")
+
+
+def _load(starts: Sequence[Start]) -> Comparison:
+    parts = []
+    for number, start in enumerate(starts, 1):
+        download = max((r.value for r in start.readings if r.name == "download_seconds"), default=None)
+        if download and start.facts.load_seconds:
+            parts.append(f"in start {number}, {download:.0f} of {start.facts.load_seconds:.0f} s")
+    if parts:
+        return Comparison("time to load", may=False, why=f"part of it is the download: {'; '.join(parts)}")
+    if any(start.facts.load_seconds is None for start in starts):
+        return Comparison("time to load", may=None, why="a start does not print it")
+    return Comparison("time to load", may=True, why="no start downloaded the weights while loading; caches may differ")
+
+
+def _speed(starts: Sequence[Start]) -> Comparison:
+    name = "generation in tokens/s"
+    if any(start.facts.generation_tokens_per_s_max is None or not start.arguments for start in starts):
+        return Comparison(name, may=None, why="a start prints no throughput, or not its settings")
+    unsteady = [str(n) for n, s in enumerate(starts, 1) if not any(steady(s.throughput))]
+    apart = {
+        (one, two): [n for n in differing([starts[one - 1], starts[two - 1]]) if n not in FRONT_SETTINGS]
+        for one, two in combinations(range(1, len(starts) + 1), 2)
+    }
+    (one, two), nearest = min(apart.items(), key=lambda item: len(item[1]))
+    why = []
+    if len(nearest) > 1:
+        why.append(f"no two starts differ in one setting alone; starts {one} and {two} differ in {', '.join(nearest)}")
+    if unsteady:
+        why.append(f"no line of start {' and '.join(unsteady)} covers an interval that was busy throughout")
+    may = f"starts {one} and {two} differ in {', '.join(nearest) or 'nothing'} alone"
+    return Comparison(name, may=not why, why="; ".join(why) or may)

@@ -1,0 +1,191 @@
+"""What commands are given: the options that several of them share, and the paths that they write to."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vllm_runbooks.core.console import complete
+from vllm_runbooks.core.errors import InputError
+
+_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw]?)", re.ASCII)
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+def span(text: str, *, is_bare: bool = True) -> float | None:
+    """Seconds of a time such as 90s, 1.5h or 2w; None: it is none.
+
+    Args:
+        text: As it was given.
+        is_bare: Whether a number without a unit is one of seconds; else it is no time.
+    """
+    match = _SPAN.fullmatch(text)
+    return None if match is None or not (match[2] or is_bare) else float(match[1]) * _UNITS[match[2]]
+
+
+class Span(click.ParamType[float]):
+    """A time such as 90s, 15m, 1h, 2d or 2w, in seconds; a number without a unit is one of seconds."""
+
+    name = "time"
+
+    def __init__(self, least: str = "0s", most: str | None = None) -> None:
+        """A time within these, which are worded as they would be given; None: of any length."""
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = span(str(value).strip())
+        bounds = (span(self.least) or 0.0, math.inf if self.most is None else span(self.most) or math.inf)
+        if seconds is None or not bounds[0] <= seconds <= bounds[1]:
+            within = f" from {self.least} to {self.most}" if self.most is not None else ""
+            shown = "30s or 2m" if bounds[1] <= _UNITS["h"] else "90s, 15m, 1h or 2d"
+            self.fail(f"{str(value)[:40]!r} is no time{within}; give one such as {shown}.", param, ctx)
+        return seconds
+
+
+class _Target(click.Path):
+    """Where something is written; an empty name, as of a variable that is not set, is none."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(path_type=Path)
+        self.what = what
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value).strip():
+            self.fail(f"the name is empty; name a {self.what}.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _TargetFolder(_Target):
+    """A folder that is written into, made where there is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path: Path = super().convert(value, param, ctx)
+        if path.exists() and not path.is_dir():
+            self.fail(f"{path} is no folder; name one, or a new one.", param, ctx)
+        return path
+
+
+class _TargetFile(_Target):
+    """A file that is written; what is no plain file, such as a folder or a device, is never replaced."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path: Path = super().convert(value, param, ctx)
+        if path.is_dir():
+            self.fail(f"{path} is a folder; name a file in it.", param, ctx)
+        if path.exists() and not path.is_file():
+            self.fail(f"{path} is no plain file; name one that may be written.", param, ctx)
+        if not path.parent.is_dir():
+            self.fail(f"{path.parent} is no folder; make it first, or name another.", param, ctx)
+        return path
+
+
+FILE = _TargetFile("file")
+FOLDER = _TargetFolder("folder")
+NEW_FOLDER = _Target("new folder")
+FORMAT = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the output.",
+)
+
+
+_NUMBERS = {
+    "S": "number of seconds; give one, such as 600",
+    "GIB": "number of GiB; give one, such as 40",
+    "MIB": "number of MiB; give one, such as 64",
+}
+"""By what an option's help calls its value, what it must be."""
+
+
+def number(_context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """See that a number is one: no bound refuses `nan`."""
+    if value is not None and math.isnan(value):
+        raise click.BadParameter(f"nan is no {_NUMBERS[parameter.metavar or 'S']}.")
+    return value
+
+
+def examples(*calls: str) -> str:
+    """The end of a command's help: how it is called, line by line as written."""
+    lines = "".join(f"\n  {line}" for call in calls for line in _broken(f"vllm-runbooks {call}"))
+    return f"\b\nExample{'s' * (len(calls) > 1)}:{lines}"
+
+
+_MOST = 72
+"""Columns of an example's line, so that it stands whole in a terminal of 80."""
+
+
+def _broken(call: str) -> Iterator[str]:
+    """A command line in lines that a shell joins again; broken in front of an option or of a command behind `--`."""
+    while len(call) > _MOST and (at := call.rfind(" -", 4, _MOST - 1)) > 0:
+        yield f"{call[:at]} \\"
+        call = f"  {call[at + 1 :]}"
+    yield call
+
+
+def _use(context: click.Context, _parameter: click.Parameter, folders: tuple[str, ...]) -> None:
+    """Have this command, and the kernels that it starts, use the folders on top of those of the environment."""
+    if not folders:
+        return
+    from vllm_runbooks.catalog.load import CATALOGS  # noqa: PLC0415
+    from vllm_runbooks.diagnosis import session  # noqa: PLC0415 - `--help` needs none of it
+
+    split = next((folder for folder in folders if os.pathsep in folder), None)
+    if split is not None:
+        raise InputError(f"--catalog {split}: holds {os.pathsep!r}, which separates folders; rename it")
+    own = (*session.own_catalogs(), *folders)
+    session.load_catalog(own)
+    _set_for(context, CATALOGS, os.pathsep.join(str(Path(folder).absolute()) for folder in own))
+    session.load_catalog.cache_clear()
+    context.call_on_close(session.load_catalog.cache_clear)
+
+
+def _set_for(context: click.Context, name: str, value: str) -> None:
+    """Set a variable of the environment until the command ends."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+
+    def restore() -> None:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
+
+    context.call_on_close(restore)
+
+
+CATALOG = click.option(
+    "--catalog",
+    multiple=True,
+    metavar="DIR",
+    expose_value=False,
+    callback=_use,
+    help="Your own catalog folder (with symptoms/), on top; repeatable.",
+)
+
+
+def _speak(context: click.Context, _parameter: click.Parameter, lang: str | None) -> None:
+    """Have this command, and the kernels that it starts, tell in a language, whatever the environment says."""
+    if lang is None:
+        return
+    from vllm_runbooks.catalog import languages  # noqa: PLC0415 - `--help` needs none of it
+
+    languages.chosen(lang, "--lang")
+    _set_for(context, languages.LANG, lang)
+
+
+LANG = click.option(
+    "--lang",
+    metavar="LANG",
+    type=complete.LANGUAGE,
+    expose_value=False,
+    callback=_speak,
+    help="Language of titles, causes and ways out: en or zh (default: VLLM_RUNBOOKS_LANG, else en).",
+)

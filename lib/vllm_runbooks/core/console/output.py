@@ -1,0 +1,100 @@
+"""What a command prints: UTF-8 whatever the terminal's locale says, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vllm_runbooks.catalog.load import Catalog
+
+
+_BEYOND = re.compile(r"[^\x00-\x7f]")
+"""Signs that a terminal may lack."""
+STDIN = "standard input"
+"""What `-` is called in messages."""
+
+
+class NotPrintedError(Exception):
+    """Standard output is closed or full."""
+
+
+def name_left_out(catalog: Catalog) -> None:
+    """Name on standard error the catalog files that are broken and were left out: a line each, with its first fault."""
+    by_file: dict[str, list[str]] = {}
+    for problem in catalog.problems:
+        by_file.setdefault(problem.split(":", 1)[0], []).append(problem)
+    for problems in by_file.values():
+        more = f" (and {len(problems) - 1} more; `vllm-runbooks catalog check` lists all)" if len(problems) > 1 else ""
+        say(f"left out: {problems[0]}{more}")
+
+
+def say(line: str) -> None:
+    """Say a line on standard error, secrets replaced; where nobody reads it, the command goes on."""
+    from vllm_runbooks.core.display import one_line  # noqa: PLC0415 - most commands say nothing
+    from vllm_runbooks.core.redaction.redact import redact_text  # noqa: PLC0415
+
+    with suppress(OSError, ValueError):
+        click.echo(f"vllm-runbooks: {one_line(redact_text(line))}", err=True)
+
+
+def write(text: str) -> None:
+    """Write to standard output; characters that the terminal cannot show are escaped, never an error."""
+    stream = opened()
+    encoding = stream.encoding or "utf-8"
+    shown = text.encode(encoding, "backslashreplace").decode(encoding)
+    with _told(stream):
+        stream.write(shown if shown.endswith("\n") else f"{shown}\n")
+        stream.flush()
+
+
+def write_script(text: str) -> None:
+    """Write a text that is kept and run: as it is, in UTF-8 whatever the terminal's locale says."""
+    stream = opened()
+    with _told(stream):
+        stream.flush()
+        stream.buffer.write(text.encode("utf-8", "surrogateescape"))
+        stream.flush()
+
+
+def opened() -> TextIO:
+    """Standard output.
+
+    Raises:
+        NotPrintedError: it is closed.
+    """
+    stream = sys.stdout
+    if stream is None or stream.closed:
+        raise NotPrintedError("standard output is closed; give the command somewhere to write to")
+    return stream
+
+
+@contextmanager
+def _told(stream: TextIO) -> Iterator[None]:
+    """Say why standard output cannot be written."""
+    try:
+        yield
+    except BrokenPipeError:
+        # The reader of a pipe went away: nothing is left to say to it, and the exit status still says how it was.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise NotPrintedError(f"standard output cannot be written: {error.strerror}; free some space there") from None
+
+
+def write_json(text: str) -> None:
+    """Write a JSON document; it stays one where the terminal cannot show all of its characters."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        # Only texts have such characters; a large document is not read and written once more for them.
+        text = _BEYOND.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    write(text)

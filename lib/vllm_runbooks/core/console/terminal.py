@@ -1,0 +1,93 @@
+"""How a terminal shows a view: in colours that mean something, as wide as it is; anything else gets plain text.
+
+`NO_COLOR` (any value but an empty one) and `TERM=dumb` turn colours off; the layout stays that of the terminal's width.
+`FORCE_COLOR` (any value but an empty one and `0`) turns them on where the output is no terminal, 80 columns wide or as
+`COLUMNS` says; `NO_COLOR` is stronger. Colours are the sixteen of the terminal's own palette, so that they suit its
+ground.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TextIO
+
+from vllm_runbooks.core.console import output
+from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.views.elements import COLUMNS
+from vllm_runbooks.core.views.styled import Block, Layout, Styled, Tone, laid_out, plain
+
+STYLES = {
+    Tone.HEADING: "bold",
+    Tone.BAD: "bold red",
+    Tone.WARN: "yellow",
+    Tone.GOOD: "green",
+    Tone.HINT: "cyan",
+    Tone.QUOTE: "magenta",
+    Tone.COMMAND: "cyan",
+    Tone.COST: "yellow",
+    Tone.FAINT: "dim",
+}
+"""Colours and weights by meaning, as rich names them."""
+_NARROWEST, _WIDEST, _READABLE = 40, 200, 100
+"""Columns that a layout has at least and at most, and those of a sentence that is read with ease."""
+
+
+def show(blocks: Iterable[Block]) -> None:
+    """Write a view to standard output as suits what that is."""
+    stream = output.opened()
+    if stream.isatty() or _is_forced():
+        output.write(_shown(laid_out(blocks, layout(_columns(stream))), is_coloured=_is_coloured(stream)))
+    else:
+        output.write(plain(blocks))
+
+
+def layout(columns: int) -> Layout:
+    """How a view is laid out in a terminal of so many columns."""
+    width = min(max(columns, _NARROWEST), _WIDEST)
+    return Layout(prose=min(width, _READABLE), loose=min(width, _READABLE), table=width)
+
+
+def _is_forced() -> bool:
+    return os.environ.get("FORCE_COLOR", "") not in ("", "0") and not os.environ.get("NO_COLOR")
+
+
+def _is_coloured(stream: TextIO) -> bool:
+    """Whether colours are wanted here."""
+    is_dumb = os.environ.get("TERM", "") in ("dumb", "unknown")
+    return _is_forced() or (stream.isatty() and not is_dumb and not os.environ.get("NO_COLOR"))
+
+
+def _columns(stream: TextIO) -> int:
+    """Columns of a terminal: as `COLUMNS` says, else as it says itself, else 80."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told[:9]) > 0:
+        return int(told[:9])
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or COLUMNS
+    except (OSError, ValueError):
+        return COLUMNS
+
+
+def _shown(lines: Iterable[Styled], *, is_coloured: bool) -> str:
+    if not is_coloured:
+        return visible("\n".join(map(str, lines)))
+    import io  # noqa: PLC0415 - a pipe needs none of this
+
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    text = Text(end="", no_wrap=True)
+    for number, line in enumerate(lines):
+        text.append("\n" if number else "")
+        for said, tone in line.spans:
+            text.append(visible(said), STYLES[tone] if tone is not None else None)
+    # Into a text first: what the stream cannot encode is escaped in the one place that does it. No legacy console, no
+    # markup, no links, nothing guessed from what the text looks like.
+    written = io.StringIO()
+    console = Console(
+        file=written, force_terminal=True, color_system="standard", legacy_windows=False, no_color=False,
+        highlight=False, markup=False, emoji=False, width=_WIDEST, _environ={},
+    )  # fmt: skip
+    console.print(text, soft_wrap=True, end="")
+    return written.getvalue()

@@ -1,0 +1,75 @@
+"""What is shown: rich in a notebook, plain in a terminal, and nothing in it that moves a cursor."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_runbooks.core.record_forms import document
+
+SCHEMA = 1
+"""Version of the JSON documents."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Something to show: rich in a notebook, plain in a terminal."""
+
+    plain: str
+    html: str
+
+    def __post_init__(self) -> None:
+        """Let no control character of a log reach a terminal or a page."""
+        object.__setattr__(self, "plain", visible(self.plain))
+        object.__setattr__(self, "html", visible(self.html))
+
+    @classmethod
+    def said(cls, text: str) -> Shown:
+        """One paragraph of plain text."""
+        from html import escape  # noqa: PLC0415 - most commands show no page
+
+        return cls(text, f"<p>{escape(text)}</p>")
+
+    @classmethod
+    def joined(cls, parts: Sequence[Shown]) -> Shown:
+        """One after the other."""
+        return cls("\n".join(part.plain for part in parts), "".join(part.html for part in parts))
+
+    def __str__(self) -> str:
+        return self.plain
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": self.plain, "text/html": self.html}
+
+
+def to_json(record: Any, *, indent: int | None = 2) -> str:
+    """A record as one JSON document; without an indent it is one line."""
+    return json.dumps({"schema": SCHEMA, **document(record)}, ensure_ascii=False, indent=indent)
+
+
+_PLAIN = re.compile("[ -~\\n]+")
+_SPACES = "\t\u3000"
+"""Shown as a space: the second is the one of Chinese and Japanese texts."""
+
+
+def visible(text: str) -> str:
+    """The text with everything that no sign shows written as an escape.
+
+    That is what steers a terminal, reorders or hides other letters, has no meaning that fonts agree on, or looks like a
+    space and is none to a shell.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else " " if c in _SPACES else _escaped(c) for c in text)
+
+
+def one_line(text: str) -> str:
+    """The text as `visible` has it, its line ends as signs: a name may hold some, where a message is one line."""
+    return visible(text).replace("\n", "\\n")
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()

@@ -1,0 +1,299 @@
+"""What is given to be read: texts, and recorded cases with what they expect and what documents claim of them.
+
+Units and names are as in `records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.core.records import Outcome, Truth
+
+SNAPSHOT, OBSERVATION, NODES, JOB = "inventory.json", "probe.json", "cluster.json", "job.yaml"
+"""Files of a case that is a host's snapshot, a running server as observed, or several nodes: each is alone there."""
+PIECE = 1 << 18
+"""Characters or bytes of a text that are handed on at a time."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text given to be read."""
+
+    name: str
+    """Base name, as shown."""
+    source: str | Callable[[], Iterator[str]]
+    """The text, or what yields it in pieces: a log may be larger than memory."""
+
+    def pieces(self) -> Iterator[str]:
+        """Yield the text in pieces; a source that is a pipe can be read once.
+
+        Raises:
+            InputError: it cannot be read, or is no text.
+        """
+        if not isinstance(self.source, str):
+            return self.source()
+        text = self.source
+        return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(self.pieces())
+
+
+@dataclass(frozen=True)
+class IssueRef:
+    """An issue of a command by name and place."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    rule: str
+    line: int
+
+
+@dataclass(frozen=True)
+class BestLayout:
+    """How cards are used."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    replicas: int = 1
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a case's answer must equal; what is left out is not compared."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    outcome: Outcome | None = None
+    class_: str | None = None
+    """Class of the root cause; "ok" when there must be none."""
+    symptom: str | None = None
+    captures: dict[str, str] = field(default_factory=dict)
+    """Captures of the root cause, as printed."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    starts: list[Outcome] | None = None
+    """Outcome of every start in the files, in order."""
+    findings: list[str] | None = None
+    """Ids of symptoms that must be among the findings; of a snapshot, a server, nodes or a job those of all
+    that is found."""
+    claims: list[str] | None = None
+    """Ids of claims of `claims.yaml` whose verdict must be the one that stands there."""
+    issues: list[IssueRef] | None = None
+    """Of a script: every error and warning that must be found, and no others."""
+    fits: bool | None = None
+    """Of a plan: whether it fits, or one of the layouts does."""
+    best: BestLayout | None = None
+    """Of layouts: the one that must come first."""
+    recommended: int | Literal["none"] | None = None
+    """Of a snapshot: number of the card that the next start should take; "none" where none is known to be suitable."""
+    per_gpu: dict[str, float] = field(default_factory=dict)
+    """Of a plan: its figures by the names that claims use, `weights_gib`, to as many decimals as are written."""
+
+
+@dataclass(frozen=True)
+class PlanAsked:
+    """A question to the planner; none of the three sizes given asks for every layout, one given makes the others 1."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    model: str
+    """Name in the catalog."""
+    gpus: str
+    """As in `8xRTX3090` or `A100-80GB@node1,A100-80GB@node2`."""
+    vllm: str
+    """Release."""
+    tp: int | None = None
+    """Tensor parallel size."""
+    pp: int | None = None
+    """Pipeline parallel size."""
+    dp: int | None = None
+    """Data parallel size."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further engine options by argparse destination."""
+
+
+@dataclass(frozen=True)
+class CardAsked:
+    """A graphics card by name."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    card: str
+    """As in A100-48GB."""
+
+
+@dataclass(frozen=True)
+class LineAsked:
+    """A line that a release is said to print."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    vllm: str
+    """Release."""
+    text: str
+    """The line, or part of it; a number stands for any number, `…` for anything."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A figure that the claims rest on and that the log does not hold."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    name: str
+    """With its unit, as a fact: gpu_total_gib."""
+    value: str | int | float | bool
+    source: str
+
+
+@dataclass(frozen=True)
+class Credit:
+    """An effect that is put down to one setting: two starts tell only if nothing else differs between them."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    setting: str
+    """Argument (argparse destination)."""
+    starts: list[int]
+    """The two starts, counted from 1."""
+    apart_from: list[str] = field(default_factory=list)
+    """Settings that differ as written and are known to have no effect here."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a document, and the computation on the case's own record that judges it.
+
+    Expressions hold numbers, words in quotes, names, + - * /, comparisons, and, or, not, abs(…), known(…). A name is a
+    figure, a given, a capture of the root cause, a fact, a setting or a reading; of the last start, or `start2.name`.
+    A figure of a plan, a card or a line that the file names is `name.figure`.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    id: str
+    says: str
+    """The statement, in our words."""
+    verdict: Truth
+    """What must come out."""
+    right_if: str
+    """Expression: the statement is right where it holds, wrong where it does not, unknown where a name is not known."""
+    because: list[str]
+    """Sentences with the numbers, `{name}`; one that needs an unknown number is left out."""
+    figures: dict[str, str] = field(default_factory=dict)
+    """Numbers that the judgement shows: name (with its unit) to expression."""
+    only_if: str | None = None
+    """Expression without which the log cannot decide."""
+    at: dict[str, list[float]] = field(default_factory=dict)
+    """Values that the document lets one choose from: the statement is right if `right_if` holds for one of them."""
+    credit: Credit | None = None
+    quotes: list[str] = field(default_factory=list)
+    """Words by which the lines are found that the judgement shows."""
+    trap: str | None = None
+    """Number of a known mistake of the source documents."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a document says about a recorded case: `claims.yaml` beside `case.yaml`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    document: str
+    """The document, in a few words."""
+    claims: list[Claim]
+    given: list[Given] = field(default_factory=list)
+    plans: dict[str, PlanAsked] = field(default_factory=dict)
+    """By the name that expressions use; so are the next two."""
+    cards: dict[str, CardAsked] = field(default_factory=dict)
+    lines: dict[str, LineAsked] = field(default_factory=dict)
+
+
+class CaseKind(StrEnum):
+    """What a recorded case holds, and is judged by."""
+
+    LOG = "log"
+    SCRIPT = "script"
+    QUESTION = "question"
+    """To the planner, with or without a log."""
+    SNAPSHOT = "snapshot"
+    """Of a host."""
+    SERVER = "server"
+    """That runs, as it was observed."""
+    NODES = "nodes"
+    """Several, before a start over them."""
+    JOB = "job"
+    """For an edge chip, with what its steps were run by and what they left."""
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """A recorded case as its `case.yaml` describes it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    id: str
+    title: str
+    source: str
+    files: list[str]
+    """Empty where it is a question."""
+    expect: Expectation
+    vllm: str | None = None
+    command: str | None = None
+    """File with the script or manifest that the log belongs to."""
+    runbooks: list[str] = field(default_factory=list)
+    told_with: str | None = None
+    """Case of the same document: the nodes of a start over several, beside its log, or the reverse."""
+    plan: PlanAsked | None = None
+    """The question."""
+
+    @property
+    def kind(self) -> CaseKind:
+        """What it holds."""
+        if self.plan is not None:
+            return CaseKind.QUESTION
+        if self.expect.issues is not None:
+            return CaseKind.SCRIPT
+        if JOB in self.files:
+            return CaseKind.JOB
+        alone = self.files[0] if len(self.files) == 1 else None
+        by_file = {SNAPSHOT: CaseKind.SNAPSHOT, OBSERVATION: CaseKind.SERVER, NODES: CaseKind.NODES}
+        return by_file.get(alone or "", CaseKind.LOG)
+
+
+@dataclass(frozen=True)
+class Case(CaseFile):
+    """A recorded case, with what a document says about it."""
+
+    claims: Claims | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a diagnosis works on: a live run and a recorded folder are this same type."""
+
+    documents: tuple[Document, ...]
+    case: Case | None = None
+    vllm: str | None = None
+    """Release given by the caller or the case."""
+    command: str | None = None
+    """Text of the script or manifest that the logs belong to."""
+    gpus: str | None = None
+    """Cards of the start, as in `--gpus`, where the evidence itself names them."""
+    snapshot: str | None = None
+    """The same as the text of a host's snapshot."""
+    start: int | None = None
+    """Which of several starts the evidence is about, from 1, where it says so itself."""
+    empty: tuple[str, ...] = ()
+    """Names of files that were given beside the documents, and hold nothing."""
+    pack: str | None = None
+    """The evidence pack that it was read from: what that names was written by anybody."""

@@ -1,0 +1,46 @@
+"""Parts of the program that need more than a plain installation, and the line for one that is used without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import NamedTuple
+
+from vllm_runbooks.core.errors import InputError
+
+
+class _Extra(NamedTuple):
+    name: str
+    """As in `vllm-runbooks[name]`."""
+    modules: tuple[str, ...]
+    """What is imported, in the order in which it is looked for."""
+    then: str = ""
+    """What is done after the installation."""
+
+
+_PARTS: Mapping[str, _Extra] = MappingProxyType({
+    "the panels": _Extra("lab", ("ipywidgets", "anywidget"), ", and restart the kernel"),
+    "`vllm-runbooks lab`": _Extra("lab", ("jupyterlab", "ipywidgets", "anywidget")),
+    "`check --ray`": _Extra("cluster", ("ray",)),
+    "the site": _Extra("site", ("sphinx", "myst_nb", "pydata_sphinx_theme")),
+})  # fmt: skip
+
+
+def missing(part: str) -> str:
+    """The first module that a part lacks; empty: it lacks none."""
+    return next((name for name in _PARTS[part].modules if find_spec(name) is None), "")
+
+
+def require(part: str) -> None:
+    """See that a part has what it needs.
+
+    Raises:
+        InputError: it has not; the line says what to install.
+    """
+    if module := missing(part):
+        extra = _PARTS[part]
+        raise InputError(
+            f"{module}: is not installed, and is needed for {part}; "
+            f"run: pip install 'vllm-runbooks[{extra.name}]'{extra.then}"
+        )

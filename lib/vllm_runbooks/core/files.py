@@ -1,0 +1,89 @@
+"""Store a file, or a folder, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import uuid
+from pathlib import Path
+
+from vllm_runbooks.core.errors import RunbooksError
+
+
+class NotStoredError(RunbooksError):
+    """A file could not be written; what was there before is intact."""
+
+
+def store(path: Path, content: str | bytes) -> None:
+    """Write the file whole or not at all: a reader, or a crash at any moment, finds the old content or the new.
+
+    A file that is replaced keeps its permissions, so that a script can still be run; a link goes on leading to it.
+    """
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    part = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
+    try:
+        try:
+            unnamed = _unnamed(path.parent)
+            # Not mkstemp: its files are readable by their owner alone, and reports are there to be read.
+            opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666) if unnamed is None else unnamed
+            with os.fdopen(opened, "wb") as file:
+                if path.is_file():
+                    os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+                file.write(content if isinstance(content, bytes) else content.encode())
+                file.flush()
+                os.fsync(file.fileno())
+                if unnamed is not None:
+                    _name(unnamed, part)
+            part.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        free = "an unknown number of"
+        with contextlib.suppress(OSError):
+            free = str(shutil.disk_usage(path.parent).free)
+        raise NotStoredError(f"could not store {path} ({error.strerror}; {free} bytes free)") from None
+
+
+def replace_folder(new: Path, place: Path) -> None:
+    """Put a copy of a folder in a place, instead of the one there: a reader finds the one or the other.
+
+    Raises:
+        OSError: it could not be put there, or somebody else was quicker; what is there is whole.
+    """
+    import tempfile  # noqa: PLC0415 - every command stores files, and few a folder
+
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-", ignore_cleanup_errors=True) as name:
+        staged, old = Path(name) / "new", Path(name) / "old"
+        shutil.copytree(new, staged)
+        if place.exists():
+            place.rename(old)
+        try:
+            staged.rename(place)
+        except OSError:
+            if old.exists() and not place.exists():
+                old.rename(place)
+            raise
+
+
+def _unnamed(folder: Path) -> int | None:
+    """A descriptor of a new file that has no name yet, so that a crash leaves nothing of it; None: there is no such."""
+    flag = getattr(os, "O_TMPFILE", 0)
+    if flag and os.link in os.supports_dir_fd and Path("/proc/self/fd").is_dir():
+        with contextlib.suppress(OSError):
+            return os.open(folder, flag | os.O_WRONLY, 0o666)
+    return None
+
+
+def _name(descriptor: int, path: Path) -> None:
+    """Give a file without a name its name."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # With a folder's descriptor alone the system is asked to follow the link, which is the file.
+        os.link(f"/proc/self/fd/{descriptor}", path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True)
+    finally:
+        os.close(folder)

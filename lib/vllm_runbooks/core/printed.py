@@ -1,0 +1,137 @@
+"""Read values as programs print them: numbers, times, and the pairs of a `{…}` or `Namespace(…)`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from vllm_runbooks.core import python_trees
+from vllm_runbooks.core.redaction.places import names_secret
+from vllm_runbooks.core.redaction.redact import redact_text, redact_value
+
+MAX_LITERAL = 4000
+"""Longest text, in characters, that is read as a literal; a longer one stays text."""
+_PAIR = re.compile(
+    r"\s{0,8}(?:'(\w{1,80})'\s{0,4}:|\"(\w{1,80})\"\s{0,4}:|(\w{1,80})\s{0,4}=)\s{0,4}(?P<value>.*)\Z", re.DOTALL
+)
+_TIME = re.compile(r"(?:(\d{4})[-/])?(?:(\d\d)[-/](\d\d))?[T ]?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
+_MAX_COUNT = 7
+"""Digits of a number that is no secret, whatever its name."""
+_HALF_A_YEAR = 183 * 86400
+
+
+class Moment(NamedTuple):
+    """A printed time; only times of the same form can be compared."""
+
+    seconds: float
+    """Seconds on a scale of its own: of the era where a year is printed, of a leap year, else of a day."""
+    form: str
+    """"year", "date" or "day": what was printed beside the hour."""
+
+
+def moment(text: str | None) -> Moment | None:
+    """The time printed in a log's prefix."""
+    match = _TIME.match(text or "")
+    if not match:
+        return None
+    year, month, day, hour, minute, second, fraction = match.groups()
+    try:
+        date = datetime(
+            int(year or 2000), int(month or 1), int(day or 1), int(hour), int(minute), int(second), tzinfo=UTC
+        )
+    except ValueError:
+        return None
+    form = "day" if month is None else "date" if year is None else "year"
+    return Moment(date.timestamp() + float(f"0.{fraction or 0}"), form)
+
+
+def seconds_between(earlier: Moment | None, later: Moment | None) -> float | None:
+    """Seconds from one printed time to another over midnight or new year; None where they cannot be compared."""
+    if earlier is None or later is None or earlier.form != later.form:
+        return None
+    seconds = later.seconds - earlier.seconds
+    if earlier.form == "day" and seconds < 0:
+        seconds += 86400
+    if earlier.form == "date" and seconds < -_HALF_A_YEAR:
+        seconds += 366 * 86400
+    return round(seconds, 6) if seconds >= 0 else None
+
+
+def number(text: str) -> float | None:
+    """A printed number, thousands separated by commas or not."""
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def literal(text: str) -> Any:
+    """The value of a printed literal without evaluating it; a text that is none stays text. Secrets are replaced."""
+    text = text.strip()
+    value: Any = text
+    if len(text) <= MAX_LITERAL:
+        try:
+            value = python_trees.literal(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            value = text
+    return masked(value, otherwise=text)
+
+
+def masked(value: Any, name: str = "", *, otherwise: str = "") -> Any:
+    """A value in the terms of JSON with its secrets replaced; one that JSON does not know becomes `otherwise`."""
+    if isinstance(value, str):
+        return redact_value(value) if value and names_secret(name) else redact_text(value)
+    if isinstance(value, (list, tuple)):
+        return [masked(item, name, otherwise=otherwise) for item in value]
+    if isinstance(value, dict):
+        inner = name if names_secret(name) else ""
+        return {str(key): masked(item, inner or str(key), otherwise=otherwise) for key, item in value.items()}
+    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    if names_secret(name) and value is not None and not (is_number and len(str(value)) <= _MAX_COUNT):
+        return redact_value(str(value))
+    return value if value is None or is_number else redact_text(otherwise)
+
+
+def pairs(text: str) -> dict[str, Any]:
+    """Read `{'a': 1, …}` or `(a=1, …)`, cut off or not; what is no literal stays text."""
+    found: dict[str, Any] = {}
+    for part in _parts(text):
+        match = _PAIR.match(part)
+        if match:
+            name = match[1] or match[2] or match[3]
+            found[name] = masked(literal(match["value"]), name)
+    return found
+
+
+def is_closed(text: str) -> bool:
+    """Whether the bracket that a text begins with is closed in it."""
+    return len(text) > sum(len(part) + 1 for part in _parts(text))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the comma-separated parts inside the first bracket, up to its end or the text's."""
+    depth, start, quote, escaped = 0, 1, "", False
+    for position, character in enumerate(text):
+        if escaped:
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in "([{<":
+            depth += 1
+        elif character in ")]}>" and depth:
+            depth -= 1
+            if depth == 0:
+                yield text[start:position]
+                return
+        elif character == "," and depth == 1:
+            yield text[start:position]
+            start = position + 1
+    yield text[start:]

@@ -1,0 +1,692 @@
+"""What a log says of a start, the answer to it, and the runs of runbooks: frozen dataclasses, each written once.
+
+Field names carry units (`_gib` is 2**30 bytes, `_s` or `_seconds` seconds, `_tokens` tokens); `None` means unknown and
+is shown as unknown. Lines and columns count from 1 in the file given. A trailing underscore (`class_`) keeps a Python
+keyword usable as a name; it is dropped in JSON and YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from vllm_runbooks.core.record_forms import AUTHORED, UNPRINTED, WHERE_TOLD
+
+
+class Outcome(StrEnum):
+    """The last state of a start that its text proves."""
+
+    READY = "ready"
+    RUNNING = "running"
+    FAILED = "failed"
+    HUNG = "hung"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the server came up."""
+        return self in (Outcome.READY, Outcome.RUNNING)
+
+
+class Severity(StrEnum):
+    """How much a finding matters: it ends the start, it costs something, or it is worth knowing."""
+
+    FATAL = "fatal"
+    DEGRADED = "degraded"
+    HINT = "hint"
+
+
+class Level(StrEnum):
+    """How sure a finding is."""
+
+    CONFIRMED = "confirmed"
+    PROBABLE = "probable"
+    POSSIBLE = "possible"
+
+
+class IssueSeverity(StrEnum):
+    """How much an issue of a command matters."""
+
+    ERROR = "error"
+    """The shell or the release's parser refuses it, or does something else than is written."""
+    WARNING = "warning"
+    """It starts, but it is wrong, unsafe or wasteful."""
+    INFO = "info"
+
+
+class Role(StrEnum):
+    """What a matching line is to the failure."""
+
+    CAUSE = "cause"
+    WRAPPER = "wrapper"
+    CONSEQUENCE = "consequence"
+    BENIGN = "benign"
+
+
+class Verdict(StrEnum):
+    """How a runbook's run ended."""
+
+    PASS = "pass"  # noqa: S105 - a verdict, not a password
+    FAIL = "fail"
+    ERROR = "error"
+    SKIPPED = "skipped"
+    INTERRUPTED = "interrupted"
+
+
+class Truth(StrEnum):
+    """What a log says about a statement."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class LookIn:
+    """Where the cause is to be found when it is not in this log."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    what: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of a deployment: an option set or removed, or an environment variable set."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    op: str
+    """"set", "remove" or "env"."""
+    name: str
+    """Option without dashes, words joined by `_` (argparse destination), or the variable's name."""
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A piece of the input and where it stands."""
+
+    file: int
+    """Index into the files given."""
+    line: int
+    column: int
+    text: str
+    """At most 400 characters, secrets replaced."""
+
+
+Place = tuple[int | None, str | None]
+"""A process's pid and, where it runs elsewhere, its host's address: what tells it from others whatever its name."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that wrote into the log."""
+
+    name: str | None
+    pid: int | None = None
+    ip: str | None = None
+    rank: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """What tells it from the others."""
+        return self.pid, self.ip
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the start-up, from the first line that shows it to the first line of the next."""
+
+    name: str
+    first: Quote
+    started: str | None
+    """Time as printed on its first line (month-day hour:minute:second, no year, no zone)."""
+    clock_seconds: float | None
+    """Seconds by the log's clock, whole seconds only."""
+    printed_seconds: float | None = None
+    """Seconds that vLLM itself printed for its main work, where it does."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One figure printed by vLLM, torch or a driver."""
+
+    name: str
+    value: float
+    unit: str
+    """"GiB", "tokens", "blocks", "s", "x" or "tokens/s"."""
+    rank: int | None
+    process: Process
+    quote: Quote
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """One periodic line of the running server."""
+
+    line: int
+    prompt_tokens_per_s: float
+    generation_tokens_per_s: float
+    running: int | None
+    waiting: int | None
+    kv_cache_usage_percent: float | None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of a traceback."""
+
+    path: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
+class Raised:
+    """One exception of a traceback's chain, oldest first."""
+
+    type: str
+    message: str
+    quote: Quote
+    frames: tuple[Frame, ...]
+    link: str | None
+    """How it follows the one before: "cause" (raise … from), "context" (while handling), None for the first."""
+
+
+@dataclass(frozen=True)
+class Traceback:
+    """A traceback of one process, with its chain."""
+
+    process: Process
+    chain: tuple[Raised, ...]
+    logged: bool
+    """Printed through the logger (the process may go on), not by a dying interpreter."""
+    ignored: bool = False
+    """Printed as ignored ("Exception ignored in …", a request's failure)."""
+
+    @property
+    def first_line(self) -> int:
+        """Line of the first exception's text."""
+        return self.chain[0].quote.line
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A line that a symptom's signature matched."""
+
+    symptom: str
+    signature: int
+    """Index of the signature in its symptom."""
+    quote: Quote
+    captures: Mapping[str, str]
+    process: Process
+    phase: str | None
+    traceback: int | None = None
+    """Index into the start's tracebacks, when the line is an exception of one."""
+    link: int = 0
+    """Index into that traceback's chain."""
+    depth: int = -2
+    """How well the place is known: from 0 on the depth in the traceback of the frame that the signature asked for, -1
+    the phase, -2 neither was asked for."""
+    level: str | None = None
+    """Log level of the line, None where it has none."""
+    time: str | None = None
+    """As printed on the line, else on the last line before it that carries one."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """The vLLM release that wrote a log, and how it is known."""
+
+    version: str | None = None
+    source: str = "unknown"
+    """"printed", "call-sites", "given" or "unknown"."""
+    candidates: tuple[str, ...] = ()
+    """Releases that its source lines fit, where they are not `version` alone: several that cannot be told apart, as a
+    release and its post-releases, or one that is only the closest, to a development build or a fork."""
+    data: str | None = None
+    """The release whose generated data is used, None where there is none."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one start printed about itself; over ranks: weights the largest, KV cache the smallest."""
+
+    weights_gib: float | None = None
+    kv_cache_gib: float | None = None
+    kv_cache_tokens: int | None = None
+    """Tokens as this release counts them; blocks x block size where only blocks are printed."""
+    kv_cache_tokens_meaning: str | None = None
+    """What that count means: "slots" (cache slots of one layer group, no measure of requests), "full-length" (tokens of
+    full-length requests: the concurrency times max_model_len), None: not known."""
+    kv_cache_blocks: int | None = None
+    max_concurrency: float | None = None
+    max_concurrency_tokens: int | None = None
+    """Tokens per request that the concurrency is stated for."""
+    cuda_graph_gib: float | None = None
+    cuda_graph_estimated_gib: float | None = None
+    activation_gib: float | None = None
+    non_torch_gib: float | None = None
+    gpu_total_gib: float | None = None
+    gpu_memory_utilization: float | None = None
+    max_model_len: int | None = None
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int | None = None
+    data_parallel_size: int | None = None
+    executor_backend: str | None = None
+    model: str | None = None
+    architecture: str | None = None
+    quantization: str | None = None
+    load_seconds: float | None = None
+    startup_seconds: float | None = None
+    """Wall clock from the first dated line to ready."""
+    generation_tokens_per_s_max: float | None = None
+
+
+@dataclass(frozen=True)
+class RankFacts:
+    """What one rank printed."""
+
+    rank: int | None
+    process: str | None
+    pid: int | None
+    weights_gib: float | None = None
+    kv_cache_gib: float | None = None
+    activation_gib: float | None = None
+    non_torch_gib: float | None = None
+    cuda_graph_gib: float | None = None
+    gpu_total_gib: float | None = None
+    load_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning, once, however often it was printed."""
+
+    quote: Quote
+    count: int
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What a log tells of its place among the logs of one start; None: it does not say."""
+
+    nodes: int | None = None
+    """Nodes over which the start is spread, where it was told so itself."""
+    node_rank: int | None = None
+    world_size: int | None = None
+    local_world_size: int | None = None
+    """Ranks of this node."""
+    ranks: tuple[int, ...] = ()
+    """Of the whole start, those whose processes wrote into the log."""
+    meeting_point: str | None = None
+    """Address and port at which the ranks look for each other."""
+    waiting: Mapping[int, str | None] = field(default_factory=dict)
+    """Ranks that went there and have written nothing since, each with the time that it printed then."""
+    is_mixed: bool = False
+    """Whether processes of several hosts wrote into the log, as Ray's driver and a scheduler gather them."""
+    is_headless: bool = False
+    """Whether the log is of a node that only computes: not of the first."""
+    met: str | None = None
+    """Time, as printed, at which the first of its ranks had met all others: the same moment in every log."""
+    last_time: str | None = None
+    """Time, as printed, of the last line that carries one."""
+    last: Quote | None = None
+    """The last line that a logger wrote."""
+
+
+@dataclass(frozen=True)
+class RayDemand:
+    """Resources that Ray was asked for and has not found yet."""
+
+    amounts: Mapping[str, float]
+    """By resource, what all bundles of it ask for together; memory in GiB."""
+    quote: Quote
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """What `ray status` prints of a cluster."""
+
+    quote: Quote
+    """Its first line."""
+    at: str | None = None
+    """Time, as printed, at which it was asked."""
+    active: int | None = None
+    """Nodes that are alive."""
+    lost: tuple[str, ...] = ()
+    """Those that were lost lately, as printed."""
+    used: Mapping[str, float] = field(default_factory=dict)
+    """By resource, what is in use or kept for a placement group; memory in GiB."""
+    total: Mapping[str, float] = field(default_factory=dict)
+    """By resource; those that Ray does not list are not there, as a node's own."""
+    demands: tuple[RayDemand, ...] = ()
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of vLLM, read from a log."""
+
+    file: int
+    first_line: int
+    last_line: int
+    outcome: Outcome
+    outcome_quote: Quote | None
+    """The line that proves the outcome."""
+    release: Release
+    command: str | None
+    """The command where the log shows one, secrets replaced."""
+    arguments: Mapping[str, Any]
+    """Arguments by argparse destination, as printed; values that are not literals are kept as text."""
+    processes: tuple[Process, ...]
+    timeline: tuple[Phase, ...]
+    readings: tuple[Reading, ...]
+    throughput: tuple[Throughput, ...]
+    warnings: tuple[Warned, ...]
+    tracebacks: tuple[Traceback, ...]
+    hits: tuple[Hit, ...]
+    facts: Facts
+    ranks: tuple[RankFacts, ...]
+    progress: Mapping[int, int] = field(default_factory=dict)
+    """Last line of progress by pid (0: no pid shown)."""
+    left_out: int = 0
+    """Starts in front of this one that are not kept: a log of very many restarts."""
+    last_lines: Mapping[Place, int] = field(default_factory=dict)
+    """Last line by process; those that show no pid are one."""
+    seat: Seat = field(default_factory=Seat)
+    cluster: RayCluster | None = None
+    """Where `ray status` stands in the text."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What speaks for a finding, what against it, and what the log does not say."""
+
+    matched: tuple[str, ...] = ()
+    mismatched: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A symptom that was found, with everything an engineer needs to act on it."""
+
+    symptom: str
+    class_: str
+    title: str
+    severity: Severity
+    level: Level
+    evidence: tuple[Quote, ...]
+    captures: Mapping[str, str]
+    conditions: Conditions
+    explanation: str
+    do_first: str
+    confirm: str
+    refute: str
+    look_in: LookIn | None = None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A line that was recognised, and is neither the cause nor a finding beside it."""
+
+    file: int
+    """Index into the files given."""
+    line: int
+    role: Role
+
+
+@dataclass(frozen=True)
+class StartSummary:
+    """One start among those of the files."""
+
+    file: int
+    first_line: int
+    last_line: int
+    outcome: Outcome
+    root_cause: Finding | None
+    phase: str | None = None
+    """The last phase that it reached."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What judged a remedy: "passed", or "unknown: why"."""
+
+    lint: str
+    plan: str
+    parser: str
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A way out, with what it costs."""
+
+    title: str
+    cost: str
+    edits: tuple[Edit, ...]
+    command: str | None
+    checks: Checks
+
+
+@dataclass(frozen=True)
+class ComparedTerm:
+    """A term as it was planned and as the log prints it."""
+
+    name: str
+    planned_gib: float | None
+    low_gib: float | None
+    high_gib: float | None
+    actual_gib: float | None
+    explained: str
+    """Whether the difference lies within the plan's own band, or what it means."""
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What a start's own figures say of a term; kept, it corrects later plans."""
+
+    release: str
+    gpu: str | None
+    architecture: str | None
+    term: str
+    planned_gib: float
+    actual_gib: float
+    source: str
+    tensor_parallel_size: int = 1
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Plan against actual."""
+
+    terms: tuple[ComparedTerm, ...]
+    off: str | None
+    """Name of the term that differs most beyond its band; None: none does."""
+    missing: tuple[str, ...] = ()
+    """What would have to be known for more."""
+    residuals: tuple[Residual, ...] = ()
+
+
+@dataclass(frozen=True)
+class NodeLog:
+    """One log of a start over several nodes, beside the others."""
+
+    file: int
+    """Index into the files given."""
+    node_rank: int | None
+    ranks: tuple[int, ...]
+    """Of the whole start, those whose processes wrote into it."""
+    outcome: Outcome
+    waits: bool
+    """Whether it ends where its ranks wait for the others."""
+    last_line: int
+    last_time: str | None
+    """As printed: by the clock of that node."""
+    clock_offset_s: float | None
+    """Its clock less that of the first log, to a second or two: both print when all ranks have met. None: not known."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The logs of one start over several nodes."""
+
+    count: int | None
+    """Nodes of the start; None: no log says."""
+    logs: tuple[NodeLog, ...]
+    missing: tuple[int, ...] = ()
+    """Ranks of the nodes of which no log was given."""
+    ranks_missing: tuple[int, ...] = ()
+    """Ranks of the start that wrote into none of the logs, where their nodes are not known."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The whole diagnosis: what `diagnose --format json` prints."""
+
+    files: tuple[str, ...]
+    outcome: Outcome
+    vllm: Release
+    root_cause: Finding | None
+    findings: tuple[Finding, ...]
+    starts: tuple[StartSummary, ...]
+    remedies: tuple[Remedy, ...]
+    plan: Compared | None
+    """The start's printed memory against its plan; None: the log prints no memory."""
+    hidden: Mapping[str, int]
+    facts: Facts
+    ranks: tuple[RankFacts, ...]
+    first_error: Quote | None
+    """The first exception that no symptom explains, where it stands before the cause or there is none."""
+    notes: tuple[str, ...] = ()
+    """What is to be said of what was asked for: why a policy, or a step of it, is not offered."""
+    nodes: Nodes | None = field(default=None, metadata=WHERE_TOLD)
+    """Of a start over several nodes, what each of its logs tells, and which are not here."""
+    left_out: tuple[LeftOut, ...] = field(default=(), metadata=UNPRINTED)
+    """Where the lines stand that `hidden` counts, for whoever shows the log with its lines marked."""
+    lang: str | None = field(default=None, metadata=WHERE_TOLD)
+    """Language of the texts where it is not English."""
+
+
+@dataclass(frozen=True)
+class CauseRef:
+    """A root cause by name.
+
+    A condition of a running server is a class of its own: both are its id, as in `serving.kv_pressure`.
+    """
+
+    symptom: str
+    """Id of the symptom, or of the condition."""
+    class_: str
+    """Class of failure that it belongs to."""
+
+
+@dataclass(frozen=True)
+class FindingRef:
+    """A finding by name, for lists of runs."""
+
+    symptom: str
+    class_: str
+    title: str
+    severity: Severity
+    level: Level
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A runbook's own verdict, written by its last cell."""
+
+    verdict: Verdict
+    reason: str
+    """One line: why."""
+    case: str | None
+    outcome: Outcome | None
+    root_cause: CauseRef | None
+    findings: tuple[FindingRef, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of what was judged, by name: a number, a word or a truth each."""
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """What the record says about a claim."""
+
+    id: str
+    says: str
+    expected: Truth
+    verdict: Truth
+    figures: Mapping[str, str]
+    """Name to number, as shown; without those that are not known."""
+    because: str
+    undecided: str
+    """Why it is unknown; empty where it is not."""
+    quotes: tuple[Quote, ...]
+    basis: tuple[str, ...] = ()
+    """What was planned or looked up for it, in words."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Whether a figure may be compared between starts."""
+
+    figure: str
+    may: bool | None
+    """None: the log does not say enough."""
+    why: str
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One declared parameter of a runbook."""
+
+    name: str
+    type: str
+    """"str", "int", "float" or "bool"."""
+    default: str | int | float | bool
+    help: str
+
+
+@dataclass(frozen=True)
+class Runbook:
+    """A runbook as its notebook declares it."""
+
+    id: str
+    title: str
+    summary: str
+    """First sentence of its first cell."""
+    path: str
+    parameters: tuple[Parameter, ...]
+    symptoms: tuple[str, ...]
+    side_effects: bool
+    needs_gpu: bool
+    steps: tuple[str, ...] = ()
+    """Names of the cells that do something which takes long or changes something, in their order."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run of a suite: an entry of `results.json`."""
+
+    runbook: str
+    case: str | None
+    verdict: Verdict
+    outcome: Outcome | None
+    root_cause: CauseRef | None
+    seconds: float
+    findings: tuple[FindingRef, ...]
+    reason: str
+    """One line: why this verdict."""
+    notebook: str | None
+    """Executed notebook, relative to the output folder; None where none was written."""
+    refused: bool = False
+    """Whether the run could not read its parameters or its evidence."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What its verdict tells of what was judged."""
+    node: str | None = field(default=None, metadata=WHERE_TOLD)
+    """Of a cluster, on which it was executed."""
+    lost_on: tuple[str, ...] | None = field(default=None, metadata=WHERE_TOLD)
+    """Nodes that had begun with it before, and gave no answer."""

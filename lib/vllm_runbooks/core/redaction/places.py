@@ -1,0 +1,1012 @@
+"""Where secrets stand in a text: by their form, by the name beside them, and where a known one stands again.
+
+Tokens that name their issuer, values of options, variables and fields whose name says that they are secret, credentials
+in headers and URLs, private keys; coloured, escaped, in base64, wrapped over lines. Counts, hashes, UUIDs, versions and
+token *ids* are none: nothing is judged by how random it looks alone.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+import string
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from vllm_runbooks.core.redaction import context as secret_context
+from vllm_runbooks.core.redaction.parts import Pattern, is_telling, turns
+from vllm_runbooks.core.scan import WordSet
+
+MAX_KEY = 20_000
+"""Characters of a private key."""
+FOLLOWING = 4
+"""Lines behind one with a secret's name that its value may stand on."""
+TURNS = 64
+"""Lines that a wrapped secret may go on in: a token of 4,000 characters has 50 in a terminal of 80 columns."""
+_ROW = 16
+"""Characters of a row of a wrapped secret that is not its last, at the least."""
+_MAX_COUNT = 7
+"""Digits of a count; a longer number may be a secret."""
+PART = 8
+"""Characters of such a value by which a part of it is known where a text begins or ends inside it."""
+
+_MIXED = r"(?=[A-Za-z0-9_-]{0,60}?\d)"
+"""Ahead of a token of general form: a digit, which a word does without."""
+_APART = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+"""In front of a token: no letter or digit, but for that of an escape (`\\n`) in a text that is quoted."""
+_ISSUERS = {
+    "huggingface": r"(?:hf_|api_org_)(?=[a-z0-9]{0,200}[A-Z]|[A-Za-z]{0,200}\d|[a-z]{20})[A-Za-z0-9]{16,200}",
+    "nvidia": r"nvapi-[A-Za-z0-9_-]{16,200}",
+    "github": r"gh[pousr]_[A-Za-z0-9]{16,250}|github_pat_[A-Za-z0-9_]{16,250}",
+    "gitlab": rf"gl(?:pat|dt|rt|ptt|cbt|soat|ft|agent|imt|oas)-{_MIXED}[A-Za-z0-9_.-]{{16,250}}",
+    "aws": r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![A-Za-z0-9])|ABSK[A-Za-z0-9+/]{60,200}={0,2}",
+    "google": r"AIza[0-9A-Za-z_-]{30,60}|ya29\.[0-9A-Za-z_-]{20,2000}|GOCSPX-[0-9A-Za-z_-]{20,60}",
+    "slack": r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,250}",
+    "anthropic": r"sk-ant-[A-Za-z0-9_-]{16,250}",
+    "openai": r"sk-(?:proj|svcacct|admin|or-v1|None)-[A-Za-z0-9_-]{16,300}",
+    "modelscope": r"ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+    "wandb": r"wandb_v1_[A-Za-z0-9_]{20,200}",
+    "docker": r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{16,200}",
+    # Its first part ends where another begins: none is read from every beginning in it.
+    "jwt": (
+        r"eyJ(?=[A-Za-z0-9_-]{8})[A-Za-z0-9]{0,4000}+(?:[_-](?!eyJ)[A-Za-z0-9]{0,4000}+){0,400}+"
+        r"\.[A-Za-z0-9_-]{8,4000}+\.[A-Za-z0-9_-]{0,2000}"
+    ),
+    "token": (
+        rf"(?:gsk_|xai-|pplx-|r8_|npm_|rpa_|fw_|tvly-|lsv2_(?:pt|sk)_|tgp_v1_|sk_(?:live|test)_|dop_v1_|hvs\.|csk-|jina_)"
+        rf"{_MIXED}[A-Za-z0-9_-]{{20,250}}|pypi-AgE[A-Za-z0-9_-]{{30,300}}|SG\.[A-Za-z0-9_-]{{16,40}}\.[A-Za-z0-9_-]{{16,80}}"
+        r"|AGE-SECRET-KEY-1[0-9A-Z]{40,80}"
+    ),
+}  # fmt: skip
+_ISSUED = Pattern(
+    f"{_APART}(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _ISSUERS.items()) + ")", re.ASCII
+)
+_SK = re.compile(rf"{_APART}sk-(?P<value>[A-Za-z0-9_-]{{16,250}})", re.ASCII)
+"""A key in OpenAI's form, which models may be named in: `_is_key` tells."""
+_HOOK = Pattern(
+    r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot"
+    r"|/webhook/send\?key=|oapi\.dingtalk\.com/robot/send\?access_token=|open\.feishu\.cn/open-apis/bot/v2/hook/)"
+    r"(?P<value>[A-Za-z0-9_/:-]{16,300})",
+    re.ASCII,
+)
+_HEAD = re.compile(
+    rf"{_APART}(?:hf_|api_org_|sk-|nvapi-|gh[pousr]_|github_pat_|glpat-|AKIA|ASIA|AIza|xox[abeoprs]-|eyJ)",
+    re.ASCII,
+)
+_END_OF_WORD = re.compile(r"(?<=[A-Za-z0-9_.-])[ \t│|]{0,200}\r?\n", re.ASCII)
+_OF_HEAD, _MAX_HEAD = string.ascii_letters + string.digits + "_.-", 400
+"""The beginning of a token at a line's end: looked for in the word in front of it alone, so that each is read once."""
+_ISSUED_FOR = (
+    "auth|access|hf|hub|hf_?hub|bearer|refresh|session|security|id|identity|registry|api|csrf|xsrf|github|gitlab|git|slack|job"
+    "|secret|my|user|admin|bot|app|client|deploy|hugging_?face|jwt|login|npm|oauth|personal|private|pypi|service|wandb"
+    "|modelscope|ms|vault|docker|sas|openai|anthropic|nvidia|ngc|ray|redis|kube|cluster|consul|webhook|server|vllm|azure|aws"
+    "|gcp|google|s3|read|write|upload|push|pull"
+)
+_NO_TOKEN = "".join(
+    f"(?<!{word})"
+    for word in (
+        "EOS", "BOS", "PAD", "UNK", "SEP", "CLS", "MASK", "IMAGE", "VIDEO", "AUDIO", "STOP", "NEXT", "MAX", "MIN",
+        "PER",
+        "START", "END", "SPECIAL", "LAST", "FIRST", "NUM", "DRAFT", "IMG", "EOT", "EOD",
+    )
+)  # fmt: skip
+_NO_KEY = "".join(
+    f"(?<!{word})"
+    for word in (
+        "PUBLIC", "CACHE", "PRIMARY", "FOREIGN", "SORT", "HASH", "PREFIX", "BLOCK", "KV", "INDEX", "LOOKUP",
+        "PARTITION",
+        "ROUTING", "GROUP", "STATE", "CONFIG", "LAYER", "DICT", "NUM", "ORDER",
+    )
+)  # fmt: skip
+_SENSITIVE = (
+    r"(?:(?:api[_-]?keys?|auth[_-]?key|(?:signing|encryption|storage|deploy|master|ssh|license|subscription|shared[_-]?access"
+    r"|functions?|admin|service[_-]account)[_-]?key|account[_-]?key|access[_-]?key(?:[_-]?id)?"
+    r"|private[_-]?key|secrets?(?:[_-]?(?:access[_-]?)?key(?:[_-]base)?)?|passw(?:or)?ds?|[_-]pass|passphrase|credentials?"
+    r"|requirepass|masterauth|(?<=[A-Za-z0-9])[_-]pwd|(?<=[?&;])pwd(?==)|(?-i:(?<![A-Za-z_-])PASS(?==|\Z))|(?<=[?&])sig(?==)"
+    rf"|(?-i:(?<=[A-Z0-9]){_NO_KEY}_KEY)"
+    r"|authorization|(?:set-)?cookie|x-(?:amz|goog|oss)-(?:signature|credential)|(?<=[?&])signature|webhook[_-]?url"
+    r"|(?<![A-Za-z0-9])_auth"
+    rf"|(?<![A-Za-z])(?:{_ISSUED_FOR})[_-]?token|(?<=[_-])(?:{_ISSUED_FOR})[_-]?token"
+    rf"|(?:{_ISSUED_FOR})[_-]token|(?-i:(?<=[a-z0-9])(?:Auth|Access|Api|Refresh|Session|Id|Bearer)Token)"
+    rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?-i:_V?\d{{1,2}})?)"
+)
+"""Ends of sensitive names. A lower-case `…_token` is a tokenizer's (`eos_token`) unless its kind is listed."""
+_NAME = Pattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
+_QUOTE = r"\\{0,3}[\"']"
+_WORD = r"(?:[^\s\x00-\x1f\"',;)\]}]|[,;)\]}](?![\s\"',;)\]}]|\Z|[\w-]{1,60}[=:])){1,2000}"
+"""A value without quotes: up to a blank, or to a comma or bracket behind which the next field begins."""
+_GAP = r"[ \t]{0,8}"
+_BREAK = r"\r?\n[ \t]{1,60}(?:-[ \t]{1,4})?"
+"""A line's end behind which a value stands indented, or as a list's first item."""
+_ANNOTATION = r"(?::[ \t]{0,4}(?:str|bytes|SecretStr|Optional\[(?:str|SecretStr)\])(?:[ \t]{0,4}\|[ \t]{0,4}None)?)?"
+_NAMED = Pattern(
+    rf"(?P<name>{_SENSITIVE})"
+    rf"(?P<between>{_ANNOTATION}(?:{_QUOTE})?{_GAP}"
+    rf"(?:(?:=>|:[=-]|[=:]|%3[AaDd]){_GAP}(?:[|>][+-]?{_GAP}(?={_BREAK}))?(?:{_BREAK})?"
+    rf"|\\\s{{1,40}}|[ \t]{{1,8}}(?:\\\s{{1,40}})?|(?<=[\"']),\s{{0,40}}(?={_QUOTE})|{_BREAK}(?<=- )))"
+    rf"(?:(?:{_QUOTE})?(?P<scheme>Bearer|Basic|Digest|Token|Api-?Key)\s{{1,4}})?"
+    rf"(?:(?:[A-Za-z_]\w{{0,30}}\()?[bruf]{{0,2}}(?P<quote>{_QUOTE})"
+    rf"(?P<quoted>(?:(?!(?P=quote))(?:\\[^\n]|[^\n\\])){{1,4000}})"
+    rf"|(?P<several>\[[^\]]{{0,4000}}\]|\([^)\n]{{0,4000}}\))|(?P<value>{_WORD}))",
+    re.ASCII | re.IGNORECASE,
+)
+_ENDS = re.compile(r"[\s\x00-\x1f\"',;)\]}]")
+_ITEM = re.compile(
+    rf"(?P<quote>{_QUOTE})(?P<quoted>[^\"'\\\n]{{1,2000}})(?P=quote)?|(?P<value>[^\s\"',\[\]()\\]{{1,2000}})", re.ASCII
+)
+_MORE = re.compile(
+    r"(?:[ \t]{1,8}|[ \t]{0,8}\\\r?\n[ \t]{0,40})(?P<quote>[\"']?)(?P<value>(?!-)[^\s\"'\\;|&<>`]{1,2000})"
+)
+"""One more word behind an option that takes several keys."""
+_MORE_QUOTED = re.compile(r"[\"'],\s{0,40}[\"'](?P<value>(?!-)[^\s\"'\\]{1,2000})(?=[\"'])")
+_MORE_LISTED = re.compile(
+    r"[\"']?\r?\n[ \t]{1,60}-[ \t]{1,4}[\"']?(?P<value>(?!-)[^\s\"'\\:]{1,2000})(?=[\"']?[ \t]{0,8}(?:\r?\n|\Z))"
+)
+_FAULT = re.compile(r"(?:Invalid|Missing|Expired|Unknown)\Z")
+"""In front of a secret's name where both are an error's: `InvalidAuthToken: Authentication token is missing`."""
+_VERBS = frozenset({"is", "was", "not", "must", "has"})
+"""What a message says of a variable: `VLLM_API_KEY: is not set`."""
+_GOES_ON = re.compile(r" [a-z]{2,20}(?:[ ,.;]|\s|\Z)")
+"""A sentence, behind its first word."""
+_COMMAND = re.compile(r"vllm|api_server|docker |podman |python|\$ |--model|serve ")
+_PAIR_BEGUN = re.compile(r"[(\[][ \t]{0,4}[bB]?[\"']")
+_PAIRED = Pattern(
+    rf"[(\[][ \t]{{0,4}}b?[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],[ \t]{{0,4}}"
+    r"b?[\"'](?P<value>[^\"'\n]{1,4000})[\"'][ \t]{0,4}[)\]]",
+    re.ASCII | re.IGNORECASE,
+)
+"""A name and its value as a pair, in a list of headers or variables."""
+_VARIABLE = Pattern(
+    rf"\bname(?:{_QUOTE})?\s{{0,4}}[:=]\s{{0,4}}(?:{_QUOTE})?[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}(?:{_QUOTE})?,?\s{{0,60}}"
+    rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,4}}[:=][ \t]{{0,4}}(?P<quote>{_QUOTE})?(?P<value>[^\s\"'\\]{{1,4000}})",
+    re.ASCII | re.IGNORECASE,
+)
+"""A container's variable as two fields, `name` and `value`."""
+_AUTHORIZATION = Pattern(
+    rf"authorization(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[A-Za-z][\w-]{{0,30}}\s{{1,4}}"
+    r"(?P<value>[^\s\"',;)\]}]{4,4000})",
+    re.ASCII | re.IGNORECASE,
+)
+"""The header with any scheme."""
+_COOKIES = Pattern(
+    rf"cookie(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[^\s\"'\\;]{{1,4000}}"
+    r"(?:; ?[^\s\"'\\;]{1,4000}){0,4}",
+    re.IGNORECASE,
+)
+_COOKIE = Pattern(
+    r"[:;=\s\"'](?!(?:path|domain|expires|max-age|samesite|version)=)[\w.-]{1,80}=(?P<value>[^\s;,\"']{1,4000})",
+    re.ASCII | re.IGNORECASE,
+)
+_MAYBE_NAMED = re.compile(
+    r"(?:keys?|[_-]id|passw(?:or)?ds?|pass|passphrase|secrets?|credentials?|token|authorization|cookie|signature|pwd?|sig"
+    r"|_auth|masterauth|url)(?:_base|_v?\d{1,2})?[\\\"']{0,4}(?:[\s=:%,\\\]]|\Z)",
+    re.ASCII,
+)
+"""What every lower-cased text with a named secret holds: far quicker to look for than the name itself."""
+_URL = Pattern(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20}://)"
+    r"(?:(?P<user>[^\s/:@\"'<>]{0,200}):(?P<value>[^\s/@]{1,200}(?:@[^\s/@?#,;\"']{1,200}){0,3})|(?P<only>[^\s/:@]{16,300}))@",
+    re.ASCII,
+)
+_BEARER = re.compile(r"\b(?:[Bb]earer|BEARER|[Bb]asic)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,4000})", re.ASCII)
+_REGISTRY = r"(?:docker|podman|nerdctl|helm|crane|skopeo|oras|buildah)"
+_LOGIN = Pattern(
+    r"\blogin\s{1,8}\S{1,200}\s{1,8}password\s{1,8}(?P<netrc>\S{1,400})"
+    r"|\b(?:curl|wget|http)\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]{1,2}"
+    r"[\"']?[^\s:\"']{1,100}:(?P<curl>[^\s\"']{1,400})"
+    r"|\b(?:wandb|hf auth|huggingface-cli|modelscope) login (?!-)[\"']?(?P<cli>[A-Za-z0-9_-]{16,200})"
+    r"|\bsshpass\b[^\n]{0,20}?\s-p ?[\"']?(?P<ssh>[^\s\"']{1,200})"
+    r"|\bredis-cli\b[^\n]{0,100}?\s-a [\"']?(?P<redis>[^\s\"']{1,200})"
+    r"|\bmysql\b[^\n]{0,100}?\s-p(?P<mysql>[^\s\"'-][^\s\"']{0,200})",
+    re.ASCII,
+)
+"""Logins whose secret has no name of its own: `.netrc` and the command lines of clients."""
+_REGISTRY_LOGIN = Pattern(rf"\b{_REGISTRY}\b(?>[^\n]{{0,80}}?\blogin\b)", re.ASCII)
+_AFTER_LOGIN = 400
+"""Characters behind a login that its password stands within, on its line or on those that a backslash joins to it."""
+_OF_LOGIN = tuple(
+    Pattern(source, re.ASCII)
+    for source in (
+        r"\s-p[ =]?[\"']?(?P<value>[^\s\"'-][^\s\"']{0,400})",
+        r"<<<[ \t]{0,8}[\"']?(?P<value>[^\s\"'$`][^\s\"']{0,400})",
+        r"[\"']-p[\"'],[ \t]{0,8}[\"'](?P<value>[^\"'\n]{1,400})[\"']",
+        r"\][^\n]{0,80}?\binput[ \t]{0,4}=[ \t]{0,4}b?[\"'](?P<value>[^\"'\n]{1,400})[\"']",
+    )
+)
+"""A registry's password on the line of its login: as an option, in a here-string, in a list of words, handed over."""
+_HERE_DOCUMENT = Pattern(
+    r"<<-?[ \t]{0,4}[\"']?[A-Za-z_]\w{0,30}[\"']?[ \t]{0,8}\r?\n[ \t]{0,40}(?P<value>[^\s$`<]{1,400})[ \t]{0,8}\r?\n",
+    re.ASCII,
+)
+"""One that follows the line of its login."""
+_PIPED = (
+    r"\b(?:echo|printf)(?:[ \t]{1,8}-\w{1,4}){0,3}(?:[ \t]{1,8}[\"']%s(?:\\n)?[\"'])?[ \t]{1,8}[\"']?"
+    r"(?P<value>[^\s\"'|$`]{1,400})[\"']?[ \t]{0,8}\|[ \t]{0,8}(?:sudo[ \t]{1,8})?"
+    rf"{_REGISTRY}\b[^\n]{{0,300}}?--password-stdin"
+)
+_CREDENTIALS = r"--(?:src-|dest-)?(?:registry-)?creds(?:=|[ \t]{1,8})[\"']?[^\s:\"']{1,100}:(?P<value>[^\s\"']{1,400})"
+_IN_IMAGE = (
+    rf"\b{_REGISTRY}\b[^\n]{{0,200}}?[ \t][\"']?[\w.+-]{{1,100}}:(?P<value>[^\s/:\"']{{1,200}})"
+    r"@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}(?::\d|/)"
+)
+_REGISTRIES = tuple(Pattern(source, re.ASCII) for source in (_PIPED, _CREDENTIALS, _IN_IMAGE))
+"""A registry's password where no option names it: piped, in a here-document, in a list of words, within a word."""
+_ADDRESSED = Pattern(
+    r"(?<![\w.+/@:-])(?!(?:mailto|cc|bcc|to|from|sip|xmpp|acct|ssh|git|by|user|author):)[A-Za-z][\w.-]{1,60}"
+    r":(?P<value>(?=[^\s@]{0,200}?[^A-Za-z@])[^\s/@:\"'<>$]{4,200})@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}(?::\d{2,5}\b|/)",
+    re.ASCII | re.IGNORECASE,
+)
+"""`user:password@host.domain` without a scheme, with a port or a path behind it."""
+_TEXT = r"[bruf]{0,2}[\"'](?P<value>[^\"'\n]{1,400})[\"']"
+_FIRST = r"[\"'][^\"'\n]{0,200}[\"'],\s{0,20}"
+"""A user's name, as the argument in front of the password."""
+_DEFAULT = rf"(?:[^()]|\([^()]{{0,80}}\)){{0,200}}?\bdefault[ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}"
+"""What an option has where it is not given, among its other arguments."""
+_IN_CODE = tuple(
+    Pattern(source, re.ASCII | re.IGNORECASE)
+    for source in (
+        rf"[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"']\][ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}",
+        rf"[\"']--[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],{_DEFAULT}",
+        rf"[\"']--?(?:pw|pwd)[\"'],{_DEFAULT}",
+        rf"\b(?:auth[ \t]{{0,4}}=[ \t]{{0,4}}|HTTP(?:Basic|Digest|Proxy)Auth)\(\s{{0,20}}{_FIRST}{_TEXT}",
+        rf"\.login\(\s{{0,20}}{_FIRST}{_TEXT}",
+        rf"\b(?:huggingface_hub|wandb|modelscope)\.login\(\s{{0,20}}{_TEXT}",
+        rf"\blogin\b[^\n\"']{{0,200}}?\s-p ?(?:%s)?[\"']\s{{0,4}}[+%]\s{{0,4}}{_TEXT}",
+        rf"\blogin\b[^\n\"']{{0,200}}?\s-p ?\{{{_TEXT}\}}",
+        (
+            r"\b(?:regctl|ctr|crictl)\b[^\n]{0,200}?\s(?:-u|--user|--creds)[ =][\"']?[^\s:\"']{1,100}:"
+            r"(?P<value>[^\s\"']{1,400})"
+        ),
+        r"\bregctl\b[^\n]{0,80}?\blogin\b[^\n]{0,200}?\s-p[ =]?[\"']?(?P<value>[^\s\"'-][^\s\"']{0,400})",
+        (
+            r"\b(?:image[\"']?[ \t]{0,4}[:=]|from)[ \t]{0,4}[\"']?[\w.+-]{1,100}:(?P<value>[^\s/:@\"']{1,200})"
+            r"@(?!sha256:)[\w.-]{1,200}(?::\d|/)"
+        ),
+    )
+)
+"""Secrets of programs and of clients of registries, which stand apart from their name or have none."""
+_AUTH_FIELD = re.compile(
+    rf"{_QUOTE}auth{_QUOTE}\s{{0,4}}:\s{{0,8}}{_QUOTE}(?P<value>[A-Za-z0-9+/_-]{{6,4000}}={{0,2}})", re.ASCII
+)
+"""A registry's login in Docker's configuration: base64 of `user:password`."""
+_PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_BODY = re.compile(r"(?:(?:\\{1,2}[rn]|[^\w+/\\]){1,80}[A-Za-z0-9+/]{16,200}={0,2}){0,400}", re.ASCII)
+_PEM_LINE = Pattern(
+    r"[ \t│|]{0,40}(?:(?P<head>(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n]{1,200})"
+    r"|(?P<body>=?[A-Za-z0-9+/]{1,200}={0,2})|)(?=[ \t│|]{0,200}\r?(?:\n|\Z))",
+    re.ASCII,
+)
+"""Of a private key whose end is not shown: what goes on behind its beginning, and each further line."""
+_PEM_TAIL = re.compile(r"[\s│|>]{0,8}(?P<body>[A-Za-z0-9+/]{2,200}={0,2})[ \t\r]{0,4}\n", re.ASCII)
+_PEM_LINE_REACH = 260
+"""Characters within which a line of a key begins: the longest one, with its frame."""
+_MAX_KEY_LINES, _SHORTEST_KEY_LINE = 400, 16
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,200}={0,2}", re.ASCII)
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,12000}={0,2}", re.ASCII)
+_UNPRINTED = re.compile(r"[\x00-\x08\x0e-\x1a\x7f\ufffd]")
+"""Of which a text in base64 holds little; random words do not."""
+_HEX = re.compile(r"[0-9a-fA-F-]+\Z|[0-9_]+\Z")
+
+_ISSUED_TRIGGERS = (
+    "hf_", "api_org_", "sk-", "nvapi-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-",
+    "glrt-",
+    "glptt-", "glcbt-", "glsoat-", "glft-", "glagent-", "glimt-", "gloas-", "akia", "asia", "absk", "aiza", "ya29.",
+    "gocspx-", "xox", "xapp-", "eyj", "ms-", "wandb_v1_", "dckr_", "gsk_", "xai-", "pplx-", "r8_", "npm_", "rpa_",
+    "fw_",
+    "tvly-", "lsv2_", "tgp_v1_", "sk_live_", "sk_test_", "dop_v1_", "hvs.", "csk-", "jina_", "pypi-", "sg.",
+    "age-secret-",
+)  # fmt: skip
+_HOOK_TRIGGERS = ("hooks.slack.com", "/webhook", "api.telegram.org", "dingtalk", "feishu")
+_LOGIN_TRIGGERS = ("login", "sshpass", "curl ", "wget ", "http ", "redis-cli", "mysql ", "creds")
+_REGISTRY_WORDS = ("docker", "podman", "nerdctl", "helm", "crane", "skopeo", "oras", "buildah", "creds")
+_CODE_TRIGGERS = (
+    "login",
+    "auth=(",
+    "auth = (",
+    "basicauth(",
+    "digestauth(",
+    "ctr ",
+    "regctl ",
+    "crictl ",
+    "@",
+    '"]',
+    "']",
+    "--",
+)
+_NAME_TRIGGERS = (
+    "key", "token", "secret", "pass", "masterauth", "credential", "cookie", "authorization", "_auth", "signature",
+    "pwd",
+    "sig=", "webhook", "pw",
+)  # fmt: skip
+_TRIGGERS = (
+    *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, *_CODE_TRIGGERS[1:8], *secret_context.TRIGGERS,
+    "@", "bearer", "basic", '"auth', "'auth", "private key",
+    *_NAME_TRIGGERS,
+)  # fmt: skip
+"""Lower-case words one of which is in every text with a secret."""
+_TRIGGER_WORDS = WordSet(_TRIGGERS)
+_KEYWORD = re.compile(
+    r"key|token|secret|pass|credential|authorization|cookie|signature|pwd|sig|_auth|masterauth|webhook",
+    re.IGNORECASE | re.ASCII,
+)
+_BEFORE = 32
+"""Characters in front of such a word within which the name it ends begins."""
+_COLOUR = r"\d{0,3}(?:;\d{1,3}){0,6}m"
+_CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff"
+_CODE = Pattern(
+    # One set of first characters, told apart behind it: a search skips all others at once.
+    rf"[{_CONTROLS}%\\&\[^](?:(?<=\x1b)(?:\[[0-?]{{0,32}}[ -/]{{0,4}}[@-~]|[@-Z\\-_])"
+    r"|(?<=%)(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])"
+    rf"|(?<=\\)\\{{0,2}}(?:u00(?P<unicode>[2-7][0-9A-Fa-f])|(?:u001[bB]|x1[bB]|033|e)\[{_COLOUR}|(?P<quote>[\"']))"
+    rf"|(?<=&)(?P<entity>quot|apos|amp|lt|gt|#34|#39|#x27|#x22);|(?<=\[){_COLOUR}|(?<=\^)\[\[{_COLOUR}|(?<=[{_CONTROLS}]))"
+)
+"""What stands between the characters of a text, or for one of them: colours, percent signs, escapes, entities."""
+_ENTITIES = {
+    "quot": '"',
+    "apos": "'",
+    "amp": "&",
+    "lt": "<",
+    "gt": ">",
+    "#34": '"',
+    "#39": "'",
+    "#x27": "'",
+    "#x22": '"',
+}
+_MAYBE_CODED = Pattern(
+    rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\\"']|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
+)
+_TURN = Pattern(
+    r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_+/~-]{3,2000}={0,2})"
+    r"(?![\w:=.(\[\\/@])(?P<box>[ \t]{0,200}│)?",
+    re.ASCII,
+)
+"""From a line's end to the end of the word that the next one begins with."""
+_TURN_OF_WEB_TOKEN = Pattern(
+    r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_.-]{1,2000})(?=[ \t│|]{0,200}(?:\r?\n|\Z))",
+    re.ASCII,
+)
+"""The same of a web token, whose parts have dots between: a row is all that its line holds."""
+_WEB_TOKEN = "eyJ"  # noqa: S105 - how its first part begins
+_OF_TURN, _MAX_MARGIN, _MIN_TURN = string.ascii_letters + string.digits + "_+/~=-", 160, 3
+"""Of the last line of a wrapped secret: its characters, and how many of them follow on how wide a margin."""
+_MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
+"""What a logger or a box puts in front of every line."""
+_OBJECT = r"(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_[A-Za-z_]{1,40}|getenv)"
+_SHUT = Pattern(
+    r"<(?:[^<>\s]{1,200}|[A-Za-z_.,'/ -]{1,80}(?: at 0x[0-9a-f]{1,16})?(?<![ -]))>|\$\([^()\n]{1,200}\)"
+    rf"|{_OBJECT}(?:\.[A-Za-z_]{{1,80}}|\((?:[^()\n]|\([^()\n]{{0,80}}\)){{0,200}}\)|\[[^\[\]\n]{{0,200}}\]){{1,8}}",
+    re.IGNORECASE,
+)
+"""What is closed and no value: a placeholder, a shell's command, a call or an index in a line of code."""
+_CALLED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,8}\((?:[A-Za-z_]\w{0,60}=)?\Z", re.ASCII)
+"""A method's call as far as its first quote: what is secret in it is what stands within."""
+_ARGUMENT = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\]){1,4000})")
+_HARMLESS = Pattern(
+    r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
+    r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\{[A-Za-z_]\w{0,80}:?\?[^{}]{0,80}\}|\$\("
+    r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]"
+    r"|\[\]|\(\)|\{\}|\[none\]|\[?redacted\]?|\[secret[^\]]{0,20}\]|[|>][+-]?"
+    r"|(?:str|bytes|int|bool|any|secretstr|(?:optional|union|list|sequence)\[[A-Za-z_.,| \[\]\"']{0,80})"
+    rf"|{_OBJECT}(?:\.[A-Za-z_]{{1,80}}){{0,8}}[.\[(]"
+    r"|your[ _-][A-Za-z _-]{0,80}|f?[\"'])\Z",
+    re.IGNORECASE,
+)
+"""Values that are none: unset, masked already, a variable, a type, a line of code."""
+_PROSE = re.compile(r"[a-z]{1,14}\Z")
+_REFERENCE = re.compile(r"\$\{?[A-Za-z0-9_]{0,80}\Z", re.ASCII)
+"""A shell's variable, named to be read: what stands behind it is no value of it, unless it is its default."""
+_ASSIGNED = re.compile(r"=|%3d|:(?!\Z)", re.IGNORECASE)
+_OPTION = re.compile(r"(?:(?<![\w-])|(?<=\\[nrt]))--?[\w-]{0,60}\Z", re.ASCII)
+
+
+class Secret(NamedTuple):
+    """Where a secret stands."""
+
+    start: int
+    end: int
+    kind: str
+    begin: int
+    """Where what tells that it is one begins, its name for example."""
+
+
+def names_secret(name: str) -> bool:
+    """Whether the value of an option, variable or field of this name is secret."""
+    return _KEYWORD.search(name) is not None and _NAME.match(name) is not None
+
+
+def tellings(secret: Secret, shown: str) -> list[str]:
+    """The values by which a secret is known where it stands without its name or form."""
+    if secret.kind in ("encoded", "repeated"):
+        return []
+    values = _KEY_LINE.findall(shown)[:_MAX_KEY_LINES] if secret.kind == "private_key" else [value_of(shown)]
+    return [value for value in values if is_telling(value) and not _is_none(value)]
+
+
+def key_begun(text: str) -> int | None:
+    """Where the line begins on which a private key starts that goes on behind the text; None where there is none."""
+    begin = _PEM.match(text, max(text.rfind("-----BEGIN", max(len(text) - MAX_KEY, 0)), 0))
+    if begin is None or _PEM_END.search(text, begin.end()) or text[_end_of_key(text, begin) :].strip(" \t\r\n│|"):
+        return None
+    return text.rfind("\n", max(begin.start() - 400, 0), begin.start()) + 1
+
+
+def value_of(shown: str) -> str:
+    """A secret as it is meant: without colours and escapes, and joined where a line's end parts it."""
+    if _MAYBE_CODED.search(shown):
+        shown = _CODE.sub(_meant, shown)
+    if "\n" in shown and "PRIVATE KEY" not in shown:
+        before, _, line = shown.rpartition("\n")
+        margin = line.rstrip(_OF_TURN)
+        if len(margin) <= _MAX_MARGIN and len(line) - len(margin) >= _MIN_TURN:
+            shown = before.removesuffix("\r").rstrip(" \t│|") + line[len(margin) :]
+    return shown
+
+
+def places_of(value: str, text: str) -> Iterator[Secret]:
+    position = text.find(value)
+    while position >= 0:
+        yield Secret(position, position + len(value), "repeated", position)
+        position = text.find(value, position + len(value))
+
+
+def parts_of(value: str, text: str) -> Iterator[Secret]:
+    """Where a text begins or ends inside a known secret: whoever cut it did not know."""
+    position = text.rfind(value[:PART])
+    if position >= 0 and value.startswith(text[position:].rstrip()):
+        yield Secret(position, len(text.rstrip()), "repeated", position)
+    position = text.find(value[-PART:])
+    if position >= 0 and value.endswith(text[: position + PART].lstrip()):
+        yield Secret(len(text) - len(text.lstrip()), position + PART, "repeated", 0)
+
+
+def merged(found: list[Secret]) -> list[Secret]:
+    merged: list[Secret] = []
+    for secret in sorted(found, key=lambda secret: (secret.start, -secret.end)):
+        if merged and secret.start < merged[-1].end:
+            last = merged[-1]
+            merged[-1] = last._replace(end=max(last.end, secret.end), begin=min(last.begin, secret.begin))
+        else:
+            merged.append(secret)
+    return merged
+
+
+def find(text: str, known: Iterable[str] = ()) -> list[Secret]:
+    """The secrets that a text shows by their form or name; `known` are looked for where they are coded."""
+    found: list[Secret] = []
+    for start, end in _stretches(text, known):
+        found += [
+            Secret(secret.start + start, secret.end + start, secret.kind, secret.begin + start)
+            for secret in _look(text[start:end], known)
+        ]
+    return found
+
+
+def _stretches(text: str, known: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield the stretches of lines in which secrets are worth looking for."""
+    coded = _MAYBE_CODED.search(text) is not None
+    lowered = (_CODE.sub(_meant, text) if coded else text).lower()
+    present = _TRIGGER_WORDS.present(lowered)
+    present, names = [t for t in present if t not in _NAME_TRIGGERS], [t for t in present if t in _NAME_TRIGGERS]
+    encoded = [end for _, end in _encoded(text, known)]
+    if not (present or names or encoded or coded):
+        return
+    position, begun, end, done, following, length = 0, -1, 0, 0, 0, len(text)
+    while position < length:
+        newline = text.find("\n", position)
+        stop = newline + 1 if newline >= 0 else length
+        line = text[position:stop]
+        low = line.lower()
+        hit = _is_worth(low, present, names)
+        if not hit and encoded:
+            after = bisect_right(encoded, position)
+            hit = after < len(encoded) and encoded[after] <= stop
+        if not hit and coded and _MAYBE_CODED.search(line):
+            low = _CODE.sub(_meant, line).lower()
+            hit = _is_worth(low, present, names) or any(value.lower() in low for value in known)
+        if hit:
+            begun = position if begun < 0 else begun
+            following = FOLLOWING
+            if "private key" in low and (pem := _PEM.search(text, position, stop)):
+                stop = max(stop, _end_of_key(text, pem))
+            elif "private key" in low and (pem := _PEM_END.search(text, position, stop)):
+                begun = min(begun, max(_start_of_key(text, pem.start()), done))
+        elif following:
+            following -= not is_row(line)
+        elif begun >= 0:
+            yield begun, end
+            begun, done = -1, end
+        position = end = stop
+    if begun >= 0:
+        yield begun, end
+
+
+def is_row(line: str) -> bool:
+    """Whether a line ends in what may be a row of a wrapped secret, which then goes on."""
+    word = line[-4000:].rstrip().rpartition(" ")[2]
+    return len(word) >= _ROW and any(c.isdigit() for c in word) and any(c.isalpha() for c in word)
+
+
+def _is_worth(line: str, words: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether a lower-cased line can hold a secret; a name alone, such as that of tokens that are counted, is none."""
+    return _holds(line, words) or (_holds(line, names) and _MAYBE_NAMED.search(line) is not None)
+
+
+def _holds(text: str, words: Iterable[str]) -> bool:
+    for word in words:  # noqa: SIM110 - a generator costs more than the search
+        if word in text:
+            return True
+    return False
+
+
+def _look(text: str, known: Iterable[str]) -> list[Secret]:
+    """The secrets of some lines, as they are and as they read without colours and escapes."""
+    found = _plain(text, known)
+    if _MAYBE_CODED.search(text):
+        view = _View(text)
+        if view.text != text:
+            found += [view.back(secret) for secret in _plain(view.text, known)]
+            found += [view.back(secret) for value in known for secret in places_of(value, view.text)]
+    return merged(found)
+
+
+def _meant(match: re.Match[str]) -> str:
+    """The character that an escape stands for; none for a colour."""
+    if not match.lastgroup:
+        return ""
+    if match["quote"]:
+        return match["quote"]
+    return _ENTITIES[match[match.lastgroup]] if match["entity"] else chr(int(match[match.lastgroup], 16))
+
+
+class _View:
+    """A text without colours, its escapes resolved, and where each of its characters stands in the original."""
+
+    def __init__(self, text: str) -> None:
+        pieces: list[str] = []
+        self._starts, self._ends, self._at, length, position = [0], [0], [0], 0, 0
+        for match in _CODE.finditer(text):
+            if match.start() > position:
+                length = self._add(pieces, text[position : match.start()], position, length)
+            position = match.end()
+            if meant := _meant(match):
+                pieces.append(meant)
+                self._at.append(length)
+                self._starts.append(match.start())
+                self._ends.append(match.end())
+                length += 1
+        self._add(pieces, text[position:], position, length)
+        self.text = "".join(pieces)
+
+    def _add(self, pieces: list[str], piece: str, position: int, length: int) -> int:
+        pieces.append(piece)
+        self._at.append(length)
+        self._starts.append(position)
+        self._ends.append(0)
+        return length + len(piece)
+
+    def back(self, secret: Secret) -> Secret:
+        """The same secret in the original."""
+        return secret._replace(
+            start=self._place(secret.start)[0], end=self._place(secret.end - 1)[1], begin=self._place(secret.begin)[0]
+        )
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        """Where a character begins and ends in the original."""
+        index = bisect_right(self._at, offset) - 1
+        if self._ends[index]:
+            return self._starts[index], self._ends[index]
+        start = self._starts[index] + offset - self._at[index]
+        return start, start + 1
+
+
+def _plain(text: str, known: Iterable[str] = (), *, encoded: bool = True) -> list[Secret]:
+    """The secrets that stand in a text as they are."""
+    found: list[Secret] = []
+    for match in _PEM.finditer(text):
+        if not found or match.start() >= found[-1].end:
+            found.append(Secret(match.start(), _end_of_key(text, match), "private_key", match.start()))
+    begun = [secret.start for secret in found]
+    for match in _PEM_END.finditer(text) if "-----END" in text else ():
+        before = bisect_right(begun, match.start()) - 1
+        start = _start_of_key(text, match.start())
+        if start < match.start() and (before < 0 or found[before].end <= match.start()):
+            found.append(Secret(start, match.end(), "private_key", start))
+    lowered = text.lower()
+    for match in _URL.finditer(text) if "@" in text and "://" in text else ():
+        group = "value" if match["value"] else "only"
+        value = match[group]
+        is_port = match["scheme"].endswith("ssh://") and value.isdigit()
+        if not (_is_unset(match, group) or is_port or (group == "only" and not any(c.isdigit() for c in value))):
+            found.append(_secret(match, group, "url"))
+    if _holds(lowered, _ISSUED_TRIGGERS):
+        found += [_secret(match, 0, match.lastgroup or "token") for match in _ISSUED.finditer(text)]
+        found += [_secret(match, 0, "openai") for match in _SK.finditer(text) if _is_key(match["value"])]
+    if _holds(lowered, _HOOK_TRIGGERS):
+        found += [_secret(match, "value", "webhook") for match in _HOOK.finditer(text)]
+    for match in _BEARER.finditer(text) if _holds(lowered, ("bearer", "basic")) else ():
+        if not (_is_unset(match, "value") or _PROSE.match(match["value"])):
+            found.append(_secret(match, "value", "authorization"))
+    for match in _LOGIN.finditer(text) if _holds(lowered, _LOGIN_TRIGGERS) else ():
+        if not _is_unset(match, match.lastgroup or 0):
+            found.append(_secret(match, match.lastgroup or 0, "password"))
+    if _holds(lowered, _REGISTRY_WORDS):
+        found += _of_registries(text)
+    for match in _ADDRESSED.finditer(text) if "@" in text else ():
+        if not _is_unset(match, "value"):
+            found.append(_secret(match, "value", "url"))
+    if _MAYBE_NAMED.search(lowered):
+        found += _named(text)
+    for pattern in _IN_CODE if _holds(lowered, _CODE_TRIGGERS) else ():
+        for match in pattern.finditer(text):
+            if not (_is_unset(match, "value") or names_secret(match["value"])):
+                found.append(_secret(match, "value", "password"))
+    for match, kind in secret_context.find(text, lowered):
+        if not (_is_unset(match, "value") or names_secret(match["value"])):
+            found.append(_secret(match, "value", kind))
+    for match in _AUTH_FIELD.finditer(text):
+        if b":" in _decoded(match["value"]):
+            found.append(_secret(match, "value", "authorization"))
+    if encoded:
+        found += [Secret(start, end, "encoded", start) for start, end in _encoded(text, known)]
+    return _turned(text, merged([_within_quotes(text, secret) for secret in found]))
+
+
+_ESCAPED_END = re.compile(r"(?:\\{1,3}[nrt]){0,4}\\{1,3}\Z|(?:\\{1,3}[nrt]){1,4}\Z")
+
+
+def _within_quotes(text: str, secret: Secret) -> Secret:
+    """A secret without what escapes the quote behind it, and the line's end in front of that: a text within a text."""
+    if text[secret.end : secret.end + 1] not in ('"', "'"):
+        return secret
+    escaped = _ESCAPED_END.search(text, max(secret.end - 20, secret.start + 1), secret.end)
+    return secret._replace(end=escaped.start()) if escaped else secret
+
+
+def _of_registries(text: str) -> Iterator[Secret]:
+    """The passwords of registries, which have no name of their own."""
+    for pattern in _REGISTRIES:
+        for match in pattern.finditer(text):
+            if not _is_unset(match, "value"):
+                yield _secret(match, "value", "password")
+    for login in _REGISTRY_LOGIN.finditer(text):
+        start, most = login.end(), min(login.end() + _AFTER_LOGIN, len(text))
+        end = text.find("\n", start, most)
+        while end > start and text[end - 1] == "\\":
+            end = text.find("\n", end + 1, most)
+        end = most if end < 0 else end
+        matches = [pattern.search(text, start, end) for pattern in _OF_LOGIN]
+        opened = _HERE_DOCUMENT.search(text, start, most)
+        matches.append(opened if opened is not None and opened.start() < end else None)
+        for found in matches:
+            if found is not None and not _is_unset(found, "value"):
+                yield Secret(*found.span("value"), "password", login.start())
+
+
+def _secret(match: re.Match[str], group: int | str, kind: str) -> Secret:
+    return Secret(match.start(group), match.end(group), kind, match.start())
+
+
+def _is_none(value: str) -> bool:
+    if _MAYBE_CODED.search(value):
+        # A value ends in front of its last entity's semicolon; its quotes may be entities as well.
+        value = _CODE.sub(_meant, f"{value};").rstrip(";").strip("\"'")
+    if (escaped := _ESCAPED_END.search(value, max(len(value) - 20, 1))) is not None:
+        value = value[: escaped.start()]
+    return (
+        "[secret" in value
+        or _is_shut(value, 0, len(value.rstrip(",;:")))
+        or _HARMLESS.match(value) is not None
+        or _HARMLESS.match(value.rstrip(",;:)]}")) is not None
+    )
+
+
+def _is_shut(text: str, start: int, end: int) -> bool:
+    """Whether a value is a placeholder or code that is closed, in or behind it."""
+    shut = _SHUT.match(text, start)
+    return shut is not None and shut.end() >= end
+
+
+def _is_unset(match: re.Match[str], group: int | str) -> bool:
+    return _is_none(match[group]) or _is_shut(match.string, *match.span(group))
+
+
+def _is_key(value: str) -> bool:
+    """Whether a text is a key made by chance rather than a model's name: one long piece with digits throughout."""
+    return any(
+        len(piece) >= 12
+        and (sum(c.isdigit() for c in piece) >= 3 or (turns(piece) >= 4 and any(c.isdigit() for c in piece)))
+        for piece in re.split(r"[_-]", value)
+    )
+
+
+def _start_of_key(text: str, end: int) -> int:
+    """Where a private key begins whose first line is not shown: all lines but the last are of one length."""
+    start, length = end, 0
+    for number in range(_MAX_KEY_LINES):
+        before = text.rfind("\n", max(start - _PEM_LINE_REACH, 0), max(start - 1, 0)) + 1
+        if not before and start > _PEM_LINE_REACH:
+            break
+        line = _PEM_TAIL.fullmatch(text, before, start)
+        if line is None or (number > 1 and len(line["body"]) != length):
+            break
+        length = len(line["body"]) if number else 0
+        start = before
+    return start
+
+
+def _end_of_key(text: str, begin: re.Match[str]) -> int:
+    """Where a private key ends: at its last line, or with what can be of its body where that is not shown."""
+    last = text.find("-----END", begin.end(), begin.end() + MAX_KEY)
+    if last >= 0 and (end := _PEM_END.match(text, last)):
+        return end.end()
+    body = _PEM_BODY.match(text, begin.end())
+    return _end_of_lines(text, begin.start(), body.end() if body else begin.end())
+
+
+def _end_of_lines(text: str, begin: int, end: int) -> int:
+    """Where the lines of a private key end, each with as much in front of it as its first line has."""
+    margin = begin - text.rfind("\n", max(begin - 400, 0), begin) - 1
+    mark, is_last = text[begin - min(margin, 2) : begin], False
+    length = end - max(text.rfind(sign, begin, end) for sign in "-\n") - 1
+    for _ in range(_MAX_KEY_LINES):
+        start = text.find("\n", end, end + 200) + 1
+        if start in (0, len(text)) or text[end:start].strip(" \t\r\n│|"):
+            break
+        behind = start + margin if text.startswith(mark, start + margin - len(mark)) else start
+        line = _PEM_LINE.match(text, behind)
+        if line is None or (length and not line["body"]):
+            break
+        if line["body"]:
+            is_check = line["body"].startswith("=")
+            if (is_last and not is_check) or (not length and len(line["body"]) < _SHORTEST_KEY_LINE):
+                break
+            is_last, length = is_check or len(line["body"]) < length, len(line["body"])
+        end = line.end()
+    return end
+
+
+def _named(text: str) -> Iterator[Secret]:
+    """The values of options, variables, fields and headers with a secret's name."""
+    lowered = text.lower()
+    for match in _AUTHORIZATION.finditer(text) if "authorization" in lowered else ():
+        if not (_PROSE.match(match["value"]) or _is_unset(match, "value")):
+            yield _secret(match, "value", "authorization")
+    for cookies in _COOKIES.finditer(text) if "cookie" in lowered else ():
+        for match in _COOKIE.finditer(text, cookies.start(), cookies.end()):
+            if not _is_unset(match, "value"):
+                yield _secret(match, "value", "cookie")
+    patterns = [_PAIRED] if _PAIR_BEGUN.search(text) else []
+    for pattern in [*patterns, _VARIABLE] if "value" in lowered and "name" in lowered else patterns:
+        for match in pattern.finditer(text):
+            if not (_is_unset(match, "value") or names_secret(match["value"])):
+                yield _secret(match, "value", "key")
+    tried = 0
+    for word in _KEYWORD.finditer(text):
+        for start in range(max(tried, word.start() - _BEFORE), word.start() + 1):
+            if named := _NAMED.match(text, start):
+                values = list(_values(named))
+                yield from values
+                tried = max(values[-1].end if values else 0, named.end("name"))
+                break
+        tried = max(tried, word.start() + 1)
+
+
+def _values(match: re.Match[str]) -> Iterator[Secret]:
+    """The values that stand behind a secret's name; none where it is no secret."""
+    text, kind = match.string, _kind(match["name"])
+    if _REFERENCE.search(text, max(match.start() - 90, 0), match.start()) and not _ASSIGNED.search(match["between"]):
+        return
+    option = _OPTION.search(text, max(match.start() - 60, 0), match.start())
+    if match["several"]:
+        if _is_none(match["several"]):
+            return
+        for item in _ITEM.finditer(text, *match.span("several")):
+            group = "quoted" if item["quoted"] else "value"
+            if not _is_none(item[group]) and not item[group].isdigit() and not _is_its_name(match, item[group]):
+                yield Secret(item.start(group), item.end(group), kind, match.start())
+        return
+    group = "quoted" if match["quoted"] else "value"
+    value = match[group]
+    if "," in match["between"] and not option:
+        return
+    if _is_unset(match, group) or _is_its_name(match, value) or _is_other(match, value, is_option=option is not None):
+        return
+    end = match.end(group)
+    if not match["quoted"] and _CALLED.match(value) and text.startswith(("'", '"', "\n", "\r"), end):
+        argument = _ARGUMENT.match(text, end)
+        if argument is not None and not _is_unset(argument, "value"):
+            yield Secret(*argument.span("value"), kind, match.start())
+        return
+    if not match["quoted"] and len(value) == 2000:
+        end = min(next((m.start() for m in _ENDS.finditer(text, end)), len(text)), end + 16_000)
+    yield Secret(match.start(group), end, kind, match.start())
+    if option and match["name"].lower().replace("_", "-").rstrip("s").endswith("api-key"):
+        yield from _further(match, end)
+
+
+def _further(match: re.Match[str], end: int) -> Iterator[Secret]:
+    """The further keys of an option that takes several."""
+    text = match.string
+    line = text.rfind("\n", max(match.start() - 2000, 0), match.start()) + 1
+    is_command = _COMMAND.search(text, max(line, match.start() - 2000), match.start()) is not None
+    end += (
+        1
+        if match["quote"]
+        and text[end : end + 1] in "\"'"
+        and "," not in match["between"]
+        and "\n" not in match["between"]
+        else 0
+    )
+    for _ in range(16):
+        more = _MORE_QUOTED.match(text, end) or _MORE_LISTED.match(text, end) or _MORE.match(text, end)
+        if more is None or _is_unset(more, "value"):
+            return
+        value = more["value"]
+        is_spoken = more.re is _MORE and not (is_command and not value.endswith((",", ".")))
+        if is_spoken and not (
+            len(value) >= 6 and any(c.isdigit() for c in value) and value.replace("-", "").replace("_", "").isalnum()
+        ):
+            return
+        yield Secret(more.start("value"), more.end("value"), "key", match.start())
+        end = more.end("value")
+        end += 1 if more.re is _MORE and more["quote"] and text[end : end + 1] == more["quote"] else 0
+
+
+def _kind(name: str) -> str:
+    name = name.lower()
+    for kind, words in (
+        ("password", ("pass", "pwd", "masterauth")), ("cookie", ("cookie",)), ("authorization", ("auth", "sig")),
+        ("token", ("token",)),
+    ):  # fmt: skip
+        if any(word in name for word in words) and "key" not in name:
+            return "token" if kind == "authorization" and "token" in name else kind
+    return "key"
+
+
+def _is_its_name(match: re.Match[str], value: str) -> bool:
+    """Whether a value only repeats the name: a placeholder of a usage text, or a variable in a line of code."""
+    bare = re.sub(r"[^a-z]", "", value.lower())
+    name = re.sub(r"[^a-z]", "", match["name"].lower())
+    return bool(bare) and (bare == name or (bare.endswith(name) and value.replace("_", "").isalpha()))
+
+
+def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
+    """Whether what stands behind a secret's name is prose, a count, a word of a model's vocabulary or a path."""
+    name = match["name"].lower()
+    is_spoken = (
+        match["between"].strip("\\\"'").isspace()
+        and "\n" not in match["between"]
+        and not match["scheme"]
+        and not is_option
+    )
+    if is_spoken:
+        return len(value) < 8 or not any(c.isdigit() for c in value) or not value.isalnum()
+    if is_option or match["scheme"]:
+        return False
+    if (
+        name in ("token", "_token", "secrets", "secret")
+        and value.isdigit()
+        and (name == "token" or len(value) <= _MAX_COUNT)
+    ):
+        return True
+    is_fault = _FAULT.search(match.string, max(match.start() - 8, 0), match.start()) is not None
+    if value in _VERBS or (is_fault and value.istitle() and value.isalpha()):
+        return _GOES_ON.match(match.string, match.end()) is not None
+    is_parameter = match.string[match.start() - 1 : match.start()] in ("?", "&")
+    if name == "token" and not is_parameter and match["name"] != "TOKEN":
+        return not (
+            len(value) >= 8
+            and value.isascii()
+            and (any(c.isdigit() for c in value) or turns(value) >= 4 or len(value) >= 24)
+        )
+    if name == "passwd" and match.string[match.start() - 1 : match.start()] == "/":
+        return True  # a mount, /etc/passwd:/etc/passwd:ro
+    return name.startswith(("credential", "secret")) and value.startswith(("/", "./", "~", "../"))
+
+
+def _decoded(value: str) -> bytes:
+    """What base64 stands for; empty where it is none."""
+    bare = value.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return binascii.a2b_base64(bare + "=" * (-len(bare) % 4), strict_mode=True)
+    except ValueError:
+        return b""
+
+
+def _encoded(text: str, known: Iterable[str]) -> list[tuple[int, int]]:
+    """Where secrets stand in base64: text that, decoded, holds one."""
+    found = []
+    for match in _BASE64.finditer(text):
+        value = match[0]
+        if _HEX.match(value):
+            continue
+        raw = _decoded(value)
+        inside = raw.decode("utf-8", "replace")
+        if len(_UNPRINTED.findall(inside)) * 5 >= len(inside):
+            continue
+        lowered = inside.lower()
+        if any(value in inside for value in known) or (
+            any(trigger in lowered for trigger in _TRIGGERS) and _plain(inside, encoded=False)
+        ):
+            found.append(match.span())
+    return found
+
+
+def _turned(text: str, found: list[Secret]) -> list[Secret]:
+    """The secrets with what the next lines hold of them, where a terminal or a box has wrapped them."""
+    if "\n" not in text:
+        return found
+    starts = [secret.start for secret in found]
+    heads = []
+    for start, end in _heads(text):
+        index = bisect_right(starts, start) - 1
+        if index < 0 or found[index].end <= start:
+            heads.append(Secret(start, end, "token", start))
+    kept, told = list[Secret](), set(found)
+    reach = 0
+    for secret in sorted((*found, *heads)):
+        end = secret.end
+        # What begins within another's further lines has been looked at.
+        is_web_token = text.startswith(_WEB_TOKEN, secret.start)
+        for _ in range(TURNS if secret.start >= reach else 0):
+            turn = _turn(text, end, _TURN_OF_WEB_TOKEN if is_web_token and _is_full(text, end) else _TURN)
+            if turn is None:
+                break
+            end = turn
+        reach = max(reach, end)
+        if end > secret.end or secret in told:
+            kept.append(secret._replace(end=end))
+    return merged(kept)
+
+
+def _heads(text: str) -> Iterator[tuple[int, int]]:
+    """Where tokens begin that a line's end may part."""
+    for line in _END_OF_WORD.finditer(text):
+        end = line.start()
+        words = text[max(end - _MAX_HEAD, 0) : end]
+        if head := _HEAD.search(text, end - len(words) + len(words.rstrip(_OF_HEAD)), end):
+            yield head.start(), end
+
+
+def _is_full(text: str, end: int) -> bool:
+    """Whether a line that a row ends is as long as a terminal's or a box's: the next row is as long, or is the last."""
+    start = text.rfind("\n", max(end - 4000, 0), end) + 1
+    newline = text.find("\n", end, end + 202)
+    following = text.find("\n", newline + 1, newline + 4000)
+    length = (len(text) if following < 0 else following) - newline - 1
+    return newline >= 0 and end - start >= _ROW and length <= newline - start
+
+
+def _turn(text: str, end: int, of: Pattern = _TURN) -> int | None:
+    """Where the word ends that goes on with a secret in the next line; None where nothing goes on."""
+    newline = text.find("\n", end, end + 202)
+    if newline < 0:
+        return None
+    start = text.rfind("\n", max(end - 4000, 0), end) + 1
+    margin = _MARGIN.match(text, start)
+    after = newline + 1
+    if margin and margin.end() <= end and text.startswith(margin[0], after):
+        # The same logger's or box's margin: what stands behind it goes on.
+        line = text[end : newline + 1] + text[after + len(margin[0]) : after + len(margin[0]) + 2200]
+        turn, shift = of.match(line), end + len(margin[0])
+    else:
+        turn, shift = of.match(text, end), 0
+    if turn is None:
+        return None
+    rest = turn["rest"]
+    first = re.match(r"[\w+/~-]{1,200}", text[start : start + 200])
+    is_margin = first is not None and first[0] == rest
+    if of is _TURN_OF_WEB_TOKEN and (not rest.isalpha() or not rest.islower()):
+        return turn.end("rest") + shift
+    has_digit = any(c.isdigit() for c in rest)
+    goes_on = (has_digit and any(c.isalpha() for c in rest) and (turns(rest) >= 3 or len(rest) >= 16)) or turns(
+        rest
+    ) >= 6
+    if is_margin or not goes_on or _HEX_DATE.match(rest):
+        return None
+    return turn.end("rest") + shift
+
+
+_HEX_DATE = re.compile(r"\d{4}-\d\d-\d\d|0x")

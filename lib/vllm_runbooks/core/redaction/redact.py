@@ -1,0 +1,352 @@
+"""Replace secrets in any text that leaves the library, each by a placeholder that stays the same within one run.
+
+One text, such as a message: `redact_text(text)`; a file's name: `redact_name`; bytes: `redact_bytes`. These share what
+they know: `watch(parts)` passes a document's parts on and takes in its secrets, and `redact_record(record)` replaces
+what is known by then in all texts of a record.
+
+A run whose placeholders and counts belong together: a `Redactor`. `text(whole)` is for a document at hand,
+`pieces(parts)` for one that is read in parts of any size (a part may end inside a secret), after `learn(parts)` also
+where a value stands in front of its name; `more(lines)` is for lines that are shown as they come, `known(whole)` for a
+text that names no further ones, `name(name)` for a file's name, `value(value)` for a secret apart from its name,
+`raw(whole)` for bytes; `counts` says how many were replaced, by kind.
+
+What is replaced: what `secret_places` finds, and each of these values wherever else it stands.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from itertools import islice
+from typing import Any, TypeVar, cast
+
+from vllm_runbooks.core.redaction.places import (
+    FOLLOWING,
+    MAX_KEY,
+    PART,
+    TURNS,
+    Secret,
+    find,
+    is_row,
+    key_begun,
+    merged,
+    parts_of,
+    places_of,
+    tellings,
+    value_of,
+)
+
+T = TypeVar("T")
+
+
+_SUFFIX = re.compile(
+    r"(?:\.(?:log|txt|out|err|json|jsonl|ya?ml|md|html|ipynb|csv|gz|xz|bz2|zip)){1,3}\Z", re.IGNORECASE
+)
+
+_OWNED = re.compile(r"(?<![^/])(?P<user>[^\s/:@]{1,100}:)(?P<value>[^\s/:@]{1,200})@(?!sha256\b)")
+"""A login in front of a host, in a file's name."""
+_PLACEHOLDER = re.compile(r"\[secret[^\]]{0,20}\]\Z")
+_MAX_AGAIN, _FIRST = 1000, 128
+"""For how many known values is looked at a time; the first of them are never forgotten.
+
+A log names its own settings first; what clients send comes later, and without end.
+"""
+_MAX_TOLD_APART = 100_000
+"""Secrets with a placeholder of their own; hostile input has no end of them."""
+_WINDOW = 1 << 18
+"""Characters of a document that are looked at together."""
+_AHEAD = 1 << 15
+"""Characters behind a place that are known before it is decided; nothing that is looked for is longer."""
+
+
+class _Windows:
+    """Cuts a text that arrives in parts into windows that overlap: whoever takes one says where it is cut."""
+
+    def __init__(self) -> None:
+        self.cut = 0
+        """Where the window taken last ends and the next one begins."""
+        self._waiting: list[str] = []
+        self._length = 0
+
+    @property
+    def rest(self) -> str:
+        """What is too short for a window so far."""
+        self._waiting = ["".join(self._waiting)]
+        return self._waiting[0]
+
+    def take(self, part: str) -> Iterator[str]:
+        """Yield the windows that are complete with this part."""
+        for start in range(0, len(part), _WINDOW):
+            self._waiting.append(part[start : start + _WINDOW])
+            self._length += len(self._waiting[-1])
+            while self._length >= _WINDOW + _AHEAD:
+                text = self.rest
+                yield text[: _WINDOW + _AHEAD]
+                self._waiting = [text[self.cut :]]
+                self._length -= self.cut
+
+
+class Redactor:
+    """Replace the secrets of one run: the same value by the same placeholder wherever it stands.
+
+    A value that is named once is replaced from then on also where it stands without its name; `text` and `learn` look
+    at the whole document first, so there it is replaced in front of its name too.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        """Replacements by kind: the token's issuer, else `key`, `token`, `password`, `authorization`, `cookie`, `url`,
+        `private_key`, `webhook`, `encoded` or `repeated`."""
+        self._numbers: dict[str, int] = {}
+        self._again: dict[str, None] = {}
+        """Known values: the first ones, then the others, the latest last."""
+        self._first: set[str] = set()
+        self._edges: Counter[str] = Counter()
+        """What known values begin and end with: a short text is quickly seen to hold none of it."""
+        self._before = ""
+        self._lock = threading.RLock()
+        """A guard says its lines while another thread reads the log that it is about."""
+
+    def text(self, whole: str) -> str:
+        """A whole text with its secrets replaced."""
+        if len(whole) > _WINDOW:
+            self.learn([whole])
+            return "".join(self.pieces([whole]))
+        with self._lock:
+            found = find(whole, self._again)
+            self._remember(whole, found)
+            return self._replaced(whole, self._all(whole, found, at_ends=True)) if found or self._again else whole
+
+    def known(self, whole: str) -> str:
+        """The text with the known values replaced; what else looks like a secret in it is none."""
+        with self._lock:
+            return self._replaced(whole, self._all(whole, []))
+
+    def name(self, name: str) -> str:
+        """A file's name or a path with its secrets replaced; its suffix stays."""
+        stem = _stem(name)
+        shown = _OWNED.sub(lambda owned: owned["user"] + self.value(owned["value"]) + "@", self.text(stem))
+        return shown + name[len(stem) :]
+
+    def value(self, value: str) -> str:
+        """The placeholder of a value that is secret, as whoever has it apart from its name knows."""
+        if _PLACEHOLDER.match(value):
+            return value
+        whole = [Secret(0, len(value), "key", 0)]
+        with self._lock:
+            self._remember(value, whole)
+            return self._replaced(value, whole)
+
+    def raw(self, whole: bytes) -> bytes:
+        """Bytes with their secrets replaced; what is no text stays as it is."""
+        for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+            if whole.startswith(mark):
+                return self.text(whole.decode(encoding, "surrogatepass")).encode(encoding, "surrogatepass")
+        return self.text(whole.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def learn(self, parts: Iterable[str]) -> None:
+        """Take in the secrets of a document, so that they are replaced wherever they stand later on."""
+        for _ in self.watch(parts):
+            pass
+
+    def learn_names(self, names: Iterable[str]) -> None:
+        """Take in the secrets of files' names."""
+        for name in names:
+            self.learn([_stem(name)])
+
+    def watch(self, parts: Iterable[str]) -> Iterator[str]:
+        """Yield the parts of a document unchanged, and take in its secrets as they pass."""
+        windows = _Windows()
+        for part in parts:
+            for text in windows.take(part):
+                self._learned(windows, text)
+            if not part:
+                # A pause in what is being written: what has come so far is going to be shown.
+                with self._lock:
+                    self._remember(windows.rest, find(windows.rest, self._again))
+            yield part
+        self._learned(windows, windows.rest)
+
+    def pieces(self, parts: Iterable[str]) -> Iterator[str]:
+        """Yield a document that is read in parts, its secrets replaced, some parts behind.
+
+        Joined, they are the same however the document was parted.
+        """
+        windows = _Windows()
+        for part in parts:
+            for text in windows.take(part):
+                with self._lock:
+                    found = self._learned(windows, text)
+                    shown = self._replaced(text[: windows.cut], self._all(text[: windows.cut], found))
+                yield shown
+        with self._lock:
+            shown = self._replaced(windows.rest, self._all(windows.rest, self._learned(windows, windows.rest)))
+        yield shown
+
+    def more(self, lines: str) -> str:
+        """The next lines of an output that is shown as it comes, their secrets replaced.
+
+        What was shown before is remembered as far as a secret may go on in these lines.
+        """
+        with self._lock:
+            text = self._before + lines
+            found = find(text, self._again)
+            self._remember(text, found)
+            shift = len(self._before)
+            new = [s._replace(start=max(s.start - shift, 0), end=s.end - shift) for s in found if s.end > shift]
+            self._before = _going_on(text)
+            return self._replaced(lines, self._all(lines, new))
+
+    def _learned(self, windows: _Windows, text: str) -> list[Secret]:
+        """The secrets in front of a window's cut, which is settled here; they are known from here on."""
+        with self._lock:
+            found = find(text, self._again)
+            windows.cut = _cut(text, found) if len(text) >= _WINDOW + _AHEAD else len(text)
+            whole = [secret for secret in found if secret.end <= windows.cut]
+            self._remember(text, whole)
+        return whole
+
+    def _all(self, text: str, found: list[Secret], *, at_ends: bool = False) -> list[Secret]:
+        """These secrets and all further places of known ones, in order, none within another."""
+        found = list(found)
+        if len(text) < len(self._again) and self._edges.keys().isdisjoint(
+            text[start : start + PART] for start in range(len(text) - PART + 1)
+        ):
+            return merged(found)
+        for value in self._again:
+            if value[:PART] in text:
+                found += places_of(value, text)
+            if at_ends and len(value) >= 2 * PART and (value[:PART] in text or value[-PART:] in text):
+                found += parts_of(value, text)
+        return merged(found)
+
+    def _remember(self, text: str, found: list[Secret]) -> None:
+        for secret in found:
+            for value in tellings(secret, text[secret.start : secret.end]):
+                if value in self._first:
+                    continue
+                if len(self._first) < _FIRST:
+                    self._first.add(value)
+                if value in self._again:
+                    del self._again[value]
+                else:
+                    self._edges.update((value[:PART], value[-PART:]))
+                self._again[value] = None
+                if len(self._again) > _MAX_AGAIN:
+                    self._forget(next(islice(self._again, _FIRST, None)))
+
+    def _forget(self, value: str) -> None:
+        del self._again[value]
+        for edge in (value[:PART], value[-PART:]):
+            self._edges[edge] -= 1
+            if not self._edges[edge]:
+                del self._edges[edge]
+
+    def _replaced(self, text: str, found: list[Secret]) -> str:
+        shown, position = [], 0
+        for secret in found:
+            self.counts[secret.kind] = self.counts.get(secret.kind, 0) + 1
+            shown += [text[position : secret.start], self._placeholder(value_of(text[secret.start : secret.end]))]
+            position = secret.end
+        return "".join([*shown, text[position:]]) if found else text
+
+    def _placeholder(self, value: str) -> str:
+        if value not in self._numbers and len(self._numbers) >= _MAX_TOLD_APART:
+            return "[secret]"
+        return f"[secret-{self._numbers.setdefault(value, len(self._numbers) + 1)}]"
+
+
+_shared = Redactor()
+"""Of all single texts of this process."""
+
+
+def forget() -> None:
+    """Begin anew, as a new process does: the numbers of placeholders of one answer have no part in the next."""
+    global _shared  # noqa: PLW0603 - what every module shares
+    _shared = Redactor()
+
+
+def redact_text(text: str) -> str:
+    """Return the text with every recognised secret replaced; a text without any comes back unchanged."""
+    return _shared.text(text)
+
+
+def redact_name(name: str) -> str:
+    """Return a file's name with every recognised secret replaced."""
+    return _shared.name(name)
+
+
+def redact_value(value: str) -> str:
+    """Return the placeholder of a value that is secret."""
+    return _shared.value(value)
+
+
+def redact_bytes(raw: bytes) -> bytes:
+    """Return bytes with every recognised secret replaced."""
+    return _shared.raw(raw)
+
+
+def watch(parts: Iterable[str]) -> Iterator[str]:
+    """Yield the parts of a document unchanged; from then on `redact_text` knows its secrets."""
+    return _shared.watch(parts)
+
+
+def redact_record(record: T) -> T:
+    """Return a record, or any nest of dataclasses, lists, tuples and mappings, with the secrets in its texts replaced.
+
+    Once more at the end, with what the last line of a document has told: a value may be shown before it is named.
+    """
+    return cast("T", _redacted(record))
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if isinstance(value, Enum) else redact_text(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_redacted, value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_redacted, value))
+    if isinstance(value, Mapping):
+        return {key: _redacted(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        held = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        changed = {name: new for name, old in held.items() if (new := _redacted(old)) != old}
+        return replace(value, **changed) if changed else value
+    return value
+
+
+def _stem(name: str) -> str:
+    """A file's name without its suffix."""
+    suffix = _SUFFIX.search(name)
+    return name[: suffix.start()] if suffix and suffix.start() else name
+
+
+def _going_on(text: str) -> str:
+    """The end of a text as far as a secret in it may go on: its last lines, or a private key that is not at its end."""
+    begun = key_begun(text)
+    if begun is not None:
+        return text[begun:]
+    least = max(len(text) - MAX_KEY, 0)
+    start = len(text)
+    left = FOLLOWING + 1
+    for _ in range(FOLLOWING + 1 + TURNS):
+        end, start = start, text.rfind("\n", least, max(start - 1, least)) + 1
+        if not start:
+            return text[least:]
+        left -= not is_row(text[start:end])
+        if not left:
+            break
+    return text[start:]
+
+
+def _cut(text: str, found: list[Secret]) -> int:
+    """Where to cut a stretch: at a line's end where there is one, and never between a secret and what tells it."""
+    cut = text.rfind("\n", _WINDOW // 2, _WINDOW) + 1 or text.rfind(" ", _WINDOW // 2, _WINDOW) + 1 or _WINDOW
+    for secret in sorted(found, key=lambda secret: secret.end, reverse=True):
+        if secret.begin < cut < secret.end:
+            cut = secret.begin
+    return cut or _WINDOW

@@ -1,0 +1,49 @@
+"""This user's folders: what is kept, configured and made anew, where the XDG base directories say.
+
+Source: XDG Base Directory Specification 0.8.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from vllm_runbooks.core.errors import InputError
+
+STATE, CONFIG, CACHE = VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
+"""Variables that name other places for them."""
+_OURS = "vllm-runbooks"
+
+
+def state() -> Path:
+    """Our folder for what is kept from one command to the next.
+
+    Raises:
+        InputError: this user has no home, and no variable names another place.
+    """
+    return _base(STATE, "~/.local/state") / _OURS
+
+
+def config() -> Path:
+    """Our folder for what the user has set up; raises as `state`."""
+    return every_config() / _OURS
+
+
+def cache() -> Path:
+    """Our folder for what can be made anew; raises as `state`."""
+    return _base(CACHE, "~/.cache") / _OURS
+
+
+def every_config() -> Path:
+    """The folder in which every program has one for what is set up; raises as `state`."""
+    return _base(CONFIG, "~/.config")
+
+
+def _base(variable: str, usual: str) -> Path:
+    given = Path(os.environ.get(variable) or "")
+    if given.is_absolute():  # the specification has any other left out of account
+        return given
+    try:
+        return Path(usual).expanduser()
+    except RuntimeError:  # the user of a container may have no home
+        raise InputError(f"this user has no home; name a folder in {variable}") from None

@@ -1,0 +1,147 @@
+"""What every view is made of: wrapped lines of a terminal, and elements of HTML.
+
+Text from a log is escaped in every HTML that leaves here; nothing of it is ever markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import NamedTuple
+
+from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.records import Truth
+from vllm_runbooks.core.views import columns
+
+COLUMNS = 80
+"""Of a terminal."""
+GREEN, RED, AMBER, GREY, BLUE = "#1a7f37", "#cf222e", "#9a6700", "#6e7781", "#0969da"
+TRUTHS = {Truth.RIGHT: GREEN, Truth.WRONG: RED, Truth.UNKNOWN: GREY}
+"""The tone of a verdict on a statement."""
+
+
+class Headline(NamedTuple):
+    """An answer in one line: the verdict in a few words, then what it rests on."""
+
+    verdict: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.why}"
+
+
+def cut(line: str, width: int = 160) -> str:
+    """A text in one line, its end left out where it is longer than that."""
+    return columns.cut(" ".join(line.split()), width)
+
+
+def beyond(rows: Sequence[object], most: int) -> list[str]:
+    """A line that says how many more rows there are than are shown; none where all are."""
+    return [f"and {len(rows) - most:,} more: see --format json"] if len(rows) > most else []
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Paragraphs of a terminal, with nothing in them that steers it."""
+    return visible("\n\n".join(parts) + "\n")
+
+
+def wrap(body: str, indent: str = "  ", first: str | None = None) -> str:
+    """A paragraph of a terminal, indented; `first` begins its first line instead."""
+    lead = indent if first is None else first
+    words = " ".join(body.split())
+    return "\n".join(columns.wrap(words, COLUMNS, lead, indent))
+
+
+def tag(name: str, body: str, style: str = "") -> str:
+    return f'<{name} style="{style}">{body}</{name}>' if style else f"<{name}>{body}</{name}>"
+
+
+def prose(text: str) -> str:
+    """A catalog's sentence as HTML: what stands between backticks is code."""
+    return re.sub(r"`([^`]{1,200})`", r"<code>\1</code>", escape(text))
+
+
+def badge(word: str, colour: str) -> str:
+    """A word on a coloured ground."""
+    return tag(
+        "span", escape(word), f"background:{colour};color:#fff;border-radius:4px;padding:1px 8px;font-weight:600"
+    )
+
+
+def verdict(said: Headline, tone: str) -> str:
+    """The answer, its verdict as a badge."""
+    told = f"{badge(said.verdict, tone)} <b>{escape(said.why)}</b>"
+    return tag("div", told, "font-size:16px;margin-bottom:6px;max-width:80ch")
+
+
+def remark(said: str) -> str:
+    """A paragraph that may be passed over."""
+    return tag("p", escape(said), "opacity:.75;font-size:13px;max-width:80ch")
+
+
+def heading(said: str) -> str:
+    return tag("div", tag("b", escape(said)), "margin-top:14px;margin-bottom:4px")
+
+
+def html_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numeric: Iterable[int] = (),
+    below: Sequence[str] = (),
+    widest: str = "52em",
+) -> str:
+    """A table; cells are HTML already. What stands `below` a row has its whole width, which a telephone needs."""
+    right = frozenset(numeric)
+    styles = [
+        f"padding:4px 14px 4px 0;vertical-align:top;text-align:{'right' if n in right else 'left'}"
+        for n in range(len(head))
+    ]
+    top = "".join(tag("th", escape(h), f"{s};font-weight:600") for h, s in zip(head, styles, strict=True))
+    lines = []
+    for number, row in enumerate(rows):
+        lines.append(tag("tr", "".join(tag("td", c, s) for c, s in zip(row, styles, strict=True))))
+        if number < len(below) and below[number]:
+            faint = "padding:0 14px 6px 0;text-align:left;opacity:.72;font-size:13px"
+            lines.append(f'<tr><td colspan="{len(head)}" style="{faint}">{escape(below[number])}</td></tr>')
+    whole = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return tag("table", whole, f"border-collapse:collapse;font-size:14px;max-width:{widest}")
+
+
+def cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Rows of plain text as HTML."""
+    return [[escape(cell) for cell in row] for row in rows]
+
+
+_PRE = "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;font-size:13px;line-height:1.45"
+
+
+def preformatted(said: str) -> str:
+    """A text to be copied, in letters of one width wherever it is shown."""
+    return tag("pre", tag("code", escape(said)), _PRE)
+
+
+def quoted(place: str, said: str, tone: str = RED) -> str:
+    """A line of a log with its place."""
+    place = tag("span", escape(visible(place)), "opacity:.75;margin-right:10px")
+    line = tag("code", escape(visible(said)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
+    style = f"border-left:3px solid {tone};padding:2px 0 2px 10px;margin:4px 0;font-size:13px"
+    return tag("div", place + line, style)
+
+
+def tinted(tone: str, padding: str) -> str:
+    """The style of what stands out: a bar at its left, and its ground in the same tone."""
+    return f"border-left:4px solid {tone};background:{tone}1c;padding:{padding}"
+
+
+def grid(head: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", *, is_numeric: bool = False) -> Shown:
+    """A table of plain cells, in columns as wide as they need in a terminal; numbers stand to the right."""
+    widths = [max(columns.width(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    numeric = range(1, len(head)) if is_numeric else range(0)
+    lines = [
+        "  ".join(columns.padded(c, widths[i], is_right=i in numeric) for i, c in enumerate(row)).rstrip()
+        for row in (head, *rows)
+    ]
+    html = html_table(head, cells(rows), numeric=numeric, widest="none")
+    return Shown("\n".join([*lines, *([below] if below else [])]), html + (remark(below) if below else ""))

@@ -1,0 +1,232 @@
+"""Pictures of starts: their phases, memory and throughput."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from vllm_runbooks.core.comparison import steady
+from vllm_runbooks.core.records import Phase, Start
+from vllm_runbooks.core.views.drawing import (
+    BAR,
+    END,
+    GUTTER,
+    LINES,
+    MAX_ROWS,
+    ROW,
+    WIDTH,
+    axis,
+    caption,
+    picture,
+    rect,
+    rule,
+    swatches,
+    tick_step,
+)
+
+PHASE_NAMES = {
+    "configure": "configure", "engine": "start the engine", "load": "load the weights",
+    "encoder": "profile the encoder", "compile": "compile", "profile": "profile memory",
+    "kv_cache": "size the KV cache", "capture": "capture CUDA graphs", "warm_up": "warm up", "serve": "open the server",
+}  # fmt: skip
+_PHASE_FILLS = {
+    "configure": "#8a94a0", "engine": "#5f6b78", "load": "#3f7fc1", "encoder": "#8a63c9", "compile": "#c9862b",
+    "profile": "#2f9c8f", "kv_cache": "#3f9c4f", "capture": "#c25f8f", "warm_up": "#a88a5a", "serve": "#5fa0d8",
+}  # fmt: skip
+WEIGHTS, CACHE, GRAPHS, REST = "#3f7fc1", "#2f9c8f", "#c9862b", "#8884"
+FREE, HELD, RISEN = "#2f9c8f", "#8884", "#d05a4e"
+_MAX_POINTS = 600
+
+
+def label(start: Start, number: int) -> str:
+    """What a start is called in a picture: its number and its model's own name."""
+    model = re.split(r"[/\\]", (start.facts.model or "").rstrip("/\\"))[-1]
+    name = f"{number} {model}".strip()
+    return name if len(name) <= 21 else f"{name[:20]}…"
+
+
+def _row_names(start: Start, number: int, y: float, below: str) -> str:
+    """The start's name beside its bar, and in a smaller line what tells it from others of the same model."""
+    said = [caption(0, y + (BAR / 2 - 1 if below else BAR / 2 + 4), label(start, number))]
+    if below:
+        said.append(caption(0, y + BAR / 2 + 13, below, size=11, faint=True))
+    return "".join(said)
+
+
+def distinction(start: Start) -> str:
+    """The settings by which readers tell starts apart, as far as they are printed: quantisation, eager mode, budget."""
+    facts = start.facts
+    words = [facts.quantization or "", "eager" if start.arguments.get("enforce_eager") is True else ""]
+    if facts.gpu_memory_utilization is not None:
+        words.append(f"util {facts.gpu_memory_utilization:g}")
+    said = " · ".join(word for word in words if word)
+    return said if len(said) <= 24 else f"{said[:23]}…"
+
+
+def spent(phase: Phase) -> float | None:
+    """Seconds of a phase by the log's clock, so that the phases of a start add up; else what was printed."""
+    return phase.clock_seconds if phase.clock_seconds is not None else phase.printed_seconds
+
+
+def timelines(starts: Sequence[Start]) -> str:
+    """One bar a start, its phases one after the other on a common scale of seconds; empty where no time is known."""
+    rows = [(n, s) for n, s in enumerate(starts, 1) if sum(spent(p) or 0.0 for p in s.timeline) > 0][:MAX_ROWS]
+    if not rows:
+        return ""
+    longest = max(sum(spent(phase) or 0.0 for phase in start.timeline) for _, start in rows)
+    left, right = float(GUTTER), float(WIDTH - END)
+    shown = [name for name in PHASE_NAMES if any(p.name == name and spent(p) for _, s in rows for p in s.timeline)]
+    legend, top = swatches({PHASE_NAMES[name]: _PHASE_FILLS[name] for name in shown}, 12)
+    bottom = top + 10 + ROW * len(rows)
+    parts = [legend, axis(longest, "s", left=left, right=right, top=top + 4, bottom=bottom)]
+    for row, (number, start) in enumerate(rows):
+        x, y = left, top + 14 + row * ROW
+        for phase in start.timeline:
+            seconds = spent(phase) or 0.0
+            wide = (right - left) * seconds / longest
+            title = f"{PHASE_NAMES.get(phase.name, phase.name)}: {seconds:.0f} s"
+            # A hair of the page between two phases keeps them apart.
+            parts.append(
+                rect(x, y, wide - 0.8 if wide > 2 else wide, BAR, _PHASE_FILLS.get(phase.name, REST), title=title)
+            )
+            x += wide
+        total = sum(spent(phase) or 0.0 for phase in start.timeline)
+        parts += [_row_names(start, number, y, distinction(start)), caption(x + 6, y + BAR / 2 + 4, f"{total:.0f} s")]
+    return picture(parts, bottom + 22, "Phases of each start, in seconds")
+
+
+def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
+    """One bar a start: weights, KV cache, CUDA graphs, and what is left of the GPU where its size is known.
+
+    A mark shows the budget: utilisation times the GPU's memory. Empty where no start prints its memory.
+    """
+    rows = [
+        (number, start, total)
+        for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1)
+        if start.facts.weights_gib is not None or start.facts.kv_cache_gib is not None
+    ][:MAX_ROWS]
+    if not rows:
+        return ""
+    longest = max(total or sum(v for _, v, _ in memory_parts(start)) for _, start, total in rows)
+    left, right = float(GUTTER), float(WIDTH - END)
+    entries = {name: fill for name, _, fill in (part for _, s, _ in rows for part in memory_parts(s))}
+    if any(total for _, _, total in rows):
+        entries["everything else, and free"] = REST
+    legend, top = swatches(entries, 12)
+    bottom = top + 10 + ROW * len(rows)
+    parts = [legend, axis(longest, "GiB", left=left, right=right, top=top + 4, bottom=bottom)]
+    scale = (right - left) / longest
+    for row, (number, start, total) in enumerate(rows):
+        x, y = left, top + 14 + row * ROW
+        if total:
+            parts.append(rect(left, y, total * scale, BAR, REST, title=f"GPU: {total:.2f} GiB"))
+        for name, gib, fill in memory_parts(start):
+            wide = min(gib * scale, right - x)
+            parts.append(rect(x, y, wide - 0.8 if wide > 2 else wide, BAR, fill, title=f"{name}: {gib:.2f} GiB"))
+            if wide > 44:
+                inside = f'x="{x + wide / 2:.1f}" y="{y + BAR / 2 + 4:.1f}" font-size="12" text-anchor="middle"'
+                parts.append(f'<text {inside} fill="#fff">{gib:.4g}</text>')
+            x += wide
+        budget = start.facts.gpu_memory_utilization
+        if total and budget:
+            at = left + min(budget, 1.0) * total * scale
+            parts.append(rule(at, y - 5, at, y + BAR + 5, colour="currentColor", thick=2))
+        taken = sum(gib for _, gib, _ in memory_parts(start))
+        after = max(x, left + (total or 0.0) * scale)
+        parts += [
+            _row_names(start, number, y, distinction(start)),
+            caption(after + 6, y + BAR / 2 + 4, f"{taken:.1f}", size=13),
+        ]
+    return picture(parts, bottom + 22, "GPU memory of each start, in GiB; the mark is the budget")
+
+
+def memory_parts(start: Start) -> list[tuple[str, float, str]]:
+    """Name, GiB and fill of what a start printed about its memory."""
+    facts = start.facts
+    parts = (
+        ("weights", facts.weights_gib, WEIGHTS),
+        ("KV cache", facts.kv_cache_gib, CACHE),
+        ("CUDA graphs", facts.cuda_graph_gib, GRAPHS),
+    )
+    return [(name, gib, fill) for name, gib, fill in parts if gib]
+
+
+def throughputs(starts: Sequence[Start]) -> str:
+    """Generated tokens per second over each start's periodic lines; hollow where the interval was not busy throughout.
+
+    Empty where no start prints any.
+    """
+    rows = [(n, s, s.throughput[:_MAX_POINTS]) for n, s in enumerate(starts, 1) if s.throughput][: len(LINES)]
+    top_rate = max((sample.generation_tokens_per_s for _, _, samples in rows for sample in samples), default=0.0)
+    if top_rate <= 0:
+        return ""
+    longest = max(len(samples) for _, _, samples in rows)
+    left, right, height = 40.0, float(WIDTH - 12), 220.0
+    entries = {" · ".join(filter(None, [label(s, n), distinction(s)])): LINES[i] for i, (n, s, _) in enumerate(rows)}
+    legend, top = swatches(entries, 12)
+    top += 26
+    bottom = top + height
+    parts = [legend, caption(0, top - 10, "tokens/s", size=11, faint=True)]
+    step = tick_step(top_rate, 4)
+    for number in range(int(top_rate / step + 1e-9) + 1):
+        y = bottom - height * number * step / top_rate
+        parts += [rule(left, y, right, y), caption(left - 7, y + 4, f"{number * step:g}", size=11, anchor="end")]
+
+    def place(index: int, rate: float) -> tuple[float, float]:
+        # Room for one more keeps the first and the last point off the edges.
+        return left + (right - left) * (index + 0.5) / longest, bottom - height * rate / top_rate
+
+    for colour, (number, start, samples) in zip(LINES, rows, strict=False):
+        points = [place(index, sample.generation_tokens_per_s) for index, sample in enumerate(samples)]
+        track = " ".join(f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(points))
+        parts.append(f'<path d="{track}" fill="none" stroke="{colour}" stroke-width="2" />')
+        for (x, y), sample, is_steady in zip(points, samples, steady(samples), strict=True):
+            title = f"{label(start, number)}, line {sample.line}: {sample.generation_tokens_per_s:g} tokens/s"
+            parts.append(_dot(x, y, colour, title, is_filled=is_steady))
+    said = "periodic lines, in the order printed"
+    parts += [rule(left, bottom, right, bottom), caption(right, bottom + 18, said, size=11, anchor="end", faint=True)]
+    return picture(parts, bottom + 26, "Generated tokens per second, by periodic line")
+
+
+def _dot(x: float, y: float, colour: str, title: str, *, is_filled: bool) -> str:
+    round_ = f"M{x - 4:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0"
+    fill = colour if is_filled else "none"
+    shape = f'<path d="{round_}" fill="{fill}" stroke="{colour}" stroke-width="2">'
+    return f"{shape}<title>{escape(title)}</title></path>"
+
+
+def free_memory(before: float, after: float, total: float | None, budgets: Mapping[str, float]) -> str:
+    """Free memory of a GPU before and after profiling, in GiB; with its size known, also what budgets ask for."""
+    asked = {name: gib for name, gib in budgets.items() if total and gib <= total}
+    longest = max(total or 0.0, before, after, *asked.values(), 1e-3)
+    left, right = float(GUTTER), float(WIDTH - END - (0 if total else 24))
+    scale = (right - left) / longest
+    rise = after - before
+    entries = {"free": FREE, "freed while profiling": RISEN} if rise > 0 else {"free": FREE}
+    if total:
+        entries["in use by others, or by this start"] = HELD
+    legend, top = swatches(entries, 12)
+    top += 10 + 15 * len(asked)
+    bottom = top + 2 * ROW + 4
+    parts = [legend, axis(longest, "GiB", left=left, right=right, top=top, bottom=bottom)]
+    for row, (name, gib) in enumerate((("before profiling", before), ("after profiling", after))):
+        y = top + 12 + row * ROW
+        if total:
+            parts.append(rect(left, y, total * scale, BAR, HELD, title=f"GPU: {total:.2f} GiB"))
+        parts += [
+            rect(left, y, gib * scale, BAR, FREE, title=f"free: {gib:.2f} GiB"),
+            caption(0, y + BAR / 2 + 4, name),
+            f'<text x="{left + 8:.1f}" y="{y + BAR / 2 + 4:.1f}" font-size="12" fill="#fff">{gib:.2f} free</text>',
+        ]
+        if row and rise > 0:
+            # At true scale half a GiB of eighty is a hair; two pixels more let it be seen.
+            at, wide = left + before * scale, max(rise * scale, 4.0)
+            parts.append(rect(at, y - 3, wide, BAR + 6, RISEN, title=f"freed while profiling: {rise:.2f} GiB"))
+            parts.append(caption(at + wide + 6, y + BAR / 2 + 4, f"+{rise:.2f} GiB"))
+    for number, (name, gib) in enumerate(sorted(asked.items(), key=lambda item: item[1])):
+        x = left + gib * scale
+        high = top - 15 * number
+        parts += [rule(x, high - 9, x, bottom, colour="currentColor", thick=1.5)]
+        parts.append(caption(x - 5, high, f"{name}: {gib:.1f}", size=11, anchor="end"))
+    return picture(parts, bottom + 22, "Free GPU memory before and after profiling, in GiB")

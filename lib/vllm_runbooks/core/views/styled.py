@@ -1,0 +1,283 @@
+"""Text of a terminal whose spans say what they mean: laid out for a width, in colours or plain.
+
+A view is a sequence of blocks, and a block comes to lines for a layout. `plain` is the text for a pipe, a file and a
+notebook; whoever has a terminal lays the same blocks out for its width and gives each `Tone` a colour. What a log says
+is text of a span and nothing else: it chooses no tone, and no part of it is read as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.records import Severity, Verdict
+from vllm_runbooks.core.views import columns
+from vllm_runbooks.core.views.elements import AMBER, BLUE, COLUMNS, GREEN, GREY, RED
+
+
+class Tone(StrEnum):
+    """What a span means. It is never the only thing that says so: words and signs stand beside it."""
+
+    HEADING = "heading"
+    BAD = "bad"
+    WARN = "warn"
+    GOOD = "good"
+    HINT = "hint"
+    QUOTE = "quote"
+    """Words of a log or a script."""
+    COMMAND = "command"
+    COST = "cost"
+    FAINT = "faint"
+    """A place, an id, a source: what may be passed over."""
+
+
+VERDICTS = {
+    Verdict.PASS: Tone.GOOD, Verdict.FAIL: Tone.BAD, Verdict.ERROR: Tone.BAD, Verdict.INTERRUPTED: Tone.WARN,
+    Verdict.SKIPPED: Tone.FAINT,
+}  # fmt: skip
+SEVERITIES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.HINT: Tone.HINT}
+GROUNDS = {Tone.BAD: RED, Tone.WARN: AMBER, Tone.GOOD: GREEN, Tone.HINT: BLUE, Tone.FAINT: GREY}
+"""Colour of what says a tone in HTML: the ground of a badge, the edge of a quotation."""
+
+Span = tuple[str, Tone | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """A text in spans, each with what it means."""
+
+    spans: tuple[Span, ...]
+
+    def __str__(self) -> str:
+        return "".join(text for text, _ in self.spans)
+
+    def __add__(self, other: Styled | str) -> Styled:
+        return Styled((*self.spans, *styled(other).spans))
+
+    def __radd__(self, other: str) -> Styled:
+        return styled(other) + self
+
+    def part(self, start: int, end: int) -> Styled:
+        """The characters from one place up to another."""
+        kept, at = [], 0
+        for text, tone in self.spans:
+            if piece := text[max(start - at, 0) : max(end - at, 0)]:
+                kept.append((piece, tone))
+            at += len(text)
+        return Styled(tuple(kept))
+
+
+Words = Styled | str
+
+
+def styled(said: Words, tone: Tone | None = None) -> Styled:
+    """A text with one meaning; what is in spans already keeps them."""
+    return said if isinstance(said, Styled) else Styled(((said, tone),))
+
+
+def listed(said: Sequence[Words], between: str = ", ") -> Styled:
+    """Texts one behind another."""
+    spans: list[Span] = []
+    for number, each in enumerate(said):
+        spans += [(between, None)] if number else []
+        spans += styled(each).spans
+    return Styled(tuple(spans))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How wide things may be, in columns; None: as wide as they are."""
+
+    prose: int = COLUMNS
+    loose: int | None = None
+    """Of sentences that are one line each where they are piped, so that a program can read them by line."""
+    table: int | None = None
+
+
+class Block(Protocol):
+    """A piece of a view."""
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        """Its lines in a layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that is never broken: a command, a quotation, a head."""
+
+    said: Words
+
+    def lines(self, _: Layout) -> list[Styled]:
+        return [styled(self.said)]
+
+
+BLANK = Line("")
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A blank line that only a terminal has: programs read the lines around it."""
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        """One line, or none."""
+        return [] if layout.loose is None else [styled("")]
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A paragraph, indented; `first` begins its first line instead."""
+
+    said: Words
+    indent: str = "  "
+    first: Words | None = None
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        """Its words, wrapped."""
+        return wrapped(self.said, layout.prose, self.indent, self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """A sentence that only a terminal wraps; `first` begins its first line."""
+
+    said: Words
+    indent: str = "    "
+    first: Words = ""
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        """Its words: one line, or wrapped behind the first with an indent."""
+        if layout.loose is None:
+            return [styled(self.first) + self.said]
+        return wrapped(self.said, layout.loose, self.indent, self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells in columns as wide as they need; where all of them are too wide, the widest are wrapped."""
+
+    head: Sequence[Words]
+    rows: Sequence[Sequence[Words]]
+    numeric: frozenset[int] = frozenset()
+    """Columns of numbers, which stand to the right."""
+    indent: str = ""
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        """The head and the rows."""
+        table = [tuple(map(styled, row)) for row in (self.head, *self.rows)]
+        widths = [max(columns.width(str(row[i])) for row in table) for i in range(len(self.head))]
+        if layout.table is not None:
+            least = [self._least(i, [row[i] for row in table]) for i in range(len(self.head))]
+            _narrow(widths, least, layout.table - len(self.indent))
+        shown: list[Styled] = []
+        for row in table:
+            cells = [_cell(cell, width) for cell, width in zip(row, widths, strict=True)]
+            for number in range(max(map(len, cells), default=1)):
+                parts = [cell[number] if number < len(cell) else styled("") for cell in cells]
+                shown.append(self._row(parts, widths))
+        return shown
+
+    def _least(self, column: int, cells: Sequence[Styled]) -> int:
+        """How narrow a column may become: numbers are never broken, nor are the words above them."""
+        longest = max((columns.width(word) for cell in cells for word in str(cell).split()), default=0)
+        return longest if column in self.numeric else min(longest, _LEAST)
+
+    def _row(self, parts: Sequence[Styled], widths: Sequence[int]) -> Styled:
+        spans: list[Span] = [(self.indent, None)]
+        for i, (part, width) in enumerate(zip(parts, widths, strict=True)):
+            room = " " * (width - columns.width(str(part)))
+            is_right = i in self.numeric
+            spans += [(room, None), *part.spans] if is_right else [*part.spans, (room, None)]
+            spans += [("  ", None)] if i < len(parts) - 1 else []
+        row = Styled(tuple(spans))
+        return row if len(parts) - 1 in self.numeric else row.part(0, len(str(row).rstrip()))
+
+
+_LEAST = 12
+"""Columns that a column of words keeps."""
+
+
+def _cell(cell: Styled, width: int) -> list[Styled]:
+    return [cell] if columns.width(str(cell)) <= width else wrapped(cell, width, "", "")
+
+
+def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
+    """Take what is too much from the widest columns, as far as they can be narrower."""
+    over = sum(widths) + 2 * (len(widths) - 1) - room
+    while over > 0:
+        wide = [i for i, width in enumerate(widths) if width > least[i]]
+        if not wide:
+            return
+        widest = max(wide, key=lambda i: (widths[i], i))
+        widths[widest] -= 1
+        over -= 1
+
+
+def wrapped(said: Words, width: int, indent: str, first: Words | None = None, most: int | None = None) -> list[Styled]:
+    """A paragraph's lines; at least one, and at most so many."""
+    words = _flat(styled(said))
+    lead = styled(indent if first is None else first)
+    whole = str(words)
+    laid = columns.wrap(whole, width, str(lead), indent, most=most, ellipsis=_ELLIPSIS)
+    lines, at = [], 0
+    for number, line in enumerate(laid):
+        begun = lead if number == 0 else styled(indent)
+        body = line[len(str(begun)) :]
+        start = whole.find(body, at)
+        if start < 0:  # the last line where there were too many
+            body = body.removesuffix(_ELLIPSIS)
+            start = whole.find(body, at)
+            lines.append(begun + words.part(start, start + len(body)) + _ELLIPSIS)
+            break
+        at = start + len(body)
+        lines.append(begun + words.part(start, at))
+    return lines or [lead if first is not None else styled("")]
+
+
+_ELLIPSIS = " …"
+
+
+def _flat(words: Styled) -> Styled:
+    """The words with one space between them, as far as their spans allow."""
+    spans: list[Span] = []
+    is_apart = False
+    for text, tone in words.spans:
+        pieces = text.split()
+        if not pieces:
+            is_apart = is_apart or bool(text)
+            continue
+        if spans and (is_apart or text[0].isspace()):
+            spans.append((" ", None))
+        spans.append((" ".join(pieces), tone))
+        is_apart = text[-1].isspace()
+    return Styled(tuple(spans))
+
+
+def bulleted(said: Words) -> Prose:
+    """An entry of a list."""
+    return Prose(said, "    ", "  - ")
+
+
+def headed(name: str, blocks: Iterable[Block]) -> list[Block]:
+    """A part of a view under its heading."""
+    return [Line(styled(name, Tone.HEADING)), *blocks]
+
+
+def parted(parts: Iterable[Sequence[Block]]) -> list[Block]:
+    """Parts with a blank line between them."""
+    blocks: list[Block] = []
+    for part in parts:
+        blocks += [BLANK, *part] if blocks else part
+    return blocks
+
+
+def laid_out(blocks: Iterable[Block], layout: Layout) -> list[Styled]:
+    """The lines of a view."""
+    return [line for block in blocks for line in block.lines(layout)]
+
+
+def plain(blocks: Iterable[Block]) -> str:
+    """The text without tones, as a pipe gets it; nothing in it steers a terminal."""
+    return visible("\n".join(map(str, laid_out(blocks, Layout()))))

@@ -1,0 +1,524 @@
+"""One start's record to ranked findings: the first cause over all processes, never the wrapper around it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_runbooks.catalog.languages import joined
+from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.records import Condition, Symptom
+from vllm_runbooks.core.records import (
+    Conditions,
+    Facts,
+    Finding,
+    Hit,
+    LeftOut,
+    Level,
+    Outcome,
+    Quote,
+    Role,
+    Severity,
+    Start,
+)
+
+_UNPLACED = -2
+"""Depth of a hit whose signature asks for no place."""
+MAX_QUOTES = 6
+"""Most quotations shown for one finding."""
+_UNITS = {"gib": "GiB", "mib": "MiB", "kib": "KiB", "bytes": "bytes", "seconds": "s", "tokens": "tokens"}
+_SEVERITIES = list(Severity)
+_CHATTER = frozenset({"DEBUG", "INFO"})
+"""Levels at which servers repeat what clients wrote: a request's text may quote any error."""
+SERVED_FAULTS = frozenset({"api.context_overflow"})
+"""Classes of requests that cannot be served although the server is healthy."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found in one start."""
+
+    root_cause: Finding | None
+    findings: tuple[Finding, ...]
+    """Fatal first, then degraded, then hints; within each the first cause first."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Lines that were recognised and left out."""
+    first_error: Quote | None = None
+    """The first exception that no symptom explains, where it stands before the cause or there is none."""
+
+    @property
+    def hidden(self) -> Mapping[str, int]:
+        """How many lines were left out, by kind: wrapper, consequence, benign."""
+        return dict(sorted(Counter(line.role.value for line in self.left_out).items()))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    symptom: Symptom
+    hits: tuple[Hit, ...]
+    """Hits of its signatures, the deciding one first."""
+    companions: tuple[Hit, ...]
+    captures: Mapping[str, str]
+    conditions: Conditions
+    has_recovered: bool
+    """Whether the process that printed it went on with the start afterwards."""
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether something speaks against it."""
+        return self.has_recovered or self.hits[0].level in _CHATTER or bool(self.conditions.mismatched)
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Sort key among candidates of one severity: the first cause of the process that did not recover."""
+        hit = self.hits[0]
+        return (
+            self.has_recovered,
+            hit.level in _CHATTER,
+            bool(self.conditions.mismatched),
+            hit.quote.file,
+            hit.quote.line,
+            -hit.depth,
+            -self.symptom.id.count("."),
+            self.symptom.id,
+        )
+
+
+def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
+    """Find the symptoms in a start and rank them."""
+    placed = _placed_by_their_own(start.hits, catalog)
+    held = [
+        hit for candidate in _candidates(start, catalog, placed) for hit in (*candidate.hits, *candidate.companions)
+    ]
+    decided = _decided(_most_precise(held, catalog), catalog)
+    candidates = sorted(_candidates(start, catalog, decided), key=lambda c: c.rank)
+    shown = [c for c in candidates if c.symptom.role is Role.CAUSE]
+    fatal = [c for c in shown if c.symptom.severity is Severity.FATAL]
+    # What a cause quotes as its own evidence is no second fault.
+    quoted = {_line(hit) for c in fatal for hit in c.companions}
+    shown = [c for c in shown if c in fatal or _line(c.hits[0]) not in quoted]
+    stand_ins = [
+        c
+        for c in candidates
+        if c.symptom.role in (Role.CONSEQUENCE, Role.WRAPPER)
+        and (not c.has_recovered or start.outcome is Outcome.FAILED)
+    ]
+    if not fatal and stand_ins and not start.outcome.is_healthy:
+        # What follows from another failure tells more than a notice of an end.
+        shown.insert(0, min(stand_ins, key=lambda c: c.symptom.role is Role.WRAPPER))
+    left_out = tuple(LeftOut(*_line(hit), c.symptom.role) for c in candidates if c not in shown for hit in c.hits)
+    unexplained = None if start.outcome.is_healthy else _first_unexplained(start, fatal)
+    findings = sorted(
+        (_finding(start, candidate, _level(start, candidate, fatal, unexplained)) for candidate in shown),
+        key=lambda f: _SEVERITIES.index(f.severity),
+    )
+    return Diagnosis(_root_cause(start.outcome, findings), tuple(findings), left_out, unexplained)
+
+
+def _first_unexplained(start: Start, fatal: Sequence[_Candidate]) -> Quote | None:
+    """The first exception that no symptom knows, not even as a wrapper; where there is a cause, before it."""
+    known = {hit.traceback for hit in start.hits if hit.signature >= 0}
+    limit = fatal[0].hits[0].quote.line if fatal else None
+    for index, traceback in enumerate(start.tracebacks):
+        if index in known or traceback.ignored or not traceback.chain:
+            continue
+        quote = traceback.chain[0].quote
+        went_on = start.progress.get(traceback.process.pid or 0, 0) > quote.line
+        if not went_on and (limit is None or quote.line < limit):
+            return quote
+    return None
+
+
+def _root_cause(outcome: Outcome, findings: Sequence[Finding]) -> Finding | None:
+    if outcome.is_healthy:
+        return next((f for f in findings if f.class_ in SERVED_FAULTS), None)
+    return next((f for f in findings if f.severity in (Severity.FATAL, Severity.DEGRADED)), None)
+
+
+def _placed_by_their_own(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
+    """The hits without those that take a place from a wrapper's frames.
+
+    A parent repeats its worker's words in an exception of its own ("Worker failed with error '…'"): its frames, and the
+    phase it was in, say nothing about where the worker failed.
+    """
+    wrapped = {_line(h) for h in hits if h.signature >= 0 and catalog.symptoms[h.symptom].role is Role.WRAPPER}
+    return [
+        h
+        for h in hits
+        if h.depth == _UNPLACED or _line(h) not in wrapped or catalog.symptoms[h.symptom].role is not Role.CAUSE
+    ]
+
+
+def _most_precise(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
+    """The hits without those of a symptom that another one on the same line replaces.
+
+    One says so itself (`instead_of`), or refines the other (a.b.c refines a.b) and knows the place no worse.
+    """
+    places: dict[tuple[int, int], dict[str, int]] = {}
+    for hit in hits:
+        if hit.signature >= 0:
+            depths = places.setdefault(_line(hit), {})
+            depths[hit.symptom] = max(hit.depth, depths.get(hit.symptom, hit.depth))
+    replaced = set()
+    for place, depths in places.items():
+        named = {general for name in depths for general in catalog.symptoms[name].instead_of}
+        for name in depths.keys() - named:
+            if catalog.symptoms[name].role is Role.CAUSE:
+                named |= {s for s, known in depths.items() if name.startswith(f"{s}.") and depths[name] >= known}
+        replaced |= {(*place, general) for general in named}
+    return [hit for hit in hits if (*_line(hit), hit.symptom) not in replaced]
+
+
+def _decided(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
+    """Of several symptoms of one group that claim the same message, keep the one that knows the innermost place.
+
+    A cause is kept before whatever only follows from one: that stands in where no cause is known.
+
+    A message is the same when the same words stand in the same place, or the same figures are repeated elsewhere: a
+    logger, a dying interpreter and a parent process all print one exception, not all of them with its frames.
+    """
+    told: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
+    for hit in hits:
+        told.setdefault(_place(hit), {_place(hit)}).update(_figures(hit))
+    caused = {key for hit in hits if catalog.symptoms[hit.symptom].role is Role.CAUSE for key in told[_place(hit)]}
+    hits = [
+        hit
+        for hit in hits
+        if hit.signature < 0
+        or catalog.symptoms[hit.symptom].role in (Role.CAUSE, Role.BENIGN)
+        or caused.isdisjoint(told[_place(hit)])
+    ]
+    deepest: dict[tuple[Any, ...], int] = {}
+    for hit in hits:
+        for key in told[_place(hit)]:
+            deepest[key] = max(deepest.get(key, hit.depth), hit.depth)
+    winners = {(key, hit.symptom) for hit in hits for key in told[_place(hit)] if hit.depth == deepest[key]}
+    return [
+        hit for hit in hits if hit.signature < 0 or all((key, hit.symptom) in winners for key in told[_place(hit)])
+    ]  # fmt: skip
+
+
+def _place(hit: Hit) -> tuple[Any, ...]:
+    """The message that a hit is about, for symptoms of its group."""
+    group = hit.symptom.split(".")[0]
+    if hit.traceback is None:
+        return group, hit.quote.file, hit.quote.line, hit.quote.column
+    return group, "raised", hit.traceback, hit.link
+
+
+def _figures(hit: Hit) -> Iterator[tuple[Any, ...]]:
+    """Yield the figures of a hit, by which its message is known again elsewhere; one alone proves nothing."""
+    figures = tuple(sorted((n, v) for n, v in hit.captures.items() if v[:1].isdigit()))
+    if hit.signature >= 0 and len(figures) > 1:
+        yield hit.symptom.split(".")[0], hit.quote.file, figures
+
+
+def _candidates(start: Start, catalog: Catalog, hits: Sequence[Hit]) -> Iterator[_Candidate]:
+    """Yield what the hits amount to; symptoms whose required conditions do not hold are none, and replace no other."""
+    by_symptom: dict[str, list[Hit]] = {}
+    for hit in hits:
+        by_symptom.setdefault(hit.symptom, []).append(hit)
+    for name, own in by_symptom.items():
+        candidate = _candidate(start, catalog, catalog.symptoms[name], own)
+        if candidate:
+            yield candidate
+
+
+def _candidate(start: Start, catalog: Catalog, symptom: Symptom, hits: Sequence[Hit]) -> _Candidate | None:
+    own = [hit for hit in hits if hit.signature >= 0]
+    if symptom.severity is not Severity.HINT and start.outcome.is_healthy:
+        own = [hit for hit in own if hit.level not in _CHATTER]
+    if not own:
+        return None
+    own.sort(key=lambda h: (_has_recovered(start, h), h.level in _CHATTER, h.traceback is None, h.quote.line))
+    companions = tuple(hit for hit in hits if hit.signature < 0)
+    captures = _captures(own, companions)
+    conditions = _conditions(start, catalog, symptom, own[0], captures)
+    if conditions is None:
+        return None
+    return _Candidate(symptom, tuple(own), companions, captures, conditions, _has_recovered(start, own[0]))
+
+
+def _captures(own: Sequence[Hit], companions: Sequence[Hit]) -> dict[str, str]:
+    """Captures of the deciding message, and of others as far as they speak of other things: figures are never mixed."""
+    captures: dict[str, str] = dict(own[0].captures)
+    for hit in (*own[1:], *companions):
+        taken = {_quantity(name) for name in captures}
+        if _line(hit) == _line(own[0]) or hit.signature < 0 or not taken & {_quantity(name) for name in hit.captures}:
+            captures.update({n: v for n, v in hit.captures.items() if _quantity(n) not in taken})
+    # Who waits says so again and again: how long, the last one tells.
+    last = {n: v for hit in own for n, v in hit.captures.items() if _quantity(n) == "waited"}
+    return {**captures, **{n: v for n, v in last.items() if n in captures}}
+
+
+def _line(hit: Hit) -> tuple[int, int]:
+    """File and line in which a hit stands."""
+    return hit.quote.file, hit.quote.line
+
+
+def _quantity(name: str) -> str:
+    """What a capture measures: its name without the unit."""
+    stem, _, unit = name.rpartition("_")
+    return stem if unit in _UNITS and stem else name
+
+
+def _has_recovered(start: Start, hit: Hit) -> bool:
+    return start.progress.get(hit.process.pid or 0, 0) > hit.quote.line
+
+
+def _conditions(
+    start: Start, catalog: Catalog, symptom: Symptom, hit: Hit, captures: Mapping[str, str]
+) -> Conditions | None:
+    """What holds and what does not; None when a required condition does not hold."""
+    sorted_by: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    for condition in symptom.conditions:
+        if condition.is_first:
+            verdict: bool | None = _is_first(start, catalog, hit)
+        elif condition.is_last:
+            verdict = _is_last(start, hit)
+        elif condition.phase:
+            verdict = None if hit.phase is None else hit.phase in condition.phase
+        else:
+            verdict = _holds(start, condition, captures)
+        if condition.required and (verdict is False or (verdict is None and condition.capture)):
+            return None
+        says = fill(condition.says, captures, start.facts)
+        if says is not None:
+            sorted_by[verdict].append(says)
+    return Conditions(tuple(sorted_by[True]), tuple(sorted_by[False]), tuple(sorted_by[None]))
+
+
+def _is_first(start: Start, catalog: Catalog, hit: Hit) -> bool:
+    """Whether no other failure stands before a line: no exception of another kind, no other fatal symptom."""
+    own = {h.traceback for h in start.hits if h.symptom == hit.symptom}
+    for index, traceback in enumerate(start.tracebacks):
+        if index not in own and not traceback.ignored and traceback.chain and traceback.first_line < hit.quote.line:
+            return False
+    return not any(
+        other.quote.line < hit.quote.line
+        and other.symptom != hit.symptom
+        and other.signature >= 0
+        and catalog.symptoms[other.symptom].severity is Severity.FATAL
+        and not _is_ruled_out(start, catalog.symptoms[other.symptom], other)
+        for other in start.hits
+    )
+
+
+def _is_ruled_out(start: Start, symptom: Symptom, hit: Hit) -> bool:
+    """Whether how the start ended, or what stands behind a line, shows that the line was no failure."""
+    return any(
+        condition.required
+        and (
+            (condition.outcome and start.outcome.value not in condition.outcome)
+            or (condition.is_last and not _is_last(start, hit))
+        )
+        for condition in symptom.conditions
+    )
+
+
+def _is_last(start: Start, hit: Hit) -> bool:
+    """Whether the process that wrote a line wrote nothing behind it; of several without a pid, whether none did."""
+    return start.last_lines.get(hit.process.place) == hit.quote.line
+
+
+def _holds(start: Start, condition: Condition, captures: Mapping[str, str]) -> bool | None:
+    """Whether a condition holds for a start; None where the log does not say."""
+    if condition.outcome:
+        return start.outcome.value in condition.outcome
+    return holds(condition, captures, start.facts, start.arguments)
+
+
+def holds(condition: Condition, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> bool | None:
+    """Whether a condition on an argument, a fact or a capture holds; None where that is not known."""
+    value: Any = None
+    if condition.argument:
+        if not arguments:
+            return None
+        value = arguments.get(condition.argument)
+    elif condition.fact:
+        value = getattr(facts, condition.fact)
+    elif condition.capture:
+        value = _captured(condition.capture, captures)
+    if condition.lacks is not None:
+        key = fill(condition.lacks, captures, facts)
+        if key is None or not (value is None or isinstance(value, Mapping)):
+            return None
+        return value is None or value.get(key) != 0
+    if value is None:
+        return None
+    tests: list[Callable[[], bool]] = []
+    if condition.equals is not None:
+        tests.append(lambda: str(value) == str(condition.equals))
+    if condition.at_least is not None:
+        tests.append(lambda: float(value) >= float(condition.at_least or 0))
+    if condition.at_most is not None:
+        tests.append(lambda: float(value) <= float(condition.at_most or 0))
+    try:
+        return all(test() for test in tests)
+    except (TypeError, ValueError):
+        return None
+
+
+def _captured(name: str, captures: Mapping[str, str]) -> Any:
+    """A capture, or the quotient of two (`need_gib/have_gib`)."""
+    part, slash, whole = name.partition("/")
+    if not slash:
+        return captures.get(name)
+    try:
+        return float(captures[part]) / float(captures[whole])
+    except ZeroDivisionError:
+        return float("inf")
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
+def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], unexplained: Quote | None) -> Level:
+    """How sure a finding is.
+
+    Confirmed is the first fatal exception of a start that ended, at a known place, with nothing against it and nothing
+    unexplained before it. A finding that sends the reader elsewhere is at most probable, and only possible while an
+    exception is left unexplained or a condition unknown.
+    """
+    symptom = candidate.symptom
+    if symptom.role is not Role.CAUSE:
+        return Level.PROBABLE if unexplained is None and not candidate.has_recovered else Level.POSSIBLE
+    if candidate.is_doubtful and symptom.severity is not Severity.HINT:
+        return Level.POSSIBLE
+    if symptom.severity is not Severity.FATAL:
+        conditions = candidate.conditions
+        is_unsure = conditions.mismatched or (conditions.unknown and symptom.severity is Severity.HINT)
+        return Level.POSSIBLE if is_unsure else Level.CONFIRMED
+    if start.outcome.is_healthy or candidate is not fatal[0]:
+        return Level.POSSIBLE
+    if symptom.look_in is not None:
+        return Level.POSSIBLE if candidate.conditions.unknown else Level.PROBABLE
+    hit = candidate.hits[0]
+    signature = symptom.signatures[hit.signature]
+    is_placed = bool(signature.frames) or not signature.phases
+    has_ended = start.outcome in (Outcome.FAILED, Outcome.HUNG)
+    is_error = hit.traceback is not None or hit.level in ("ERROR", "CRITICAL")
+    sure = is_placed and has_ended and is_error and unexplained is None and not _ended_of_another(start, hit)
+    return Level.CONFIRMED if sure else Level.PROBABLE
+
+
+def _ended_of_another(start: Start, hit: Hit) -> bool:
+    """Whether the start may have ended of something else than a line that was only logged.
+
+    Servers log what clients send, and a client may send any error's words: such a line is sure as long as no exception
+    that nothing explains stands behind it in another process.
+    """
+    if hit.traceback is not None:
+        return False
+    explained = {other.traceback for other in start.hits if other.signature >= 0}
+    return any(
+        index not in explained
+        and traceback.chain
+        and not traceback.ignored
+        and traceback.process != hit.process
+        and traceback.chain[-1].quote.line > hit.quote.line
+        for index, traceback in enumerate(start.tracebacks)
+    )
+
+
+def _finding(start: Start, candidate: _Candidate, level: Level) -> Finding:
+    symptom, captures = candidate.symptom, candidate.captures
+    severity = symptom.severity
+    if severity is Severity.FATAL and start.outcome.is_healthy:
+        severity = Severity.DEGRADED
+    sentences = [fill(sentence, captures, start.facts) for sentence in symptom.explanation]
+    return Finding(
+        symptom=symptom.id,
+        class_=symptom.class_,
+        title=symptom.title,
+        severity=severity,
+        level=level,
+        evidence=_evidence(candidate),
+        captures=dict(captures),
+        conditions=candidate.conditions,
+        explanation=joined(sentence for sentence in sentences if sentence),
+        do_first=filled_or_plain(symptom.do_first, captures, start.facts),
+        confirm=filled_or_plain(symptom.confirm, captures, start.facts),
+        refute=filled_or_plain(symptom.refute, captures, start.facts),
+        look_in=symptom.look_in,
+    )
+
+
+def _evidence(candidate: _Candidate) -> tuple[Quote, ...]:
+    """The deciding line, what adds to it, then where it was repeated; the same words once."""
+    quotes: dict[tuple[int, int], Quote] = {}
+    for hit in (candidate.hits[0], *candidate.companions, *candidate.hits[1:]):
+        quotes.setdefault(_line(hit), hit.quote)
+    return tuple(quotes.values())[:MAX_QUOTES]
+
+
+_SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+(?=[A-Z`\"])|(?<=[。；！？】])(?![”」』）])\s*")
+"""Where a sentence ends, in English and in Chinese."""
+PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
+"""A capture or fact in a catalog's sentence: `{name}`."""
+
+
+def found_by_comparison(
+    symptom: Symptom, captures: Mapping[str, str], evidence: tuple[Quote, ...] = (), level: Level = Level.CONFIRMED
+) -> Finding:
+    """The finding of a symptom that no line shows, but what is at hand does when it is laid side by side."""
+    return Finding(
+        symptom=symptom.id,
+        class_=symptom.class_,
+        title=symptom.title,
+        severity=symptom.severity,
+        level=level,
+        evidence=evidence,
+        captures=captures,
+        conditions=Conditions(),
+        explanation=joined(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
+        do_first=symptom.do_first,
+        confirm=symptom.confirm,
+        refute=symptom.refute,
+        look_in=symptom.look_in,
+    )
+
+
+def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:
+    """The text with its `{name}` replaced by captures and facts; None when one of them is not known."""
+    values = {name: value_of(name, captures, facts) for name in PLACEHOLDER.findall(text)}
+    if None in values.values():
+        return None
+    return PLACEHOLDER.sub(lambda match: values[match[1]] or "", text)
+
+
+def filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str:
+    """Sentence by sentence: one that needs an unknown value is left out."""
+    filled = (fill(sentence, captures, facts) for sentence in _SENTENCE_END.split(text.strip()))
+    return joined(sentence for sentence in filled if sentence)
+
+
+def value_of(name: str, captures: Mapping[str, str], facts: Facts) -> str | None:
+    """A capture or fact in words: `tried` finds `tried_mib` and says "698.00 MiB"."""
+    if name in captures:
+        return captures[name]
+    for suffix, unit in _UNITS.items():
+        if f"{name}_{suffix}" in captures:
+            return _measured(captures[f"{name}_{suffix}"], unit)
+    fact = getattr(facts, name, None)
+    if fact is None:
+        return None
+    if isinstance(fact, float):
+        number = f"{fact:.2f}".rstrip("0").rstrip(".")
+    elif isinstance(fact, int):
+        number = f"{fact:,}"
+    else:
+        number = str(fact)
+    unit = _UNITS.get(name.rsplit("_", 1)[-1], "")
+    return f"{number} {unit}".strip()
+
+
+def _measured(printed: str, unit: str) -> str:
+    """A printed figure with its unit: no more than two decimals, large numbers of bytes in GiB."""
+    if unit == "bytes" and printed.isdigit() and len(printed) > 9:
+        printed, unit = f"{int(printed) / 2**30:.2f}", "GiB"
+    elif re.fullmatch(r"-?\d{1,15}\.\d{3,}", printed, re.ASCII):
+        printed = f"{float(printed):.2f}"
+    return f"{printed} {unit}"

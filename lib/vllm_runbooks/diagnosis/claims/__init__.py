@@ -1,0 +1,170 @@
+"""What a document says about a recorded case, judged on its record, on plans and on lookups.
+
+A claim is data: expressions over names that are looked up in the record, in a plan, among the cards or among the lines
+that a release prints. What is not known makes the verdict unknown, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from vllm_runbooks.catalog.specs import Gpu
+from vllm_runbooks.core.comparison import FRONT_SETTINGS, differing
+from vllm_runbooks.core.evidence import Claim, Claims, Credit, Evidence
+from vllm_runbooks.core.records import Answer, Facts, JudgedClaim, Quote, Start, Truth
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.diagnosis.causes import fill
+from vllm_runbooks.diagnosis.claims.expressions import Lookup, compute
+from vllm_runbooks.diagnosis.claims.figures import EXPECTED, HIGH, LOW, Asked, Planned, written
+from vllm_runbooks.reading.startup_log import log_lines
+
+
+def judge(
+    authored: Claims,
+    found: Answer | None,
+    starts: Sequence[Start],
+    evidence: Evidence,
+    *,
+    planned: Planned | None = None,
+    card: Callable[[str], Gpu] | None = None,
+) -> tuple[JudgedClaim, ...]:
+    """Judge every claim on the starts of the case it belongs to.
+
+    Args:
+        authored: The claims.
+        found: The diagnosis of the case's log; None: it has none.
+        starts: Those of the log.
+        evidence: The case.
+        planned: Answers questions to the planner.
+        card: Finds a graphics card by its name; InputError where there is none.
+    """
+    quotes = _quotes({words for claim in authored.claims for words in claim.quotes}, evidence)
+    asked = Asked(authored, planned, card)
+    return tuple(_Judged(claim, authored, found, starts, asked).record(quotes) for claim in authored.claims)
+
+
+class _Judged:
+    """One claim on its way to a verdict."""
+
+    def __init__(
+        self, claim: Claim, authored: Claims, found: Answer | None, starts: Sequence[Start], asked: Asked
+    ) -> None:
+        self._claim, self._authored, self._found, self._starts, self._asked = claim, authored, found, starts, asked
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return self._asked.names(self._claim)
+
+    def record(self, quotes: Mapping[str, Quote]) -> JudgedClaim:
+        """The claim as it is judged; by a plan's figures only where its low and its high side say the same."""
+        claim, found = self._claim, self._found
+        verdict, undecided, own = self._by(EXPECTED)
+        if verdict is not Truth.UNKNOWN and self._asked.has_sides(self._names):
+            for side in (LOW, HIGH):
+                other, why, _ = self._by(side)
+                if other is not verdict:
+                    verdict, undecided = Truth.UNKNOWN, why or "it is too close for what the plan does not know exactly"
+                    break
+        captures = dict(found.root_cause.captures) if found and found.root_cause else {}
+        shown = {name: written(value) for name, value in own.items() if value is not None}
+        facts = self._starts[-1].facts if self._starts else found.facts if found else Facts()
+        sentences = (fill(sentence, {**captures, **shown}, facts) for sentence in claim.because)
+        return JudgedClaim(
+            id=claim.id,
+            says=claim.says,
+            expected=claim.verdict,
+            verdict=verdict,
+            figures={name: shown[name] for name in claim.figures if name in shown},
+            because=" ".join(sentence for sentence in sentences if sentence),
+            undecided=undecided,
+            quotes=tuple(quotes[words] for words in claim.quotes if words in quotes),
+            basis=tuple(self._asked.basis(name) for name in self._names),
+        )
+
+    def _by(self, side: int) -> tuple[Truth, str, dict[str, Any]]:
+        """The verdict by one side of the plans, why it is unknown where it is, and the figures."""
+        own: dict[str, Any] = {given.name: given.value for given in self._authored.given}
+
+        def lookup(name: str, of: int | str | None) -> Any:
+            if isinstance(of, str):
+                return self._asked.value(name, of, side)
+            if of is None and name in own:
+                return own[name]
+            index = (of or len(self._starts)) - 1
+            return _recorded(name, self._starts[index], self._found, index) if 0 <= index < len(self._starts) else None
+
+        for name, expression in self._claim.figures.items():
+            try:
+                own[name] = self._computed(expression, lookup)
+            except LookupError:
+                own[name] = None
+        return *self._verdict(own, lookup), own
+
+    def _computed(self, expression: str, lookup: Lookup) -> Any:
+        return compute(expression, lookup, self._asked.figures)
+
+    def _verdict(self, own: dict[str, Any], lookup: Lookup) -> tuple[Truth, str]:
+        """The verdict, and why it is unknown where it is."""
+        claim = self._claim
+        choices = [(name, value) for name, values in claim.at.items() for value in values]
+        try:
+            if claim.only_if and not self._computed(claim.only_if, lookup):
+                return Truth.UNKNOWN, "the log does not hold what would decide it"
+            if not choices:
+                is_right = bool(self._computed(claim.right_if, lookup))
+            else:
+                outcomes = []
+                for name, value in choices:
+                    own[name] = value
+                    outcomes.append(bool(self._computed(claim.right_if, lookup)))
+                    del own[name]
+                is_right = any(outcomes)
+        except LookupError as error:
+            return Truth.UNKNOWN, str(error)
+        if claim.credit and (others := _others(claim.credit, self._starts)) != []:
+            said = "are not in this log" if others is None else f"differ in {', '.join(others)} as well"
+            return Truth.UNKNOWN, f"starts {' and '.join(map(str, claim.credit.starts))} {said}"
+        return Truth.RIGHT if is_right else Truth.WRONG, ""
+
+
+def _others(credit: Credit, starts: Sequence[Start]) -> list[str] | None:
+    """Settings that differ between two starts beside the one that gets the credit; None where a start is missing."""
+    chosen = [starts[number - 1] for number in credit.starts if 0 < number <= len(starts)]
+    if len(chosen) != len(credit.starts) or not all(start.arguments for start in chosen):
+        return None
+    apart = {credit.setting, *credit.apart_from} | FRONT_SETTINGS
+    return [name for name in differing(chosen) if name not in apart]
+
+
+def _recorded(name: str, start: Start, found: Answer | None, index: int) -> Any:
+    """What the record of a start says under a name."""
+    cause = found.starts[index].root_cause if found and index < len(found.starts) else None
+    if cause and name in cause.captures:
+        return _number(cause.captures[name])
+    fact = getattr(start.facts, name, None)
+    if fact is not None:
+        return fact
+    if name in start.arguments:
+        return start.arguments[name]
+    return max((r.value for r in start.readings if r.name == name), default=None)
+
+
+def _number(printed: str) -> float | str:
+    try:
+        return float(printed.replace(",", ""))
+    except ValueError:
+        return printed
+
+
+def _quotes(wanted: set[str], evidence: Evidence) -> dict[str, Quote]:
+    """The first line that holds each of the wanted words, from these words on, secrets replaced."""
+    found: dict[str, Quote] = {}
+    for index, document in enumerate(evidence.documents if wanted else ()):
+        for number, line in enumerate(document.text.split("\n"), 1):
+            for words in [words for words in wanted - found.keys() if words in line]:
+                shown = redact_text(log_lines.clean(line))
+                said = shown[max(shown.find(words), 0) :].rstrip()
+                found[words] = Quote(index, number, line.index(words) + 1, said[: log_lines.MAX_QUOTE])
+    return found

@@ -1,0 +1,180 @@
+"""`vllm-runbooks diagnose`."""
+
+# ruff: noqa: PLC0415 - `--help` and completion need none of it
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.host import collect
+
+if TYPE_CHECKING:
+    from vllm_runbooks.catalog.load import Catalog
+    from vllm_runbooks.core.evidence import Evidence
+    from vllm_runbooks.core.records import Answer
+
+
+@click.command(
+    epilog=given.examples(
+        "diagnose startup.log --command launch.sh --gpus 8xRTX3090",
+        "diagnose --from docker:vllm --format json",
+        "diagnose startup-pack.zip",
+    )
+)
+@click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|PACK|-]")
+@click.option(
+    "--from",
+    "source",
+    metavar="SOURCE",
+    help=f"Fetch the log with one command that only reads: {', '.join(collect.FORMS)}.",
+)
+@click.option("--follow", is_flag=True, help="Answer while the log grows: - until its end, a file until Ctrl-C.")
+@click.option(
+    "--command",
+    metavar="FILE",
+    type=complete.SCRIPT,
+    help="The script or manifest that the log belongs to: remedies change it.",
+)
+@click.option(
+    "--policy",
+    metavar="NAME",
+    type=complete.POLICY,
+    help="lower-utilization, or another of `catalog list --policies`: offer its steps as well.",
+)
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
+)
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The cards of the start, for ways out: 8xRTX3090, a snapshot's file or case, local.",
+)
+@click.option(
+    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
+)
+@click.option(
+    "--catalog",
+    "own",
+    multiple=True,
+    metavar="DIR",
+    help="Your own catalog folder (with symptoms/), on top; repeatable.",
+)
+@given.LANG
+@given.FORMAT
+def diagnose(
+    *,
+    logs: tuple[str, ...],
+    source: str | None,
+    follow: bool,
+    command: str | None,
+    policy: str | None,
+    vllm: str | None,
+    gpus: str | None,
+    start: int | None,
+    own: tuple[str, ...],
+    form: str,
+) -> int:
+    """Find the root cause in the log of a vLLM start.
+
+    Give the log's file, several logs of one start (its nodes or ranks) or their folder, a recorded case, an evidence
+    pack, or `-` for standard input.
+
+    Exit status: 0 healthy, 1 a cause or no proof of health, 2 the input cannot be read.
+    """
+    from vllm_runbooks.catalog import languages
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.views.styled import BLANK, Line
+    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.diagnosis.render import answers as render_answers
+    from vllm_runbooks.plan.render import plans as render_plans
+
+    if logs and source is not None:
+        raise click.UsageError("give either logs or --from, not both.")
+    if not logs and source is None:
+        raise click.UsageError("give a log file, a recorded case, or - for standard input.")
+    if "-" in logs and command == "-":
+        raise click.UsageError("standard input can be read once; give the log or the command as a file.")
+    if follow and source is not None:
+        raise click.UsageError("--follow reads - or a file; pipe the log in, as in `docker logs -f NAME 2>&1` | … -.")
+    if follow and (len(logs) != 1 or (start, command, policy, gpus) != (None,) * 4):
+        raise click.UsageError("--follow takes one growing log alone, a file or -, and answers for its last start.")
+    catalog = session.load_catalog((*session.own_catalogs(), *own))
+    output.name_left_out(catalog)
+    if policy is not None:
+        catalog.policy(policy)
+    if follow:
+        answer = _followed(logs[0], vllm, catalog)
+    else:
+        evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
+        if command is not None:
+            evidence = replace(evidence, command=_command(command))
+        answer = session.diagnose(evidence, start=start, catalog=catalog, policy=policy or "", gpus=gpus)
+    if form == "json":
+        output.write_json(to_json(answer))
+    else:
+        terminal.show(render_answers.view(answer))
+        if answer.plan is not None and answer.plan.terms:
+            mark = languages.Wording(answer.lang).mark
+            terminal.show([BLANK, *([Line(mark)] if mark else []), *render_plans.view(answer.plan)])
+    return int(answer.root_cause is not None or not answer.outcome.is_healthy)
+
+
+def _command(name: str) -> str:
+    """The text of the script or manifest that a log belongs to.
+
+    Raises:
+        InputError: it cannot be read, or starts no server.
+    """
+    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.lint import ways_out as commands
+
+    text = session.read_text(name)
+    commands.check_starts(text, name)
+    return text
+
+
+def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
+    """The answer at the end of a growing log; each change on the way is one line on standard error.
+
+    Ctrl-C or a termination ends the log; what a stopped server says last is waited for, until a second one.
+    """
+    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.diagnosis.render import answers as render_answers
+
+    interrupts: list[int] = []
+
+    def interrupted(number: int, _: object) -> None:
+        interrupts.append(number)
+        if name == "-" and len(interrupts) == 1:
+            click.echo("waiting some seconds for the end of the log; interrupt again for the answer at once", err=True)
+
+    shown = ""
+    before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for answer in session.follow(name, interrupts=lambda: len(interrupts), vllm=vllm, catalog=catalog):
+            line = render_answers.interim(answer)
+            if line.partition(": ")[2] != shown:
+                click.echo(line, err=True)
+            shown = line.partition(": ")[2]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return answer
+
+
+def _fetched(source: str, vllm: str | None) -> Evidence:
+    """Fetch the log; the command is shown before it runs, and what its tool says beside the log after it."""
+    from vllm_runbooks.core.evidence import Evidence
+    from vllm_runbooks.core.redaction.redact import redact_text
+
+    command = collect.command(source)
+    output.say(f"running `{redact_text(command.line)}`: {command.effect}")
+    document, said = collect.fetch(command)
+    if said:
+        output.say(f"{command.argv[0]} says: {'; '.join(said.splitlines())}")
+    return Evidence((document,), vllm=vllm)

@@ -1,0 +1,313 @@
+"""The memory of the start that a log is of: planned, held against what was printed, and asked whether a remedy fits."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from vllm_runbooks.catalog.languages import Wording
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.printed import number
+from vllm_runbooks.core.records import Compared, Edit, Remedy
+from vllm_runbooks.core.redaction.redact import redact_name
+from vllm_runbooks.diagnosis.several_logs import Told
+
+if TYPE_CHECKING:
+    from vllm_runbooks.catalog.specs import Card, Specs
+    from vllm_runbooks.lint.ways_out import Base
+    from vllm_runbooks.plan.actual import Place
+    from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject
+
+_OF_MEMORY = frozenset({
+    "block_size", "compilation_config", "cpu_offload_gb", "cudagraph_capture_sizes", "data_parallel_size", "dtype",
+    "enable_expert_parallel", "enable_lora", "enforce_eager", "gpu_memory_utilization", "kv_cache_dtype",
+    "kv_cache_memory_bytes", "language_model_only", "limit_mm_per_prompt", "max_loras", "max_lora_rank",
+    "max_model_len", "max_num_batched_tokens", "max_num_seqs", "max_seq_len_to_capture", "mm_encoder_tp_mode",
+    "mm_processor_kwargs", "num_gpu_blocks_override", "pipeline_parallel_size", "quantization", "skip_mm_profiling",
+    "speculative_config", "tensor_parallel_size",
+})  # fmt: skip
+"""Options that a plan reckons with."""
+_DEVICE = re.compile(r"device_name=([A-Za-z0-9_-]{1,80})", re.ASCII)
+"""A card's name in the name of a file of tuned kernels (model_executor/layers/fused_moe/fused_moe.py, 0.19.0 :1090)."""
+_FREE_BELOW = "mem.free_below_utilization"
+"""Symptoms that tell how much of the card was free when the start asked for its share."""
+_AFTER_THE_CACHE = frozenset({"capture", "warm_up", "serve"})
+_MEMORY_FACTS = ("weights_gib", "kv_cache_gib", "activation_gib", "non_torch_gib", "kv_cache_tokens")
+
+
+class Memory:
+    """The start's memory as it is planned: what it printed beside it, and whether a changed start fits."""
+
+    def __init__(
+        self,
+        told: Told,
+        base: Base | None,
+        *,
+        cards: tuple[Card, ...],
+        specs: Callable[[], Specs],
+        source: str,
+        model: Callable[[], Subject | None] | None = None,
+        lang: str | None = None,
+    ) -> None:
+        """The memory of a start.
+
+        Args:
+            told: What its logs say.
+            base: Its command, where there is one.
+            cards: Its cards, where they are known.
+            specs: Asked for models and cards where something is planned.
+            source: What its figures are named by.
+            model: Tells its model where that is none of the catalog; asked where something is planned.
+            lang: Language of the ways out; None: English.
+        """
+        self._say = Wording(lang)
+        self.facts, self.starts, self.cards = told.facts, told.starts, cards
+        self._specs, self._own = specs, model
+        self._source = f"{source}, start in line {told.starts[0].first_line}" if told.starts else source
+        self.vllm = told.release.version or (base.vllm if base is not None else None)
+        self.captures: Mapping[str, str] = told.cause.captures if told.cause is not None else {}
+        self.symptom = told.cause.symptom if told.cause is not None else ""
+        given = base.flags if base is not None and not told.arguments else {}
+        self.arguments: Mapping[str, Any] = told.arguments or given
+        environment = base.found.environment if base is not None and base.found is not None else {}
+        known = {name: one.value.value for name, one in environment.items()}
+        self.environment = {name: value for name, value in known.items() if value is not None}
+
+    @cached_property
+    def model(self) -> Subject | str:
+        """The model; else what is missing."""
+        from vllm_runbooks.plan.budget import subject_in_catalog  # noqa: PLC0415 - of no use where nothing is planned
+
+        name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
+        if not isinstance(name, str) or not name:
+            return "the model: the log does not name it; give the command with --command"
+        found = subject_in_catalog(name, self._specs()) or (self._own() if self._own is not None else None)
+        return found or f"the configuration of {redact_name(name)}: it is no model of the catalog"
+
+    @cached_property
+    def options(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        """What the start asks for, and what of it cannot be read."""
+        from vllm_runbooks.plan import actual  # noqa: PLC0415
+
+        return actual.options_of(self.arguments, self.facts, (r for start in self.starts for r in start.readings))
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """Its cards; where they are not given one, of which no more is known than the log prints."""
+        from vllm_runbooks.plan import actual  # noqa: PLC0415
+
+        printed = self.facts.gpu_total_gib
+        if printed is None:
+            printed = number(self.captures.get("total_gib", ""))
+        found = [actual.device_of(card, printed) for card in self.cards or (self._named,)]
+        return tuple(device or actual.UNKNOWN for device in found)
+
+    @cached_property
+    def _named(self) -> Card | None:
+        """The card that is given first; else the one that a warning of the start names, as those of mixtures do."""
+        from vllm_runbooks.catalog.specs import Card  # noqa: PLC0415
+
+        if self.cards:
+            return self.cards[0]
+        quotes = (warned.quote.text for start in self.starts for warned in start.warnings)
+        name = next((match[1] for text in quotes if (match := _DEVICE.search(text))), None)
+        try:
+            return None if name is None else Card(self._specs().gpu(name))
+        except InputError:
+            return None
+
+    @cached_property
+    def place(self) -> Place:
+        """Release, cards and variables of the start."""
+        from vllm_runbooks.plan import actual  # noqa: PLC0415
+
+        gpu = self._named.gpu if self._named is not None else None
+        return actual.Place(self.vllm or "", self.devices, gpu, self.environment)
+
+    @cached_property
+    def planned(self) -> tuple[Subject, Budget] | str:
+        """The model and the plan of the start as it was made; else what is missing."""
+        if self.vllm is None:
+            return "the release: name it with --vllm"
+        if isinstance(self.model, str):
+            return self.model
+        from vllm_runbooks.plan import actual  # noqa: PLC0415
+        from vllm_runbooks.plan.budget import drafted  # noqa: PLC0415
+        from vllm_runbooks.plan.drafts import draft_in_catalog  # noqa: PLC0415
+
+        try:
+            model = actual.overridden(self.model, self.options[0])
+            model = drafted(model, self.options[0], lambda name: draft_in_catalog(name, self._specs()))
+            return model, self.place.budget(model, self.options[0])
+        except _UNREADABLE:
+            return "the start's options: one of them has a form that no plan takes"
+
+    @cached_property
+    def compared(self) -> Compared | None:
+        """What the start printed beside its plan; None: it printed nothing of its memory."""
+        if all(getattr(self.facts, name) is None for name in _MEMORY_FACTS):
+            return None
+        if isinstance(self.planned, str):
+            return Compared((), None, (self.planned,))
+        from vllm_runbooks.plan import actual  # noqa: PLC0415
+
+        model, budget = self.planned
+        whole = replace(
+            self.starts[0],
+            facts=self.facts,
+            ranks=tuple(rank for start in self.starts for rank in start.ranks),
+            readings=tuple(reading for start in self.starts for reading in start.readings),
+        )
+        found = actual.compare(
+            whole,
+            model,
+            budget,
+            gpu=self._named.gpu.name if self._named is not None else None,
+            source=self._source,
+            is_told=bool(self.arguments),
+        )
+        return replace(found, missing=(*found.missing, *self.options[1]))
+
+    @cached_property
+    def _calibrate(self) -> Calibrate:
+        """What corrects a changed start: what recorded ones printed, and first of all what this one did."""
+        from vllm_runbooks.plan import calibration  # noqa: PLC0415
+
+        own = self.compared.residuals if self.compared is not None else ()
+        name = self.devices[0].name
+        return calibration.calibrator(calibration.shipped().rows, tuple(replace(row, gpu=name) for row in own))
+
+    def fitting(
+        self, remedies: Sequence[Remedy], *, is_completed: bool = False
+    ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
+        """The remedies that fit by the plan, or of which it does not know; and why others are left out.
+
+        With `is_completed` one that does not help alone gets what it lacks.
+        """
+        found, notes = [], []
+        for remedy in remedies:
+            fits, said = self._judged(remedy)
+            longer = self._completed(remedy) if is_completed and fits is False else None
+            if longer is not None:
+                found.append(longer)
+            elif fits is False:
+                left = "Left out, since by the plan the start would fail all the same: {title}: {why}."
+                notes.append(self._say(left, title=remedy.title, why=self._say(said)))
+            elif fits:
+                found.append(self._passed(remedy, said))
+            else:
+                found.append(replace(remedy, checks=replace(remedy.checks, plan=f"unknown: {said}")))
+        return tuple(found), tuple(notes)
+
+    def _edited(self, remedy: Remedy) -> Mapping[str, Any]:
+        options = dict(self.options[0])
+        for edit in remedy.edits:
+            if edit.op == "set":
+                options[edit.name] = edit.value
+            elif edit.op == "remove":
+                options.pop(edit.name, None)
+        return options
+
+    def _judged(self, remedy: Remedy) -> tuple[bool | None, str]:
+        """Whether the changed start fits, with its margin, or why it does not, or why that is not known."""
+        if not remedy.edits:
+            return None, "no command is changed"
+        if not any(edit.name in _OF_MEMORY for edit in remedy.edits):
+            return None, "the change is none that a plan reckons with"
+        if isinstance(self.planned, str):
+            return None, self.planned
+        if not self.arguments:
+            return None, "the log does not show the arguments; give the command with --command"
+        model, before = self.planned
+        if self._is_refuted:
+            return None, "the plan says that this start fails before it gets as far as it got"
+        try:
+            made = self.place.budget(model, self._edited(remedy), self._calibrate)
+        except _UNREADABLE:
+            return None, "the change has a form that no plan takes"
+        return self._verdict(made, before)
+
+    @cached_property
+    def _is_refuted(self) -> bool:
+        """Whether the start made its cache, and by the plan has no room for it."""
+        phases = {phase.name for start in self.starts for phase in start.timeline}
+        if isinstance(self.planned, str) or phases.isdisjoint(_AFTER_THE_CACHE):
+            return False
+        return self.place.budget(self.planned[0], self.options[0], self._calibrate).fits is False
+
+    def _verdict(self, made: Budget, before: Budget) -> tuple[bool | None, str]:
+        from vllm_runbooks.plan import actual, inverse  # noqa: PLC0415
+
+        if made.settings.missing:
+            name = made.settings.missing[0]
+            return None, f"the configuration of the model does not tell {name}" if name.isidentifier() else name
+        count, there = len(made.ranks), len(self.cards)
+        if there and count > there:
+            return False, f"it takes {count} cards, and the start has {there}"
+        free = number(self.captures.get("free_gib", "")) if self.symptom.startswith(_FREE_BELOW) else None
+        requested = made.ranks[0].requested
+        if free is not None and requested is not None and actual.in_gib(requested.low) > free:
+            return False, f"it asks for {actual.in_gib(requested.low):.2f} GiB of which {free:g} were free"
+        if made.fits is not True:
+            return made.fits, made.limits[0].rstrip(".")
+        if not there and count > len(before.ranks):
+            return None, f"it would fit on {count} cards alike; name those that are there with --gpus"
+        margin = inverse.margin(made)
+        return True, "" if margin is None else self._left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
+
+    def _completed(self, remedy: Remedy) -> Remedy | None:
+        """A remedy that does not suffice, with the smallest further change that it needs; None: there is none."""
+        from vllm_runbooks.plan import actual, inverse  # noqa: PLC0415
+
+        if isinstance(self.planned, str):
+            return None
+        model, place, options = self.planned[0], self.place, self._edited(remedy)
+        try:
+            if len(place.cards(place.settings(model, options))) > len(place.devices):
+                return None
+            ways = inverse.ways_out(
+                model,
+                lambda more: place.settings(model, {**options, **more}),
+                place.devices,
+                options,
+                environment=place.environment,
+                calibrate=self._calibrate,
+            )
+            way = next((way for way in ways if way.fits), None)
+            if way is None or place.budget(model, {**self.options[0], **way.changes}, self._calibrate).fits:
+                return None  # where the further change helps without it, this one is of no use
+        except _UNREADABLE:
+            return None
+        told = self._say(" and ").join(f"{name} {json.dumps(value)}" for name, value in way.changes.items())
+        more = self._say("; ").join(self._say(cost) for cost in way.costs)
+        longer = replace(
+            remedy,
+            title=self._say("{title}, with {changes}", title=remedy.title, changes=told),
+            cost=self._say("; ").join((remedy.cost, more)),
+            edits=(*remedy.edits, *(Edit("set", name, value) for name, value in way.changes.items())),
+        )
+        margin = way.margin
+        said = "" if margin is None else self._left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
+        return self._passed(longer, said)
+
+    def _passed(self, remedy: Remedy, said: str) -> Remedy:
+        return replace(
+            remedy,
+            cost=self._say("; ").join((remedy.cost, said)) if said else remedy.cost,
+            checks=replace(remedy.checks, plan="passed"),
+        )
+
+    def _left(self, expected: float, low: float) -> str:
+        return self._say(
+            "by the plan it leaves {expected} GiB ({low} at least) beside one request of the whole context",
+            expected=f"{expected:.2f}",
+            low=f"{low:.2f}",
+        )
+
+
+_UNREADABLE = (ArithmeticError, AttributeError, InputError, LookupError, TypeError, ValueError)
+"""What an argument of a form that nobody foresaw may lead to: a plan must never cost a diagnosis."""

@@ -1,0 +1,159 @@
+"""A symptom's remedies, and a policy's steps, with the values of one start."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.records import Policy, RemedyText
+from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Remedy
+from vllm_runbooks.diagnosis.causes import fill, holds, value_of
+
+_UNCHECKED = Checks(
+    lint="unknown: no command is changed",
+    plan="unknown: no command is changed",
+    parser="unknown: no vLLM was asked",
+)
+
+
+def of_cause(cause: Finding | None, catalog: Catalog, facts: Facts, arguments: Mapping[str, Any]) -> tuple[Remedy, ...]:
+    """The remedies of a cause that can help this start, none of them checked."""
+    if cause is None:
+        return ()
+    return made(catalog.symptoms[cause.symptom].remedies, cause.captures, facts, arguments)
+
+
+def made(
+    texts: Iterable[RemedyText], captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]
+) -> tuple[Remedy, ...]:
+    """Those of some ways out that can help, with their values; none of them checked."""
+    found = (_remedy(text, captures, facts, arguments) for text in texts)
+    return tuple(remedy for remedy in found if remedy is not None)
+
+
+def of_policy(
+    policy: Policy, cause: Finding | None, facts: Facts, arguments: Mapping[str, Any]
+) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
+    """The steps of a policy, and why it or some of them are not offered for this cause."""
+    if cause is None:
+        return (), (f"The policy {policy.id} is not offered: no cause is known that it could help against.",)
+    names = (cause.symptom, cause.class_)
+    refused = next((why for name in names if (why := policy.refused_for.get(name))), None)
+    if refused is not None:
+        return (), (f"The policy {policy.id} is not offered for {cause.symptom}. {refused}",)
+    steps, notes = [], []
+    for place, text in enumerate(policy.steps, 1):
+        name = f"Policy {policy.id}, step {place} of {len(policy.steps)}"
+        step = _remedy(text, cause.captures, facts, arguments)
+        if step is not None:
+            steps.append(replace(step, title=f"{name}: {step.title}"))
+            continue
+        held = [c.says for c in text.unless if holds(c, cause.captures, facts, arguments)]
+        notes.append(f"{name}, is left out: {held[0] if held else 'it would change nothing here'}.")
+    if steps and policy.helps and not set(names) & set(policy.helps):
+        notes.append(f"The policy {policy.id} is not known to help against {cause.symptom}.")
+    return tuple(steps), tuple(notes)
+
+
+def _remedy(text: RemedyText, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Remedy | None:
+    """The remedy with this start's values; None where it is known not to help, or needs what is not known."""
+    if any(value_of(name, captures, facts) is None for name in text.needs):
+        return None
+    if any(holds(condition, captures, facts, arguments) for condition in text.unless):
+        return None
+    edits = [_edit(authored, captures, facts, arguments) for authored in text.edits]
+    if edits and all(edit is _POINTLESS for edit in edits):
+        return None
+    title, cost = fill(text.title, captures, facts), fill(text.cost, captures, facts)
+    if title is None or cost is None:
+        return None
+    made = tuple(edit for edit in edits if edit is not None and edit is not _POINTLESS)
+    return Remedy(title, cost, made, None, _UNCHECKED)
+
+
+_POINTLESS = Edit("remove", "")
+"""Stands for an edit that would change nothing here, or not for the better."""
+
+
+def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:
+    """The edit with its value for this start; None where its value depends on a setting that is not known."""
+    present = arguments.get(authored.name, getattr(facts, authored.name, None))
+    if authored.op != "set":
+        return authored
+    value: Any = authored.value
+    if isinstance(value, str):
+        filled = fill(value, captures, facts)
+        value = int(filled.replace(",", "")) if filled and filled.replace(",", "").isdigit() else filled
+    elif isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in STEPS:
+        ((step, amount),) = value.items()
+        number = float(present) if isinstance(present, (int, float)) and not isinstance(present, bool) else None
+        value = STEPS[step](amount, number, captures)
+    elif isinstance(value, Mapping):
+        present = _mapping(present)
+        own = {fill(str(k), captures, facts) or str(k): v for k, v in value.items()}
+        value = None if present is None else {**present, **own}
+    if value is None:
+        return None
+    return _POINTLESS if value is _NO_STEP or value == present else Edit("set", authored.name, value)
+
+
+def _mapping(present: Any) -> Mapping[str, Any] | None:
+    """A present setting that is a JSON object, however the log writes it; None where it is something else."""
+    if isinstance(present, str):
+        try:
+            present = json.loads(present)
+        except ValueError:
+            return None
+    if present is None:
+        return {}
+    return present if isinstance(present, Mapping) else None
+
+
+_NO_STEP = object()
+"""There is no better value than the present one."""
+
+Step = Callable[[Any, "float | None", Mapping[str, str]], Any]
+
+
+def _lower_by(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
+    if present is None:
+        return None
+    return round(present - amount, 4) if present > 2 * amount else _NO_STEP
+
+
+def _lower_to(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
+    if present is None or present > amount:
+        return amount
+    return int(present // 2) or _NO_STEP
+
+
+def _raise_to(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
+    return amount if present is None or present < amount else int(present * 2)
+
+
+def _at_least(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
+    return amount if present is None or present < amount else _NO_STEP
+
+
+def _share(quotient: str, _: float | None, captures: Mapping[str, str]) -> Any:
+    """Two captures divided, rounded down to hundredths."""
+    part, _slash, whole = quotient.partition("/")
+    try:
+        share = math.floor(100 * float(captures[part]) / float(captures[whole])) / 100
+    except (KeyError, ValueError, ZeroDivisionError, OverflowError):
+        return None
+    return share if 0.05 < share < 1 else _NO_STEP
+
+
+STEPS: Mapping[str, Step] = {
+    "lower_by": _lower_by,
+    "lower_to": _lower_to,
+    "raise_to": _raise_to,
+    "at_least": _at_least,
+    "share": _share,
+}
+"""How an authored value follows from the present one: {lower_by: 0.05}, {lower_to: 64}, {share: free_gib/total_gib}."""

@@ -1,0 +1,259 @@
+"""A log with what matters in it marked: the cause, what only follows from it, what is harmless; the rest is folded."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.evidence import Document
+from vllm_runbooks.core.records import Answer, Finding, Quote, Role
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.core.views.elements import AMBER, BLUE, GREEN, GREY, RED, badge, cut, heading, tag, tinted
+from vllm_runbooks.reading.startup_log.log_lines import clean
+
+_CONTEXT = 2
+"""Lines shown on either side of a marked one."""
+_MAX_MARKED, _MAX_NOISE = 40, 8
+"""Marked lines that are shown, and those among them that are only noise: a log may hold thousands."""
+_MAX_LINE = 400
+"""Characters of a line that are shown."""
+_BEFORE = 8192
+"""Characters in front of a stretch by which a secret in it is known, as a private key by its first line."""
+_GONE = "[part of a secret that goes over several lines]"
+
+
+class _Tone(NamedTuple):
+    """How a marked line is told from others, by a word as well as by a colour."""
+
+    word: str
+    colour: str
+    meaning: str
+
+
+_CAUSE = _Tone("cause", RED, "the line that decides the diagnosis")
+_NOTICE = _Tone("notice", RED, "all that this log shows of the cause, which stands elsewhere")
+_EVIDENCE = _Tone("evidence", RED, "what adds to it, or repeats it")
+_UNEXPLAINED = _Tone("first error", RED, "an exception that no symptom explains")
+_ALSO = _Tone("also found", AMBER, "a finding beside the cause")
+_START = _Tone("start", BLUE, "where a start begins")
+_WRAPPER = _Tone("wrapper", GREY, "a notice that another process ended")
+_CONSEQUENCE = _Tone("consequence", GREY, "what only follows from the cause")
+_HARMLESS = _Tone("harmless", GREEN, "looks like a fault, and is none")
+_TONES = (_CAUSE, _NOTICE, _EVIDENCE, _UNEXPLAINED, _ALSO, _START, _WRAPPER, _CONSEQUENCE, _HARMLESS)
+"""In the order in which one of them is chosen for a line that is several things."""
+_ROLES = {Role.WRAPPER: _WRAPPER, Role.CONSEQUENCE: _CONSEQUENCE, Role.BENIGN: _HARMLESS}
+_NOISE = frozenset(_ROLES.values())
+_NOUNS = {_WRAPPER: "wrapper", _CONSEQUENCE: "consequence", _HARMLESS: "harmless"}
+
+
+class _Mark(NamedTuple):
+    """Why a line is marked, and its words as they were quoted."""
+
+    tone: _Tone
+    quote: Quote | None = None
+    said: str = ""
+    """What is told of it beside the word."""
+
+
+class _Row(NamedTuple):
+    """A line that is shown, or a stretch that is not."""
+
+    number: int
+    text: str
+    mark: _Mark | None = None
+    folded: int = 0
+    """Lines that are left out here; 0: this is a line."""
+    noise: Mapping[_Tone, int] | None = None
+    """Marked lines among them."""
+
+
+def log(answer: Answer, documents: Sequence[Document]) -> Shown:
+    """The log that an answer is about, folded around what matters, secrets replaced.
+
+    `documents` are those of the evidence, in its order; each is read once more, so that a pipe, which can be read
+    once, shows only the quoted lines. The view of a log of any size is a few dozen kilobytes.
+    """
+    every = _marks(answer)
+    parts = []
+    for file, (name, document) in enumerate(zip(answer.files, documents, strict=True)):
+        marks = {line: mark for (place, line), mark in every.items() if place == file}
+        parts.append((name, list(_rows(document, marks))))
+    met = {row.mark.tone for _, rows in parts for row in rows if row.mark}
+    tones = [tone for tone in _TONES if tone in met]
+    if not tones:
+        said = "Nothing in this log is marked: no symptom of the catalog stands in it."
+        return Shown(said, tag("p", escape(said)))
+    is_one = len(parts) == 1
+    plain = [line for name, rows in parts for line in (*([] if is_one else [name]), *map(_plain, rows))]
+    html = [part for name, rows in parts for part in ("" if is_one else heading(name), *map(_html, rows))]
+    legend = [tag("span", f"{badge(t.word, t.colour)} {escape(t.meaning)}", "margin-right:14px") for t in tones]
+    below = tag("div", " ".join(legend), "font-size:13px;line-height:1.9;margin-top:10px")
+    return Shown("\n".join(plain), tag("div", "".join(html), "max-width:110ch") + below)
+
+
+def _marks(answer: Answer) -> dict[tuple[int, int], _Mark]:
+    """What each marked line is, by file and line; of several things the one that tells most."""
+    found: dict[tuple[int, int], _Mark] = {}
+    for place, mark in _every_mark(answer):
+        held = found.get(place)
+        if held is None or _TONES.index(mark.tone) < _TONES.index(held.tone):
+            found[place] = mark
+    return found
+
+
+def _every_mark(answer: Answer) -> Iterator[tuple[tuple[int, int], _Mark]]:
+    cause = answer.root_cause
+    if cause:
+        yield from _of_finding(cause, _NOTICE if cause.look_in else _CAUSE, _EVIDENCE)
+    if answer.first_error:
+        yield _place(answer.first_error), _Mark(_UNEXPLAINED, answer.first_error)
+    for finding in answer.findings:
+        if finding != cause:
+            yield from _of_finding(finding, _ALSO, _ALSO)
+    if len(answer.starts) > 1:
+        for number, start in enumerate(answer.starts, 1):
+            ended = f"{number} of {len(answer.starts)}: {start.outcome.value}"
+            yield (start.file, start.first_line), _Mark(_START, said=ended)
+    for line in answer.left_out:
+        if line.role in _ROLES:  # a cause that is left out, since the start went on, is no noise either
+            yield (line.file, line.line), _Mark(_ROLES[line.role])
+
+
+def _of_finding(finding: Finding, first: _Tone, rest: _Tone) -> Iterator[tuple[tuple[int, int], _Mark]]:
+    for index, quote in enumerate(finding.evidence):
+        yield _place(quote), _Mark(rest if index else first, quote, "" if index else finding.title)
+
+
+def _place(quote: Quote) -> tuple[int, int]:
+    return quote.file, quote.line
+
+
+def _rows(document: Document, marks: Mapping[int, _Mark]) -> Iterator[_Row]:
+    """The lines of a file that are shown, with a row for each stretch between them."""
+    shown = _shown(marks)
+    telling = [line for line in shown if marks[line].tone not in _NOISE]
+    wanted = shown | {near for line in telling for near in range(max(line - _CONTEXT, 1), line + _CONTEXT + 1)}
+    before, met = 0, set()
+    for number, text in _lines(document, wanted):
+        if number > before + 1:
+            yield _fold(before + 1, number - 1, marks)
+        if text is not None:
+            met.add(number)
+            mark = marks.get(number)
+            yield _Row(number, _said(text, mark), mark)
+        before = number
+    # A pipe has been read already: its quotations are at hand.
+    missing = [line for line in sorted(shown) if line not in met]
+    yield from (_Row(line, mark.quote.text, mark) for line in missing if (mark := marks[line]).quote)
+
+
+def _shown(marks: Mapping[int, _Mark]) -> set[int]:
+    """The marked lines that are shown: what decides, then of the noise what stands nearest to it."""
+    telling = sorted(
+        (line for line, mark in marks.items() if mark.tone not in _NOISE), key=lambda n: _rank(marks[n], n)
+    )
+    telling = telling[:_MAX_MARKED]
+    noise = [line for line, mark in marks.items() if mark.tone in _NOISE]
+    centre = telling[0] if telling else 0
+    nearest = sorted(noise, key=lambda line: (abs(line - centre), line))
+    return {*telling, *nearest[:_MAX_NOISE]}
+
+
+def _rank(mark: _Mark, line: int) -> tuple[int, int]:
+    return _TONES.index(mark.tone), line
+
+
+def _lines(document: Document, wanted: set[int]) -> Iterator[tuple[int, str | None]]:
+    """Yield the wanted lines of a document with their numbers, secrets replaced; at its end the last number alone."""
+    lead: deque[str] = deque(maxlen=200)
+    stretch: list[str] = []
+    number = 0
+    for number, line in _every_line(document):
+        if number in wanted:
+            stretch.append(line)
+        else:
+            yield from _redacted(number - len(stretch), lead, stretch)
+            lead += [*stretch, line]
+            stretch = []
+    yield from _redacted(number + 1 - len(stretch), lead, stretch)
+    if number and number not in wanted:
+        yield number + 1, None
+
+
+def _every_line(document: Document) -> Iterator[tuple[int, str]]:
+    """Yield every line with its number, cut where it is very long: as the reader counts them."""
+    number, rest = 1, ""
+    for piece in document.pieces():
+        *lines, rest = (rest + piece).split("\n")
+        for line in lines:
+            yield number, line[:_BEFORE]
+            number += 1
+        rest = rest[:_BEFORE]
+    if rest:
+        yield number, rest
+
+
+def _redacted(first: int, lead: Iterable[str], stretch: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a stretch without its secrets, which what stands in front of it may tell."""
+    if not stretch:
+        return
+    before = "\n".join([*lead, ""])[-_BEFORE:]
+    clear = redact_text(before + "\n".join(stretch))[len(redact_text(before)) :].split("\n")
+    if len(clear) != len(stretch):
+        # A secret over several lines became one word: whatever is no whole line of the rest belongs to it.
+        kept = set(clear)
+        clear = [line if line in kept else _GONE for line in stretch]
+    yield from enumerate(clear, first)
+
+
+def _said(text: str, mark: _Mark | None) -> str:
+    """A line as it is shown: of a long one, or one that a terminal rewrote, what was quoted of it."""
+    text = clean(text.rstrip("\r"))
+    is_odd = len(text) > _MAX_LINE or "\r" in text
+    if is_odd and mark and mark.quote:
+        return f"… {mark.quote.text}"
+    text = text.rsplit("\r", 1)[-1].rstrip()
+    return text if len(text) <= _MAX_LINE else f"{text[: _MAX_LINE - 1]}…"
+
+
+def _fold(first: int, last: int, marks: Mapping[int, _Mark]) -> _Row:
+    """The row that stands for lines that are left out, with what was recognised among them."""
+    among = Counter(mark.tone for line, mark in marks.items() if first <= line <= last and mark.tone in _NOISE)
+    return _Row(first, "", folded=last - first + 1, noise=among)
+
+
+def _folded(row: _Row) -> str:
+    lines = "line" if row.folded == 1 else "lines"
+    among = ", ".join(f"{count:,} {_NOUNS[tone]}" for tone in _TONES if (count := (row.noise or {}).get(tone)))
+    return f"{row.folded:,} {lines}" + (f", {among}" if among else "")
+
+
+def _plain(row: _Row) -> str:
+    if row.folded:
+        return f"        ⋯ {_folded(row)}"
+    if row.mark is None:
+        return f"  {row.number:>6}  {visible(row.text)}"
+    if not row.mark.said:
+        return f"> {row.number:>6}  [{row.mark.tone.word}] {visible(row.text)}"
+    return f"        ▼ {row.mark.tone.word}: {cut(row.mark.said, 120)}\n> {row.number:>6}  {visible(row.text)}"
+
+
+_LINE = "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent;color:inherit;font-size:13px"
+
+
+def _html(row: _Row) -> str:
+    if row.folded:
+        style = "padding:2px 0 2px 12px;margin:2px 0;font-size:13px;opacity:.8"
+        return tag("div", f"⋯ {escape(_folded(row))}", style)
+    number = tag("span", str(row.number), "opacity:.75;margin-right:10px;font-size:13px")
+    line = number + tag("code", escape(visible(row.text)), _LINE)
+    if row.mark is None:
+        return tag("div", line, "border-left:4px solid transparent;padding:0 0 0 8px;line-height:1.5")
+    tone = row.mark.tone
+    word = tag("span", badge(tone.word, tone.colour), "font-size:12px;margin-right:8px")
+    said = tag("span", escape(cut(row.mark.said, 120)), "font-size:13px;font-weight:600") if row.mark.said else ""
+    head = tag("div", word + said, "margin-bottom:2px") if said else word
+    return tag("div", head + line, f"{tinted(tone.colour, '4px 0 4px 8px')};margin:3px 0;line-height:1.5")

@@ -1,0 +1,404 @@
+"""An answer as text, JSON and HTML: the cause, its evidence, what would confirm it, and the ways out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+
+from vllm_runbooks.catalog.languages import LANGUAGES, Wording, joined
+from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.records import Answer, Conditions, Finding, Level, Outcome, Remedy
+from vllm_runbooks.core.views import columns, start_pictures
+from vllm_runbooks.core.views.drawing import COLOURS, bars
+from vllm_runbooks.core.views.elements import badge, cut, html_table, preformatted, prose, quoted, remark, tag
+from vllm_runbooks.core.views.styled import (
+    BLANK,
+    GROUNDS,
+    SEVERITIES,
+    Block,
+    Line,
+    Loose,
+    Prose,
+    Styled,
+    Table,
+    Tone,
+    headed,
+    parted,
+    plain,
+    styled,
+)
+from vllm_runbooks.diagnosis.render import words as answer_words
+from vllm_runbooks.diagnosis.render.figures import printed_gib
+
+_OUTCOMES = {
+    Outcome.READY: Tone.GOOD, Outcome.RUNNING: Tone.GOOD, Outcome.FAILED: Tone.BAD, Outcome.HUNG: Tone.BAD,
+    Outcome.UNKNOWN: Tone.WARN,
+}  # fmt: skip
+_LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE: Tone.HINT}
+
+
+def text(answer: Answer) -> str:
+    """The diagnosis without colours, for a pipe."""
+    return plain(view(answer))
+
+
+def view(answer: Answer) -> list[Block]:
+    """The diagnosis for a terminal."""
+    parts: list[list[Block]] = [[Line(_styled_headline(answer))]]
+    if len(answer.starts) > 1:
+        parts.append(_starts_view(answer))
+    cause, say = answer.root_cause, Wording(answer.lang)
+    parts += _first_error_view(answer)
+    if cause:
+        parts.append(_finding_view(answer, cause))
+        if answer.remedies:
+            parts.append(_remedies_view(answer.remedies, say))
+    elif not answer.outcome.is_healthy:
+        parts.append([Prose(say.joined("No cause was found in this text.", answer_words.no_cause(answer)), "")])
+    if answer.notes:
+        parts.append(_notes_view(answer.notes, say))
+    others = [f for f in answer.findings if f != cause]
+    if others:
+        found = [block for f in others for block in _brief_view(f, answer.files, say)]
+        parts.append(headed(say("ALSO FOUND"), found))
+    facts = answer_words.fact_rows(answer.facts, say)
+    if facts:
+        width = max(columns.width(name) for name, _ in facts)
+        names = [styled(f"  {columns.padded(name, width)}  ", Tone.FAINT) for name, _ in facts]
+        rows = [Loose(value, " " * (width + 4), name) for name, (_, value) in zip(names, facts, strict=True)]
+        parts.append(headed(say("FACTS"), rows))
+    if ranks := answer_words.rank_rows(answer.ranks, say):
+        head, *figures = ranks
+        numeric = frozenset(range(len(head)))
+        table = Table([styled(name, Tone.FAINT) for name in head], figures, numeric=numeric, indent="  ")
+        parts.append(headed(say("RANKS, in GiB"), [table]))
+    if answer.hidden:
+        parts.append([Loose(styled(answer_words.left_out(answer), Tone.FAINT), "")])
+    return [*parted(parts), BLANK]
+
+
+def interim(answer: Answer) -> str:
+    """One line on a start that is still being written."""
+    last = answer.starts[-1] if answer.starts else None
+    say = Wording(answer.lang)
+    if last is None:
+        return say("no sign of vLLM yet")
+    cause, phase = answer.root_cause, start_pictures.PHASE_NAMES.get(last.phase or "", "begun")
+    word = phase if answer.outcome is Outcome.UNKNOWN else answer.outcome.value
+    is_bad = answer.outcome in (Outcome.FAILED, Outcome.HUNG)
+    said = say("no cause is known yet") if is_bad else say("nothing wrong so far")
+    said = f"{cause.title} ({cause.symptom}, {say(cause.level.value)})" if cause else said
+    return visible(f"{say('line {number}', number=last.last_line)}: {say(word)}; {said}")
+
+
+def _styled_headline(answer: Answer) -> Styled:
+    told = f"{answer_words.named(answer)}  ·  {answer_words.release(answer)}  ·  "
+    return styled(told) + _outcome(answer.outcome, Wording(answer.lang)(answer.outcome.value).upper())
+
+
+def _headline(answer: Answer) -> str:
+    return str(_styled_headline(answer))
+
+
+def _outcome(outcome: Outcome, word: str) -> Styled:
+    return styled(word, _OUTCOMES[outcome])
+
+
+def _first_error_view(answer: Answer) -> list[list[Block]]:
+    if answer.first_error is None:
+        return []
+    say = Wording(answer.lang)
+    place = styled(f"{answer_words.place_of(answer.first_error, answer.files, say)}: ", Tone.FAINT)
+    # Whole, where other quotations are cut: these words are all there is to go by.
+    quote = Prose(place + styled(answer.first_error.text, Tone.QUOTE))
+    return [headed(say("FIRST ERROR that no symptom explains: read this first"), [quote])]
+
+
+def _starts_view(answer: Answer) -> list[Block]:
+    files = {start.file for start in answer.starts}
+    is_one = len(files) == len(answer.starts)
+    say = Wording(answer.lang)
+    which = say("the last") if len(files) == 1 else say("the last of each file")
+    head = say(
+        "{count} STARTS ({which} is described; --start N chooses another)", count=len(answer.starts), which=which
+    )
+    if is_one:
+        head = say("{count} LOGS OF ONE START", count=len(files))
+    rows = []
+    node_ranks = {log.file: log.node_rank for log in answer.nodes.logs} if answer.nodes else {}
+    for number, start in enumerate(answer.starts, 1):
+        cause = f"  {start.root_cause.title}" if start.root_cause else ""
+        name = f"  {answer.files[start.file]}" if len(answer.files) > 1 else ""
+        if node_ranks.get(start.file) is not None:
+            name += f"  {say('node {number}', number=node_ranks[start.file])}"
+        mark = "" if is_one else f"  {number}"
+        lines = say("lines {first}-{last}", first=start.first_line, last=start.last_line)
+        rows.append(Line(f"{mark}{name}  {lines}  " + _outcome(start.outcome, say(start.outcome.value)) + cause))
+    return headed(head, rows)
+
+
+def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
+    say = Wording(answer.lang)
+    is_nearest = finding.look_in is not None and answer.first_error is None
+    head = "ROOT CAUSE" if not finding.look_in else "CLOSEST TO THE CAUSE" if is_nearest else "NOTICE OF THE FAILURE"
+    level = styled(say(finding.level.value), _LEVELS[finding.level])
+    blocks: list[Block] = [
+        Loose(styled(finding.title, _LEVELS[finding.level]), first=styled(f"{say(head)}  ", Tone.HEADING)),
+        Line(styled(f"  {finding.symptom} · ", Tone.FAINT) + level),
+    ]
+    blocks += [
+        Line(styled(f"  {place}: ", Tone.FAINT) + styled(cut(said), Tone.QUOTE))
+        for place, said in answer_words.quotes(finding, answer.files, say)
+    ]
+    sections = [("Why", finding.explanation), ("Do first", finding.do_first)]
+    if finding.look_in and is_nearest:
+        sections.append(("Look for", answer_words.looked_for(finding.look_in, say)))
+    sections += [("Confirm", finding.confirm), ("Refute", finding.refute)]
+    for name, body in sections:
+        if body:
+            blocks += [BLANK, Line(styled(f"  {say(name)}", Tone.HEADING)), Prose(body, "    ")]
+    if marks := _conditions(finding.conditions, say):
+        head = f"  {say('Conditions')}"
+        blocks += [BLANK, Line(styled(head, Tone.HEADING)), *(Prose(mark, "    ") for mark in marks)]
+    return blocks
+
+
+def _conditions(conditions: Conditions, say: Wording) -> list[Styled]:
+    kinds = (
+        ("fits", Tone.GOOD, conditions.matched),
+        ("speaks against it", Tone.WARN, conditions.mismatched),
+        ("not in this log", Tone.FAINT, conditions.unknown),
+    )
+    return [styled(say(kind), tone) + f"{say(': ')}{says}" for kind, tone, group in kinds for says in group]
+
+
+def _brief_view(finding: Finding, files: Sequence[str], say: Wording) -> list[Block]:
+    place = f" ({answer_words.place_of(finding.evidence[0], files, say)})" if finding.evidence else ""
+    severity = styled(f"  {say(finding.severity.value)}", SEVERITIES[finding.severity])
+    return [
+        Loose(f"{finding.title}" + styled(place, Tone.FAINT), first=severity + say(": ")),
+        Prose(finding.explanation, "    "),
+    ]
+
+
+def _brief(finding: Finding, files: Sequence[str], say: Wording) -> str:
+    return plain(_brief_view(finding, files, say))
+
+
+def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[Block]:
+    blocks: list[Block] = []
+    for number, remedy in enumerate(remedies, 1):
+        blocks.append(Loose(styled(remedy.title, Tone.HEADING), "     ", f"  {number}. "))
+        blocks += [Line("       " + styled(answer_words.change(e, say), Tone.COMMAND)) for e in remedy.edits]
+        blocks.append(Prose(styled(say("Costs: "), Tone.COST) + remedy.cost, "     "))
+        if remedy.command is not None:
+            lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
+            blocks += [BLANK, *lines, BLANK]
+    return headed(
+        say("WAYS OUT, cheapest first"), [*blocks, *(Prose(said) for said in answer_words.judgements(remedies, say))]
+    )
+
+
+def _notes_view(notes: Sequence[str], say: Wording) -> list[Block]:
+    return headed(say("NOTE" if len(notes) == 1 else "NOTES"), [Prose(note) for note in notes])
+
+
+def _in_its_language(answer: Answer, plain: str, html: str) -> Shown:
+    """What is shown; in another language than that of the page it says so, for fonts and for what reads aloud."""
+    return Shown(plain, html if answer.lang is None else f'<div lang="{LANGUAGES[answer.lang].tag}">{html}</div>')
+
+
+def starts(answer: Answer) -> Shown:
+    """What the text holds: every start, its lines, how it ended."""
+    say = Wording(answer.lang)
+    rows = [
+        [
+            str(number),
+            escape(answer.files[s.file]),
+            f"{s.first_line}-{s.last_line}",
+            badge(say(s.outcome.value), GROUNDS[_OUTCOMES[s.outcome]]),
+            escape(s.root_cause.title) if s.root_cause else "",
+        ]
+        for number, s in enumerate(answer.starts, 1)
+    ]
+    release = (
+        f"{answer.vllm.version} ({say(answer.vllm.source)})"
+        if answer.vllm.version
+        else say("unknown: the text does not print it")
+    )
+    head = [say(name) for name in ("start", "file", "lines", "outcome", "root cause")]
+    html = html_table(head, rows, numeric=[0]) + tag(
+        "p", escape(say("vLLM release: {release}", release=release)), "font-size:14px"
+    )
+    rows_of_text = plain(_starts_view(answer)) if len(answer.starts) > 1 else ""
+    return _in_its_language(answer, f"{_headline(answer)}\n{rows_of_text}".strip(), html)
+
+
+def outcome(answer: Answer) -> Shown:
+    """How the start that is judged ended, and what is known of its release, in a line."""
+    word = badge(Wording(answer.lang)(answer.outcome.value), GROUNDS[_OUTCOMES[answer.outcome]])
+    told = f"{word} {escape(answer_words.named(answer))}  ·  {escape(answer_words.release(answer))}"
+    style = "font-size:14px;margin:4px 0 8px 0;overflow-wrap:anywhere"
+    return _in_its_language(answer, _headline(answer), tag("div", told, style))
+
+
+def cause(answer: Answer) -> Shown:
+    """The root cause with its evidence, or what is known without one."""
+    finding, say = answer.root_cause, Wording(answer.lang)
+    if finding is None:
+        if answer.outcome.is_healthy:
+            outcome = say(answer.outcome.value)
+            said = say("The start is healthy ({outcome}): there is no root cause.", outcome=outcome)
+        else:
+            said = say.joined("No cause was found in this text.", answer_words.no_cause(answer))
+        told = plain(parted([*_first_error_view(answer), [Line(said)]]))
+        return _in_its_language(answer, told, tag("p", escape(said)) + _unexplained(answer))
+    tone = GROUNDS[_LEVELS[finding.level]]
+    head = tag(
+        "div",
+        f"{badge(say(finding.level.value), tone)} <b>{prose(finding.title)}</b>",
+        "font-size:16px;margin-bottom:6px",
+    )
+    name = tag("div", escape(finding.symptom), "opacity:.75;font-size:13px;margin-bottom:6px")
+    quotes = "".join(quoted(place, said) for place, said in answer_words.quotes(finding, answer.files, say))
+    quotes += _unexplained(answer)
+    why = tag("p", prose(finding.explanation), "max-width:80ch")
+    look = ""
+    if finding.look_in and answer.first_error is None:
+        look = tag("p", f"<b>{say('Look for')}</b> {prose(answer_words.looked_for(finding.look_in, say))}")
+    told = plain(parted([*_first_error_view(answer), _finding_view(answer, finding)]))
+    return _in_its_language(answer, told, head + name + quotes + why + look)
+
+
+def _unexplained(answer: Answer) -> str:
+    if answer.first_error is None:
+        return ""
+    say = Wording(answer.lang)
+    return tag("p", say("The first error that no symptom explains:")) + quoted(
+        answer_words.place_of(answer.first_error, answer.files, say), answer.first_error.text
+    )
+
+
+def checks(answer: Answer) -> Shown:
+    """What speaks for the root cause, what against, what is not known, and how to find out."""
+    finding, say = answer.root_cause, Wording(answer.lang)
+    if finding is None:
+        said = say("Nothing to confirm: the start is healthy, there is no root cause.")
+        if not answer.outcome.is_healthy:
+            said = say.joined("Nothing to confirm: no root cause is known.", answer_words.lead(answer))
+        return _in_its_language(answer, said, tag("p", escape(said)))
+    marks = (
+        ("✓", "fits", finding.conditions.matched),
+        ("✗", "speaks against it", finding.conditions.mismatched),
+        ("?", "not in this log", finding.conditions.unknown),
+    )
+    rows = [[escape(f"{sign} {say(mark)}"), prose(says)] for sign, mark, group in marks for says in group]
+    named = ((say("to confirm"), finding.confirm), (say("to refute"), finding.refute))
+    rows += [[name, prose(said)] for name, said in named]
+    lines = [*map(str, _conditions(finding.conditions, say)), *(f"{name}{say(': ')}{said}" for name, said in named)]
+    return _in_its_language(answer, "\n".join(lines), html_table(["", ""], rows))
+
+
+def remedies(answer: Answer) -> Shown:
+    """The ways out, cheapest first, with what each costs and what has checked it."""
+    finding, say = answer.root_cause, Wording(answer.lang)
+    begun = say("Do first.")
+    first = tag("p", f"<b>{begun}</b> {prose(finding.do_first)}", "max-width:80ch") if finding else ""
+    noted = "".join(tag("p", f"<b>{say('Note.')}</b> {prose(note)}", "max-width:80ch") for note in answer.notes)
+    below = f"\n\n{plain(_notes_view(answer.notes, say))}" if answer.notes else ""
+    if not answer.remedies:
+        unknown = say.joined("No way out is known.", answer_words.lead(answer))
+        said = say("No change is needed.") if answer.outcome.is_healthy else unknown
+        said = joined([begun, finding.do_first]) if finding else said
+        return _in_its_language(answer, said + below, (first or tag("p", escape(said))) + noted)
+    ways = [_way_out(number, remedy, say) for number, remedy in enumerate(answer.remedies, 1)]
+    judged = [remark(said) for said in answer_words.judgements(answer.remedies, say)]
+    html = first + "".join([*ways, *judged]) + noted
+    head = f"{joined([begun, finding.do_first])}\n\n" if finding else ""
+    return _in_its_language(answer, head + plain(_remedies_view(answer.remedies, say)) + below, html)
+
+
+def advice(answer: Answer) -> Shown:
+    """What to do first, and what is to be said of the ways out; the ways themselves are `way_out`."""
+    return remedies(replace(answer, remedies=()))
+
+
+def way_out(number: int, remedy: Remedy, lang: str | None = None) -> Shown:
+    """One way out without its command, which whoever shows it puts below, and what has checked it."""
+    say = Wording(lang)
+    checked = answer_words.judged_by(remedy.checks, say)
+    html = _way_out(number, replace(remedy, command=None), say) + remark(checked)
+    return Shown(plain(_remedies_view((remedy,), say)), html)
+
+
+def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
+    """A way out, its command as wide as the page: a column of a table would cut its words."""
+    changes = "".join(tag("code", escape(answer_words.change(e, say))) + "<br>" for e in remedy.edits)
+    return (
+        tag("div", f"{number}. <b>{prose(remedy.title)}</b>", "margin-top:14px;max-width:80ch")
+        + tag("div", f"{say('Costs: ')}{prose(remedy.cost)}", "margin:2px 0 4px 0;max-width:80ch")
+        + (tag("div", changes, "font-size:13px") if changes else "")
+        + (preformatted(remedy.command) if remedy.command else "")
+    )
+
+
+def facts(answer: Answer) -> Shown:
+    """Every figure that the start printed about itself."""
+    say = Wording(answer.lang)
+    rows = answer_words.fact_rows(answer.facts, say)
+    if not rows:
+        said = say("The text holds none of vLLM's figures (weights, KV cache, concurrency).")
+        return _in_its_language(answer, said, tag("p", escape(said)))
+    plain = "\n".join(f"{name}: {value}" for name, value in rows)
+    html = html_table([say("figure"), say("printed")], [[escape(n), escape(v)] for n, v in rows])
+    if ranks := answer_words.rank_rows(answer.ranks, say):
+        head, *body = ranks
+        html += tag("p", say("By rank, in GiB:")) + html_table(head, body, numeric=range(len(head)))
+        plain += "\n" + "\n".join("  ".join(row) for row in ranks)
+    return _in_its_language(answer, plain, html)
+
+
+def others(answer: Answer) -> Shown:
+    """The findings beside the root cause, and how many lines were recognised as noise."""
+    rest = [f for f in answer.findings if f != answer.root_cause]
+    say = Wording(answer.lang)
+    left_out = answer_words.left_out(answer) if answer.hidden else say("Nothing was left out.")
+    if not rest:
+        said = say.joined("Nothing else was found.", left_out)
+        return _in_its_language(answer, said, tag("p", escape(said)))
+    rows = [
+        [
+            badge(say(f.severity.value), GROUNDS[SEVERITIES[f.severity]]),
+            f"<b>{prose(f.title)}</b><br>{prose(f.explanation)}",
+        ]
+        for f in rest
+    ]
+    plain = "\n".join(_brief(f, answer.files, say) for f in rest)
+    return _in_its_language(
+        answer,
+        f"{plain}\n{left_out}",
+        html_table(["", say("finding")], rows) + tag("p", escape(left_out), "opacity:.75;font-size:13px"),
+    )
+
+
+def memory(answer: Answer) -> Shown:
+    """The GPU's memory when the allocation failed, as the message states it; empty for other causes."""
+    say = Wording(answer.lang)
+    captures = dict(answer.root_cause.captures) if answer.root_cause else {}
+    total, tried = (printed_gib(captures, name) for name in ("total", "tried"))
+    if not total or tried is None:
+        said = say("The text states no memory figures for the moment of the failure.")
+        return _in_its_language(answer, said, tag("p", escape(said)))
+    free = say("free")
+    parts = [(say(name), value) for name, value in answer_words.memory_parts(captures, total)]
+    chart = bars([(name, value / total) for name, value in parts if name != free])
+    colours = dict(zip((name for name, _ in parts if name != free), COLOURS, strict=False))
+    rows = [
+        [(tag("span", "■", f"color:{colours[name]}") + " " if name in colours else "") + escape(name), f"{value:.2f}"]
+        for name, value in parts
+    ]
+    rows += [[tag("b", say("asked for")), tag("b", f"{tried:.2f}")], [say("total"), f"{total:.2f}"]]
+    lines = [*parts, (say("asked for"), tried), (say("total"), total)]
+    plain = "\n".join(f"  {columns.padded(name, 34)} {value:6.2f} GiB" for name, value in lines)
+    return _in_its_language(answer, plain, chart + html_table(["", "GiB"], rows, numeric=[1]))

@@ -1,0 +1,51 @@
+"""The figures of a start: what they are called, with their units."""
+
+from __future__ import annotations
+
+from vllm_runbooks.core.evidence import Evidence
+from vllm_runbooks.core.records import Facts
+from vllm_runbooks.diagnosis.causes import value_of
+
+FACT_NAMES = {
+    "model": "model", "architecture": "architecture", "quantization": "quantisation", "weights_gib": "weights",
+    "activation_gib": "activation peak", "non_torch_gib": "outside PyTorch", "cuda_graph_gib": "CUDA graphs",
+    "cuda_graph_estimated_gib": "CUDA graphs, estimated", "kv_cache_gib": "KV cache", "kv_cache_tokens": "KV cache",
+    "kv_cache_blocks": "KV cache", "max_concurrency": "concurrency", "gpu_total_gib": "GPU memory",
+    "gpu_memory_utilization": "utilisation", "max_model_len": "context", "tensor_parallel_size": "tensor parallel",
+    "pipeline_parallel_size": "pipeline parallel", "data_parallel_size": "data parallel",
+    "executor_backend": "executor", "load_seconds": "load", "startup_seconds": "start to ready",
+    "generation_tokens_per_s_max": "generation, best",
+}  # fmt: skip
+_UNITS = {
+    "max_concurrency": "x",
+    "kv_cache_blocks": "blocks",
+    "generation_tokens_per_s_max": "tokens/s",
+    "max_model_len": "tokens",
+}
+
+
+def figure(name: str, facts: Facts) -> str | None:
+    """A fact with its unit; None where it is not known."""
+    shown = value_of(name, {}, facts)
+    unit = _UNITS.get(name, "")
+    return shown if shown is None or not unit else f"{shown}{unit}" if unit == "x" else f"{shown} {unit}"
+
+
+def printed_gib(captures: dict[str, str], name: str) -> float | None:
+    """An amount of memory among a symptom's captures, in whichever unit it was printed; None where it is no number."""
+    for suffix, divisor in (("gib", 1.0), ("mib", 1024.0), ("kib", 1024.0**2), ("bytes", 1024.0**3)):
+        printed = captures.get(f"{name}_{suffix}")
+        if printed is not None:
+            try:
+                return float(printed.replace(",", "")) / divisor
+            except ValueError:
+                return None
+    return None
+
+
+def gpu_total(facts: Facts, evidence: Evidence | None, gpu_gib: float = 0.0) -> float | None:
+    """A GPU's memory in GiB: as printed, else as told by the reader, else as the recorded case gives it."""
+    judged = evidence.case.claims if evidence and evidence.case else None
+    given = next((g.value for g in judged.given if g.name == "gpu_total_gib"), None) if judged else None
+    total = facts.gpu_total_gib or gpu_gib or given
+    return float(total) if isinstance(total, (int, float)) and total > 0 else None

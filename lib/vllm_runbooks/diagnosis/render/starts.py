@@ -1,0 +1,188 @@
+"""Starts beside each other: figures, settings, times, memory and throughput, as tables with pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from vllm_runbooks.core import comparison
+from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.evidence import Evidence
+from vllm_runbooks.core.records import Answer, Start
+from vllm_runbooks.core.views import start_pictures
+from vllm_runbooks.core.views.drawing import bars
+from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, grid, html_table, tag
+from vllm_runbooks.diagnosis.render.figures import FACT_NAMES, figure, gpu_total, printed_gib
+
+_SIDE_BY_SIDE = (
+    "quantization", "gpu_memory_utilization", "max_model_len", "weights_gib", "kv_cache_gib", "kv_cache_tokens",
+    "max_concurrency", "cuda_graph_gib", "cuda_graph_estimated_gib", "activation_gib", "non_torch_gib", "gpu_total_gib",
+    "load_seconds", "startup_seconds", "generation_tokens_per_s_max",
+)  # fmt: skip
+_NO_START = "The text holds no start of vLLM."
+
+
+def timeline(starts: Sequence[Start], *, start: int = 0) -> Shown:
+    """The phases of one of the starts (numbered from 1; 0: the last) with their durations, as a table with bars."""
+    phases = starts[start - 1].timeline if starts else ()
+    if not phases:
+        said = "The text shows no phase of the start."
+        return Shown(said, tag("p", escape(said)))
+    seconds = [p.printed_seconds if p.printed_seconds is not None else p.clock_seconds for p in phases]
+    longest = max((s for s in seconds if s is not None), default=0.0) or 1.0
+    rows, plain = [], []
+    for phase, spent in zip(phases, seconds, strict=True):
+        shown = "unknown" if spent is None else f"{spent:.1f} s"
+        bar = bars([(phase.name, (spent or 0.0) / longest)], width=180, height=12) if spent else ""
+        name = start_pictures.PHASE_NAMES.get(phase.name, phase.name)
+        rows.append([escape(name), str(phase.first.line), escape(phase.started or ""), escape(shown), bar])
+        plain.append(f"  {name:<22} {shown:>10}  line {phase.first.line}")
+    html = html_table(["phase", "line", "began", "took", ""], rows, numeric=[1, 3])
+    return Shown("\n".join(plain), html)
+
+
+def side_by_side(starts: Sequence[Start]) -> Shown:
+    """The figures of every start, a column each."""
+    if not starts:
+        return Shown(_NO_START, tag("p", _NO_START))
+    head = ["figure", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
+    rows = [
+        [FACT_NAMES[name], *(shown or "" for shown in shown_facts)]
+        for name in _SIDE_BY_SIDE
+        if any(shown_facts := [figure(name, start.facts) for start in starts])
+    ]
+    outcomes = ["outcome", *(start.outcome.value for start in starts)]
+    return grid(head, [outcomes, *rows], "An empty cell: this start does not print the figure.")
+
+
+def settings(starts: Sequence[Start]) -> Shown:
+    """The settings in which starts differ, a column each, as printed."""
+    rows = [
+        [name, *("" if value is None else _setting(value) for value in values)]
+        for name, values in comparison.differing(starts).items()
+        if name != "model_tag"  # the model once more
+    ]
+    if not rows:
+        said = "The starts do not differ in any printed setting." if len(starts) > 1 else "There is nothing to compare."
+        return Shown(said, tag("p", said))
+    head = ["setting", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
+    return grid(head, rows, "An empty cell: not set, so this release's default, or a value that is not printed.")
+
+
+def _setting(value: Any) -> str:
+    """A setting's value; of a long one, such as a path, both ends: files of one name lie in different places."""
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= 28 else f"{shown[:12]}…{shown[-15:]}"
+
+
+def timelines(starts: Sequence[Start]) -> Shown:
+    """The phases of every start on one scale, as a picture and in seconds."""
+    picture = start_pictures.timelines(starts)
+    if not picture:
+        said = "The text shows no phases with their times."
+        return Shown(said, tag("p", said))
+    spent = [{phase.name: start_pictures.spent(phase) for phase in start.timeline} for start in starts]
+    rows = [
+        [shown, *("" if (s := by.get(name)) is None else f"{s:.0f} s" for by in spent)]
+        for name, shown in start_pictures.PHASE_NAMES.items()
+        if any(name in by for by in spent)
+    ]
+    table = grid(
+        ["phase", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))],
+        rows,
+        is_numeric=True,
+    )
+    return Shown(table.plain, picture + table.html)
+
+
+def memories(starts: Sequence[Start], evidence: Evidence | None = None, *, gpu_gib: float = 0.0) -> Shown:
+    """What every start takes of the GPU's memory, as a picture and in GiB.
+
+    The GPU's size is what the log prints, else `gpu_gib`, else what the recorded case gives.
+    """
+    totals = [gpu_total(start.facts, evidence, gpu_gib) for start in starts]
+    picture = start_pictures.memories(starts, totals)
+    if not picture:
+        said = "The text holds none of vLLM's memory figures (weights, KV cache)."
+        return Shown(said, tag("p", escape(said)))
+    rows = []
+    for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1):
+        facts = start.facts
+        share = facts.gpu_memory_utilization
+        budget = share * total if share is not None and total else None
+        rest = None
+        if budget is not None and facts.weights_gib is not None and facts.kv_cache_gib is not None:
+            rest = budget - facts.weights_gib - facts.kv_cache_gib
+        figures = (facts.weights_gib, facts.kv_cache_gib, facts.cuda_graph_gib, budget, rest, total)
+        rows.append([start_pictures.label(start, number), *("" if v is None else f"{v:.2f}" for v in figures)])
+    head = ["GiB", "weights", "KV cache", "CUDA graphs", "budget", "budget left", "GPU"]
+    note = (
+        "The budget, a mark in the picture, is utilisation times the GPU's memory. What it leaves beside weights and "
+        "KV cache goes to activations and other libraries, and in some releases to the CUDA graphs, too."
+    )
+    if not any(totals):
+        note = "The GPU's memory is not in this log, so the budget and what is left of it are not known."
+    table = grid(head, rows, note, is_numeric=True)
+    return Shown(table.plain, picture + table.html)
+
+
+def throughputs(starts: Sequence[Start]) -> Shown:
+    """Generated tokens per second of every start over its periodic lines, as a picture and in figures."""
+    picture = start_pictures.throughputs(starts)
+    if not picture:
+        said = "The text holds no periodic line with a throughput."
+        return Shown(said, tag("p", said))
+    rows = []
+    for number, start in enumerate(starts, 1):
+        rates = [sample.generation_tokens_per_s for sample in start.throughput]
+        kept = [r for r, is_steady in zip(rates, comparison.steady(start.throughput), strict=True) if is_steady]
+        span = f"{min(kept):g} to {max(kept):g}" if kept else "unknown"
+        best = f"{max(rates):g}" if rates else ""
+        rows.append([start_pictures.label(start, number), str(len(rates)), str(len(kept)), span if rates else "", best])
+    head = ["tokens/s", "periodic lines", "busy throughout", "of these", "best line"]
+    note = (
+        "Each line is an average over the time since the line before. A filled point was busy from one line to the "
+        "next; a hollow one may cover idle time as well, so the rate while it worked may have been higher."
+    )
+    table = grid(head, rows, note, is_numeric=True)
+    return Shown(table.plain, picture + table.html)
+
+
+def comparable(starts: Sequence[Start]) -> Shown:
+    """Which figures of these starts may be compared, and why the others may not."""
+    found = comparison.comparable(starts)
+    if not found:
+        said = "There is one start, and nothing to compare it with." if starts else _NO_START
+        return Shown(said, tag("p", said))
+    words = {True: "yes", False: "no", None: "unknown"}
+    tones = {True: GREEN, False: RED, None: GREY}
+    rows = [[escape(c.figure), badge(words[c.may], tones[c.may]), escape(c.why)] for c in found]
+    plain = "\n".join(f"  {c.figure:<28} {words[c.may]:<8} {c.why}" for c in found)
+    return Shown(plain, html_table(["figure", "comparable", "why"], rows))
+
+
+def free_memory(
+    answer: Answer,
+    evidence: Evidence | None = None,
+    *,
+    gpu_gib: float = 0.0,
+    utilizations: Sequence[float] = (0.9, 0.75, 0.675),
+) -> Shown:
+    """Free memory before and after profiling, as the assertion states it, beside what budgets would ask for."""
+    captures = dict(answer.root_cause.captures) if answer.root_cause else {}
+    before, after = (printed_gib(captures, name) for name in ("initial", "current"))
+    if before is None or after is None:
+        said = "The text does not state the free memory before and after profiling."
+        return Shown(said, tag("p", said))
+    total = gpu_total(answer.facts, evidence, gpu_gib)
+    budgets = {f"utilisation {share:g}": share * total for share in utilizations} if total else {}
+    rows = [["free before profiling", f"{before:.2f}"], ["free after profiling", f"{after:.2f}"]]
+    rows.append(["freed meanwhile", f"{after - before:+.2f}"])
+    rows += [[f"budget at {name}", f"{gib:.2f}"] for name, gib in budgets.items()]
+    rows += [["GPU", f"{total:.2f}"]] if total else []
+    note = "" if total else "The GPU's memory is not in this log, so no budget can be drawn beside it."
+    table = grid(["", "GiB"], rows, note, is_numeric=True)
+    return Shown(table.plain, start_pictures.free_memory(before, after, total, budgets) + table.html)

@@ -1,0 +1,1 @@
+"""`edge10 judge`: whether quantising cost accuracy."""

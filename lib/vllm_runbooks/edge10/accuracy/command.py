@@ -1,0 +1,57 @@
+"""`vllm-runbooks edge10 judge`."""
+
+# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.core.console import given, output, terminal
+
+_RESULTS = click.Path(path_type=Path)
+
+
+@click.command(
+    epilog=given.examples(
+        "edge10 judge outputs/float outputs/awq",
+        "edge10 judge float.txt awq.txt --threshold 0.02",
+        "edge10 judge mmlu-float.json mmlu-awq.json --format json",
+    )
+)
+@click.argument("float_", type=_RESULTS, metavar="ORIGINAL")
+@click.argument("quantised", type=_RESULTS, metavar="QUANTISED")
+@click.option(
+    "--threshold",
+    metavar="X",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="A loss of more than this is too much, in shares of 1: 0.01 is one point of a hundred.",
+)
+@click.option(
+    "--confidence", metavar="P", type=float, default=0.95, show_default=True, help="Of the intervals, below 1."
+)
+@given.FORMAT
+def judge(*, float_: Path, quantised: Path, threshold: float, confidence: float, form: str) -> int:
+    """Say whether the quantised model is less accurate than the float one, and whether that may be chance.
+
+    ORIGINAL, of the float model, and QUANTISED are each a report of EvalScope, its work folder, the table that it
+    prints, or results of VLMEvalKit. Where both have the answers one by one, they are compared question by question.
+
+    Exit status: 0 kept: the loss is below the threshold, as sure as was asked for; 1 lost, or not to be told; 2 the
+    results cannot be read or compared.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.edge10.accuracy import comparing as accuracy
+    from vllm_runbooks.edge10.accuracy import render as render_accuracy
+    from vllm_runbooks.edge10.accuracy import results
+    from vllm_runbooks.edge10.accuracy.records import Accuracy
+
+    results.distinct(float_, quantised)
+    found = accuracy.judge(results.read(float_), results.read(quantised), threshold=threshold, confidence=confidence)
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show(render_accuracy.view(found))
+    return int(found.verdict is not Accuracy.KEPT)

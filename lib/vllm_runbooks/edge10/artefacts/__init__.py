@@ -1,0 +1,1 @@
+"""`edge10 check`: what lies in a folder between two steps."""

@@ -1,0 +1,135 @@
+"""Records of folders between the steps to an edge chip: what lies there, what is wrong, what was mended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vllm_runbooks.catalog.toolchains import ToolchainFinding
+from vllm_runbooks.core.record_forms import WHERE_TOLD
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file, a folder or a link of a listing."""
+
+    path: str
+    """Below the folder that was listed, with `/` between its parts."""
+    bytes: int | None = None
+    """None: the listing does not tell it."""
+    kind: str = "file"
+    """Of `FILE_KINDS`."""
+
+
+FILE_KINDS = ("file", "folder", "broken link", "linked folder", "other")
+"""A link to a file is the file; one to a folder is not followed; the last is neither, as a socket."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What lies in a folder."""
+
+    name: str
+    """Of the folder; empty: it is not told."""
+    files: tuple[ListedFile, ...]
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """By path of a folder in it why it could not be listed."""
+    is_cut: bool = False
+    """Whether there is more than is listed."""
+    by: str = ""
+    """What listed it."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a file of weights, as its header tells."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a tokenizer knows, for comparison alone."""
+
+    entries: int
+    digest: str
+    """Of all entries with their numbers."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What stands in the files of a folder, as far as it is judged; all by path."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    tensors: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with a file that could not be read."""
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mend:
+    """A file that is copied or renamed where `--repair` asks for it."""
+
+    does: str
+    """Of `MENDS`."""
+    source: str
+    """Path of the file below the folder, or below the float model's."""
+    target: str
+    """Below the folder."""
+    is_float: bool
+    """Whether the source is the float model's."""
+    why: str
+
+
+MENDS = ("copy", "rename")
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What `--repair` did in a folder, as it is kept beside it."""
+
+    folder: str
+    float_folder: str
+    done: tuple[Mend, ...]
+    undo: tuple[str, ...]
+    """What takes each back, the last first."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """By target why it was not done."""
+
+
+@dataclass(frozen=True)
+class CheckedFolder:
+    """What a folder between two steps is, and what is wrong with it: what `edge10 check --format json` prints."""
+
+    toolchain: str
+    """Id of the facts."""
+    name: str
+    """Of the folder; empty: it is not told."""
+    what: str
+    """Of `ARTEFACTS`."""
+    kind: str | None
+    """Of `KINDS`; None: it is not told."""
+    dies: int | None
+    dies_told_by: str
+    lengths: tuple[int, ...] | None
+    lengths_told_by: str
+    listing: Listing
+    findings: tuple[ToolchainFinding, ...]
+    mends: tuple[Mend, ...] = ()
+    """What `--repair` would do."""
+    left: tuple[str, ...] = ()
+    """What could be mended in more than one way, or from no file that is known: it is the reader's."""
+    unchecked: tuple[str, ...] = ()
+    """What was asked for, and could not be established."""
+    remarks: tuple[str, ...] = ()
+    """What the answer does not cover, or takes from the files themselves."""
+    ok: bool | None = None
+    """None: nothing was found, and something that was asked for could not be established."""
+    repaired: Repaired | None = field(default=None, metadata=WHERE_TOLD)
+    """What was done before this was found; None: nothing was."""
+
+
+ARTEFACTS = ("compiled", "checkpoint")

@@ -1,0 +1,1 @@
+"""The chain from checkpoint to judged accuracy, run with open parts."""

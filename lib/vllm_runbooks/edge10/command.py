@@ -1,0 +1,59 @@
+"""`vllm-runbooks edge10`: quantise, evaluate and compile a model for an edge chip, each step checked."""
+
+# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
+from __future__ import annotations
+
+import click
+
+from vllm_runbooks.core.console import given, output, terminal
+from vllm_runbooks.edge10.accuracy.command import judge
+from vllm_runbooks.edge10.artefacts.command import check
+from vllm_runbooks.edge10.host.command import preflight
+from vllm_runbooks.edge10.jobs.command import make
+from vllm_runbooks.edge10.options import VERSION
+from vllm_runbooks.edge10.scripts.lint_command import lint
+
+
+@click.group()
+def edge10() -> None:
+    """Check each step of the way to an Edge10 chip: host, scripts, files, accuracy."""
+
+
+edge10.add_command(preflight)
+edge10.add_command(make)
+edge10.add_command(check)
+edge10.add_command(judge)
+edge10.add_command(lint)
+
+
+@edge10.command(
+    epilog=given.examples("edge10 models", "edge10 models Qwen/Qwen3-4B Qwen3-VL-4B-Instruct --format json")
+)
+@click.argument("names", nargs=-1, metavar="[NAME…]")
+@VERSION
+@given.FORMAT
+def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
+    """Say which models the toolchain quantises and compiles: yes, no, or unknown with the nearest names.
+
+    Without a NAME all that it lists.
+
+    Exit status: 0 all named may be quantised and compiled, or none was named; 1 one may not, or is unknown; 2 the
+    request cannot be read.
+    """
+    from vllm_runbooks.catalog.toolchains import AskedModels
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.errors import InputError
+    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.edge10.host import render as render_toolchains
+    from vllm_runbooks.edge10.jobs import models as known
+
+    if not all(name.strip() for name in names):
+        raise InputError("(nothing): is no name of a model; name one, or leave it out for the whole list")
+    facts = session.toolchain(version)
+    wanted = names or [model.name for model in facts.models]
+    found = AskedModels(facts.id, facts.source, tuple(known.asked(name, facts) for name in wanted))
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show(render_toolchains.models(found))
+    return int(bool(names) and not all(each.quantise and each.compile for each in found.models))

@@ -1,0 +1,1 @@
+"""`edge10 preflight`: the host before a step."""

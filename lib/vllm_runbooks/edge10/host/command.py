@@ -1,0 +1,78 @@
+"""`vllm-runbooks edge10 preflight`."""
+
+# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.edge10.host.records import HOST_STEPS
+from vllm_runbooks.edge10.options import VERSION
+
+
+@click.command(
+    epilog=given.examples(
+        "edge10 preflight quantise --model Qwen/Qwen3-4B --data /data --image NAME:TAG",
+        "edge10 preflight compile --registry 10.0.0.5:5000 --out host.json",
+        "edge10 preflight evaluate --snapshot host.json --model Qwen/Qwen3-4B --format json",
+    )
+)
+@click.argument("step", type=click.Choice(HOST_STEPS))
+@click.option("--model", metavar="NAME|FOLDER", type=complete.MODEL, help="The model, by whose size room is reckoned.")
+@click.option("--data", metavar="DIR", help="The folder of models and artefacts, which the container is given.")
+@click.option("--image", metavar="NAME:TAG", help="The step's container image, which is looked for and not fetched.")
+@click.option(
+    "--registry", metavar="HOST:PORT", help="The registry that images come from, if docker must be told of it."
+)
+@click.option("--python", metavar="PATH", help="The Python that runs the step, whose packages are looked at.")
+@click.option("--snapshot", metavar="FILE", help="A recorded host in place of this one; - for standard input.")
+@click.option("--out", metavar="FILE", type=given.FILE, help="Write the host there, for --snapshot FILE.")
+@VERSION
+@given.FORMAT
+def preflight(
+    *,
+    step: str,
+    model: str | None,
+    data: str | None,
+    image: str | None,
+    registry: str | None,
+    python: str | None,
+    snapshot: str | None,
+    out: Path | None,
+    version: str | None,
+    form: str,
+) -> int:
+    """Say what on this host stands in the way of a step: driver, docker, its settings, image, disk, memory.
+
+    Docker is asked, with a limit of 5 seconds for each question; nothing is fetched, started, changed or logged in to,
+    and of docker's logins it is read whether there is one. What cannot be known is listed, and is never a pass.
+
+    Exit status: 0 nothing stands in the way; 1 something does, or is not known; 2 the request cannot be read.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.files import store
+    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.edge10.host import preflight as here
+    from vllm_runbooks.edge10.host import render as render_toolchains
+
+    empty = next(
+        (name for name, value in (("--model", model), ("--data", data)) if value is not None and not value.strip()),
+        None,
+    )
+    if empty is not None:
+        raise click.UsageError(f"{empty}: the name is empty; name one, or leave it out.")
+    if snapshot is not None and python is not None:
+        raise click.UsageError("--python is asked on this host; a snapshot has its own packages.")
+    asked = here.read_asked(step, model=model, image=image, registry=registry, data=data)
+    host = None if snapshot is None else session.edge_host(snapshot)
+    found = here.checked(asked, snapshot=host, version=version, python=python)
+    if out is not None:
+        store(out, render_toolchains.host_snapshot(found))
+        output.say(f"wrote {out}")
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show(render_toolchains.host(found))
+    return int(found.ok is not True)

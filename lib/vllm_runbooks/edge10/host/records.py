@@ -1,0 +1,217 @@
+"""Records of a host before a step to an edge chip: what was asked of it, and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from vllm_runbooks.catalog.toolchains import ToolchainFinding
+from vllm_runbooks.host.records import Inventory
+
+HOST_KIND = "edge10-host"
+"""What a recorded host calls itself."""
+HOST_STEPS = ("quantise", "evaluate", "compile")
+"""Steps before which a host is looked at; converting takes no more than quantising."""
+
+
+class DockerState(StrEnum):
+    """What became of the question to docker."""
+
+    ANSWERS = "answers"
+    MISSING = "missing"
+    """There is no such program."""
+    STOPPED = "stopped"
+    """Nothing listens where it is looked for."""
+    DENIED = "denied"
+    """This user may not talk to it."""
+    SILENT = "silent"
+    """It gave no answer within the limit, and was left."""
+    REMOTE = "remote"
+    """It is on another host, and was not asked."""
+    PODMAN = "podman"
+    """The program is podman's, which has no such service."""
+    UNKNOWN = "unknown"
+    """What it said is not understood."""
+
+
+@dataclass(frozen=True)
+class DaemonFile:
+    """A file with settings of docker's service."""
+
+    path: str
+    is_there: bool | None = None
+    """None: it may not be read."""
+    problem: str = ""
+    """Why the service refuses it, with the line; empty: nothing."""
+    twice: tuple[str, ...] = ()
+    """Settings that it has more than once: the last one counts."""
+    insecure_registries: tuple[str, ...] | None = None
+    """None: it is not known; empty: it names none."""
+    runtimes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """A container image, as docker tells of it."""
+
+    name: str
+    """As it was asked for."""
+    is_there: bool | None = None
+    size_gib: float | None = None
+    architecture: str | None = None
+    """Of processors, as in amd64."""
+
+
+@dataclass(frozen=True)
+class RegistryLogin:
+    """Whether this user's docker has a login for a registry; what it is was not read."""
+
+    registry: str
+    is_there: bool | None = None
+
+
+@dataclass(frozen=True)
+class DockerFacts:
+    """Docker, as its program and its service tell of it."""
+
+    state: DockerState = DockerState.UNKNOWN
+    why: str = ""
+    """In its own words, where it does not answer."""
+    client: str | None = None
+    """Release of the program."""
+    server: str | None = None
+    """Release of the service."""
+    endpoint: str | None = None
+    """Where the program looks for the service."""
+    context: str | None = None
+    """Name of the program's setting that says where."""
+    system: str | None = None
+    """That the service runs on, as in "Docker Desktop"."""
+    architecture: str | None = None
+    """Of processors, as in x86_64."""
+    is_rootless: bool | None = None
+    root_folder: str | None = None
+    """Where images are kept."""
+    root_free_gib: float | None = None
+    """On the disk of that folder."""
+    runtimes: tuple[str, ...] | None = None
+    insecure_registries: tuple[str, ...] | None = None
+    """Registries that the running service talks to without a certificate."""
+    insecure_networks: tuple[str, ...] | None = None
+    """Networks of registries of which the same holds, as in 10.0.0.0/8."""
+    is_in_group: bool | None = None
+    """Whether this process may use the group of the service's socket."""
+    is_listed: bool | None = None
+    """Whether the system lists the user in that group."""
+    files: tuple[DaemonFile, ...] | None = None
+    """Where the service may have settings from."""
+    images: tuple[ImageFacts, ...] = ()
+    """Those that were asked for."""
+    logins: tuple[RegistryLogin, ...] = ()
+    """Those that were asked for."""
+
+
+@dataclass(frozen=True)
+class ToolkitFacts:
+    """What gives containers the cards of NVIDIA."""
+
+    version: str | None = None
+    programs: tuple[str, ...] = ()
+    """Of it, those that are found."""
+
+
+@dataclass(frozen=True)
+class FolderFacts:
+    """The folder that a step's container is given."""
+
+    path: str
+    is_there: bool | None = None
+    looked_at: str | None = None
+    """The nearest folder that is there, whose disk this is."""
+    free_gib: float | None = None
+    """For this user."""
+    total_gib: float | None = None
+    is_writable: bool | None = None
+
+
+@dataclass(frozen=True)
+class EdgeHost:
+    """A host at one time, as it was asked or as it was written down."""
+
+    kind: str = HOST_KIND
+    constructed: bool = False
+    """Whether it was written down from what somebody told."""
+    source: str | None = None
+    taken: str | None = None
+    """UTC, as in 2026-01-31T12:00:00Z."""
+    inventory: Inventory = field(default_factory=Inventory)
+    python: str | None = None
+    """The Python that was named, whose packages the inventory has; None: none was, and they are of no step."""
+    docker: DockerFacts | None = None
+    toolkit: ToolkitFacts | None = None
+    folder: FolderFacts | None = None
+    environment: Mapping[str, str] | None = None
+    """Of the variables that steps heed, those that are set."""
+
+
+@dataclass(frozen=True)
+class HostAsked:
+    """What a host is looked at for."""
+
+    step: str
+    """Of `HOST_STEPS`."""
+    model: str | None = None
+    image: str | None = None
+    registry: str | None = None
+    data: str | None = None
+    """The folder that is meant."""
+
+
+@dataclass(frozen=True)
+class NeedTerm:
+    """A part of what a step takes."""
+
+    what: str
+    gib: float | None
+    """At least; None: not known."""
+    source: str
+
+
+@dataclass(frozen=True)
+class HostNeed:
+    """What a step takes of one thing, beside what is there."""
+
+    what: str
+    """"disk", "memory" or "GPU memory"."""
+    terms: tuple[NeedTerm, ...]
+    least_gib: float | None
+    """All terms together; None: one is not known."""
+    there_gib: float | None
+    where: str
+    is_enough: bool | None
+    """Whether all that is counted fits; None: one of the two is not known."""
+    uncounted: str = ""
+    """What comes on top, and nobody tells beforehand."""
+
+
+@dataclass(frozen=True)
+class Untold:
+    """Something that would mean something, and that is not known of a host."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class CheckedHost(EdgeHost):
+    """A host with what it means for a step: what `edge10 preflight --format json` prints."""
+
+    toolchain: str = ""
+    """Id of the facts."""
+    asked: HostAsked = field(default_factory=lambda: HostAsked(""))
+    needs: tuple[HostNeed, ...] = ()
+    findings: tuple[ToolchainFinding, ...] = ()
+    unknown: tuple[Untold, ...] = ()
+    ok: bool | None = None
+    """Whether nothing stands in the way of the step; None: nothing was found, and something is not known."""

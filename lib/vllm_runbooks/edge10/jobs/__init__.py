@@ -1,0 +1,1 @@
+"""`edge10 make`: a job and its steps."""

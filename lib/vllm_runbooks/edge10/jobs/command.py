@@ -1,0 +1,53 @@
+"""`vllm-runbooks edge10 make`."""
+
+# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.core.console import complete, given, output, terminal
+
+
+@click.command(
+    epilog=given.examples(
+        "edge10 make --example",
+        "edge10 make job.yaml --out qwen3-vl",
+        "edge10 make job.yaml --out qwen3-vl --gpus RTX3090 --format json",
+    )
+)
+@click.argument("job", required=False, metavar="JOB|-", type=complete.SCRIPT)
+@click.option("--out", type=given.FOLDER, metavar="DIR", help="Make the files there.")
+@click.option("--replace", is_flag=True, help="Replace files that somebody wrote or changed.")
+@click.option("--gpus", metavar="CARD", type=complete.CARDS, help="A card of the host that serves: plan it there.")
+@click.option("--example", is_flag=True, help="Print a description to begin with, and make nothing.")
+@given.FORMAT
+def make(*, job: str | None, out: Path | None, replace: bool, gpus: str | None, example: bool, form: str) -> int:
+    """Make the files that take a model to the chip: scripts, commands, settings, and what is done in which order.
+
+    JOB is a small YAML file; what it leaves out comes from the facts of the toolchain. The made files are judged by the
+    linters as your own would be. Nothing is run.
+
+    Exit status: 0 made; 1 the job contradicts itself or the facts, or something about it is not told; 2 it cannot be
+    read, or a file would be lost.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.edge10.jobs import render as render_edge10_jobs
+
+    if example:
+        from vllm_runbooks.diagnosis import session
+        from vllm_runbooks.edge10.jobs import job as jobs
+
+        output.write(jobs.example(session.toolchain()))
+        return 0
+    if job is None or out is None:
+        raise click.UsageError("give JOB and --out DIR, or --example for a description to begin with.")
+    from vllm_runbooks.edge10.jobs import making
+
+    found = making.make(job, out, is_replaced=replace, gpus=gpus)
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show(render_edge10_jobs.made_shown(found))
+    return int(found.job is None or bool(found.doubts or found.issues))

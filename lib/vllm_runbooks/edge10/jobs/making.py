@@ -1,0 +1,207 @@
+"""A job's description, from the disk, to its files on the disk: made, judged as a user's own would be, and stored.
+
+What was made here before is known by its digest, so that making again replaces it, and nothing that somebody wrote or
+changed is lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from vllm_runbooks.catalog.toolchains import Toolchain
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import store
+from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10.jobs import job as jobs
+from vllm_runbooks.edge10.jobs import models, names, steps
+from vllm_runbooks.edge10.jobs import render as render_edge10_jobs
+from vllm_runbooks.edge10.jobs.records import Job, JobProblem, MadeFile, MadeIssue, MadeJob
+from vllm_runbooks.lint import checking
+from vllm_runbooks.plan import planner
+
+_MARK = ".edge10-made.json"
+"""Digests of what was made into a folder."""
+_MAX_READ = 1_000_000
+_EXECUTABLE = 0o111
+_DIFFERS = "was written or changed by somebody"
+_NO_FILE = "is no plain file"
+
+
+def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = None) -> MadeJob:
+    """Make the files of a job in a folder.
+
+    Args:
+        name: The description's file, or `-` for standard input.
+        out: The folder; made where there is none.
+        is_replaced: Whether a file that somebody wrote or changed is replaced, too.
+        gpus: A card of the host that serves, as in `RTX3090`: the servers are planned on it.
+
+    Raises:
+        InputError: The description cannot be read, or a file would be lost.
+    """
+    found = jobs.read(session.read_text(name, jobs.INSTEAD), session.toolchain)
+    problems = tuple(map(_redacted, found.problems))
+    if found.job is None:
+        if not all(problem.is_read for problem in problems):
+            raise InputError("\n".join(render_edge10_jobs.problem_line(name, problem) for problem in problems))
+        return MadeJob("", None, problems, found.doubts, name, str(out), ())
+    job, facts = found.job, session.toolchain(found.job.toolchain)
+    room = _room(job, facts, gpus) if gpus else ""
+    made = steps.made(job, facts)
+    written, removed = store_made(made, out, is_replaced=is_replaced, own=None if name == "-" else Path(name))
+    return MadeJob(
+        toolchain=facts.id,
+        job=job,
+        problems=(),
+        doubts=(*found.doubts, *_unknown(job, facts)),
+        description=name,
+        folder=str(out),
+        files=made.files,
+        written=tuple(written),
+        removed=tuple(removed),
+        issues=tuple(judged(made.texts, facts)),
+        quantised_folder="" if job.calibration is None else names.quantised(job, facts),
+        converted_folder=names.converted(job, facts),
+        compiled_folder=names.compiled(job, facts),
+        dies_folder=names.dies_folder(job.dies, facts),
+        room=room,
+    )
+
+
+def _redacted(problem: JobProblem) -> JobProblem:
+    return replace(problem, text=redact_text(problem.text), do=redact_text(problem.do))
+
+
+def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
+    """What the linter of the toolchain's scripts says of made files, judged together."""
+    found = checking.lint_scripts(texts, toolchain=facts.version)
+    return [
+        MadeIssue(name, issue)
+        for name, linted in found.items()
+        for issue in linted.issues
+        if issue.severity is not IssueSeverity.INFO
+    ]
+
+
+def _unknown(job: Job, facts: Toolchain) -> Iterator[str]:
+    """Names with an organisation that neither the facts nor the catalog have."""
+    for field, name in (("model", job.model), ("quantised", job.quantised)):
+        if name is None or name.startswith("/") or "/" not in name:
+            continue
+        found = models.weights(name, facts)
+        if session.specs().model(found) is None:
+            yield f"{field}: whether the Hub has a repository {found} is not known; a folder of that name would do, too"
+
+
+def _room(job: Job, facts: Toolchain, card: str) -> str:
+    """What the planner says of the float model on so many of a card, in a sentence.
+
+    Raises:
+        InputError: The card is not known.
+    """
+    session.cards(card)
+    spec = f"{job.evaluation.cards}x{card}" if job.evaluation.cards > 1 else card
+    try:
+        found = planner.plan_model(
+            models.weights(job.model, facts),
+            spec,
+            vllm=facts.steps["evaluate"].vllm,
+            tp=job.evaluation.cards,
+            options={"max_model_len": job.context_tokens, "max_num_seqs": facts.evaluation.sequences},
+        )
+    except InputError as error:
+        return f"the float model on {spec} is not planned: {error}"
+    fits = {True: "fits", False: "does not fit", None: "may fit, which depends on what is not known"}[found.fits]
+    return ". ".join([f"the float model on {spec} {fits}", *found.limits[:2]])
+
+
+# ---- on the disk
+
+
+class _There(NamedTuple):
+    """What a folder has under a made file's name."""
+
+    text: bytes | None
+    """None: nothing."""
+    is_plain: bool
+
+
+def store_made(
+    made: steps.Made, out: Path, *, is_replaced: bool = False, own: Path | None = None
+) -> tuple[list[str], list[str]]:
+    """Store what differs; returns the names that were written, and those that were removed.
+
+    Raises:
+        InputError: A file would be lost. Nothing is written then.
+    """
+    before = _made_before(out)
+    texts = {name: text.encode() for name, text in made.texts.items()}
+    if own is not None and own.is_file() and (out / steps.JOB).is_file() and own.samefile(out / steps.JOB):
+        texts.pop(steps.JOB)  # the description itself, which is its user's
+    there = {name: _there(out / name) for name in texts}
+    lost = {name: _NO_FILE for name, found in there.items() if not found.is_plain}
+    for name, found in there.items():
+        is_ours = found.text in (None, texts[name]) or (found.text and _digest(found.text) == before.get(name))
+        if not is_ours and not is_replaced:
+            lost.setdefault(name, _DIFFERS)
+    if lost:
+        listed = ", ".join(f"{name} {why}" for name, why in lost.items())
+        how = "give another folder" if _NO_FILE in lost.values() else "give --replace, or another folder"
+        raise InputError(f"{out}: {listed}; {how}")
+    gone = [name for name in before if name not in made.texts and _is_unchanged(out, name, before[name])]
+    written = [name for name, found in there.items() if found.text != texts[name]]
+    runs: Mapping[str, MadeFile] = {file.name: file for file in made.files}
+    out.mkdir(parents=True, exist_ok=True)
+    for name in written:
+        store(out / name, texts[name])
+        if runs[name].is_run:
+            (out / name).chmod((out / name).stat().st_mode | _EXECUTABLE)
+    digests = {name: _digest(text) for name, text in texts.items()}
+    if digests != before:
+        store(out / _MARK, json.dumps({"schema": 1, "files": digests}, indent=1) + "\n")
+    for name in gone:
+        (out / name).unlink()
+    return written, gone
+
+
+def _there(path: Path) -> _There:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return _There(None, is_plain=True)
+    except OSError:
+        return _There(b"", is_plain=False)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return _There(b"", is_plain=False)
+        return _There(file.read(_MAX_READ), is_plain=True)
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+def _made_before(out: Path) -> dict[str, str]:
+    """Digests of what was made into a folder, by name; none where nothing says so that can be read."""
+    text = _there(out / _MARK).text
+    try:
+        files = json.loads(text or b"{}").get("files", {})
+    except (ValueError, AttributeError, RecursionError):
+        return {}
+    if not isinstance(files, dict):
+        return {}
+    return {name: digest for name, digest in files.items() if isinstance(digest, str) and Path(name).name == name}
+
+
+def _is_unchanged(out: Path, name: str, digest: str) -> bool:
+    found = _there(out / name)
+    return found.is_plain and found.text is not None and _digest(found.text) == digest

@@ -1,0 +1,442 @@
+"""The files that take a model to the chip, made of a job: scripts, commands, settings, and what is done in which order.
+
+Each value stands once in the job and reaches every file from there: ports, served names, folders, the order of the
+dies. Bodies of scripts are `templates`; this module writes what differs between jobs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog.toolchains import Toolchain
+from vllm_runbooks.core import host_commands
+from vllm_runbooks.edge10.jobs import models, names, templates
+from vllm_runbooks.edge10.jobs.records import CalibrationAsked, Job, MadeFile
+
+JOB = "job.yaml"
+"""The job with everything said, as it was made of."""
+QUANTISE, CONVERT = "1-quantise.py", "2-convert.sh"
+SERVE_FLOAT, SERVE_QUANTISED = "3-serve-float.sh", "3-serve-quantised.sh"
+COMPILE = "5-compile.py"
+_CONTAINERS, _NEEDED, _README = "0-containers.sh", "requirements-evaluate.txt", "README.md"
+RESULTS = "evaluations"
+_ADDRESS = "127.0.0.1"
+_UTILISATION = "0.9"
+"""Share of a card's memory that a server takes: each has cards of its own."""
+_PIXELS = (256 * 28 * 28, 1280 * 28 * 28)
+"""Least and most pixels of a picture that the vision part sees, as the toolchain's own example sets them."""
+_FRAMES = 10
+"""Of the video that is traced with, as there."""
+_PROGRAM = "${CONVERTER:-.}"
+"""Folder of the program that converts: which container has it is not told, let alone where."""
+_TAG = "v{version}"
+"""Of a container's image."""
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*", re.ASCII)
+_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
+"""What YAML would not read as text."""
+
+
+class Made(NamedTuple):
+    """The files of a job."""
+
+    files: tuple[MadeFile, ...]
+    """In the order in which they are used."""
+    texts: Mapping[str, str]
+    """By name."""
+
+
+def made(job: Job, facts: Toolchain) -> Made:
+    """Every file of a job; nothing is written.
+
+    Args:
+        job: As `jobs.read` gives it.
+        facts: Of the job's toolchain.
+    """
+    found = list(_files(job, facts))
+    listed = tuple(file for file, _ in found)
+    readme = MadeFile(_README, "", "what is done in which order")
+    texts = {file.name: text for file, text in found}
+    return Made((*listed, readme), {**texts, _README: _readme(job, facts, listed)})
+
+
+def _files(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
+    with_images = [step for step, told in facts.steps.items() if told.image and not (step == "quantise" and _has(job))]
+    yield (
+        MadeFile(_CONTAINERS, "", "fetches the containers, and runs a command in one", is_run=True),
+        _containers(job, facts, with_images),
+    )
+    if job.calibration is not None:
+        yield MadeFile(QUANTISE, "quantise", facts.steps["quantise"].says), _quantise(job, facts, job.calibration)
+        convert = MadeFile(CONVERT, "convert", facts.steps["convert"].says, is_run=True)
+        yield convert, _convert(job, facts, job.calibration.method)
+    yield MadeFile(_NEEDED, "evaluate", "packages of the evaluation"), _needed(job, facts)
+    for which, name in (("float", SERVE_FLOAT), ("quantised", SERVE_QUANTISED)):
+        yield MadeFile(name, "evaluate", f"serves the {which} model", is_run=True), _serve(job, facts, which)
+    yield from _evaluations(job, facts)
+    yield MadeFile(COMPILE, "compile", facts.steps["compile"].says), _compile(job, facts)
+    yield MadeFile(JOB, "", "the job, with everything said"), job_text(job, facts)
+
+
+def _has(job: Job) -> bool:
+    """Whether the job's checkpoint is quantised already."""
+    return job.quantised is not None
+
+
+# ---- scripts
+
+
+def _script(template: str, settings: Iterable[tuple[str, Any]], **words: str) -> str:
+    """A script with its settings at the place that the template has for them."""
+    text = template
+    for name, word in words.items():
+        text = text.replace(f"@{name}@", word)
+    lines = [f"{name} = {_literal(value)}" for name, value in settings]
+    return text.replace(
+        "@settings@", "\n".join(["# Of job.yaml; make the files anew instead of changing one.", *lines, ""])
+    )
+
+
+def _literal(value: Any) -> str:
+    """A value as Python writes it; a table a row a line."""
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return "\n".join(["[", *(f"    {row!r}," for row in value), "]"])
+    return repr(value)
+
+
+def _quantise(job: Job, facts: Toolchain, asked: CalibrationAsked) -> str:
+    settings = (
+        ("MODEL", models.weights(job.model, facts)),
+        ("QUANTISED", names.quantised(job, facts)),
+        ("DATASET", asked.dataset),
+        ("DATASET_PART", asked.dataset_config or None),
+        ("SPLIT", asked.split),
+        ("COLUMN", asked.column),
+        ("SAMPLES", asked.samples),
+        ("SAMPLE_TOKENS", asked.tokens),
+    )
+    template = templates.QUANTISE_LLM if job.kind == "llm" else templates.QUANTISE_VLM
+    return _script(template, settings, method=asked.method)
+
+
+def _evaluations(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
+    asked = job.evaluation
+    sides = (("float", asked.float_name, asked.float_port), ("quantised", asked.quantised_name, asked.quantised_port))
+    if job.kind == "llm":
+        for which, served, port in sides:
+            settings = (
+                ("SERVED_NAME", served),
+                ("API_URL", f"http://{_ADDRESS}:{port}/v1/chat/completions"),
+                ("DATASETS", list(asked.datasets)),
+                ("LIMIT", asked.limit),
+                ("AT_ONCE", facts.evaluation.sequences),
+                ("ANSWER_TOKENS", asked.answer_tokens),
+                ("SEED", asked.seed),
+                ("RESULTS", f"{RESULTS}/{which}"),
+            )
+            file = MadeFile(f"4-evaluate-{which}.py", "evaluate", f"asks the {which} model the questions")
+            yield file, _script(templates.EVALUATE_LLM, settings, which=which)
+        return
+    for which, served, port in sides:
+        file = MadeFile(f"4-evaluate-{which}.yaml", "evaluate", f"what the {which} model is asked")
+        yield file, _vlm_settings(job, facts, which, served, port)
+    asking = MadeFile("4-evaluate.py", "evaluate", "asks both models the questions")
+    paths = [f"4-evaluate-{which}.yaml" for which, _, _ in sides]
+    yield asking, _script(templates.EVALUATE_VLM, [("SETTINGS", paths)])
+
+
+def _vlm_settings(job: Job, facts: Toolchain, which: str, served: str, port: int) -> str:
+    asked = job.evaluation
+    lines = [
+        f"# What the {which} model is asked; 4-evaluate.py reads it.",
+        "eval_backend: VLMEvalKit",
+        f"seed: {asked.seed}",
+        f"work_dir: {RESULTS}/{which}",
+        "eval_config:",
+        "  model:",
+        f"    - type: {_yaml(served)}",
+        "      name: CustomAPIModel",
+        f"      api_base: http://{_ADDRESS}:{port}/v1/chat/completions",
+        "      key: EMPTY",
+        "      temperature: 0.0",
+        f"      max_tokens: {asked.answer_tokens}",
+        "      img_size: -1",
+        "  data:",
+        *(f"    - {_yaml(dataset)}" for dataset in asked.datasets),
+        "  mode: all",
+        *([f"  limit: {asked.limit}"] if asked.limit is not None else []),
+        f"  nproc: {facts.evaluation.sequences}",
+        "  reuse: false",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _compile(job: Job, facts: Toolchain) -> str:
+    compiled, of_dies = names.compiled(job, facts), names.dies_folder(job.dies, facts)
+    threads = facts.limits.threads_with_gpu if job.gpu else facts.limits.threads_without_gpu
+    common = (("HAS_GPU", job.gpu), ("COMPILE_THREAD", threads), ("CHECKPOINT", names.converted(job, facts)))
+    if job.kind == "llm":
+        sizes: tuple[tuple[str, Any], ...] = (
+            *common,
+            ("ARTEFACTS", f"{compiled}/{of_dies}"),
+            ("DIES", job.dies),
+            ("LENGTHS", list(job.lengths)),
+            ("KV_CACHE_TOKENS", job.kv_cache_tokens),
+            ("EMBEDDING_AS_INPUT", job.embedding_as_input),
+            ("LANGUAGE_REMAP", list(job.language_remap)),
+        )
+        return _script(templates.COMPILE_LLM, sizes)
+    width, height = job.picture or facts.limits.picture
+    settings = (
+        *common,
+        ("JIT_DEVICE", "cuda" if job.gpu else "cpu"),
+        ("COMPILED", compiled),
+        ("OF_DIES", of_dies),
+        ("DIES", job.dies),
+        ("LENGTHS", list(job.lengths)),
+        ("MAX_MODEL_LEN", job.context_tokens),
+        ("VISION_REMAP", list(job.vision_remap)),
+        ("LANGUAGE_REMAP", list(job.language_remap)),
+        ("MODALITY", job.modality),
+        ("WIDTH", width),
+        ("HEIGHT", height),
+        ("MIN_PIXELS", min(_PIXELS[0], width * height)),
+        ("MAX_PIXELS", max(_PIXELS[1], width * height)),
+        ("FRAMES", _FRAMES),
+        ("PICTURE", "traced.png"),
+        ("SUBFOLDERS", _subfolders(facts)),
+        ("RENAMES", renamings(job, facts)),
+    )
+    return _script(templates.COMPILE_VLM, settings)
+
+
+def renamings(job: Job, facts: Toolchain) -> list[tuple[str, str, bool]]:
+    """What the compiler writes, as a pattern, the name it gets, and whether it is copied; of each die one."""
+    found: dict[tuple[str, str, bool], None] = {}
+    for file in facts.trees.get(job.kind, ()):
+        if file.renamed_from:
+            for die in range(job.dies):
+                said = (file.renamed_from, file.path)
+                pattern, name = (text.replace("{die}", str(die)) for text in said)
+                found[(pattern, name, file.is_copied)] = None
+    return list(found)
+
+
+def _subfolders(facts: Toolchain) -> list[str]:
+    """Folders that the compiler writes pictures' parts to, and does not make."""
+    found = (file.renamed_from.rpartition("/")[0] for file in facts.trees.get("vlm", ()))
+    return sorted(filter(None, dict.fromkeys(found)))
+
+
+# ---- commands
+
+
+def _containers(job: Job, facts: Toolchain, steps: Sequence[str]) -> str:
+    tag = _TAG.format(version=facts.version)
+    cases = [f'    {step}) echo "$EDGE10_REGISTRY/{facts.steps[step].image}:{tag}" ;;' for step in steps]
+    mounted = [path for path in (job.model, job.quantised) if path is not None and path.startswith("/")]
+    options = ["--gpus all"] if job.gpu else []
+    options += [f"--volume {shlex.quote(f'{path}:{path}:ro')}" for path in dict.fromkeys(mounted)]
+    text = templates.CONTAINERS.replace("@cases@", "\n".join(cases)).replace("@steps@", " ".join(steps))
+    text = text.replace("@first@", steps[0] if steps else "compile")
+    return text.replace(" @options@", "".join(f" {option}" for option in options))
+
+
+def _convert(job: Job, facts: Toolchain, method: str) -> str:
+    programs = facts.steps["convert"].programs
+    lines = [
+        "#!/usr/bin/env bash",
+        "# Bring the quantised checkpoint into the form that vLLM and the compiler read.",
+        "set -euo pipefail",
+        'cd "$(dirname "$0")"',
+        "",
+        *_command(
+            ["python3", f"{_PROGRAM}/{programs[0]}"],
+            ["--src", names.quantised(job, facts)],
+            ["--dst", names.converted(job, facts)],
+            ["--quant_type", method],
+        ),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _serve(job: Job, facts: Toolchain, which: str) -> str:
+    asked, is_float = job.evaluation, which == "float"
+    first = 0 if is_float else asked.cards
+    cards = ",".join(str(card) for card in range(first, first + asked.cards))
+    parallel = [["--tensor-parallel-size", str(asked.cards)]] if asked.cards > 1 else []
+    lines = [
+        "#!/usr/bin/env bash",
+        f"# Serve the {which} model; vLLM {facts.steps['evaluate'].vllm or 'of the evaluation'}, on cards of its own.",
+        "set -euo pipefail",
+        'cd "$(dirname "$0")"',
+        "",
+        f"export CUDA_VISIBLE_DEVICES={cards}",
+        *_command(
+            ["exec", "vllm", "serve", models.weights(job.model, facts) if is_float else names.converted(job, facts)],
+            ["--served-model-name", asked.float_name if is_float else asked.quantised_name],
+            *parallel,
+            ["--dtype", facts.evaluation.dtype],
+            ["--max-model-len", str(job.context_tokens)],
+            ["--max-num-seqs", str(facts.evaluation.sequences)],
+            ["--gpu-memory-utilization", _UTILISATION],
+            ["--seed", str(asked.seed)],
+            ["--host", _ADDRESS],
+            ["--port", str(asked.float_port if is_float else asked.quantised_port)],
+        ),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _command(*parts: Sequence[str]) -> list[str]:
+    """A command in lines, an option each."""
+    words = [
+        " ".join(f'"{word}"' if word.startswith(_PROGRAM) else shlex.quote(word) for word in part) for part in parts
+    ]
+    return [f"{'  ' if index else ''}{word} \\" for index, word in enumerate(words[:-1])] + [f"  {words[-1]}"]
+
+
+def _needed(job: Job, facts: Toolchain) -> str:
+    release = facts.steps["evaluate"].vllm
+    vllm = f"vllm=={release}" if release else "vllm"
+    return "\n".join([vllm, "evalscope" if job.kind == "llm" else "evalscope[vlmeval]", ""])
+
+
+# ---- what people read
+
+
+def job_text(job: Job, facts: Toolchain) -> str:
+    """A job as YAML with everything said; read again it is the same job."""
+    asked, fed = job.evaluation, job.calibration
+    is_llm = job.kind == "llm"
+    like = None if models.listed(job.model, facts) is not None else job.listed
+    remap: Any = list(job.language_remap)
+    if not is_llm and job.vision_remap != job.language_remap:
+        remap = {"vision": list(job.vision_remap), "language": remap}
+    said: dict[str, Any] = {
+        "model": job.model,
+        "like": like,
+        "quantised": job.quantised,
+        "toolchain": facts.version,
+        "gpu": job.gpu,
+        "dies": job.dies,
+        "remap": remap,
+        "prefill": list(job.prefill),
+        "context": job.context_tokens,
+        "kv_cache": job.kv_cache_tokens,
+        "embedding_as_input": job.embedding_as_input if is_llm else None,
+        "modality": job.modality,
+        "picture": None if job.picture is None else f"{job.picture[0]}x{job.picture[1]}",
+        "calibration": None
+        if fed is None
+        else {
+            "method": fed.method,
+            "samples": fed.samples,
+            "tokens": fed.tokens,
+            "dataset": fed.dataset,
+            "part": fed.dataset_config or None,
+            "split": fed.split,
+            "column": fed.column,
+        },
+        "evaluation": {
+            "datasets": list(asked.datasets),
+            "ports": [asked.float_port, asked.quantised_port],
+            "limit": asked.limit,
+            "seed": asked.seed,
+            "temperature": 0,
+            "answer_tokens": asked.answer_tokens,
+            "cards": asked.cards,
+        },
+        "threshold": job.threshold,
+    }
+    lines = ["# One model's way to the chip. What the description left out says where it was taken from."]
+    for key, value in said.items():
+        lines += _entry(key, value, job.taken, key)
+    return "\n".join([*lines, ""])
+
+
+def _entry(key: str, value: Any, taken: Mapping[str, str], field: str, indent: str = "") -> Iterator[str]:
+    if value is None:
+        return
+    if isinstance(value, Mapping):
+        yield f"{indent}{key}:"
+        for name, inner in value.items():
+            yield from _entry(name, inner, taken, f"{field}.{name}", f"{indent}  ")
+        return
+    why = taken.get(field, "").partition(": ")[2]
+    yield f"{indent}{key}: {_yaml(value)}{f'  # {why}' if why else ''}"
+
+
+def _yaml(value: Any) -> str:
+    """A value in one line of YAML."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_yaml, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.9f}".rstrip("0")
+    if isinstance(value, str) and not (_PLAIN.fullmatch(value) and value.lower() not in _WORDS):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def _readme(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> str:
+    return "\n".join([*_readme_lines(job, facts, files), ""])
+
+
+def _readme_lines(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> Iterator[str]:
+    compiled = names.compiled(job, facts)
+    yield f"# {names.model_name(job.model)} for {facts.name}"
+    yield ""
+    yield f"Made of `{JOB}` by `vllm-runbooks edge10 make`, after the facts of {facts.id} ({facts.source})."
+    yield f"Change `{JOB}` and make the files anew; one that was changed by hand is not replaced."
+    yield ""
+    yield "| File | Step | What it does |"
+    yield "|---|---|---|"
+    for file in files:
+        yield f"| `{file.name}` | {file.step or '-'} | {file.says} |"
+    yield ""
+    yield "## In this order"
+    yield ""
+    for number, line in enumerate(_order(job, facts), 1):
+        yield f"{number}. {line}"
+    yield ""
+    yield f"The compiled model is in `{compiled}/{names.dies_folder(job.dies, facts)}`."
+    doubts = [f"{name}: {step.doubt}" for name, step in facts.steps.items() if step.doubt]
+    if doubts:
+        yield from ("", "## Not told by the toolchain's guide", "", *(f"- {doubt}" for doubt in doubts))
+    if facts.host.packages:
+        yield ""
+    for package, version in facts.host.packages.items():
+        install = host_commands.line("install", requirement=f"{package}=={version}")
+        yield f"If the compiler ends with a segmentation fault: `{install}` in its container"
+
+
+def _order(job: Job, facts: Toolchain) -> Iterator[str]:
+    converted, model = names.converted(job, facts), shlex.quote(models.weights(job.model, facts))
+    asked = job.evaluation
+    judged = f" --threshold {_yaml(job.threshold)}" if job.threshold is not None else ""
+    yield "`EDGE10_REGISTRY` set, and for this `EDGE10_USER` and `EDGE10_PASSWORD` as well: `./0-containers.sh pull`"
+    if job.calibration is not None:
+        looked = f"vllm-runbooks edge10 preflight quantise --model {model} --data ."
+        yield f"`{looked}`, then `./0-containers.sh quantise python3 {QUANTISE}`"
+        yield f"`vllm-runbooks edge10 check {shlex.quote(names.quantised(job, facts))} --step quantise`"
+        program = facts.steps["convert"].programs[0]
+        yield f"`./{CONVERT}` in the container that has `{program}`, with `CONVERTER` set to that program's folder"
+    yield f"`vllm-runbooks edge10 check {shlex.quote(converted)} --step convert`: the checkpoint is complete"
+    install = host_commands.line("install-listed")
+    yield f"On a host with {2 * asked.cards} GPUs, in an environment of its own: `{install}`"
+    yield (
+        f"`./{SERVE_FLOAT}` on port {asked.float_port} and `./{SERVE_QUANTISED}` on port {asked.quantised_port}, "
+        "each in a terminal of its own"
+    )
+    scripts = ["4-evaluate.py"] if job.kind == "vlm" else ["4-evaluate-float.py", "4-evaluate-quantised.py"]
+    asking = " and ".join(f"`{host_commands.line('script', path=name)}`" for name in scripts)
+    yield f"{asking}, then `vllm-runbooks edge10 judge {RESULTS}/float {RESULTS}/quantised{judged}`"
+    looked = f"vllm-runbooks edge10 preflight compile --model {model} --data ."
+    yield f"`{looked}`, then `./0-containers.sh compile python3 {COMPILE}`"
+    compiled = shlex.quote(names.compiled(job, facts))
+    yield f"`vllm-runbooks edge10 check {compiled} --job {JOB}`: every file of every die is there"

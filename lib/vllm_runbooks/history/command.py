@@ -1,0 +1,214 @@
+"""The commands `history list`, `trend`, `export`, `prune` and `wipe`."""
+
+# ruff: noqa: PLC0415 - `--help` needs none of it
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.core.console import given, output, terminal
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import store
+from vllm_runbooks.history.records import KINDS
+
+_DAY_S = 86400
+_STDOUT = "-"
+
+
+def _moment(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """A span back from now, or a date, as the history writes a moment; one without a zone is UTC."""
+    if value is None:
+        return None
+    from vllm_runbooks.core.moments import stamp
+
+    try:
+        # A number alone may be a date, as in 20261121.
+        if (seconds := given.span(value, is_bare=False)) is not None:
+            return stamp(datetime.now(tz=UTC) - timedelta(seconds=seconds))
+        moment = datetime.fromisoformat(value)
+        return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{value!r} is no moment; give a span, such as 7d or 12h, or a date, such as 2026-11-21."
+        ) from None
+
+
+def _kept(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[float | None, int | None]:
+    """An age in days, or a number of entries."""
+    if (seconds := given.span(value, is_bare=False)) is not None:
+        return seconds / _DAY_S, None
+    if re.fullmatch(r"\d{1,9}", value, re.ASCII):
+        return None, int(value)
+    raise click.BadParameter(f"{value!r} is neither an age, such as 90d, nor a number of entries, such as 1000.")
+
+
+_SINCE = click.option(
+    "--since", metavar="WHEN", callback=_moment, help="Begun then or later: 30m, 12h, 7d, 2w ago, or a date (UTC)."
+)
+
+
+class _Listing(click.Group):
+    """A group that lists where no command of its own is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:  # a shell asks for what may follow
+            return super().parse_args(ctx, args)
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Listing)
+def history() -> None:
+    """List what was checked, run, started and probed on this host; without a command: `list`.
+
+    It lies in $XDG_STATE_HOME/vllm-runbooks/history.sqlite, or where VLLM_RUNBOOKS_HISTORY says.
+    """
+
+
+@history.command("list", epilog=given.examples("history list --since 7d", "history list --kind serve --limit 5"))
+@click.option("--kind", type=click.Choice(KINDS), help="Only these.")
+@click.option(
+    "--subject", metavar="WHAT", help="Only what it was about: to the letter, or with *; runs of checks included."
+)
+@click.option("--job", metavar="NAME", help="Only what this schedule started.")
+@_SINCE
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 1_000_000), default=30, show_default=True, help="So many at most."
+)
+@given.FORMAT
+def list_(*, kind: str | None, subject: str | None, job: str | None, since: str | None, limit: int, form: str) -> None:
+    """List what was done, the newest first; times are UTC.
+
+    The runs of a check are left out where nothing is asked for but time; `show ID` lists them.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.history import render as render_history
+    from vllm_runbooks.history import store as kept
+    from vllm_runbooks.history.records import Listed
+
+    with kept.opened(say=output.say, is_needed=True) as opened:
+        found = opened.entries(
+            kind=kind, subject=subject, job=job, since=since, limit=limit, is_whole=subject is None and kind is None
+        )
+    if form == "json":
+        output.write_json(to_json(Listed(tuple(found))))
+    elif found:
+        terminal.show(render_history.listed_view(found))
+    else:
+        output.write("the history holds nothing that was asked for")
+
+
+@history.command(
+    epilog=given.examples("history trend single-gpu-oom", "history trend Qwen/Qwen3-8B --fact kv_cache_gib")
+)
+@click.argument("subject")
+@click.option(
+    "--fact", "facts", metavar="NAME", multiple=True, help="Show this number; repeatable (default: those that moved)."
+)
+@_SINCE
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, 100_000), default=30, show_default=True, help="The last so many."
+)
+@given.FORMAT
+def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, form: str) -> None:
+    """Show how something went over time: its verdicts, how long it took, and the numbers that moved."""
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.history import render as render_history
+    from vllm_runbooks.history import store as kept
+    from vllm_runbooks.history import trends
+
+    with kept.opened(say=output.say, is_needed=True) as opened:
+        found = opened.about(subject, since=since, limit=limit)
+    if not found:
+        raise InputError(f"{subject}: the history holds nothing of it; `history` lists what it holds")
+    told = trends.trend(subject, found)
+    if form == "json":
+        output.write_json(to_json(told))
+    else:
+        terminal.show(render_history.trend_view(told, facts or trends.moving(told)))
+
+
+@history.command(epilog=given.examples("history export history.jsonl --since 30d", "history export -"))
+@click.argument("target", metavar="FILE|-")
+@_SINCE
+def export(target: str, since: str | None) -> None:
+    """Write every entry as a line of JSON, the oldest first; secrets were replaced when it was kept."""
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.history import store as kept
+
+    path = None if target == _STDOUT else given.FILE.convert(target, None, None)
+    with kept.opened(say=output.say, is_needed=True) as opened:
+        found = opened.entries(since=since)
+    text = "".join(f"{to_json(each, indent=None)}\n" for each in reversed(found))
+    if path is not None:
+        store(Path(path), text)
+        output.write(f"{_counted(len(found))} written to {path}")
+    elif text:
+        output.write(text)
+
+
+@history.command(epilog=given.examples("history prune --keep 90d", "history prune --keep 1000"))
+@click.option(
+    "--keep",
+    metavar="AGE|N",
+    callback=_kept,
+    required=True,
+    help="Keep what is younger, as in 90d, or the newest N; a check counts once.",
+)
+def prune(keep: tuple[float | None, int | None]) -> None:
+    """Remove old entries.
+
+    Without it, entries of more than 400 days, and those beyond the newest 10,000, are removed when another is begun.
+    """
+    from vllm_runbooks.history import store as kept
+
+    days, roots = keep
+    if 0 in keep:
+        raise click.UsageError("--keep 0 keeps nothing; `vllm-runbooks history wipe` removes all, and asks before.")
+    with kept.opened(say=output.say, is_needed=True) as opened:
+        output.write(f"{_counted(opened.prune(days=days, roots=roots))} removed")
+
+
+@history.command(epilog=given.examples("history wipe --yes"))
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+def wipe(*, is_sure: bool) -> None:
+    """Remove the whole history, those that were set aside, and the logs of starts and jobs that have ended.
+
+    Nothing brings them back. `history export` writes the entries to a file before.
+    """
+    import shutil
+
+    from vllm_runbooks.history import store as kept
+    from vllm_runbooks.schedule import jobs, wake
+    from vllm_runbooks.serve import places
+
+    place, starts = kept.place(), places.starts()
+    if not is_sure:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise click.UsageError("nobody can be asked here; add --yes to remove the history for good.")
+        asked = f"Remove {place} and the logs in {starts} and {jobs.state()} for good?"
+        click.confirm(asked, abort=True, err=True)
+    removed = [str(path) for path in kept.remove(place)]
+    logs = places.ended()
+    for folder in logs:
+        shutil.rmtree(folder)
+    for path in removed:
+        output.write(f"removed {path}")
+    if logs:
+        output.write(f"removed the logs of {len(logs)} guarded start{'s' * (len(logs) != 1)} in {starts}")
+    count, running = wake.forget()
+    if count:
+        output.write(f"removed what runs of {count} job{'s' * (count != 1)} left in {jobs.state()}")
+    for name in running:
+        output.say(f"{name}: runs now, and keeps what it has left")
+    if not removed and not logs and not count:
+        output.write("there was nothing to remove")
+
+
+def _counted(number: int) -> str:
+    return f"{number} {'entry' if number == 1 else 'entries'}"

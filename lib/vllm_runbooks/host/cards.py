@@ -1,0 +1,131 @@
+"""The cards of a snapshot as a plan takes them: the catalog's card where it is known, with the memory that was read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+
+from vllm_runbooks.catalog.specs import Card, Gpu, Specs, Total
+from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.host.records import GpuFacts, Inventory
+
+MIB_PER_GIB = 1024
+AT_WORK = 50.0
+"""Percent of use from which a card is at work, so that its link is at its speed, and its memory may move."""
+_ALIKE = 0.02
+"""Share by which what was read may differ from what lines of the card show for both to be the same thing."""
+_MAX_NAME = 80
+_SHOWN = 3
+
+
+def cards(found: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[Card, ...]:
+    """The cards of a snapshot, by their numbers.
+
+    A card that is divided into instances (MIG) is none: a start sees a part of it. Nor is one that the driver gives no
+    access to.
+
+    Raises:
+        InputError: there is none, or of one neither its memory nor a name that the catalog knows.
+    """
+    whole = [gpu for gpu in found.gpus if not gpu.is_parted and gpu.error is None]
+    if not whole:
+        why = f" ({redact_text(visible(found.why_none))})" if found.why_none else ""
+        unfit_ones = "; ".join(f"GPU {gpu.index} {unfit(gpu)}" for gpu in found.gpus[:_SHOWN])
+        none = f"no GPU can be taken: {unfit_ones}" if found.gpus else f"lists no GPU{why}"
+        raise InputError(f"{where}: {none}; name the cards, as in 8xRTX3090")
+    return tuple(
+        Card(
+            _card(gpu, specs, where),
+            node,
+            gpu.index,
+            None if gpu.used_mib is None else gpu.used_mib / MIB_PER_GIB,
+        )
+        for gpu in sorted(whole, key=lambda gpu: gpu.index)
+    )
+
+
+def known(gpu: GpuFacts, specs: Specs) -> Gpu | None:
+    """The catalog's card of that name; None: there is none, or several."""
+    return specs.known(gpu.name or "")
+
+
+def unfit(gpu: GpuFacts) -> str:
+    """Why no start should go to a card, whatever is free of it; empty: nothing is known that speaks against it."""
+    if gpu.error is not None:
+        return f"cannot be reached through the driver ({_line(gpu.error)})"
+    if gpu.is_parted:
+        return "is divided into instances (MIG)"
+    if gpu.compute_mode == "prohibited":
+        return "lets no process compute"
+    if gpu.compute_mode == "exclusive process" and gpu.processes:
+        return "lets one process use it, and one does"
+    return "has damaged memory that could not be replaced" if gpu.is_remap_failed else ""
+
+
+def gib(mib: float) -> str:
+    """Memory, for people."""
+    return f"{mib / MIB_PER_GIB:.1f} GiB"
+
+
+def usable_mib(gpu: GpuFacts, specs: Specs) -> float | None:
+    """Memory that processes can have of a card: as read, else as the catalog knows; None: not known."""
+    if gpu.total_mib is not None:
+        return gpu.total_mib - (gpu.reserved_mib or 0)
+    card = known(gpu, specs)
+    return card.total.expected * MIB_PER_GIB if card is not None and card.total is not None else None
+
+
+def _card(gpu: GpuFacts, specs: Specs, where: str) -> Gpu:
+    card = known(gpu, specs)
+    if card is None and gpu.total_mib is None:
+        said = _line(gpu.name) or "it has no name"
+        raise InputError(
+            f"{where}: GPU {gpu.index}: neither its memory nor a name that the catalog knows ({said}); add total_mib"
+        )
+    total = _total(gpu, card, specs)
+    if card is None:
+        card = Gpu(_line(gpu.name) or f"GPU {gpu.index}", round((gpu.total_mib or 0) / MIB_PER_GIB), (), total=total)
+    return replace(card, total=total, capability=gpu.capability or card.capability)
+
+
+def _line(told: str | None) -> str:
+    """A short text in one line, without what steers a terminal."""
+    return visible(" ".join(redact_text(told or "").split()))[:_MAX_NAME]
+
+
+def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
+    """What a start will find: what was read less what the driver keeps, with the scatter of the card's printed lines.
+
+    A start finds what NVML calls the total less the reserved, or a little less. Where the reserved was not told, the
+    lines of a known card say more than the total; of an unknown one it is the share that lines of other cards show.
+    """
+    told = card.total if card is not None else None
+    if gpu.total_mib is None:
+        return told
+    size = gpu.total_mib / MIB_PER_GIB
+    if gpu.reserved_mib is not None:
+        left = size - gpu.reserved_mib / MIB_PER_GIB
+        source = f"read from the driver: {gpu.total_mib:,.0f} MiB, of which it keeps {gpu.reserved_mib:,.0f}"
+        if told is not None and abs(told.expected / left - 1) <= _ALIKE:
+            return Total(min(told.low, left), left, max(told.high, left), f"{source}; {told.source}")
+        return Total(left, left, left, source)
+    if told is not None and told.low <= size and told.expected >= size * (1 - 2 * _ALIKE):
+        return replace(told, high=min(told.high, size))
+    shares = _shares(specs)
+    source = (
+        f"read from the driver: {gpu.total_mib:,.0f} MiB, of which lines of other cards leave "
+        f"{shares[0]:.1%} to {shares[-1]:.1%}"
+    )
+    return Total(size * shares[0], size * median(shares), size, source)
+
+
+def _shares(specs: Specs) -> list[float]:
+    """Of what nvidia-smi prints, the share that starts found, over all cards that show both."""
+    return sorted(
+        line.gib / (shown.mib / MIB_PER_GIB)
+        for gpu in specs.table.gpus
+        for line in gpu.reported
+        for shown in gpu.nvidia_smi[:1]
+    ) or [1.0]

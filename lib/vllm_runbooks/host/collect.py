@@ -1,0 +1,218 @@
+"""Fetch a server's log from where it runs, with one command that only reads: docker, podman, kubectl or journalctl.
+
+A source is `KIND:NAME`. The table below is all there is: a name that is not strictly one of its kind is refused, so no
+part of a command is an option, a path or text for a shell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, cast
+
+from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Document
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.reading.evidence import held
+
+_FEW_LINES = 10
+"""Lines that a tool that failed may print in place of a log."""
+MAX_BYTES = 4 << 30
+"""Most bytes of a log that are fetched."""
+_CONTAINER = f"(?P<container>{host_commands.VALUES['container']})"
+_IN_POD = (
+    f"(?P<namespace>{host_commands.VALUES['namespace']})/(?P<pod>{host_commands.VALUES['pod']})"
+    f"(?:/(?P<pod_container>{host_commands.VALUES['pod_container']}))?"
+)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One kind of place that a log is fetched from."""
+
+    form: str
+    """How its sources are written."""
+    name: str
+    """Regular expression of its names, groups as the commands' placeholders."""
+    commands: tuple[str, ...]
+    """Of the table; the first whose placeholders the name has is taken."""
+    nothing: str
+    """What to look at when the log is empty."""
+    is_mixed: bool = False
+    """Whether what the server wrote to its standard error comes on the command's own: the two are read as one."""
+
+
+_LOOK_AT_CONTAINER = "the container has printed nothing; does it log to a file?"
+_LOOK_AT_POD = "the container has printed nothing; `kubectl describe pod` says what it waits for"
+_KINDS = {
+    "docker": _Kind("docker:CONTAINER", _CONTAINER, ("docker-logs",), _LOOK_AT_CONTAINER, is_mixed=True),
+    "podman": _Kind("podman:CONTAINER", _CONTAINER, ("podman-logs",), _LOOK_AT_CONTAINER, is_mixed=True),
+    "k8s": _Kind("k8s:NAMESPACE/POD[/CONTAINER]", _IN_POD, ("pod-logs", "pod-logs-first"), _LOOK_AT_POD),
+    "k8s-previous": _Kind(
+        "k8s-previous:NAMESPACE/POD[/CONTAINER]", _IN_POD, ("pod-logs-before", "pod-logs-before-first"), _LOOK_AT_POD
+    ),
+    "journal": _Kind(
+        "journal:UNIT",
+        f"(?P<unit>{host_commands.VALUES['unit']})",
+        ("unit-log",),
+        "nothing of this unit is stored since the boot, or this user may not read it; see `systemctl status`",
+    ),
+}
+FORMS = tuple(kind.form for kind in _KINDS.values())
+"""How sources are written."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that prints a log."""
+
+    source: str
+    argv: tuple[str, ...]
+    effect: str
+    nothing: str
+    is_mixed: bool
+
+    @property
+    def line(self) -> str:
+        """The command as one would type it."""
+        return shlex.join(self.argv)
+
+
+def command(source: str) -> Command:
+    """The command that fetches a source's log.
+
+    Raises:
+        InputError: there is no such kind of source, its name is not one, or its tool is not on this host.
+    """
+    word, _, name = source.partition(":")
+    kind = _KINDS.get(word)
+    if kind is None:
+        raise InputError(f"{_shown(source)}: is no source of a log; write {', '.join(FORMS[:-1])} or {FORMS[-1]}")
+    match = re.fullmatch(kind.name, name, re.ASCII)
+    if match is None:
+        raise InputError(f"{_shown(source)}: does not name one; write {kind.form}")
+    values = {name: value for name, value in match.groupdict().items() if value is not None}
+    name = next(each for each in kind.commands if set(host_commands.TABLE[each].places) <= set(values))
+    argv = host_commands.argv(name, **values)
+    if shutil.which(argv[0]) is None:
+        raise InputError(f"{source}: {argv[0]} is not on this host; run this where it is, or give the log as a file")
+    return Command(source, argv, host_commands.TABLE[name].effect, kind.nothing, kind.is_mixed)
+
+
+def _shown(source: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in source[:80]) or "(nothing)"
+
+
+def fetch(
+    wanted: Command, *, quiet_s: float = 60.0, whole_s: float = 600.0, max_bytes: int = MAX_BYTES
+) -> tuple[Document, str]:
+    """Run the command; the log it prints, and the last thing that the tool itself said beside it ("" for nothing).
+
+    It is given up when nothing comes for `quiet_s`, or when it is not through after `whole_s`.
+
+    Raises:
+        InputError: the tool failed, took too long or printed too much, or there is no log.
+    """
+    with contextlib.ExitStack() as files:
+        log, beside = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        status = _run(wanted, log, beside, _Bounds(quiet_s, whole_s, max_bytes))
+        said = _last_words(_tail(beside))
+        log.seek(0)
+        if status and sum(1 for _ in islice(log, _FEW_LINES)) < _FEW_LINES:
+            ended = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
+            said = (_last_words(_tail(log)) if wanted.is_mixed else said) or "it said nothing"
+            raise InputError(f"{wanted.source}: `{wanted.line}` {ended}: {said}")
+        if _tail(log).strip() in (b"", b"-- No entries --"):
+            raise InputError(f"{wanted.source}: the log is empty: {wanted.nothing}{f' ({said})' if said else ''}")
+        if status:
+            said = f"it ended with status {status}; what it had printed by then is read" + (
+                f" ({said})" if said else ""
+            )
+        return held(log, wanted.source, files.pop_all().close), said
+
+
+def _tail(file: IO[bytes]) -> bytes:
+    """The end of what was written into a file."""
+    file.seek(max(file.seek(0, os.SEEK_END) - 4096, 0))
+    return file.read()
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    quiet_s: float
+    whole_s: float
+    max_bytes: int
+
+
+def _run(wanted: Command, log: IO[bytes], beside: IO[bytes], bounds: _Bounds) -> int:
+    """Write the command's output; its exit status. Its processes are ended where that takes too long."""
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the pieces come from the table, the names are checked
+            wanted.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if wanted.is_mixed else beside,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise InputError(f"{wanted.source}: {wanted.argv[0]} cannot be run: {error.strerror}; check it") from None
+    try:
+        _read(wanted, process, log, bounds)
+        return process.wait(bounds.quiet_s)
+    except subprocess.TimeoutExpired:
+        raise _too_slow(wanted, f"printed the log and did not end within {bounds.quiet_s:g} s") from None
+    finally:
+        _end(process)
+
+
+def _read(wanted: Command, process: subprocess.Popen[bytes], log: IO[bytes], bounds: _Bounds) -> None:
+    output = cast("IO[bytes]", process.stdout)
+    size = 0
+    through_at = time.monotonic() + bounds.whole_s
+    while (wait := min(bounds.quiet_s, through_at - time.monotonic())) > 0:
+        if not select.select([output], [], [], wait)[0]:
+            if wait < bounds.quiet_s:
+                break
+            raise _too_slow(wanted, f"printed nothing for {bounds.quiet_s:g} s")
+        chunk = os.read(output.fileno(), 1 << 20)
+        if not chunk:
+            return
+        size += log.write(chunk)
+        if size > bounds.max_bytes:
+            raise InputError(
+                f"{wanted.source}: the log is larger than {bounds.max_bytes >> 20} MiB; give its end, for example "
+                f"with `{wanted.line} 2>&1 | tail -c 100M | vllm-runbooks diagnose -`"
+            )
+    raise _too_slow(wanted, f"was not through after {bounds.whole_s:g} s")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the command with what it started; it only reads, so there is nothing to wait for."""
+    cast("IO[bytes]", process.stdout).close()
+    if process.returncode is None:
+        # Not waited for yet: its number is its own still.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _too_slow(wanted: Command, what: str) -> InputError:
+    return InputError(f"{wanted.source}: `{wanted.line}` {what}; run it by hand and give the log as a file")
+
+
+def _last_words(raw: bytes) -> str:
+    """The last line that a tool printed, harmless to show."""
+    lines = [line.strip() for line in raw.decode("utf-8", "replace").splitlines() if line.strip()]
+    words = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
+    return redact_text(words)[:300]

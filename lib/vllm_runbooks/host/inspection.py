@@ -1,0 +1,55 @@
+"""Snapshots of hosts: read from their text, turned into cards, and what they mean for vLLM; nothing is opened here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vllm_runbooks.catalog.specs import Specs
+from vllm_runbooks.host.cards import cards, known, unfit, usable_mib
+from vllm_runbooks.host.meanings import IDS, LEAST_MEMLOCK_MIB, OPEN_FILES, SMALL_SHM_MIB, findings
+from vllm_runbooks.host.ranking import recommend, uses_of
+from vllm_runbooks.host.records import GpuUse, Inspected, Inventory
+from vllm_runbooks.host.snapshots import check, check_card, check_host, read
+
+__all__ = [
+    "IDS",
+    "LEAST_MEMLOCK_MIB",
+    "OPEN_FILES",
+    "SMALL_SHM_MIB",
+    "cards",
+    "check",
+    "check_card",
+    "check_host",
+    "findings",
+    "inspect",
+    "known",
+    "read",
+    "recommend",
+    "unfit",
+    "usable_mib",
+    "uses_of",
+]
+
+
+def inspect(
+    found: Inventory,
+    specs: Specs,
+    *,
+    uses: Sequence[GpuUse] | None = None,
+    seconds: float = 0.0,
+    need_gib: float | None = None,
+) -> Inspected:
+    """A snapshot with its meanings and the card for the next start.
+
+    Args:
+        found: The snapshot.
+        specs: The cards that are known.
+        uses: What several looks showed; None: the snapshot's own, one look.
+        seconds: From the first look to the last.
+        need_gib: Memory that the start needs; None: the share that a server takes by default.
+    """
+    said, unknown = findings(found, specs)
+    seen = uses_of(found, specs) if uses is None else uses
+    chosen = recommend(seen, seconds=seconds, need_gib=need_gib) if seen else None
+    base = {name: getattr(found, name) for name in Inventory.__dataclass_fields__}
+    return Inspected(**base, findings=said, unknown=unknown, recommendation=chosen)

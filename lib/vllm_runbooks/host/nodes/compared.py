@@ -1,0 +1,224 @@
+"""What is the same on all nodes of a working cluster: facts by name, their values by node, and who is the odd one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vllm_runbooks.host.nodes.records import Difference, FileFacts, NodeFacts
+from vllm_runbooks.host.records import SHARED, VLLM_PACKAGES
+
+ABSENT = "not installed"
+NO_GPUS = "none"
+_SHOWN = 3
+"""Nodes of one value that a sentence names."""
+_MAX_VALUE = 120
+_SECRET = "[secret"  # noqa: S105 - how placeholders begin
+_OWN = (
+    "VLLM_HOST_IP",
+    "VLLM_HOST_PORT",
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "HOSTNAME",
+    "LOCAL_RANK",
+    "RANK",
+)
+"""Variables of which each node has its own."""
+_SILENT = ("VLLM_LOGGING", "VLLM_CONFIGURE_LOGGING", "NCCL_DEBUG", "RAY_DEDUP", "RAY_COLOR")
+"""How variables begin that change what is printed."""
+_BINDING = ("VLLM_", "NCCL_", "GLOO_", "TP_", "UCX_", "TORCH_", "RAY_")
+"""How variables begin that the ranks have to agree on."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that is told of a node in one word or a few."""
+
+    what: str
+    of: Callable[[NodeFacts], str | None]
+    """Its value; None: unknown."""
+
+
+def _package(*names: str) -> Callable[[NodeFacts], str | None]:
+    """The version of the first of these packages that is installed."""
+
+    def of(node: NodeFacts) -> str | None:
+        packages = node.inventory.packages
+        if packages is None:
+            return None
+        return next((packages[name] for name in names if name in packages), ABSENT)
+
+    return of
+
+
+def _nccl(node: NodeFacts) -> str | None:
+    """The version of NCCL, whose package has the CUDA in its name that it is built for."""
+    packages = node.inventory.packages
+    if packages is None:
+        return None
+    return next((packages[name] for name in sorted(packages) if name.startswith("nvidia-nccl")), ABSENT)
+
+
+def _ray(node: NodeFacts) -> str | None:
+    return node.ray or _package("ray")(node)
+
+
+def _gpus(node: NodeFacts) -> str | None:
+    if not node.inventory.gpus:
+        return NO_GPUS if node.inventory.why_none is not None else None
+    kinds = Counter(gpu.name or "unnamed" for gpu in node.inventory.gpus)
+    return ", ".join(f"{count} x {name}" for name, count in kinds.items())
+
+
+def _limit(name: str, unit: str = "") -> Callable[[NodeFacts], str | None]:
+    def of(node: NodeFacts) -> str | None:
+        value = getattr(node.inventory.host, name)
+        return None if value is None else "no limit" if value < 0 else f"{value:,.0f}{unit}"
+
+    return of
+
+
+def _model(node: NodeFacts) -> str | None:
+    if node.model is None:
+        return None
+    return f"{node.model.path}{'' if node.model.is_there else ' (missing)'}"
+
+
+VLLM = Fact("vLLM", _package(*VLLM_PACKAGES))
+TORCH = Fact("torch", _package("torch"))
+NCCL = Fact("NCCL", _nccl)
+RAY = Fact("Ray", _ray)
+PYTHON = Fact("Python", lambda node: node.inventory.python)
+TRANSFORMERS = Fact("transformers", _package("transformers"))
+DRIVER = Fact("driver", lambda node: node.inventory.driver)
+CUDA = Fact("CUDA of the driver", lambda node: node.inventory.cuda)
+KERNEL = Fact("kernel", lambda node: node.inventory.host.kernel)
+GPUS = Fact("GPUs", _gpus)
+SHM = Fact(SHARED, _limit("shm_mib", " MiB"))
+MEMLOCK = Fact("locked memory", _limit("memlock_mib", " MiB"))
+OPEN_FILES = Fact("open files", _limit("open_files_max"))
+MODEL = Fact("model", _model)
+FACTS = (
+    VLLM, TORCH, NCCL, RAY, PYTHON, TRANSFORMERS, DRIVER, CUDA, KERNEL, GPUS, SHM, MEMLOCK, OPEN_FILES, MODEL,
+)  # fmt: skip
+"""In the order in which they are shown."""
+
+
+def values(fact: Fact, nodes: Sequence[NodeFacts]) -> dict[str, str | None]:
+    """The value of a fact by node."""
+    return {node.name: fact.of(node) for node in nodes}
+
+
+def differ(found: Mapping[str, str | None]) -> bool:
+    """Whether what is known of it is not the same everywhere."""
+    return len({value for value in found.values() if value is not None}) > 1
+
+
+def odd(found: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Who differs: those that have not the value of most; all that are known where no value is that of most."""
+    known = {name: value for name, value in found.items() if value is not None}
+    ((most, count),) = Counter(known.values()).most_common(1)
+    if count * 2 <= len(known):
+        return tuple(known)
+    return tuple(name for name, value in known.items() if value != most)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence, the first of many."""
+    if len(names) <= _SHOWN + 1:
+        return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN:,} more"
+
+
+def told(found: Mapping[str, str | None]) -> str:
+    """Values in a sentence, each with its nodes, the rarest first."""
+    by_value: dict[str, list[str]] = {}
+    for name, value in found.items():
+        if value is not None:
+            by_value.setdefault(value, []).append(name)
+    ranked = sorted(by_value.items(), key=lambda one: len(one[1]))
+    more = len(ranked) - _SHOWN - 1
+    shown = ranked[:_SHOWN] if more > 0 else ranked
+    said = [f"{value[:_MAX_VALUE]} on {listed(names)}" for value, names in shown]
+    return "; ".join([*said, *([f"{more + 1:,} other values"] if more > 0 else [])])
+
+
+def variables(nodes: Sequence[NodeFacts]) -> dict[str, dict[str, str | None]]:
+    """Variables of the environment that differ between nodes, by name; one that is not set is "not set"."""
+    told_by = [node for node in nodes if node.environment is not None]
+    names = sorted({name for node in told_by for name in node.environment or {}})
+    found: dict[str, dict[str, str | None]] = {}
+    for name in names:
+        if name in _OWN or name.endswith("_SOCKET_IFNAME"):
+            continue
+        by_node = {
+            node.name: None if node.environment is None else node.environment.get(name, "not set") for node in nodes
+        }
+        # A placeholder stands for a value that only its own node has seen.
+        is_secret = any((value or "").startswith(_SECRET) for value in by_node.values())
+        if is_secret:
+            by_node = {n: "set" if (value or "").startswith(_SECRET) else value for n, value in by_node.items()}
+        if differ(by_node):
+            found[name] = by_node
+    return found
+
+
+def is_binding(name: str) -> bool:
+    """Whether the ranks of a server have to agree on a variable."""
+    return name.startswith(_BINDING) and not name.startswith(_SILENT)
+
+
+def differences(nodes: Sequence[NodeFacts], about: frozenset[str]) -> Iterator[Difference]:
+    """Facts that are not the same on all nodes; `about` names those that a finding is about."""
+    for fact in FACTS:
+        found = values(fact, nodes)
+        if differ(found):
+            yield Difference(fact.what, found, fact.what in about)
+    for name, found in variables(nodes).items():
+        yield Difference(name, {node: value and value[:_MAX_VALUE] for node, value in found.items()}, name in about)
+
+
+def file_faults(nodes: Sequence[NodeFacts]) -> dict[str, list[str]]:
+    """By node, in what its files of the model are not those of most nodes, a few words a file.
+
+    Where no form of a file is that of most nodes, the first node's is the one that the others are held against.
+    """
+    there = {
+        node.name: {file.name: file for file in node.model.files}
+        for node in nodes
+        if node.model is not None and node.model.is_there and node.model.files
+    }
+    found: dict[str, list[str]] = {}
+    for name in sorted({file for files in there.values() for file in files}):
+        forms: list[tuple[FileFacts | None, list[str]]] = []
+        for node, files in there.items():
+            mine = files.get(name)
+            same = next((nodes for form, nodes in forms if _is_same(form, mine)), None)
+            if same is None:
+                forms.append((mine, [node]))
+            else:
+                same.append(node)
+        usual = max(forms, key=lambda one: len(one[1]))
+        for form, odd_ones in forms:
+            if form is not usual[0]:
+                for node in odd_ones:
+                    found.setdefault(node, []).append(f"{name} {_fault(form, usual[0])}")
+    return found
+
+
+def _is_same(one: FileFacts | None, other: FileFacts | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    hashes = ((one.sha256, other.sha256), (one.sampled_sha256, other.sampled_sha256))
+    return one.size == other.size and not any(a is not None and b is not None and a != b for a, b in hashes)
+
+
+def _fault(mine: FileFacts | None, usual: FileFacts | None) -> str:
+    if mine is None:
+        return "is missing"
+    if usual is None:
+        return "is there, and nowhere else"
+    if mine.size != usual.size:
+        return f"has {mine.size:,} bytes, elsewhere {usual.size:,}"
+    return "has the same size and other content"

@@ -1,0 +1,124 @@
+"""What would mean something and is not known of several nodes: whatever is listed here is never a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from vllm_runbooks.host.nodes import compared
+from vllm_runbooks.host.nodes.records import BACKENDS, Collective, ModelFacts, NodeFacts, RankState, Unmeasured
+from vllm_runbooks.host.nodes.view import View
+from vllm_runbooks.host.records import SHARED
+
+ABSENT_RANK = "was not there"
+"""How the reason ends of a rank that waited for another."""
+_WITH_TORCH = "name the Python that vLLM runs with (--python)"
+_NEEDS: Sequence[tuple[str, Callable[[View, NodeFacts], bool]]] = (
+    ("the environment", lambda _, node: node.environment is None),
+    ("addresses of the interfaces", lambda _, node: node.interfaces is None),
+    ("what its own name stands for", lambda _, node: node.resolves_to is None),
+    ("versions of vLLM, torch, NCCL and Ray", lambda _, node: node.inventory.packages is None),
+    ("version of Python", lambda _, node: node.inventory.python is None),
+    ("cards", lambda _, node: compared.GPUS.of(node) is None),
+    ("kinds of the cards", lambda _, node: any(not gpu.name and gpu.error is None for gpu in node.inventory.gpus)),
+    ("driver", lambda _, node: bool(node.inventory.gpus) and node.inventory.driver is None),
+    ("offset of the clock", lambda _, node: node.clock_offset_s is None),
+    (f"size of {SHARED}", lambda _, node: node.inventory.host.shm_mib is None),
+    ("limit of locked memory", lambda _, node: _has_rdma(node) and node.inventory.host.memlock_mib is None),
+    ("limit of open files", lambda _, node: node.inventory.host.open_files_max is None),
+    ("largest packet (MTU) of its interface", lambda view, node: _is_led(view, node) and view.ways.mtu(node) is None),
+    ("bandwidth of the ways to it", lambda view, node: _is_led(view, node) and not any(view.ways.rates(node.name))),
+)
+"""Facts that rules need: in words, and whether they are not known of a node."""
+
+
+def _has_rdma(node: NodeFacts) -> bool:
+    """Whether a node has devices for which memory is locked, as far as is known."""
+    return node.inventory.host.rdma_devices != 0
+
+
+def _is_led(view: View, node: NodeFacts) -> bool:
+    """Whether an address is known at which others reach a node: where none is, that is said by itself."""
+    way = view.ways.chosen.get(node.name)
+    return way is not None and view.ways.is_reached(node.name, way.address) is True
+
+
+def unmeasured(view: View, *, model: str, has_failed: bool) -> Iterator[Unmeasured]:
+    """What would mean something, and is not known.
+
+    Args:
+        view: The nodes.
+        model: Path of the model that every node must have; empty: the one that was looked at, if any.
+        has_failed: Whether a collective was found to fail: then it is known how it goes.
+    """
+    names = tuple(node.name for node in view.nodes)
+    if len(names) + len(view.found.unread) < 2:
+        yield Unmeasured("a second node, without which nothing is compared", names)
+    for what, is_unknown in _NEEDS:
+        without = tuple(node.name for node in view.nodes if is_unknown(view, node))
+        if without:
+            yield Unmeasured(what, without)
+    if names and all(compared.VLLM.of(node) == compared.ABSENT for node in view.nodes):
+        yield Unmeasured("release of vLLM, which the Python that answered does not have: name the servers' own", names)
+    yield from _of_model(view, model)
+    if len(names) > 1:
+        yield from _of_ways(view, names)
+        if not has_failed:
+            yield from _of_collectives(view, names)
+
+
+def _of_model(view: View, model: str) -> Iterator[Unmeasured]:
+    asked = {node.name: node.model for node in view.nodes if node.model is not None}
+    # Without a word about a model none was asked for.
+    wanted = [node.name for node in view.nodes] if asked or model else []
+    blank = tuple(name for name in wanted if name not in asked or model not in ("", asked[name].path))
+    if blank:
+        yield Unmeasured(f"the model{f' {model}' if model else ''}", blank)
+    unread = tuple(name for name, told in asked.items() if told.is_there and not _is_read(told))
+    if unread:
+        yield Unmeasured("content of the model's files", unread)
+
+
+def _is_read(told: ModelFacts) -> bool:
+    """Whether each file has something to be compared by."""
+    return bool(told.files) and all(each.sha256 or each.sampled_sha256 for each in told.files)
+
+
+def _of_ways(view: View, names: tuple[str, ...]) -> Iterator[Unmeasured]:
+    if view.found.reaches is None:
+        yield Unmeasured("which node reaches which, on the ports of Ray, torch and vLLM", names)
+        return
+    untried = view.ways.untried()
+    if untried:
+        yield Unmeasured("whether every other node reaches it", untried)
+    unknown = tuple(name for name in names if name in view.ways.unknown)
+    if unknown:
+        yield Unmeasured("whether a port of it is reached", unknown)
+
+
+def _of_collectives(view: View, names: tuple[str, ...]) -> Iterator[Unmeasured]:
+    """Which all-reduces did not run: by Gloo, and by NCCL where every node has cards."""
+    has_cards = all(node.inventory.gpus for node in view.nodes)
+    missing: dict[tuple[str, ...], list[str]] = {}
+    for backend, called in BACKENDS.items():
+        done = _through([each for each in view.found.collectives or () if each.backend == backend])
+        without = tuple(name for name in names if name not in done)
+        if without and (has_cards or backend == "gloo"):
+            missing.setdefault(without, []).append(called)
+    for without, those in missing.items():
+        what = f"whether an all-reduce by {' and '.join(those)} runs over all nodes"
+        yield Unmeasured(what, without, _why_not(view, those))
+
+
+def _why_not(view: View, called: Sequence[str]) -> str:
+    """Why the first rank that did not start did not; not that another waited for it."""
+    ranks = [
+        rank for each in view.found.collectives or () if BACKENDS.get(each.backend) in called for rank in each.ranks
+    ]
+    lacking = [rank for rank in ranks if rank.state is RankState.NOT_STARTED and not rank.said.endswith(ABSENT_RANK)]
+    told = next((f"{rank.node}: {' '.join(rank.said.split())[:200]}" for rank in lacking if rank.said), "")
+    return f"{told}; {_WITH_TORCH}" if "torch" in told else told
+
+
+def _through(run: Sequence[Collective]) -> frozenset[str]:
+    """Nodes whose rank came to an end of its own."""
+    return frozenset(rank.node for each in run for rank in each.ranks if rank.state is not RankState.NOT_STARTED)

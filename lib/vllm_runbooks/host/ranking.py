@@ -1,0 +1,149 @@
+"""Which card the next start should take: by its free memory, what moved there, its use and who else is on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vllm_runbooks.catalog.room import Room, of_share, usual_share
+from vllm_runbooks.catalog.specs import Specs
+from vllm_runbooks.host.cards import AT_WORK, MIB_PER_GIB, gib, unfit, usable_mib
+from vllm_runbooks.host.records import GpuUse, Inventory, RankedGpu, Recommendation
+
+STEADY_MIB = 64.0
+"""By how much the memory in use of a card at rest may move."""
+_UNTOLD = "its use is not told"
+_ONE_LOOK = "one look shows no trend; --watch looks several times"
+
+
+def uses_of(found: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
+    """What one look at a host showed, as a series of one."""
+    return tuple(
+        GpuUse(
+            gpu.index,
+            gpu.name,
+            usable_mib(gpu, specs),
+            (gpu.used_mib,),
+            (gpu.busy_percent,),
+            None if gpu.processes is None else tuple(each.says for each in gpu.processes),
+            unfit(gpu),
+        )
+        for gpu in found.gpus
+    )
+
+
+def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float | None = None) -> Recommendation:
+    """The card for the next start, with the reason for it and against each other.
+
+    Suitable is a card whose use is known, whose memory rests over the looks, and that has free what is needed: so much,
+    or else the share that a server takes by default. Of these the one with nobody else on it and the least use comes
+    first, then the one with the most free memory. A card whose memory or use is not told at every look is never
+    recommended: what is told of it is said, and no more.
+    """
+    judged = sorted((_judged(use, need_gib) for use in uses), key=_order)
+    best = judged[0] if judged and judged[0].is_suitable else None
+    looks = max((len(use.used_mib) for use in uses), default=0)
+    ranked = tuple(replace(one, reason=_against(one, best)) if best is not None else one for one in judged)
+    if best is not None:
+        reason = f"GPU {best.index}: {ranked[0].reason}"
+    elif any(one.is_suitable is None for one in judged):
+        numbers = ", ".join(f"{index}" for index in sorted(one.index for one in judged if one.is_suitable is None))
+        reason = f"none is known to be suitable: of GPU {numbers} not enough is told, and no other is"
+        if len(judged) == sum(one.is_suitable is None for one in judged):
+            reason = f"none is known to be suitable: of GPU {numbers} not enough is told"
+    else:
+        reason = "none is suitable: each is in use, or has too little memory free"
+    return Recommendation(
+        best.index if best is not None else None,
+        reason,
+        ranked,
+        looks,
+        seconds,
+        need_gib,
+        _ONE_LOOK if looks == 1 else "",
+    )
+
+
+def _order(one: RankedGpu) -> tuple[float, ...]:
+    suitable = {True: 0, None: 1, False: 2}[one.is_suitable]
+    return (
+        suitable,
+        one.free_mib is None,
+        (one.busy_percent or 0) >= AT_WORK,
+        one.moved_mib or 0,
+        one.busy_percent if one.busy_percent is not None else 100,
+        -(one.free_mib if one.free_mib is not None else -1),
+        one.index,
+    )
+
+
+def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
+    used = [each for each in use.used_mib if each is not None]
+    busy = max((each for each in use.busy_percent if each is not None), default=None)
+    is_told = len(used) == len(use.used_mib) > 0 and use.total_mib is not None
+    free = use.total_mib - used[-1] if is_told and use.total_mib is not None else None
+    moved = max(used) - min(used) if len(used) == len(use.used_mib) > 1 else None
+    made = RankedGpu(use.index, use.name, free, moved, busy, None, "")
+    against = [use.unfit] if use.unfit else []
+    unknown: list[str] = []
+    if used and use.total_mib is not None:
+        room = _room(use.total_mib, max(used), need_gib)
+        if room is None:
+            unknown.append("what a server asks for by default is not known")
+        elif not room.is_enough:
+            whose = "are asked for" if need_gib is not None else "a server asks for by default"
+            against.append(f"has {gib(room.free)} free, and {gib(room.wanted)} {whose}")
+    if not is_told:
+        unknown.append(
+            "how much of its memory is in use is not told"
+            if len(used) < len(use.used_mib) or not used
+            else "its memory is not known"
+        )
+    if moved is not None and moved > STEADY_MIB:
+        way = "gave back" if used[-1] < used[0] else "took" if used[-1] > used[0] else "took and gave back"
+        against.append(f"others {way} memory while it was watched: it moved by {moved:,.0f} MiB")
+    if busy is not None and busy >= AT_WORK:
+        others = f", by {', '.join(use.processes[:3])}" if use.processes else ""
+        against.append(f"computes at {busy:.0f} % for others{others}")
+    is_use_told = None not in use.busy_percent
+    if not is_use_told and (unknown or busy is None):
+        unknown.append(_UNTOLD)
+    if against:
+        return replace(made, is_suitable=False, reason="; ".join([*against, *unknown]))
+    if unknown and unknown != [_UNTOLD]:
+        return replace(made, reason="; ".join(unknown))
+    said = [f"{gib(free or 0)} free of {gib(use.total_mib or 0)}"]
+    said.append(f"use {busy:.0f} %" if is_use_told else _UNTOLD)
+    if moved is not None:
+        said.insert(1, f"its memory rests, it moved by {moved:,.0f} MiB")
+    if use.processes:
+        said.append(f"shared with {', '.join(use.processes[:3])}")
+    elif use.processes is not None:
+        said.append("nobody else on it")
+    else:
+        said.append("who else is on it is not told")
+    if not is_use_told:
+        return replace(made, reason=f"as far as told: {'; '.join(said)}")
+    return replace(made, is_suitable=True, reason="; ".join(said))
+
+
+def _room(total: float, used: float, need_gib: float | None) -> Room | None:
+    """What is needed, or else what a server asks for by default, beside what is free."""
+    if need_gib is not None:
+        return Room(total, used, need_gib * MIB_PER_GIB)
+    share = usual_share()
+    return None if share is None else of_share(total, used, share)
+
+
+def _against(one: RankedGpu, best: RankedGpu) -> str:
+    """Why a suitable card was not taken; the reason itself of any other."""
+    if not one.is_suitable or one.index == best.index or best.free_mib is None or one.free_mib is None:
+        return one.reason
+    if (one.busy_percent or 0) > (best.busy_percent or 0):
+        return f"suitable, but in use at {one.busy_percent:.0f} %, GPU {best.index} at {best.busy_percent or 0:.0f} %"
+    if one.free_mib < best.free_mib:
+        return f"suitable, but has {gib(one.free_mib)} free, GPU {best.index} {gib(best.free_mib)}"
+    if (one.moved_mib or 0) > (best.moved_mib or 0):
+        theirs = f"GPU {best.index}'s by {best.moved_mib or 0:,.0f} MiB"
+        return f"suitable, but its memory moved by {one.moved_mib:,.0f} MiB, {theirs}"
+    return f"as suitable as GPU {best.index}"

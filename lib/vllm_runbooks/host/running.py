@@ -1,0 +1,279 @@
+"""A command that runs under a supervisor: what it prints as it comes, signals handed on, nothing of it left behind.
+
+    caller ── supervisor ── command ── whatever the command starts
+
+Every process of it carries `processes.TAG` with the run's id in its environment, by which what a supervisor that was
+killed has left is found and ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self, cast
+
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.redaction.redact import Redactor
+from vllm_runbooks.host.processes import TAG, sweep
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+    from vllm_runbooks.host.progress import Sight
+
+_ENDING_S = 10.0
+"""Time within which a supervisor has ended all there is; it needs five seconds."""
+_MAX_LINE = 1 << 20
+"""Bytes of a line that are waited for before what is there is shown."""
+_TICK_S = 0.5
+
+Show = Callable[[bytes], None]
+"""Shows what a command prints, secrets replaced, as it comes."""
+
+
+class Running:
+    """A command and all that it starts; leaving the block ends them.
+
+    SIGINT, SIGTERM and SIGHUP are handed on to it inside the block, where this thread may handle signals: the first
+    ends it within five seconds, a second at once.
+    """
+
+    def __init__(
+        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> None:
+        """What is to be run, with variables beside this process's own.
+
+        Raises:
+            InputError: there is no such command.
+        """
+        if shutil.which(command[0], path=(environment or os.environ).get("PATH")) is None:
+            raise InputError(f"{command[0]}: no such command; check its name, and the path")
+        self.id = uuid.uuid4().hex
+        self.status: int | None = None
+        """Exit status, below 0 of a signal; None: it runs, or was ended by us."""
+        self.stopped_by: int | None = None
+        """The first signal that was handed on."""
+        self.signalled: int | None = None
+        """The first that came from outside."""
+        self._command = list(command)
+        self._environment = {**(environment or os.environ), TAG: ":".join(filter(None, [os.environ.get(TAG), self.id]))}
+        self._folder = folder
+        self._said = ""
+        self._blocks = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._supervisor = subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
+            [sys.executable, "-P", "-m", "vllm_runbooks.host.supervisor", *self._command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self._environment,
+            cwd=self._folder,
+            # A terminal sends its signals to the whole group; handing them on is the supervisor's part.
+            start_new_session=True,
+        )
+        with contextlib.ExitStack() as undone:
+            undone.callback(self._end)
+            self._blocks.enter_context(self._handing_on())
+            undone.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # The end of its input is the supervisor's order to end all; where it has, nothing is left to do.
+        try:
+            said = self._end()
+        finally:
+            self._blocks.close()
+        if "refused" in said:
+            raise InputError(f"{self._command[0]}: cannot be run: {said['refused']}; check the file") from error
+        if "returncode" not in said:
+            self._said = self._said or "was ended when its supervisor was killed"
+        self.status = said.get("returncode")
+
+    @property
+    def pid(self) -> int:
+        """Of the supervisor, from which all processes of the command descend."""
+        return self._supervisor.pid
+
+    def sights(self) -> Mapping[int, Sight]:
+        """Every process of the command, by number."""
+        from vllm_runbooks.host import progress  # noqa: PLC0415 - only where something is watched
+
+        return progress.seen_below(self.pid)
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words, as in "ended with exit status 1"."""
+        return self._said or ending_of(self.status)
+
+    def chunks(self, *, until: float = math.inf, tick_s: float = _TICK_S) -> Iterator[bytes]:
+        """What the command prints, as it comes; nothing (`b""`) at each tick without it, and from a moment on.
+
+        Args:
+            until: That moment, of the monotonic clock.
+            tick_s: Seconds between two ticks.
+        """
+        pipe = cast("IO[bytes]", self._supervisor.stdout)
+        while True:
+            is_due = time.monotonic() >= until
+            if is_due:
+                until = math.inf
+                yield b""
+            if select.select([pipe], [], [], min(tick_s, max(until - time.monotonic(), 0)))[0]:
+                chunk = os.read(pipe.fileno(), 1 << 16)
+                if not chunk:
+                    return
+                yield chunk
+            elif self._supervisor.poll() is not None:
+                # Something that cannot be ended holds the pipe.
+                return
+            elif time.monotonic() < until:
+                yield b""
+
+    def stop(self, number: int, said: str) -> None:
+        """Hand a signal on to the command; `said` tells how it ended then, as in "was stopped by SIGTERM"."""
+        self.stopped_by = self.stopped_by or number
+        self._said = self._said or said
+        with contextlib.suppress(OSError, ValueError):
+            os.write(cast("IO[bytes]", self._supervisor.stdin).fileno(), bytes([number]))
+
+    @contextlib.contextmanager
+    def _handing_on(self) -> Iterator[None]:
+        def hand_on(number: int, _frame: FrameType | None) -> None:
+            self.signalled = self.signalled or number
+            self.stop(number, f"was stopped by {signal.Signals(number).name}")
+
+        with handled_by(hand_on) as before:
+            if isinstance(before.get(signal.SIGINT), Held):
+                for number in before[signal.SIGINT].taken():
+                    hand_on(number, None)
+            yield
+
+    def _end(self) -> dict[str, Any]:
+        """Have the supervisor end what it started, and read what it says of it."""
+        if self._supervisor.poll() not in (None, 0):
+            sweep(self.id)  # it was killed: what it watched over holds its pipes open
+        try:
+            _, said = self._supervisor.communicate(timeout=_ENDING_S)
+        except subprocess.TimeoutExpired:
+            self._supervisor.kill()
+            sweep(self.id)
+            _, said = self._supervisor.communicate()
+        try:
+            found: dict[str, Any] = json.loads(said.splitlines()[-1])  # an interpreter may have talked before
+        except (ValueError, IndexError):
+            return {}
+        return found
+
+
+def ending_of(status: int | None) -> str:
+    """An exit status in words; None: it was ended by us."""
+    if status is None:
+        return "was ended by us"
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with exit status {status}"
+
+
+class Held:
+    """Holds signals back while what will not come again is in memory alone."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._is_released = False
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        if self._is_released:
+            self._is_released = False
+            raise KeyboardInterrupt
+        self._numbers.append(number)
+
+    def taken(self) -> list[int]:
+        """The signals that have come; from here on they are the caller's."""
+        numbers, self._numbers = self._numbers, []
+        return numbers
+
+    def release(self) -> None:
+        """Interrupt from here on, once, and now if a signal has come."""
+        self._is_released = True
+        if self.taken():
+            self._is_released = False
+            raise KeyboardInterrupt
+
+    def hold(self) -> None:
+        """Hold signals back again."""
+        self._is_released = False
+
+
+@contextlib.contextmanager
+def holding() -> Iterator[Held]:
+    """Hold back SIGINT, SIGTERM and SIGHUP, where this thread may handle signals."""
+    held = Held()
+    with handled_by(held):
+        yield held
+
+
+@contextlib.contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[dict[int, Any]]:
+    """Handle SIGINT, SIGTERM and SIGHUP, where this thread may; yields their handlers before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield {}
+        return
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    if before.get(signal.SIGHUP) == signal.SIG_IGN:
+        # Under nohup, and it stays so. SIGINT, which a script's background jobs ignore, counts all the same.
+        del before[signal.SIGHUP]
+    for number in before:
+        signal.signal(number, handler)
+    try:
+        yield before
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former if former is not None else signal.SIG_DFL)
+
+
+class Live:
+    """Shows an output by whole lines, secrets replaced."""
+
+    def __init__(self, show: Show, *, known: str) -> None:
+        """Secrets that `known` names are replaced wherever they are printed."""
+        self._show = show
+        self._rest = b""
+        self._redactor = Redactor()
+        self._redactor.learn([known])
+
+    def take(self, chunk: bytes) -> None:
+        """Show the lines that are complete; a progress bar's line is at its return."""
+        text = self._rest + chunk
+        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        if not end and len(text) > _MAX_LINE:
+            end = len(text)
+        self._rest = text[end:]
+        self._show_lines(text[:end])
+
+    def finish(self) -> None:
+        """Show what is left, with the line's end that it lacks."""
+        self._show_lines(self._rest and self._rest + b"\n")
+        self._rest = b""
+
+    def _show_lines(self, lines: bytes) -> None:
+        if lines:
+            # What the lines before began, such as a key, goes on in these.
+            shown = self._redactor.more(lines.decode("utf-8", "surrogateescape"))
+            self._show(shown.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,96 @@
+"""Run one command and leave nothing of it behind; a process of its own, between a caller and what it runs.
+
+    caller ── supervisor ── command ── whatever the command starts
+
+Standard output is the command's. Standard input says what is to happen: a byte is a signal to hand on, its end is the
+caller's end. What became of the command is said on standard error, as JSON, at last. Orphans become the supervisor's
+children (Linux), so it finds them whatever became of their environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from vllm_runbooks.host.processes import adopt_orphans, end_descendants
+
+GRACE_S = 3.0
+"""Time that the command has to end itself once it was asked to; what is left then is ended within two more seconds."""
+_LINGER_S = 1.0
+"""Time that the command's processes have to end after it."""
+_TICK_S = 0.05
+
+
+def supervise(command: Sequence[str]) -> dict[str, Any]:
+    """Run the command to its end, or to the caller's; says how it ended, or why it could not be run."""
+    adopt_orphans()
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name) and (name == "SIGINT" or signal.getsignal(getattr(signal, name)) != signal.SIG_IGN):
+            # A handler, not SIG_IGN: the command would inherit that, and could not be interrupted.
+            signal.signal(getattr(signal, name), lambda *_: None)
+    try:
+        child = subprocess.Popen(  # noqa: S603 - the user's own command
+            command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    except OSError as error:
+        return {"refused": error.strerror or str(error)}
+    _wait(child)
+    end_descendants(os.getpid())
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_LINGER_S)
+    return {"returncode": child.returncode}
+
+
+def _wait(child: subprocess.Popen[bytes]) -> None:
+    """Wait until nothing runs any more, or the time of what does is up."""
+    end_at = float("inf")
+    is_asked, is_over, is_listening = False, False, True
+    while time.monotonic() < end_at:
+        if child.poll() is None:
+            pass
+        elif not _is_parent():
+            return
+        elif not is_over:
+            is_over, end_at = True, min(end_at, time.monotonic() + _LINGER_S)
+        if not select.select([0] if is_listening else [], [], [], _TICK_S)[0]:
+            continue
+        orders = os.read(0, 16)
+        is_listening = bool(orders)
+        for number in orders or (signal.SIGTERM,):
+            end_at = time.monotonic() if is_asked else min(end_at, time.monotonic() + GRACE_S)
+            is_asked = True
+            _hand_on(child, number)
+
+
+def _hand_on(child: subprocess.Popen[bytes], number: int) -> None:
+    """Send the signal as its sender would: Ctrl-C goes to all processes of a terminal, SIGTERM to one."""
+    if child.poll() is not None:
+        return
+    if number == signal.SIGTERM:
+        child.send_signal(number)
+    else:
+        # Not waited for yet: the number is its own still, and that of its group.
+        os.killpg(child.pid, number)
+
+
+def _is_parent() -> bool:
+    """Whether anything that the command started is still running."""
+    import psutil  # noqa: PLC0415 - not before the command has ended
+
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False
+
+
+if __name__ == "__main__":
+    sys.stderr.write(json.dumps(supervise(sys.argv[1:])))

@@ -1,0 +1,52 @@
+"""`vllm-runbooks lab`."""
+
+# ruff: noqa: PLC0415 - `--help` needs none of it
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.errors import InputError
+
+_FIRST = "start-here"
+
+
+@click.command(epilog=given.examples("lab", "lab --no-browser --port 8899", "lab single-gpu-oom"))
+@click.argument("runbook", default=_FIRST)
+@click.option(
+    "--port", metavar="PORT", type=click.IntRange(1, 65535), help="Port to listen to (default: as JupyterLab chooses)."
+)
+@click.option("--no-browser", is_flag=True, help="Open no browser; the address is printed.")
+@click.option("--folder", metavar="DIR", type=given.FOLDER, help="Folder for a working copy of the runbooks.")
+@click.argument("more", metavar="[-- JUPYTER OPTIONS]", nargs=-1, type=click.UNPROCESSED)
+def lab(runbook: str, *, port: int | None, no_browser: bool, folder: Path | None, more: tuple[str, ...]) -> int:
+    """Open JupyterLab on a runbook, which is start-here where none is named.
+
+    Runbooks of an installed package are copied into your own folder first, and what you change there is kept.
+    JupyterLab listens to this host alone and asks for its token, as ever; Ctrl-C ends it.
+    """
+    from vllm_runbooks.core import extras
+    from vllm_runbooks.runbooks.workspace import workspace
+
+    extras.require("`vllm-runbooks lab`")
+    if runbook.startswith("-"):  # what stands behind `--` where no runbook is named
+        runbook, more = _FIRST, (runbook, *more)
+    placed = workspace(folder)
+    path = placed.folder / f"{runbook.removesuffix('.ipynb')}.ipynb"
+    if not path.is_file():
+        raise InputError(f"{runbook}: is no runbook in {placed.folder}; `vllm-runbooks list` shows those there are")
+    if placed.said:
+        output.say(placed.said)
+    words = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={placed.folder}"]
+    # The address that is printed, or opened, leads to the runbook; Ctrl-C asks nothing.
+    words += [f"--LabApp.default_url=/lab/tree/{quote(path.name)}", "--ServerApp.answer_yes=True"]
+    words += [f"--ServerApp.port={port}"] if port is not None else []
+    words += ["--no-browser"] if no_browser else []
+    sys.stdout.flush()
+    # It takes this process's place: signals, the terminal and the exit status are JupyterLab's own.
+    return os.execv(sys.executable, [*words, *more])  # noqa: S606 - no shell

@@ -1,0 +1,67 @@
+"""The panel Commands."""
+
+from __future__ import annotations
+
+import ipywidgets
+
+from vllm_runbooks.jupyter import asking, page_parts, parts, scripts, settings
+
+_ANY = "as the text says, else the newest"
+
+
+class Panel(parts.Panel):
+    """An editor with what is wrong marked in place, the corrected text beside it, and the difference."""
+
+    def __init__(self, text: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> None:
+        self._text = page_parts.Editor(
+            value=text, placeholder="Paste a command, a script, a compose file or a page here"
+        )
+        releases = [(_ANY, ""), *((each, each) for each in settings.releases(vllm.strip()))]
+        self._vllm = ipywidgets.Dropdown(options=releases, value=vllm.strip())
+        self._gpus = ipywidgets.Combobox(
+            value=gpus, options=settings.cards(), placeholder="unknown", continuous_update=False
+        )
+        self._lang = parts.language(lang)
+        self._error, self._placed = parts.View(), parts.View()
+        self._fixed, self._difference, self._starts = parts.View(), parts.View(), parts.View()
+        self._copy = page_parts.Copy(label="Copy the corrected text")
+        half = ipywidgets.Layout(width="480px", max_width="100%", margin="0 20px 8px 0", flex="1 1 320px")
+        super().__init__(
+            "Commands",
+            "what is wrong with a command, before it runs; nothing of it is run",
+            [
+                parts.row(
+                    parts.field("vLLM", self._vllm, "260px"),
+                    parts.field("GPUs", self._gpus, "200px"),
+                    parts.field("language", self._lang, "120px"),
+                ),
+                self._text,
+                self._error,
+                ipywidgets.Box(
+                    [
+                        ipywidgets.VBox([self._placed], layout=half),
+                        ipywidgets.VBox([self._fixed, self._copy], layout=half),
+                    ],
+                    layout=ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start"),
+                ),
+                parts.folds(("The difference", self._difference), ("What the text starts", self._starts)),
+            ],
+        )
+        later = asking.Later(self._update, lambda line: self._show(scripts.Told(line)))
+        for each in (self._text, self._vllm, self._gpus, self._lang):
+            each.observe(later, "value")
+        later.now()
+
+    def _update(self) -> None:
+        asked = scripts.Asked(self._text.value, self._vllm.value or "", self._gpus.value, self._lang.value)
+        self._show(scripts.told(asked))
+
+    def _show(self, told: scripts.Told) -> None:
+        self._error.show(parts.said(told.error))
+        self._text.marks = [mark._asdict() for mark in told.marks]
+        self._placed.show(told.placed)
+        self._fixed.show(parts.corrected(told.mended, told.fixed) if told.placed else None)
+        self._copy.text = told.fixed
+        self._copy.layout.display = None if told.fixed else "none"
+        self._difference.show(told.difference)
+        self._starts.show(told.starts)

@@ -1,0 +1,138 @@
+"""The panel GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import Any
+
+import ipywidgets
+
+from vllm_runbooks.core.views.elements import BLUE, cut
+from vllm_runbooks.jupyter import cards, parts
+
+_MOST_S = 900.0
+"""Seconds after which a live view stops by itself."""
+_SILENT_S = 180.0
+"""Seconds of looks that no page has answered, after which it stops: a page in the background may beat once a minute."""
+_LEAST_S = 0.5
+_AGAIN = "What is shown is the last look; press Watch live to go on."
+
+
+class Panel(parts.Panel):
+    """The cards of this host, looked at again and again, or those of a snapshot; and the one for the next start."""
+
+    def __init__(self, snapshot: str = "", need_gib: float = 0.0, every_s: float = 2.0) -> None:
+        self._every_s = max(every_s, _LEAST_S)
+        self._task: asyncio.Task[None] | None = None
+        self.unseen = 0
+        """Looks since a page last said that it shows them."""
+        self._source = ipywidgets.Combobox(
+            value=snapshot, options=cards.recorded(), placeholder="this host", continuous_update=False
+        )
+        self._need = ipywidgets.BoundedFloatText(value=need_gib, min=0, max=100_000, step=1)
+        self._live = ipywidgets.ToggleButton(value=False, description="Watch live", tooltip="look again and again")
+        self._live.layout = ipywidgets.Layout(width="auto", margin="0 16px 6px 0")
+        self._again = parts.button("Look again", "read the cards once more")
+        self._error, self._stopped, self._cards, self._chosen, self._findings = (parts.View() for _ in range(5))
+        super().__init__(
+            "GPUs",
+            "what is free on each card, and which one to take for the next start",
+            [
+                parts.row(
+                    parts.field("this host, a file or a recorded host", self._source, "300px"),
+                    parts.field("GiB needed (0: as usual)", self._need, "240px"),
+                    self._live,
+                    self._again,
+                ),
+                self._error,
+                self._stopped,
+                self._chosen,
+                parts.folds(
+                    ("What stands in the way of vLLM", self._findings),
+                    ("As the driver tells it", self._cards),
+                    is_open=True,
+                ),
+            ],
+        )
+        self._again.on_click(lambda _: self._update())
+        for each in (self._source, self._need):
+            each.observe(self._look_anew, "value")
+        self._live.observe(self._switch, "value")
+        self.head.observe(self._seen, "beat")
+        self._update()
+
+    def close(self) -> None:
+        """Close the panel, and stop looking."""
+        self.stop()
+        super().close()
+
+    def stop(self, why: str = "") -> None:
+        """Stop looking; what is shown says why, where nobody asked for it."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._live.value = self.head.is_live = False
+        self._stopped.show(parts.said(why, BLUE))
+
+    def _seen(self, _: Any) -> None:
+        self.unseen = 0
+
+    def _look_anew(self, _: Any) -> None:
+        self.stop()
+        self._update()
+
+    def _need_gib(self) -> float | None:
+        return self._need.value or None
+
+    def _update(self) -> None:
+        self._show(cards.told(self._source.value, need_gib=self._need_gib()))
+
+    def _switch(self, change: Any) -> None:
+        if not change["new"]:
+            self.stop()
+            return
+        if self._source.value.strip():
+            self._live.value = False
+            self._error.show(parts.said("A snapshot does not change: empty its field to watch this host."))
+            return
+        try:
+            loop = asyncio.get_running_loop()
+            watch = cards.Watch(need_gib=self._need_gib())
+        except Exception as error:  # noqa: BLE001 - a driver fails in its own ways
+            self._live.value = False
+            self._error.show(parts.said(f"{cut(str(error))}; nothing can be watched here"))
+            return
+        self.unseen, self.head.is_live = 0, True
+        self._stopped.show(None)
+        self._task = loop.create_task(_look(weakref.ref(self), watch, self._every_s))
+        # Not in the task itself: one that is cancelled before it began never runs.
+        self._task.add_done_callback(lambda _: watch.close())
+
+    def _show(self, told: cards.Told) -> None:
+        self._error.show(parts.said(told.error))
+        self._cards.show(told.cards)
+        self._chosen.show(told.chosen)
+        self._findings.show(told.findings)
+
+
+async def _look(panel: weakref.ref[Panel], watch: cards.Watch, every_s: float) -> None:
+    """Look until the panel is closed or gone, or no page shows it, for a while at most; nothing else is held by it."""
+    for _ in range(int(_MOST_S / every_s)):
+        shown = panel()
+        if shown is None or shown.comm is None:
+            return
+        # Looks are counted, not seconds: while a cell runs, neither is there a look nor is a page heard.
+        shown.unseen += 1
+        if shown.unseen > _SILENT_S / every_s:
+            shown.stop(f"No page showed this for {_SILENT_S / 60:g} minutes, so nobody looks any more. {_AGAIN}")
+            return
+        try:
+            shown._show(watch.look())  # noqa: SLF001 - the panel's own task
+        except Exception as error:  # noqa: BLE001 - a driver fails in its own ways
+            shown.stop(f"The cards could not be read ({cut(str(error))}), so nobody looks any more. {_AGAIN}")
+            return
+        del shown
+        await asyncio.sleep(every_s)
+    if (shown := panel()) is not None:
+        shown.stop(f"Nobody looks any more after {_MOST_S / 60:g} minutes. {_AGAIN}")

@@ -1,0 +1,130 @@
+"""The panel Nodes."""
+
+from __future__ import annotations
+
+import ipywidgets
+
+from vllm_runbooks.host import nodes as clusters
+from vllm_runbooks.host.nodes.records import CheckedCluster
+from vllm_runbooks.jupyter import asking, hosts, page_parts, parts
+
+_SHOWN = (hosts.ALL, hosts.DIFFERENT)
+
+
+class Panel(parts.Panel):
+    """Several nodes side by side: what differs, which reaches which, what that means, and what each needs."""
+
+    def __init__(self, snapshot: str = "", found: CheckedCluster | str | None = None) -> None:
+        self._found = found
+        self._source = ipywidgets.Combobox(
+            value=snapshot,
+            options=hosts.recorded(),
+            placeholder="a file, a folder or a recorded case" if found is None else "the nodes of this notebook",
+            continuous_update=False,
+        )
+        self._what = ipywidgets.Dropdown(options=_SHOWN, value=hosts.ALL)
+        self._ray = ipywidgets.Text(placeholder="10.0.0.1:6379")
+        self._hosts = ipywidgets.Text(placeholder="hosts.txt, or HOST,HOST")
+        self._expect = ipywidgets.BoundedIntText(min=0, max=clusters.MAX_NODES)
+        self._model = ipywidgets.Text(placeholder="/models/Qwen3-8B")
+        self._python = ipywidgets.Text(placeholder="PATH, or NODE=PATH")
+        self._ports = ipywidgets.Text(placeholder="ray=6379,torch=29501,vllm=8000")
+        self._ask = parts.button("Ask the nodes", "measure every way between them, and run an all-reduce")
+        self._working = parts.View()
+        self._error, self._nodes, self._reach, self._findings, self._without = (parts.View() for _ in range(5))
+        self._environments = parts.column(())
+        self._made: list[_Environment] = []
+        super().__init__(
+            "Nodes",
+            "what several nodes are, what differs between them, and what a start over them would meet",
+            [
+                parts.row(
+                    parts.field("recorded nodes", self._source, "420px"), parts.field("show", self._what, "220px")
+                ),
+                self._question(),
+                self._working,
+                self._error,
+                self._nodes,
+                parts.folds(
+                    ("What it means for a start", self._findings),
+                    ("Which node reaches which", self._reach),
+                    ("What each node needs", parts.column((self._without, self._environments))),
+                    is_open=True,
+                ),
+            ],
+        )
+        later = asking.Later(self._update, lambda line: self._show(hosts.Told(line)))
+        for each in (self._source, self._what):
+            each.observe(later, "value")
+        asker = asking.Asker(
+            self._asked, hosts.measured, self._take, wait=self._wait, failed=lambda line: self._show(hosts.Told(line))
+        )
+        self._ask.on_click(asker)
+        later.now()
+
+    def _question(self) -> ipywidgets.Accordion:
+        """The place in which nodes are named that are to be asked, folded away."""
+        row = parts.row(
+            parts.field("a Ray cluster", self._ray, "180px"),
+            parts.field("its nodes (0: not known)", self._expect, "180px"),
+            parts.field("or hosts over ssh", self._hosts, "240px"),
+            parts.field("model on every node", self._model, "260px"),
+            parts.field("Python of vLLM", self._python, "260px"),
+            parts.field("ports that are tried", self._ports, "260px"),
+            self._ask,
+        )
+        made = parts.folds(("Ask the nodes themselves", row))
+        made.layout.margin = "8px 2px 14px 0"
+        return made
+
+    def _asked(self) -> hosts.Asked:
+        fields = (self._ray, self._hosts, self._expect, self._model, self._python, self._ports)
+        return hosts.Asked(*(each.value for each in fields))
+
+    def _wait(self, words: str) -> None:
+        self._ask.disabled = bool(words)
+        self._working.show(parts.working("Asking the nodes …" if words else ""))
+
+    def _take(self, found: CheckedCluster | hosts.Told) -> None:
+        """Show the nodes that were asked, in place of recorded ones; else why they were not."""
+        if isinstance(found, hosts.Told):
+            self._show(found)
+            return
+        self._found = found
+        self._source.value = ""
+        self._source.placeholder = "the nodes that were asked"
+        self._update()
+
+    def _update(self) -> None:
+        is_whole = self._what.value == hosts.ALL
+        if self._found is not None and not self._source.value.strip():
+            self._show(hosts.shown(self._found, is_whole=is_whole))
+        else:
+            self._show(hosts.told(self._source.value, is_whole=is_whole))
+
+    def _show(self, told: hosts.Told) -> None:
+        self._error.show(parts.said(told.error))
+        self._nodes.show(told.nodes)
+        self._reach.show(told.reach)
+        self._findings.show(told.findings)
+        self._without.show(told.without)
+        # Views are used again: closed ones would leave their layouts in the kernel, answer after answer.
+        while len(self._made) < len(told.environments):
+            self._made.append(_Environment())
+        for view, (name, text) in zip(self._made, told.environments, strict=False):
+            view.show(name, text)
+        self._environments.children = self._made[: len(told.environments)]
+
+
+class _Environment(ipywidgets.VBox):
+    """What a node needs, with the button that copies it."""
+
+    def __init__(self) -> None:
+        self._name, self._text, self._copy = parts.View(), parts.View(), page_parts.Copy()
+        super().__init__([self._name, self._text, self._copy])
+
+    def show(self, name: str, text: str) -> None:
+        """Show what the node of this name needs."""
+        self._name.show(parts.heading_of(name))
+        self._text.show(parts.command(text))
+        self._copy.text, self._copy.label = text, f"Copy what {name} needs"

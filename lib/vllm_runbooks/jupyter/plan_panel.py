@@ -1,0 +1,146 @@
+"""The panel Plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ipywidgets
+
+from vllm_runbooks.jupyter import asking, page_parts, parts, settings
+
+_SHARES = tuple(hundredth / 100 for hundredth in range(30, 101))
+_SETTLED = "settled"
+_SLID = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
+
+
+class Panel(parts.Panel):
+    """A start, planned while its settings are dragged.
+
+    The command below has passed the linter and the planner; where the planner is not certain, a line says so.
+    """
+
+    def __init__(
+        self,
+        model: str = "",
+        gpus: str = "",
+        vllm: str = "",
+        *,
+        tp: int | None = None,
+        pp: int | None = None,
+        dp: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._planner = settings.Planner()
+        given = dict(options or {})
+        share, context, sequences = (given.pop(name, None) for name in _SLID)
+        is_split = any(size is not None for size in (tp, pp, dp))
+        self._model = ipywidgets.Combobox(value=model, options=settings.models(), continuous_update=False)
+        self._gpus = ipywidgets.Combobox(value=gpus, options=settings.cards(), continuous_update=False)
+        releases = settings.releases(vllm.strip())
+        self._vllm = ipywidgets.Dropdown(options=releases, value=vllm.strip() or releases[0])
+        self._further = ipywidgets.Text(
+            value=json.dumps(given) if given else "",
+            placeholder='{"limit_mm_per_prompt": {"video": 0}}',
+            continuous_update=False,
+        )
+        self._share, self._context, self._sequences = (_slider(each) for each in (share, context, sequences))
+        self._tp, self._pp, self._dp = (_slider((each or 1) if is_split else 0) for each in (tp, pp, dp))
+        self._error, self._overview, self._terms = parts.View(), parts.View(), parts.View()
+        self._command, self._copy = parts.View(), page_parts.Copy()
+        super().__init__(
+            "Plan",
+            "what a start takes on each card, and what is left for requests",
+            [
+                parts.row(
+                    parts.field("model", self._model, "330px"),
+                    parts.field("GPUs", self._gpus, "200px"),
+                    parts.field("vLLM", self._vllm, "120px"),
+                ),
+                parts.row(
+                    parts.field("share of each GPU's memory", self._share, "290px"),
+                    parts.field("context, tokens", self._context, "290px"),
+                    parts.field("requests at once, at most", self._sequences, "290px"),
+                ),
+                parts.row(
+                    parts.field("tensor parallel", self._tp, "220px"),
+                    parts.field("pipeline parallel", self._pp, "220px"),
+                    parts.field("data parallel", self._dp, "220px"),
+                ),
+                parts.row(parts.field("further options, as JSON", self._further, "460px")),
+                self._error,
+                self._overview,
+                self._command,
+                self._copy,
+                parts.folds(("Each part of a card's memory, and where it comes from", self._terms)),
+            ],
+        )
+        self._given = (share, context, sequences, tp, pp, dp)
+        self._given_for = (model, gpus)
+        self._is_bound = False
+        self._later = asking.Later(self._update, lambda line: self._show(settings.Told(line)))
+        for each in (self._model, self._gpus, self._vllm, self._further):
+            each.observe(self._bound_anew, "value")
+        for each in (self._share, self._context, self._sequences, self._tp, self._pp, self._dp):
+            each.observe(self._later, "value")
+        self._later.now()
+
+    def _bound_anew(self, _: Any) -> None:
+        self._is_bound = False
+        self._later()
+
+    def _bound(self) -> None:
+        """Offer what this model, these cards and this release allow."""
+        self._is_bound = True
+        found = settings.bounds(self._asked())
+        # What was given is no round number, and is offered as long as it is about the same.
+        is_same = (self._model.value, self._gpus.value) == self._given_for
+        share, context, sequences, *sizes = self._given if is_same else (None,) * 6
+        parts.offer(self._share, _offered(_SHARES, found.utilization, share), 0)
+        parts.offer(self._context, _offered(found.contexts, found.context, context), 0)
+        parts.offer(self._sequences, _offered(found.sequences, found.settled_sequences, sequences), 0)
+        usual = (found.whole, 1, 1)
+        for slider, given, size in zip((self._tp, self._pp, self._dp), sizes, usual, strict=True):
+            offered = sorted({*found.sizes, *([given] if given else [])})
+            parts.offer(slider, [(str(each), each) for each in offered], size)
+
+    def _asked(self) -> settings.Asked:
+        return settings.Asked(
+            self._model.value,
+            self._gpus.value,
+            self._vllm.value,
+            self._share.value or None,
+            self._context.value or None,
+            self._sequences.value or None,
+            self._tp.value,
+            self._pp.value,
+            self._dp.value,
+            self._further.value.strip(),
+        )
+
+    def _update(self) -> None:
+        if not self._is_bound:
+            self._bound()
+        self._show(self._planner.told(self._asked()))
+
+    def _show(self, told: settings.Told) -> None:
+        self._error.show(parts.said(told.error or told.note))
+        self._overview.show(told.overview)
+        self._terms.show(told.terms)
+        self._command.show(parts.command(told.command) if told.command else None)
+        self._copy.text = told.command
+        self._copy.layout.display = None if told.command else "none"
+
+
+def _slider(value: Any) -> ipywidgets.SelectionSlider:
+    return ipywidgets.SelectionSlider(options=[(str(value or _SETTLED), value or 0)])
+
+
+def _offered(values: Iterable[float], settled: float | None, given: float | None) -> list[tuple[str, float]]:
+    """Values by rising size with the settled one, which is 0, in its place; not known, it is the last."""
+    own = sorted({*(value for value in values if value != settled), *([] if given is None else [given])})
+    shown = [(str(value), value) for value in own]
+    below = sum(settled is None or value <= settled for value in own)
+    name = _SETTLED if settled is None else f"{_SETTLED}: {settled}"
+    return [*shown[:below], (name, 0), *shown[below:]]

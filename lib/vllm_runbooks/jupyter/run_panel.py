@@ -1,0 +1,49 @@
+"""The panel Runs."""
+
+from __future__ import annotations
+
+import ipywidgets
+
+from vllm_runbooks.jupyter import asking, entries, parts
+
+_NONE = ("choose an entry", "")
+
+
+class Panel(parts.Panel):
+    """What was done on this host, how a subject went over time, and how two entries differ."""
+
+    def __init__(self, subject: str = "") -> None:
+        self._subject = ipywidgets.Combobox(value=subject, placeholder="everything", continuous_update=False)
+        self._a, self._b = (ipywidgets.Dropdown(options=[_NONE]) for _ in range(2))
+        self._again = parts.button("Read again", "read the history once more")
+        self._error, self._entries, self._trend, self._difference = (parts.View() for _ in range(4))
+        super().__init__(
+            "Runs",
+            "what was checked, run, started and probed on this host",
+            [
+                parts.row(parts.field("subject, for its trend", self._subject, "420px"), self._again),
+                self._error,
+                self._trend,
+                parts.heading("Entries"),
+                parts.scrolled(self._entries, "420px"),
+                parts.row(parts.field("compare", self._a, "400px"), parts.field("with", self._b, "400px")),
+                self._difference,
+            ],
+        )
+        later = asking.Later(self._update, lambda line: self._show(entries.Told(line)))
+        for each in (self._subject, self._a, self._b):
+            each.observe(later, "value")
+        self._again.on_click(later)
+        later.now()
+
+    def _update(self) -> None:
+        self._show(entries.told(entries.Asked(self._subject.value, self._a.value or "", self._b.value or "")))
+
+    def _show(self, told: entries.Told) -> None:
+        self._error.show(parts.said(told.error))
+        self._subject.options = told.subjects
+        for chosen in (self._a, self._b):
+            parts.offer(chosen, (_NONE, *told.choices), "")
+        self._entries.show(told.entries)
+        self._trend.show(told.trend)
+        self._difference.show(told.difference)

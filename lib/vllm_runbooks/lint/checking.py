@@ -1,0 +1,239 @@
+"""The front door for commands: scripts read, linted, mended and migrated with the data found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.toolchains import Toolchain
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Judgement
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10.scripts.records import LintedScripts
+from vllm_runbooks.lint import linting as _lint
+from vllm_runbooks.lint.records import Linted, Migrated
+from vllm_runbooks.reading import deployment, documents
+from vllm_runbooks.reading.deployment import forms
+from vllm_runbooks.runbooks import verdicts
+
+if TYPE_CHECKING:
+    from vllm_runbooks.lint.second_opinion import Verdict
+
+
+def _ask(python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool) -> list[Verdict]:
+    from vllm_runbooks.lint import second_opinion  # noqa: PLC0415 - rarely asked for
+
+    return second_opinion.ask(python, entry, commands, is_config_checked=is_config_checked)
+
+
+def lint_text(
+    text: str,
+    *,
+    name: str = "",
+    vllm: str | None = None,
+    gpus: str | None = None,
+    fix: bool = False,
+    python: str | None = None,
+    is_config_checked: bool = False,
+    folder: Path | None = None,
+    lang: str | None = None,
+) -> Linted:
+    """Judge the vLLM commands of a script, manifest, program or page; see `lint.lint`.
+
+    `python` names a Python with vLLM, whose own parser judges the commands as well (and, with `is_config_checked`, its
+    configuration). `folder` is where the text lies: the configuration files that its commands name are read there.
+    `lang` is the language of the messages, as in `zh`; None is that of `VLLM_RUNBOOKS_LANG`, else English.
+
+    Raises:
+        InputError: the release, a GPU or the language is not known, or that Python does not answer.
+    """
+    ask = None if python is None else partial(_ask, python, is_config_checked=is_config_checked)
+    return _lint.lint(text, session.knowledge(lang), _asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
+
+
+def _asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.Asked:
+    """What is asked, with the configuration files beside the text."""
+    cards = session.cards(gpus) if gpus else None
+    if folder is None:
+        return _lint.Asked(name, vllm or None, cards, apart=_apart)
+    texts = ((each, session.read_beside(folder, each)) for each in _lint.config_names(text, name))
+    files = {each: read for each, read in texts if read is not None}
+    return _lint.Asked(name, vllm or None, cards, files, _apart)
+
+
+def _apart(text: str, name: str) -> _lint.Apart | None:
+    """The programs of a text that a toolchain for edge chips runs with a vLLM of its own."""
+    if "import" not in text:
+        return None
+    from vllm_runbooks.edge10 import scripts  # noqa: PLC0415 - most texts hold no such program
+
+    return scripts.apart(text, name, session.knowledge(), session.toolchain())
+
+
+def mended(
+    text: str, *, name: str = "", vllm: str | None = None, gpus: str | None = None, folder: Path | None = None
+) -> str:
+    """The text with every fix made, its secrets as they are: for the user's own file.
+
+    Raises:
+        InputError: the release or a GPU is not known.
+    """
+    return _lint.mended(text, session.knowledge(), _asked(text, name, vllm, gpus, folder))
+
+
+def migrate_text(
+    text: str, *, from_: str, to: str, name: str = "", gpus: str | None = None, folder: Path | None = None
+) -> tuple[Migrated, str]:
+    """Move a script to another release; what is found, and the script rewritten, its secrets as they are.
+
+    Raises:
+        InputError: a release or a GPU is not known.
+    """
+    return _lint.migrate(text, session.knowledge(), _asked(text, name, to, gpus, folder), from_=from_)
+
+
+def lint_scripts(
+    texts: Mapping[str, str],
+    *,
+    toolchain: str | None = None,
+    folders: Mapping[str, Path] = MappingProxyType({}),
+    fix: bool = False,
+    lang: str | None = None,
+) -> dict[str, LintedScripts]:
+    """Judge scripts of a toolchain for edge chips, by file; what one says counts for the others.
+
+    Servers and evaluations among them are judged by the release of vLLM that the toolchain evaluates with.
+
+    Args:
+        texts: By name.
+        toolchain: Its version; None: the newest that is known.
+        folders: By name where a text lies: the configuration files that its commands name are read there.
+        fix: Whether each text is given with every fix made as well.
+        lang: As for `lint_text`.
+
+    Raises:
+        InputError: the version of the toolchain or the language is not known.
+    """
+    from vllm_runbooks.edge10 import scripts  # noqa: PLC0415 - rarely asked for
+
+    facts = session.toolchain(toolchain)
+    return scripts.lint(texts, session.knowledge(lang), facts, _asked_of(texts, facts, folders), fix=fix)
+
+
+def mended_script(
+    texts: Mapping[str, str],
+    name: str,
+    *,
+    toolchain: str | None = None,
+    folders: Mapping[str, Path] = MappingProxyType({}),
+) -> str:
+    """One of the scripts with every fix made, its secrets as they are: for the user's own file.
+
+    Raises:
+        InputError: as `lint_scripts`.
+    """
+    from vllm_runbooks.edge10 import scripts  # noqa: PLC0415 - rarely asked for
+
+    facts = session.toolchain(toolchain)
+    return scripts.mended(texts, name, session.knowledge(), facts, _asked_of(texts, facts, folders))
+
+
+def _asked_of(texts: Mapping[str, str], facts: Toolchain, folders: Mapping[str, Path]) -> dict[str, _lint.Asked]:
+    vllm = facts.steps["evaluate"].vllm
+    return {name: _asked(text, name, vllm, None, folders.get(name)) for name, text in texts.items()}
+
+
+class Converted(NamedTuple):
+    """A start written in another form."""
+
+    text: str
+    found: Linted
+    """What is found in it on the release."""
+    starts: int
+    """How many starts the file holds."""
+    needs: tuple[str, ...]
+    """Variables that must be set where it runs."""
+    left_out: tuple[str, ...]
+    """What stood around the start and is not written."""
+    is_loopback: bool
+    """Whether the server listens to its own host alone, which in a container is the container."""
+
+
+def convert_text(
+    text: str, *, to: str, name: str = "", vllm: str | None = None, start: int | None = None, gpus: str | None = None
+) -> Converted:
+    """Write one start of a text, the first or that of a number from 1, in another form; secrets become references.
+
+    Raises:
+        InputError: there is no such start, it cannot be written so, or the release or a GPU is not known.
+    """
+    starts = [one for one in documents.read(text, name).starts if not one.keywords and one.entry in options.SERVERS]
+    if not starts:
+        raise InputError(f"{name or 'the text'}: holds no start of a server; give a script, manifest or page with one")
+    number = start or 1
+    if number > len(starts):
+        raise InputError(
+            f"{name or 'the text'}: holds {_count(len(starts))}, none of number {number}; give a lower --start"
+        )
+    found = starts[number - 1]
+    release = options.load(vllm or found.release or options.known_releases()[-1])
+    written, one = forms.converted(found, to, release)
+    linted = lint_text(written, name=forms.FILES[to], vllm=release.asked, gpus=gpus)
+    flags = linted.deployments[0].flags if linted.deployments else {}
+    return Converted(
+        written,
+        linted,
+        len(starts),
+        deployment.references(one),
+        forms.left_out(found, to),
+        flags.get("host") in ("127.0.0.1", "localhost", "::1"),
+    )
+
+
+def _count(starts: int) -> str:
+    return "1 start" if starts == 1 else f"{starts} starts"
+
+
+def lint_commands(evidence: Evidence, *, gpus: str = "", lang: str | None = None) -> Linted:
+    """Judge the script that was loaded or pasted, and correct it; `lang` as for `lint_text`.
+
+    Raises:
+        InputError: the release, a GPU or the language is not known, or the evidence is more than one text.
+    """
+    session.check_texts(gpus=gpus, lang=lang)
+    script = _script(evidence)
+    return lint_text(script.text, name=script.name, vllm=evidence.vllm, gpus=gpus, fix=True, lang=lang)
+
+
+def migrate_commands(evidence: Evidence, *, to: str, gpus: str = "") -> Migrated:
+    """Move the script that was loaded or pasted to another release.
+
+    Raises:
+        InputError: as `lint_commands`.
+    """
+    session.check_texts(target=to, gpus=gpus)
+    script = _script(evidence)
+    from_ = lint_commands(evidence, gpus=gpus).vllm.version
+    return migrate_text(script.text, name=script.name, from_=from_, to=to, gpus=gpus)[0]
+
+
+def shown(evidence: Evidence) -> str:
+    """The script that was loaded or pasted as it may be shown, its secrets replaced."""
+    script = _script(evidence)
+    return _lint.hidden(script.text, session.knowledge(), _lint.Asked(script.name, evidence.vllm))
+
+
+def _script(evidence: Evidence) -> Document:
+    if len(evidence.documents) != 1:
+        raise InputError(f"{len(evidence.documents)} texts were given; a script is one, so name it alone")
+    return evidence.documents[0]
+
+
+def judge_commands(found: Linted, evidence: Evidence) -> Judgement:
+    """The verdict on commands: against the evidence's case, else on whether anything is wrong."""
+    return verdicts.judge_commands(found, evidence.case)

@@ -1,0 +1,362 @@
+"""What the linter found, as text, JSON, SARIF, annotations and HTML."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from vllm_runbooks.catalog.languages import LANGUAGES, Wording, told_in
+from vllm_runbooks.catalog.records import Rule
+from vllm_runbooks.core.display import Shown, one_line, visible
+from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.core.views.elements import GREEN, GREY, RED, badge, prose, tinted
+from vllm_runbooks.core.views.styled import GROUNDS, Block, Line, Loose, Space, Tone, plain, styled
+from vllm_runbooks.lint.records import Issue, Linted, Migrated
+
+_SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
+_GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
+_MEANT = {IssueSeverity.ERROR: Tone.BAD, IssueSeverity.WARNING: Tone.WARN, IssueSeverity.INFO: Tone.HINT}
+_COUNTED = {
+    IssueSeverity.ERROR: ("{count} error", "{count} errors"),
+    IssueSeverity.WARNING: ("{count} warning", "{count} warnings"),
+    IssueSeverity.INFO: ("{count} info", "{count} infos"),
+}
+_SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
+_DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
+"""Colours of a difference's lines, by their sign."""
+_SOURCES = {
+    "given": "as asked",
+    "image": "from the image's tag",
+    "log": "from the log",
+    "newest": "the newest known; name yours with --vllm",
+    "toolchain": "with which the toolchain evaluates",
+}
+_SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def headline(found: Linted | Migrated) -> str:
+    """One line: how many issues of which severity, for which release."""
+    said, judged = _counted(found)
+    return f"{said} ({judged})"
+
+
+def _counted(found: Linted | Migrated) -> tuple[str, str]:
+    """How many issues of which severity there are; and in what, by which release."""
+    say = Wording(found.lang)
+    said = counted(found.issues, found.lang)
+    starts = len(found.deployments)
+    if not starts and not said:
+        return say("no start of vLLM found, so nothing was judged"), release(found)
+    one = "{count} start of vLLM" if starts == 1 else "{count} starts of vLLM"
+    read = say(one, count=starts) if starts else say("no start of vLLM")
+    return said or say("nothing wrong"), f"{read}{say('; ')}{release(found)}"
+
+
+def release(found: Linted | Migrated) -> str:
+    """Which release it was judged by, and why that one."""
+    vllm, say = found.vllm, Wording(found.lang)
+    nearest = "" if vllm.data == vllm.version else say(", judged by the data of {version}", version=vllm.data)
+    return say("vLLM {version}, {source}", version=vllm.version, source=say(_SOURCES[vllm.source])) + nearest
+
+
+def text(found: Linted | Migrated, name: str) -> str:
+    """Without colours, for a pipe: an issue a paragraph, then the count."""
+    return plain(view(found, name))
+
+
+def view(found: Linted | Migrated, name: str) -> list[Block]:
+    """For a terminal: an issue a paragraph, then the count."""
+    is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
+    said, judged = _counted(found)
+    tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
+    return [*paragraphs(found, name), Loose(styled(said, tone) + styled(f" ({judged})", Tone.FAINT))]
+
+
+def paragraphs(found: Linted | Migrated, name: str) -> list[Block]:
+    """For a terminal: an issue a paragraph."""
+    blocks: list[Block] = []
+    for issue in found.issues:
+        place = styled(f"{one_line(name)}:{issue.line}:{issue.column}: ", Tone.FAINT)
+        severity = styled(issue.severity.value, _MEANT[issue.severity])
+        blocks.append(Loose(place + severity + f": {one_line(issue.message)} " + styled(f"[{issue.rule}]", Tone.FAINT)))
+        line = issue.text.split("\n", 1)[0]
+        if line.strip():
+            blocks.append(Line("    " + styled(line, Tone.QUOTE)))
+        if issue.fix is not None:
+            blocks.append(Line(styled(f"    {Wording(found.lang)('--fix mends it')}", Tone.GOOD)))
+        blocks.append(Space())
+    return blocks
+
+
+def counted(issues: Sequence[Issue], lang: str | None = None) -> str:
+    """How many issues of which severity there are."""
+    counts, say = Counter(issue.severity for issue in issues), Wording(lang)
+    return say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
+
+
+def wrong(issues: Sequence[Issue]) -> list[Issue]:
+    """The errors and warnings."""
+    return [issue for issue in issues if issue.severity is not IssueSeverity.INFO]
+
+
+def left(issues: Sequence[Issue]) -> list[str]:
+    """For a terminal, beside a text that was written: an error or warning in it a line."""
+    return [
+        one_line(f"left: {issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]")
+        for issue in wrong(issues)
+    ]
+
+
+def is_mended(found: Linted) -> bool:
+    """Whether the corrected text is another than the given one."""
+    return any(issue.fix is not None for issue in found.issues)
+
+
+def mended(found: Linted) -> str:
+    """What the corrected text is, in a line: all is mended, or how much of what is wrong is left in it."""
+    rest = len(wrong([issue for issue in found.issues if issue.fix is None]))
+    said = "The corrected text" if is_mended(found) else "Nothing is mended"
+    if not rest:
+        return said if is_mended(found) else "Nothing to mend"
+    return f"{said}: {rest} of what is wrong {'is' if rest == 1 else 'are'} left to you"
+
+
+def changes(found: Migrated) -> str:
+    """As `changes_view`, without colours."""
+    return plain(changes_view(found))
+
+
+def changes_view(found: Migrated) -> list[Block]:
+    """For a terminal: the defaults that changed, and the difference between the scripts."""
+    lines: list[Block] = []
+    say = Wording(found.lang)
+    for change in found.changed_defaults:
+        named = styled(say("default of {option}", option=change.option), Tone.HEADING)
+        kept = say(" (set in the rewritten script)") if change.explicit else ""
+        note = f". {say.mark}{change.note}" if change.note else ""
+        lines.append(Loose(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
+    difference = found.diff.split("\n") if found.diff else []
+    return [*lines, *(Line(styled(line, _SIGNS.get(line[:1]))) for line in difference)]
+
+
+def _default(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value)
+
+
+def github(found: Linted, name: str) -> str:
+    """Workflow commands that GitHub shows beside the lines."""
+
+    def escaped(said: str) -> str:
+        return said.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    def property_(said: str) -> str:
+        return visible(escaped(said)).replace(":", "%3A").replace(",", "%2C")
+
+    return "\n".join(
+        f"::{_GITHUB_LEVELS[issue.severity]} file={property_(name)},line={issue.line},col={issue.column},"
+        f"title={property_(issue.rule)}::{escaped(visible(issue.message))}"
+        for issue in found.issues
+    )
+
+
+def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str) -> str:
+    """A SARIF 2.1.0 log: file name to what was found there."""
+    used = sorted({issue.rule for found in checked.values() for issue in found.issues})
+    lang = next((found.lang for found in checked.values()), None)
+    if lang is not None:
+        rules = {name: told_in(rules[name], lang) for name in used}
+    driver = {
+        "name": "vllm-runbooks",
+        "version": version,
+        "rules": [
+            {
+                "id": name,
+                "shortDescription": {"text": rules[name].title},
+                "fullDescription": {"text": rules[name].why.strip()},
+                "defaultConfiguration": {"level": _SARIF_LEVELS[rules[name].severity]},
+            }
+            for name in used
+        ],
+    }
+    results = [_result(issue, file, used) for file, found in checked.items() for issue in found.issues]
+    tongue = {} if lang is None else {"language": LANGUAGES[lang].tag}
+    run = {"tool": {"driver": driver}, **tongue, "columnKind": "unicodeCodePoints", "results": results}
+    return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+
+
+def _uri(file: str) -> str:
+    """A file's name as a reference in the sense of RFC 3986."""
+    kept = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+    return "".join(chr(byte) if byte in kept else f"%{byte:02X}" for byte in file.replace("\\", "/").encode())
+
+
+def _result(issue: Issue, file: str, used: Sequence[str]) -> dict[str, Any]:
+    location = {"uri": _uri(file)}
+    result: dict[str, Any] = {
+        "ruleId": issue.rule,
+        "ruleIndex": used.index(issue.rule),
+        "level": _SARIF_LEVELS[issue.severity],
+        "message": {"text": issue.message},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": location,
+                    "region": {"startLine": issue.line, "startColumn": issue.column},
+                }
+            }
+        ],
+    }
+    if issue.fix is not None:
+        region = {
+            "startLine": issue.fix.line,
+            "startColumn": issue.fix.column,
+            "endLine": issue.fix.end_line,
+            "endColumn": issue.fix.end_column,
+        }
+        change = {"deletedRegion": region, "insertedContent": {"text": issue.fix.new_text}}
+        result["fixes"] = [{"artifactChanges": [{"artifactLocation": location, "replacements": [change]}]}]
+    return result
+
+
+def table(found: Linted | Migrated) -> Shown:
+    """For a notebook: the issues as a table."""
+    said = f"<p{_tongue(found)}>{escape(headline(found))}</p>"
+    return Shown(text(found, "line"), said + _table_of(found.issues, _tongue(found)))
+
+
+def rows_of(issues: Sequence[Issue]) -> str:
+    """HTML: issues as a table; empty where there are none."""
+    return _table_of(issues, "")
+
+
+def _tongue(found: Linted | Migrated) -> str:
+    """What an element's tag says of the language of its text."""
+    return "" if found.lang is None else f' lang="{LANGUAGES[found.lang].tag}"'
+
+
+def _table_of(issues: Sequence[Issue], tongue: str) -> str:
+    def said(issue: Issue) -> str:
+        return f"<span{tongue}>{escape(issue.message)}</span>" if tongue else escape(issue.message)
+
+    rows = "".join(
+        "<tr>"
+        f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
+        f"<td>{badge(issue.severity.value, GROUNDS[_MEANT[issue.severity]])}</td>"
+        f'<td style="text-align:left">{said(issue)}'
+        f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
+        f'<br><span style="opacity:.75;font-size:13px">{escape(issue.rule)}</span></td>'
+        f'<td style="text-align:left">{"yes" if issue.fix else ""}</td></tr>'
+        for issue in issues
+    )
+    names = ("what is wrong", "mended")
+    head = "<th>place</th><th></th>" + "".join(f'<th style="text-align:left">{name}</th>' for name in names)
+    return f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
+
+
+_MAX_PLACED = 400
+"""Lines of a text that are shown with what is wrong in them."""
+
+
+def in_place(text: str, found: Linted | Migrated) -> Shown:
+    """For a notebook: a text as it may be shown, each issue below the line that it is in, as a compiler says it."""
+    by_line: dict[int, list[Issue]] = {}
+    for issue in found.issues:
+        by_line.setdefault(issue.line, []).append(issue)
+    lines = text.split("\n")
+    plain, html = [headline(found)], [f'<p style="font-weight:600">{escape(headline(found))}</p>']
+    for number, line in enumerate(lines[:_MAX_PLACED], 1):
+        plain.append(f"{number:>5}  {line}")
+        wide = "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent;color:inherit;font-size:13px"
+        count = f'<span style="opacity:.75;margin-right:10px;font-size:13px">{number}</span>'
+        html.append(
+            f'<div style="padding:0 0 0 8px;line-height:1.5">{count}<code style="{wide}">{escape(line)}</code></div>'
+        )
+        for issue in by_line.get(number, ()):
+            plain.append(f"       ^ column {issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]")
+            html.append(_below(issue))
+    if len(lines) > _MAX_PLACED:
+        left_out = f"{len(lines) - _MAX_PLACED:,} more lines"
+        plain.append(f"       ⋯ {left_out}")
+        html.append(f'<div style="opacity:.8">⋯ {left_out}</div>')
+    return Shown("\n".join(plain), "".join(html))
+
+
+def _below(issue: Issue) -> str:
+    tone = GROUNDS[_MEANT[issue.severity]]
+    style = f"{tinted(tone, '3px 0 3px 8px')};margin:2px 0 6px 0;font-size:13px"
+    mended = " · the corrected text mends it" if issue.fix else ""
+    said = f"{badge(issue.severity.value, tone)} <b>column {issue.column}</b> {prose(issue.message)}"
+    rest = f'<span style="opacity:.8">{escape(issue.rule)}{mended}</span>'
+    return f'<div style="{style};line-height:1.5">{said}<br>{rest}</div>'
+
+
+def starts(found: Linted) -> Shown:
+    """For a notebook: what is started, as the release's parser understands it."""
+    rows = [[launch.model or "unknown", _options(launch.flags), _options(launch.env)] for launch in found.deployments]
+    plain = "\n".join(f"{model}: {flags or 'no options'}{f'; {env}' if env else ''}" for model, flags, env in rows)
+    body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
+    head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("model", "options", "environment"))
+    said = release(found)
+    if not rows:
+        return Shown(f"No start of vLLM was found ({said}).", f"<p>No start of vLLM was found ({escape(said)}).</p>")
+    return Shown(f"{plain}\n{said}", f"<table><tr>{head}</tr>{body}</table><p>{escape(said)}</p>")
+
+
+def _options(values: Mapping[str, Any]) -> str:
+    def shown(value: Any) -> str:
+        return value if isinstance(value, str) else "unknown" if value is None else json.dumps(value)
+
+    return ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+
+
+def _cell(said: str) -> str:
+    return f'<td style="text-align:left;white-space:normal">{escape(said)}</td>'
+
+
+def difference(before: str, found: Linted) -> Shown:
+    """For a notebook: what the fixes change of a text, as it may be shown."""
+    lines = difflib.unified_diff(
+        before.splitlines(), (found.fixed or before).splitlines(), "given", "corrected", lineterm=""
+    )
+    return _compared("\n".join(lines) or None)
+
+
+def migration(found: Migrated) -> Shown:
+    """For a notebook: what is wrong on the new release, which defaults moved, and the rewritten text."""
+    rest = [issue for issue in found.issues if issue.fix is None]
+    mends = len(found.issues) - len(rest)
+    said = f"{headline(found)}. The rewritten text mends {mends} of them{'; left are:' if rest else '.'}"
+    rows = "".join(
+        f"<tr>{_cell(change.option)}{_cell(_default(change.from_))}{_cell(_default(change.to))}"
+        f"{_cell('set in the rewritten text' if change.explicit else 'named only')}{_cell(change.note)}</tr>"
+        for change in found.changed_defaults
+    )
+    head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
+    defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
+    plain = "\n".join([said, *(f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest), changes(found)])
+    return Shown(
+        plain, f"<p>{escape(said)}</p>{_table_of(rest, _tongue(found))}{defaults}{_compared(found.diff or None).html}"
+    )
+
+
+def _compared(body: str | None) -> Shown:
+    """A difference, with what goes and what comes on coloured grounds beside their signs."""
+    if body is None:
+        return script(None)
+    shown = []
+    for line in body.split("\n"):
+        tone = _DIFFERENCE.get(line[:1])
+        # The ground is tinted, not the letters: on a light page and on a dark one they stay as legible as the rest.
+        shown.append(f'<span style="background:{tone}2e">{escape(line)}</span>' if tone else escape(line))
+    return Shown(body, '<pre style="white-space:pre-wrap">' + "\n".join(shown) + "</pre>")
+
+
+def script(body: str | None) -> Shown:
+    """For a notebook: a script as it is, nothing of it markup."""
+    if body is None:
+        return Shown("nothing to mend", "<p>Nothing to mend.</p>")
+    return Shown(body, f'<pre style="white-space:pre-wrap">{escape(body)}</pre>')

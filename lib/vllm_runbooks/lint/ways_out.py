@@ -1,0 +1,312 @@
+"""Ways out of a failure as commands: the start's own command, edited, and judged by the linter for its release."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.excerpt import Places
+from vllm_runbooks.core.records import IssueSeverity, Remedy
+from vllm_runbooks.lint import linting as lint
+from vllm_runbooks.lint.linting import Asked, Knowledge
+from vllm_runbooks.reading import arguments, deployment, documents
+from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN
+from vllm_runbooks.reading.deployment import Deployment, editing, to_shell
+from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents.starts import Found
+
+_NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", "subparser", "dispatch_function"})
+"""Arguments whose two forms need not be alike: paths of the model are mounted elsewhere, secrets are replaced."""
+_MAX_TOLD = 12
+_MOST_ERRORS = 5
+"""Errors of a command that are mended before it is changed; with more of them it is hardly a command."""
+_WHOLE_LINES, _WHOLE_CHARACTERS = 200, 20_000
+"""A text of no more than this is shown whole where its part with the start says too little."""
+_GOES_ON = re.compile(r"(?:\\|\||&&)[ \t\r]*\Z")
+_MAX_GOING_ON = 1000
+_IN_LINES = ("shell", "docker")
+"""Kinds of starts whose own lines are a command."""
+
+
+class Difference(NamedTuple):
+    """An argument that a command and a log of it state differently."""
+
+    name: str
+    given: str
+    """In the command; "not set" where it is not."""
+    ran: str
+    """In the log."""
+
+
+class Base:
+    """The command that remedies are edits of."""
+
+    def __init__(
+        self,
+        command: str | None,
+        logged: Mapping[str, Any],
+        vllm: str | None,
+        knowledge: Callable[[], Knowledge],
+        *,
+        shown: str | None = None,
+    ) -> None:
+        """The command that was given, else the one that the log shows, else the arguments that it prints."""
+        self.logged = {name: value for name, value in logged.items() if not name.startswith("_")}
+        self.is_given = command is not None
+        self.page = documents.read(command) if command is not None else _shown_start(shown)
+        self.found = self._chosen(self.page)
+        self.vllm = vllm or (self.found.release if self.found else None)
+        self._knowledge = knowledge
+
+    def _chosen(self, page: Page | None) -> Found | None:
+        """Of several starts the one that says most of what the log says."""
+        if page is None:
+            return documents.from_arguments(self.logged) if self.logged else None
+        starts = starts_of(page)
+        return starts[_nearest(starts, self.logged)[0]] if starts else None
+
+    @property
+    def choice(self) -> str | None:
+        """What to say where the text that was given holds several starts: which of them is the log's."""
+        starts = starts_of(self.page) if self.page is not None else []
+        if len(starts) < 2 or self.page is None:
+            return None
+        index, is_sure = _nearest(starts, self.logged)
+        line = Places(self.page.text)(starts[index].start).line
+        why = "the log's arguments fit it best" if is_sure else "the log does not tell which of them it is of"
+        return f"The command's text holds {len(starts)} starts; that of line {line} is taken: {why}."
+
+    @cached_property
+    def data(self) -> ReleaseData | None:
+        """Data of the release; None where it is not known."""
+        if self.vllm is None:
+            return None
+        try:
+            return options.load(self.vllm)
+        except InputError:
+            return None
+
+    def offered(self, remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+        """The remedies with their commands; one whose command the release would refuse is left out."""
+        return tuple(checked for remedy in remedies if (checked := self._checked(remedy)) is not None)
+
+    def _checked(self, remedy: Remedy) -> Remedy | None:
+        if not remedy.edits:
+            return self._unknown(remedy, "no command is changed")
+        if self.found is None:
+            return self._unknown(remedy, "the log does not show the arguments; give the command with --command")
+        if self.data is None:
+            return self._unknown(remedy, "the release is not known; name it with --vllm")
+        if any(edit.op == "set" and not _is_known(edit.name, self.data) for edit in remedy.edits):
+            return None
+        if self._is_damaged:
+            return self._unknown(remedy, f"the command itself has more than {_MOST_ERRORS} errors")
+        if self._given is None:
+            text = self._mended(to_shell(Deployment.of(self.found).edited(remedy.edits, self.data)))
+        else:
+            made = editing.edits(*self._given, remedy.edits, self.data)
+            if not made:
+                return self._unknown(remedy, "the change cannot be made in this text without doubt")
+            text = self._mended(self._given[0].changed(made))
+        errors = self._errors(text)
+        if errors - self._own_errors:
+            return None
+        if errors:
+            return self._unknown(remedy, f"the command itself has errors ({', '.join(sorted({e[0] for e in errors}))})")
+        command = text if self._given is None else self._shown(text)
+        if command is None:
+            return self._unknown(remedy, "the command cannot be shown apart from its text, which is long")
+        return replace(remedy, command=command, checks=replace(remedy.checks, lint="passed"))
+
+    @cached_property
+    def _is_damaged(self) -> bool:
+        """Whether the words are hardly a command: nothing is to be won by mending them, and it takes its time."""
+        problems = self._parsed.problems if self._parsed else ()
+        return sum(problem.is_refusal for problem in problems) > _MOST_ERRORS
+
+    @cached_property
+    def _parsed(self) -> Parsed | None:
+        """The words as the release's parser takes them; None where there are none, or the release is not known."""
+        if self.found is None or self.data is None:
+            return None
+        words = [word.value for word in self.found.words]
+        return arguments.parse(words, self.data, deployment.parser_entry(self.found.entry, words, self.data))
+
+    @cached_property
+    def _given(self) -> tuple[Page, Found] | None:
+        """The text that was given with what can be mended in it, and its start; None where only the log tells it."""
+        if self.page is None or self.found is None:
+            return None
+        text = self._mended(self.page.text)
+        page = self.page if text == self.page.text else documents.read(text, kind=self.page.kind)
+        found = self._chosen(page)
+        return None if found is None else (page, found)
+
+    @cached_property
+    def _own_errors(self) -> Counter[tuple[str, str]]:
+        """Errors of the command before it is changed."""
+        if self._given is not None:
+            return self._errors(self._given[0].text)
+        return Counter() if self.found is None else self._errors(self._mended(to_shell(Deployment.of(self.found))))
+
+    def _mended(self, text: str) -> str:
+        return lint.mended(text, self._knowledge(), Asked(vllm=self.vllm))
+
+    def _errors(self, text: str) -> Counter[tuple[str, str]]:
+        """What is wrong in a text: rule and message, with how often."""
+        issues = lint.lint(text, self._knowledge(), Asked(vllm=self.vllm)).issues
+        return Counter((one.rule, one.message) for one in issues if one.severity is IssueSeverity.ERROR)
+
+    def _shown(self, text: str) -> str | None:
+        """What is shown of an edited text, without secrets: the start with all that was changed, or the whole."""
+        if self._given is None or self.page is None:
+            return None
+        page, found = self._given
+        again = documents.read(text, kind=page.kind)
+        if len(again.starts) != len(page.starts):
+            return None
+        start = again.starts[page.starts.index(found)]
+        first, last = _extent(start)
+        before = _alike(self.page.text, text)
+        after = _alike(self.page.text[before:][::-1], text[before:][::-1])
+        parts = [_lines(text, min(first, before), max(last, len(text) - after))]
+        head = ""
+        if start.kind == "compose":  # a service is one by the key above it
+            head = "services:\n"
+            parts = [(text.rfind("\n", 0, max(begin - 1, 0)) + 1, end) for begin, end in parts]
+        if len(text) <= _WHOLE_CHARACTERS and text.count("\n") <= _WHOLE_LINES:
+            parts.insert(len(parts) if start.kind in _IN_LINES else 0, (0, len(text)))
+        secrets = lint.secrets_of(text, self._knowledge(), Asked(vllm=self.vllm))
+        for begin, end in parts:
+            part = (head if begin else "") + text[begin:end]
+            if _is_start_of(part, start) and not self._errors(part):
+                return (head if begin else "") + secrets.part(begin, end)
+        return None
+
+    @staticmethod
+    def _unknown(remedy: Remedy, why: str) -> Remedy:
+        return replace(remedy, checks=replace(remedy.checks, lint=f"unknown: {why}"))
+
+    def differences(self) -> list[Difference]:
+        """Arguments that the command given states otherwise than the log of the start."""
+        if not self.is_given or self.found is None or self.data is None or not self.logged:
+            return []
+        return list(self._compared(self.flags))[:_MAX_TOLD]
+
+    @cached_property
+    def flags(self) -> Mapping[str, Any]:
+        """What the command sets, by argparse destination; what cannot be known is left out."""
+        flags = self._parsed.flags if self._parsed else {}
+        return {name: value for name, value in flags.items() if value is not UNKNOWN}
+
+    def _compared(self, flags: Mapping[str, Any]) -> Iterator[Difference]:
+        for name in sorted({*flags, *self.logged} - _NOT_COMPARED):
+            given, ran = flags.get(name, _UNSET), self.logged.get(name, _UNSET)
+            if _normal(given) == _normal(ran):
+                continue
+            known = self.data.default(name) if self.data else None
+            default = _normal(known.value) if known and known.is_known else _UNSET
+            if ran is _UNSET and (default is _UNSET or _normal(given) == default):
+                continue
+            if given is _UNSET and (name not in (self.data.by_dest if self.data else {}) or _normal(ran) == default):
+                continue
+            yield Difference(name, _shown(given), _shown(ran))
+
+
+def _shown_start(text: str | None) -> Page | None:
+    """A command that a log shows; None where it is not one start."""
+    page = None if text is None else documents.read(text, kind="shell")
+    return page if page is not None and len(starts_of(page)) == 1 else None
+
+
+def check_starts(text: str, name: str) -> None:
+    """See that a text that is given as the command of a log holds one.
+
+    Raises:
+        InputError: it starts no server.
+    """
+    if not starts_of(documents.read(text, name)):
+        raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that the log belongs to")
+
+
+def starts_of(page: Page) -> list[Found]:
+    """The starts of a text that a log can be of."""
+    return [start for start in page.starts if not start.keywords]
+
+
+def _nearest(starts: Sequence[Found], logged: Mapping[str, Any]) -> tuple[int, bool]:
+    """Which of some starts says most of what a log says, and whether no other says as much."""
+    said = {str(value) for value in logged.values()}
+    agreed = [sum(word.value in said for word in start.words) for start in starts]
+    best = max(agreed)
+    return agreed.index(best), agreed.count(best) == 1
+
+
+def _is_known(name: str, data: ReleaseData) -> bool:
+    """Whether a release has an option."""
+    return name in {"model", "model_tag"} or name in data.by_dest
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _extent(start: Found) -> tuple[int, int]:
+    """From where to where a start goes, with what it stands in: its shell's command, its service."""
+    spans = [(start.start, start.end), *((layer.start, layer.end) for layer in start.within), *start.keys.values()]
+    if start.invocation is not None:
+        spans.append((start.invocation.start, start.invocation.end))
+        spans += [(one.at[0], one.at[-1]) for one in start.invocation.documents]
+    return min(first for first, _ in spans), max(last for _, last in spans)
+
+
+def _lines(text: str, start: int, end: int) -> tuple[int, int]:
+    """The whole lines of a stretch, and those on which its last one goes on."""
+    start = text.rfind("\n", 0, start) + 1
+    while True:
+        stop = text.find("\n", end)
+        if stop < 0:
+            return start, len(text)
+        if not _GOES_ON.search(text, max(stop - _MAX_GOING_ON, start), stop):
+            return start, stop + 1
+        end = stop + 1
+
+
+def _is_start_of(part: str, start: Found) -> bool:
+    """Whether a part of a text holds a start as the whole does, but for variables that are set elsewhere."""
+    return any(
+        one.entry == start.entry
+        and len(one.words) == len(start.words)
+        and all(word.value in (None, same.value) for word, same in zip(one.words, start.words, strict=True))
+        for one in documents.read(part).starts
+    )
+
+
+class _Unset:
+    """Stands for an argument that is not given."""
+
+
+_UNSET = _Unset()
+
+
+def _normal(value: Any) -> Any:
+    """A value as it compares: numbers as numbers, objects by their content, a list of one as its item."""
+    if isinstance(value, (list, tuple)):
+        return _normal(value[0]) if len(value) == 1 else [_normal(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _normal(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is _UNSET else str(value)[:80]

@@ -1,0 +1,446 @@
+"""Plan against actual: what a start printed of its memory beside what its options let one expect, term by term."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vllm_runbooks.catalog.specs import MAX_GPUS, Card, Gpu
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Compared, ComparedTerm, Facts, Reading, Residual, Start
+from vllm_runbooks.plan import costs
+from vllm_runbooks.plan.budget import Budget, Calibrate, Device, RankBudget, Subject, budget, subject
+from vllm_runbooks.plan.calibration import RULES
+from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.terms import GIB, NOTHING, Band
+
+_JSON_OPTIONS = (
+    "limit_mm_per_prompt", "mm_processor_kwargs", "hf_overrides", "compilation_config", "speculative_config",
+)  # fmt: skip
+"""Options whose value is an object, however a log prints it."""
+_BATCH = "max_num_batched_tokens"
+_PRINTED = 0.005
+"""GiB by which a figure printed with two decimals may be off."""
+_NEWER_ENGINE = (0, 8)
+"""The engine that calibration takes a release's starts to run on: the newer one from here on."""
+_SHARED = ("activation", "encoder", "non_torch", "communication")
+"""Terms that are known together where a log prints the weights and the cache alone."""
+_CAPTURED = ("cuda_graphs", "cuda_graphs_estimated")
+_SET = "Explicitly set"
+"""Begins a line of a start whose cache is set and not profiled: one on a CPU."""
+
+
+# ---- the plan of a start that was made
+
+
+def options_of(
+    arguments: Mapping[str, Any], facts: Facts, readings: Iterable[Reading] = ()
+) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """A start's options as a plan takes them, from its arguments and what it printed; what cannot be read is named."""
+    found: dict[str, Any] = {}
+    missing: list[str] = []
+    for name, value in arguments.items():
+        if value is None or name.startswith("_"):
+            continue
+        if name in _JSON_OPTIONS and isinstance(value, str):
+            try:
+                found[name] = json.loads(value)
+            except ValueError:
+                missing.append(f"what {name} says: the log prints it in a form of its own")
+        else:
+            found[name] = value
+    for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "max_model_len"):
+        if getattr(facts, name) is not None:
+            found[name] = getattr(facts, name)
+    found.update({reading.name: int(reading.value) for reading in readings if reading.name == _BATCH})
+    return found, tuple(missing)
+
+
+def device_of(card: Card | None, printed_gib: float | None) -> Device | None:
+    """The card of a start: its memory as the log prints it, else as the catalog has it; None: neither is known."""
+    told = None if printed_gib is None else _around(printed_gib)
+    if card is None:
+        return None if told is None else Device("the log's card", told, "printed in the log")
+    known = Device.of(card)
+    return known if told is None else replace(known, total=told, total_source="printed in the log")
+
+
+UNKNOWN = Device("the card", None, "the log does not name it; name it with --gpus")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a start runs on."""
+
+    release: str
+    devices: tuple[Device, ...]
+    """At least one; where a start takes more, the last one stands for the rest."""
+    gpu: Gpu | None = None
+    """The first card, where it is known by name."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that are set for the start."""
+
+    def settings(self, model: Subject, options: Mapping[str, Any]) -> Settings:
+        """What a start with these options comes to.
+
+        Raises:
+            InputError: The release is no version.
+        """
+        gpu, total = self.gpu, self.devices[0].total
+        printed = None if total is None else total.expected / GIB
+        return settle(
+            model.shape,
+            options,
+            self.release,
+            environment=self.environment,
+            gpu_name=(gpu.aliases or (gpu.name,))[0] if gpu is not None else None,
+            memory_gib=gpu.memory_gib if gpu is not None else printed,
+            capability=gpu.version if gpu is not None else None,
+            config=model.config,
+            draft=model.draft,
+        )
+
+    def cards(self, settings: Settings) -> tuple[Device, ...]:
+        """The cards of one replica.
+
+        Raises:
+            InputError: There are more of them than any request may name.
+        """
+        need = settings.ranks.cards
+        if need > MAX_GPUS:
+            raise InputError(f"the start takes {need} cards; correct its parallel sizes")
+        return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
+
+    def budget(self, model: Subject, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:
+        """The memory of a start with these options; without `calibrate` as what was printed is to be compared with.
+
+        Raises:
+            InputError: The release is no version.
+        """
+        settings = self.settings(model, options)
+        return budget(model, settings, self.cards(settings), environment=self.environment, calibrate=calibrate)
+
+
+def overridden(model: Subject, options: Mapping[str, Any]) -> Subject:
+    """The model as a start changes it with `hf_overrides`."""
+    overrides = options.get("hf_overrides")
+    if not isinstance(overrides, Mapping) or not overrides:
+        return model
+    return subject(
+        model.name,
+        _merged(model.config, overrides),
+        is_partial=model.is_partial,
+        source=model.source,
+        checkpoint_bytes=model.checkpoint_bytes,
+        draft=model.draft,
+    )
+
+
+def _merged(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A configuration with what overrides say of it; of a nested one what they leave out stays."""
+    found = dict(config)
+    for name, value in overrides.items():
+        old = found.get(name)
+        found[name] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def in_gib(size: int) -> float:
+    """Bytes in GiB."""
+    return size / GIB
+
+
+def _around(gib: float) -> Band:
+    return Band(int((gib - _PRINTED) * GIB), int(gib * GIB), int((gib + _PRINTED) * GIB))
+
+
+# ---- comparing
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A term that was planned, printed, or both."""
+
+    name: str
+    planned: Band | None
+    actual: float | None
+    """GiB."""
+    margin: float = _PRINTED
+    """GiB by which what was printed may be off."""
+    note: str = ""
+    is_kept: bool = True
+    """Whether it says something of other starts."""
+
+    @property
+    def beyond(self) -> float:
+        """GiB outside the plan's band, below zero where it is less than the least; 0: within."""
+        if self.planned is None or self.actual is None:
+            return 0.0
+        low, high = self.planned.low / GIB - self.margin, self.planned.high / GIB + self.margin
+        by = min(0.0, self.actual - low) + max(0.0, self.actual - high)
+        return by if abs(by) >= _PRINTED else 0.0
+
+    @property
+    def explained(self) -> str:
+        said = [self.note] if self.note else []
+        if self.planned is None:
+            said.append("not planned")
+        elif self.actual is None:
+            said.append("the log does not print it")
+        elif not self.beyond:
+            said.append("within the plan's band")
+        else:
+            more = "more than the plan's most" if self.beyond > 0 else "less than the plan's least"
+            said.append(f"{abs(self.beyond):.2f} GiB {more}: {_WHY[self.name][self.beyond < 0]}")
+        return "; ".join(said)
+
+    def record(self) -> ComparedTerm:
+        """As documents show it."""
+        low, expected, high = (side / GIB for side in self.planned) if self.planned else (None, None, None)
+        return ComparedTerm(self.name, expected, low, high, self.actual, self.explained)
+
+
+_SETTINGS_DIFFER = "max_num_seqs or max_num_batched_tokens are not what the plan takes them to be"
+_WHY: Mapping[str, tuple[str, str]] = {
+    "weights": (
+        "another checkpoint or quantisation than the plan's, or a model loaded beside it (a draft model, adapters)",
+        "another checkpoint or quantisation than the plan's, or a part that is not loaded or lies on the host",
+    ),
+    "activation": (f"{_SETTINGS_DIFFER}, or kernels keep more than their rules say", f"{_SETTINGS_DIFFER}"),
+    "non_torch": (
+        "another process used the card meanwhile, or the links between cards take more",
+        "another process gave memory back meanwhile, or the links between cards take less",
+    ),
+    "beside_weights": (
+        f"another process used the card meanwhile, or {_SETTINGS_DIFFER}, or the card is another",
+        f"{_SETTINGS_DIFFER}, or the card is another",
+    ),
+    "cuda_graphs": ("more or larger graphs than planned", "fewer or smaller graphs than planned"),
+    "cuda_graphs_estimated": ("the release's own estimate is high", "the release's own estimate is low"),
+    "consumed": (
+        "another process used the card meanwhile, or more stays allocated after profiling",
+        "another process gave memory back meanwhile, or less stays allocated after profiling",
+    ),
+    "headroom": (f"{_SETTINGS_DIFFER}, or the graphs' estimate is high", f"{_SETTINGS_DIFFER}"),
+    "kv_cache": (
+        "less was taken from the utilisation's share than planned, or the card has more memory",
+        "more was taken from the utilisation's share than planned, or the card has less memory",
+    ),
+}
+"""By term what it may mean that a start printed more, and less."""
+
+
+def compare(
+    start: Start, model: Subject, planned: Budget, *, gpu: str | None = None, source: str = "", is_told: bool = True
+) -> Compared:
+    """What the start printed beside its plan.
+
+    Args:
+        start: Its facts are of all ranks: of weights, activation and the like the largest, of the cache the smallest.
+        model: What it loaded.
+        planned: Its budget, not calibrated.
+        gpu: Name of its cards, for the residuals; None: not known.
+        source: What the residuals are to be named by.
+        is_told: Whether its options are known; where they are not, its weights alone can be compared.
+    """
+    figures = list(_figures(start, model, planned, is_told=is_told))
+    missing = list(planned.settings.missing)
+    if not is_told:
+        missing.append("the start's options: the log does not print them; give the command with --command")
+    elif planned.ranks[0].device.total is None:
+        missing.append(f"the memory of the card: {planned.ranks[0].device.total_source}")
+    tokens, is_as_planned = _tokens(start.facts, planned)
+    terms = [figure.record() for figure in figures]
+    if tokens:
+        terms.append(ComparedTerm("kv_cache_tokens", None, None, None, None, tokens))
+    return Compared(
+        tuple(terms),
+        _off(figures) or (None if is_as_planned else "kv_cache_tokens") or _off(figures, _CAPTURED),
+        tuple(dict.fromkeys(missing)),
+        tuple(_residuals(figures, planned, model, gpu, source)) if is_told else (),
+    )
+
+
+def _off(figures: Iterable[_Figure], names: Sequence[str] = ()) -> str | None:
+    """The term that is farthest beyond its band; the cache only where no term that it follows from is."""
+    found = [
+        figure
+        for figure in figures
+        if figure.beyond and (figure.name in names if names else figure.name not in _CAPTURED)
+    ]
+    causes = [figure for figure in found if figure.name != "kv_cache"] or found
+    return max(causes, key=lambda figure: abs(figure.beyond)).name if causes else None
+
+
+def _figures(start: Start, model: Subject, planned: Budget, *, is_told: bool) -> Iterator[_Figure]:
+    facts, settings = start.facts, planned.settings
+    largest = max(planned.ranks, key=lambda rank: _known(rank, ("weights",)).expected)
+    weights = _sum(largest, ("weights",))
+    if settings.cpu_offload_bytes:
+        yield _Figure("weights", None, facts.weights_gib, note="whole parts of it lie on the host")
+    elif facts.weights_gib is not None or weights is not None:
+        yield _Figure("weights", weights, facts.weights_gib)
+    is_set = any(reading.name == "kv_cache_gib" and _SET in reading.quote.text for reading in start.readings)
+    if not is_told or is_set:
+        return
+    first, is_sized = planned.ranks[0], _is_sized(planned)
+    yield _Figure(
+        "activation",
+        _sum(max(planned.ranks, key=lambda rank: _known(rank, _SHARED[:2]).expected), _SHARED[:2]),
+        facts.activation_gib,
+        note="with the encoder's profile" if planned.encoder is not None else "",
+    )
+    yield _Figure(
+        "non_torch",
+        _sum(first, _SHARED[2:]),
+        facts.non_torch_gib,
+        note="with what the cards take to talk to each other" if len(planned.ranks) > 1 else "",
+    )
+    yield from _consumed(start, model, planned)
+    poorest = min(planned.ranks, key=lambda rank: rank.available.expected if rank.available else 0)
+    reserved = _known(poorest, ("cuda_graphs",))
+    if facts.cuda_graph_estimated_gib is not None:
+        estimate = costs.graphs_reserved(model.shape, settings, is_estimated=True).band if is_sized else None
+        note = "taken from the cache" if reserved.high else "told only, nothing is taken from the cache"
+        yield _Figure("cuda_graphs_estimated", estimate, facts.cuda_graph_estimated_gib, note=note)
+    captured = first.captured.band if is_sized else None
+    if facts.cuda_graph_gib is not None:
+        yield _Figure("cuda_graphs", captured, facts.cuda_graph_gib, note="captured when the cache is made")
+    if facts.activation_gib is None or facts.non_torch_gib is None:
+        yield from _derived(facts, poorest, planned, reserved)
+    yield _Figure("kv_cache", poorest.available, facts.kv_cache_gib)
+
+
+def _consumed(start: Start, model: Subject, planned: Budget) -> Iterator[_Figure]:
+    """What releases from 0.27.1 on print instead: what is consumed, and the peak beyond it with the graphs' estimate.
+
+    v1/worker/gpu_worker.py (0.27.1 :527 and :774).
+    """
+    consumed, headroom = (
+        max((reading.value for reading in start.readings if reading.name == name), default=None)
+        for name in ("consumed_gib", "headroom_gib")
+    )
+    if consumed is None and headroom is None:
+        return
+    first, settings = planned.ranks[0], planned.settings
+    kept = costs.activation_kept(
+        model.shape,
+        settings,
+        is_last=settings.ranks.pipeline == 1,
+        is_first=True,
+        capability=first.device.capability,
+    ).band
+    stays, peak = _sum(first, ("weights", *_SHARED[2:])), _sum(first, (*_SHARED[:2], "cuda_graphs"))
+    if consumed is not None:
+        together = None if stays is None or kept is None else stays.plus(kept)
+        yield _Figure(
+            "consumed", together, consumed, note="weights, non-torch memory and what stays of the activation",
+            is_kept=False,
+        )  # fmt: skip
+    if headroom is not None:
+        beyond = None if peak is None or kept is None else peak.less(kept)
+        yield _Figure(
+            "headroom", beyond, headroom, note="the activation's peak beyond that, and the estimate of CUDA graphs",
+            is_kept=False,
+        )  # fmt: skip
+
+
+def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band) -> Iterator[_Figure]:
+    """What is left of the utilisation's share beside weights and cache, where the log prints only these."""
+    settings, total = planned.settings, poorest.device.total
+    if total is None or facts.weights_gib is None or facts.kv_cache_gib is None or settings.cache_bytes is not None:
+        return
+    if settings.ranks.pipeline > 1 or settings.cpu_offload_bytes:
+        return
+    share = total.expected * settings.utilization / GIB
+    names, estimate = list(_SHARED), 0.0
+    if reserved.high and facts.cuda_graph_estimated_gib is not None:
+        estimate = facts.cuda_graph_estimated_gib
+    elif reserved.high:
+        names.append("cuda_graphs")
+    band = _sum(poorest, names)
+    if band is not None:
+        above, below = (total.high - total.expected, total.expected - total.low)
+        band = Band(
+            band.low - int(above * settings.utilization), band.expected, band.high + int(below * settings.utilization)
+        )
+    said = " + ".join(
+        ["activation", *(["encoder"] if planned.encoder else []), "non-torch"]
+        + (["communication"] if len(planned.ranks) > 1 else [])
+        + (["the estimate of CUDA graphs"] if "cuda_graphs" in names else [])
+    )
+    less = f" less {estimate:.2f} estimated for CUDA graphs" if estimate else ""
+    yield _Figure(
+        "beside_weights",
+        band,
+        share - facts.weights_gib - facts.kv_cache_gib - estimate,
+        3 * _PRINTED,
+        f"{said}, by subtraction: {settings.utilization:g} x {total.expected / GIB:.2f} GiB less "
+        f"{facts.weights_gib:.2f} of weights less {facts.kv_cache_gib:.2f} of cache{less}",
+        is_kept="cuda_graphs" not in names,
+    )
+
+
+def _is_sized(planned: Budget) -> bool:
+    """Whether batch and requests are known: graphs, and what a request takes of a window, depend on them."""
+    return bool(planned.settings.batched_tokens and planned.settings.sequences)
+
+
+def _sum(rank: RankBudget, names: Sequence[str]) -> Band | None:
+    """Terms of a card together; None where one of them is not known."""
+    total = NOTHING
+    for term in rank.terms:
+        if term.name in names:
+            if term.band is None:
+                return None
+            total = total.plus(term.band)
+    return total
+
+
+def _known(rank: RankBudget, names: Sequence[str]) -> Band:
+    return _sum(rank, names) or NOTHING
+
+
+def _tokens(facts: Facts, planned: Budget) -> tuple[str, bool]:
+    """What the printed GiB hold by the release's rules, in words, and whether the log prints as much."""
+    pool, size = planned.pool, facts.kv_cache_gib
+    if pool is None or size is None or size <= _PRINTED or planned.settings.ranks.pipeline > 1:
+        return "", True
+    band = _around(size)
+    few, many = (pool.blocks((side,)) for side in (band.low, band.high))
+    said, is_within = [], True
+    if facts.kv_cache_tokens is not None:
+        least, most = pool.tokens(few), pool.tokens(many)
+        said.append(f"{least:,} to {most:,} tokens, {facts.kv_cache_tokens:,} are printed")
+        is_within = least <= facts.kv_cache_tokens <= most
+    is_same = facts.max_concurrency_tokens in (None, planned.settings.max_model_len) and _is_sized(planned)
+    if facts.max_concurrency is not None and is_same:
+        low, high = pool.concurrency(few), pool.concurrency(many)
+        said.append(f"{low:.2f} to {high:.2f} requests of the whole context, {facts.max_concurrency:.2f} are printed")
+        is_within = is_within and low - _PRINTED <= facts.max_concurrency <= high + _PRINTED
+    if not said:
+        return "", True
+    end = "" if is_within else "; the cache has another form than planned"
+    return f"{size:.2f} GiB hold by this release's rules {'; '.join(said)}{end}", is_within
+
+
+def _residuals(
+    figures: Iterable[_Figure], planned: Budget, model: Subject, gpu: str | None, source: str
+) -> Iterator[Residual]:
+    settings = planned.settings
+    if settings.ranks.pipeline > 1 or settings.ranks.data > 1 or settings.is_v0 != (settings.key < _NEWER_ENGINE):
+        return
+    for figure in figures:
+        if figure.name in RULES and figure.is_kept and figure.planned is not None and figure.actual is not None:
+            yield Residual(
+                settings.version,
+                gpu,
+                model.shape.architecture,
+                figure.name,
+                figure.planned.expected / GIB,
+                figure.actual,
+                source,
+                settings.ranks.tensor,
+            )

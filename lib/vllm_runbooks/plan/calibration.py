@@ -1,0 +1,339 @@
+"""What starts printed against what was planned for them, kept by start, and how it corrects later plans.
+
+A row corrects a plan of the same term, the same model class and number of tensor ranks (one, or several), of releases
+between which no rule of the term changed, and mostly of the same card. The median of the rows shifts what is expected.
+Fewer than three rows leave the band as wide as the rules have it; more make it narrower, to half of that at most. It is
+never narrower than the rows scatter.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.options import version_key
+from vllm_runbooks.catalog.specs import name_key
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Residual
+from vllm_runbooks.plan.budget import Calibrate, Device, Subject
+from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.terms import GIB, Band, Term
+
+FILE = "calibration.json"
+"""In the catalog: rows of the recorded cases."""
+ENOUGH_ROWS = 3
+"""Rows from which a band may become narrower than the rules have it."""
+LEAST_SHARE = 0.5
+"""Of the rules' band that is left however little the rows scatter."""
+_MAX_SIZE = 8_000_000
+_MAX_ROWS = 20_000
+_MAX_GIB = 100_000.0
+_CHANGES = ((0, 8), (0, 9), (0, 11), (0, 17), (0, 18), (0, 20), (0, 21), (0, 27), (0, 29))
+"""Releases since which a rule of what is profiled or reserved is another, as `costs` has them."""
+_NEWER_ENGINE = (0, 8)
+"""Rows of releases before it are of the older engine, later ones of the newer."""
+
+Key = tuple[int, ...]
+
+
+class _Rule(NamedTuple):
+    """How rows of a term correct a plan."""
+
+    shifts: str
+    """Term that is corrected."""
+    of: tuple[str, ...]
+    """Terms that were printed as one figure; the difference is a share of their sum. Empty: it is an amount."""
+    levels: tuple[frozenset[str], ...]
+    """What must be equal beside era and ranks, the most telling first."""
+    within: float = math.inf
+    """Share beyond which a row is of something else: another checkpoint, another quantisation."""
+
+
+_SAME = frozenset({"minor", "gpu", "architecture"})
+_CLASS_ON_CARD = frozenset({"gpu", "architecture"})
+_CLASS = frozenset({"architecture"})
+_CARD = frozenset({"gpu"})
+RULES: Mapping[str, _Rule] = {
+    "weights": _Rule("weights", ("weights",), (_SAME, _CLASS), within=0.02),
+    "activation": _Rule("activation", ("activation", "encoder"), (_SAME, _CLASS_ON_CARD, _CLASS)),
+    "non_torch": _Rule("non_torch", (), (_SAME, _CLASS_ON_CARD, _CARD)),
+    "beside_weights": _Rule("non_torch", (), (_SAME, _CLASS_ON_CARD)),
+    "cuda_graphs": _Rule("cuda_graphs_captured", ("cuda_graphs_captured",), (_SAME, _CLASS_ON_CARD, _CLASS)),
+    "cuda_graphs_estimated": _Rule("cuda_graphs", ("cuda_graphs",), (_SAME, _CLASS_ON_CARD, _CLASS)),
+}
+"""By a row's term. `beside_weights` is what activation, encoder, non-torch and communication come to together, where a
+log prints the cache and the weights alone; it corrects the part of them that no rule derives."""
+_APART = ("activation", "non_torch")
+"""Rows that say more than `beside_weights`: where they are known, that one is not used."""
+_NAMES = {
+    "beside_weights": "activation and non-torch memory together",
+    "non_torch": "non-torch memory",
+    "cuda_graphs": "CUDA graphs",
+    "cuda_graphs_estimated": "the estimate of CUDA graphs",
+}
+
+
+# ---- reading and writing
+
+
+@dataclass(frozen=True)
+class RecordedCards:
+    """The cards of a recorded case whose log does not tell them."""
+
+    case: str
+    gpus: str
+    source: str
+
+
+class Shipped(NamedTuple):
+    """The catalog's calibration."""
+
+    cards: tuple[RecordedCards, ...]
+    rows: tuple[Residual, ...]
+
+
+def read(text: str, where: str) -> tuple[Residual, ...]:
+    """Rows of a calibration file, JSON or YAML.
+
+    Raises:
+        InputError: It is something else; in one line.
+    """
+    if len(text) > _MAX_SIZE:
+        raise InputError(f"{where}: is larger than {_MAX_SIZE} characters, so no calibration")
+    rows = _parsed(text, where).get("rows")
+    if not isinstance(rows, list):
+        raise InputError(f"{where}: holds no list `rows`; `plan --from-log LOG -o FILE` writes one")
+    if len(rows) > _MAX_ROWS:
+        raise InputError(f"{where}: holds more than {_MAX_ROWS} rows")
+    return tuple(_row(row, f"{where}: row {number}") for number, row in enumerate(rows, 1))
+
+
+def _parsed(text: str, where: str) -> Mapping[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        data = _yaml(text, where)
+    if not isinstance(data, Mapping):
+        raise InputError(f"{where}: holds no mapping with a list `rows`")
+    return data
+
+
+def _yaml(text: str, where: str) -> Any:
+    """What a text says that is no JSON; numbers and `null` are read as JSON has them."""
+    from vllm_runbooks.core.excerpt import Excerpt  # noqa: PLC0415
+    from vllm_runbooks.reading.documents import yaml_places  # noqa: PLC0415 - most files are JSON
+
+    def value(node: yaml_places.Node | None) -> Any:
+        if isinstance(node, yaml_places.Sequence):
+            return [value(item) for item in node.items]
+        if isinstance(node, yaml_places.Mapping):
+            return {key.value: value(inner) for key, inner in node.items()}
+        if node is None or node.style != "plain":
+            return None if node is None else node.value
+        try:
+            return json.loads(node.value)
+        except ValueError:
+            return None if node.value in ("", "~") else node.value
+
+    try:
+        return value(yaml_places.read(Excerpt.whole(text)))
+    except yaml_places.YamlError as error:
+        line = text.count("\n", 0, error.at) + 1
+        raise InputError(f"{where}: line {line}: is neither JSON nor YAML: {error}") from None
+
+
+_TEXTS = ("release", "term", "source")
+_KNOWN = {field.name for field in fields(Residual)}
+
+
+def _row(row: Any, where: str) -> Residual:
+    if not isinstance(row, Mapping):
+        raise InputError(f"{where}: is no mapping")
+    other = next((str(name)[:60] for name in row if name not in _KNOWN), None)
+    if other is not None:
+        raise InputError(f"{where}: {other!r} is no field; known: {', '.join(sorted(_KNOWN))}")
+    release, term, source = ("" if row.get(name) is None else str(row[name]) for name in _TEXTS)
+    if version_key(release) is None:
+        raise InputError(f"{where}: release {release[:40]!r} is no version; write it as '0.19.0', in quotes")
+    if term not in RULES:
+        raise InputError(f"{where}: term {term[:40]!r} is none of {', '.join(RULES)}")
+    if not source:
+        raise InputError(f"{where}: source is empty; say which start printed it")
+    planned, actual = (_size(row.get(name), f"{where}: {name}") for name in ("planned_gib", "actual_gib"))
+    ranks = row.get("tensor_parallel_size", 1)
+    if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 <= ranks <= 4096:
+        raise InputError(f"{where}: tensor_parallel_size is no number of ranks")
+    for name in ("gpu", "architecture"):
+        if not isinstance(row.get(name), (str, type(None))):
+            raise InputError(f"{where}: {name} is no name")
+    return Residual(release, row.get("gpu"), row.get("architecture"), term, planned, actual, source, ranks)
+
+
+def _size(value: Any, where: str) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _MAX_GIB:
+        raise InputError(f"{where} is no number of GiB")
+    return float(value)
+
+
+def written(rows: Iterable[Residual], cards: Iterable[RecordedCards] = ()) -> str:
+    """A calibration file with these rows, figures rounded to four decimals."""
+    lines = [
+        json.dumps(
+            {
+                name: round(value, 4) if isinstance(value, float) else value
+                for name, value in asdict(row).items()
+                if value is not None
+            },
+            ensure_ascii=False,
+        )
+        for row in rows
+    ]
+    kept = [json.dumps(asdict(one), ensure_ascii=False) for one in cards]
+    head = f'  "cards": [\n    {_JOINT.join(kept)}\n  ],\n' if kept else ""
+    body = f"[\n    {_JOINT.join(lines)}\n  ]" if lines else "[]"
+    return f'{{\n{head}  "rows": {body}\n}}\n'
+
+
+_JOINT = ",\n    "
+
+
+def shipped() -> Shipped:
+    """The rows of the recorded cases.
+
+    Raises:
+        InputError: The catalog's file is missing or damaged.
+    """
+    path = catalog.catalog_dir() / FILE
+    text = _text(path)
+    told = json.loads(text).get("cards", ())
+    return Shipped(tuple(RecordedCards(**one) for one in told), read(text, FILE))
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MAX_SIZE:
+            raise InputError(f"{path}: is larger than {_MAX_SIZE} bytes, so no calibration")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is no text in UTF-8, so no calibration") from None
+
+
+def load(own: str | Path | None = None) -> Calibrate:
+    """What corrects plans: the catalog's rows, and a file of the user's own, which come first.
+
+    Raises:
+        InputError: The user's file cannot be read, or is no calibration.
+    """
+    return calibrator(shipped().rows, () if own is None else read(_text(Path(own)), str(own)))
+
+
+# ---- correcting
+
+
+class _Asked(NamedTuple):
+    """What a plan is for."""
+
+    key: Key
+    is_v0: bool
+    gpu: str
+    architecture: str | None
+    has_ranks: bool
+
+
+def _matches(row: Residual, asked: _Asked, level: frozenset[str]) -> bool:
+    key = (version_key(row.release) or ())[:3]
+    return (
+        bisect(_CHANGES, key[:2]) == bisect(_CHANGES, asked.key[:2])
+        and (key < _NEWER_ENGINE) == asked.is_v0
+        and (row.tensor_parallel_size > 1) == asked.has_ranks
+        and ("minor" not in level or key[:2] == asked.key[:2])
+        and ("gpu" not in level or (row.gpu is not None and name_key(row.gpu) == name_key(asked.gpu)))
+        and ("architecture" not in level or (row.architecture is not None and row.architecture == asked.architecture))
+    )
+
+
+def chosen(rows: Sequence[Residual], own: Sequence[Residual], asked: _Asked, name: str) -> tuple[Residual, ...]:
+    """The rows of a term that tell most of what is asked: the most telling level, the user's own first."""
+    rule = RULES[name]
+    for level in rule.levels:
+        for source in (own, rows):
+            fitting = tuple(row for row in source if row.term == name and _matches(row, asked, level))
+            if rule.of:
+                fitting = tuple(row for row in fitting if row.planned_gib > 0 and abs(_share(row)) <= rule.within)
+            if fitting:
+                return fitting
+    return ()
+
+
+def _share(row: Residual) -> float:
+    return row.actual_gib / row.planned_gib - 1
+
+
+def calibrator(rows: Sequence[Residual], own: Sequence[Residual] = ()) -> Calibrate:
+    """What corrects plans by these rows, the user's own first."""
+    found: dict[_Asked, Mapping[str, tuple[Residual, ...]]] = {}
+
+    def calibrate(
+        model: Subject, terms: tuple[Term, ...], device: Device, settings: Settings
+    ) -> tuple[tuple[Term, ...], tuple[str, ...]]:
+        ranks = settings.ranks
+        if ranks.pipeline > 1 or ranks.data > 1:
+            return terms, ()
+        asked = _Asked(settings.key, settings.is_v0, device.name, model.shape.architecture, ranks.tensor > 1)
+        if asked not in found:
+            matched = {name: chosen(rows, own, asked, name) for name in RULES}
+            if any(matched[name] for name in _APART):
+                del matched["beside_weights"]
+            found[asked] = {name: fitting for name, fitting in matched.items() if fitting}
+        return apply(terms, found[asked])
+
+    return calibrate
+
+
+def apply(
+    terms: tuple[Term, ...], matched: Mapping[str, Sequence[Residual]]
+) -> tuple[tuple[Term, ...], tuple[str, ...]]:
+    """The terms corrected by rows of each name of `RULES`, and a sentence for each correction."""
+    if not matched:
+        return terms, ()
+    bands = {term.name: term.band for term in terms}
+    made = {term.name: term for term in terms}
+    said = []
+    for name, rows in matched.items():
+        rule = RULES[name]
+        band, parts = bands.get(rule.shifts), [bands.get(part) for part in rule.of]
+        whole = sum(part.expected for part in parts if part is not None)
+        if band is None or (rule.of and not whole):
+            continue
+        by = [_share(row) * whole if rule.of else (row.actual_gib - row.planned_gib) * GIB for row in rows]
+        corrected = shifted(band, by)
+        sentence = _sentence(name, rows, corrected.expected - band.expected)
+        term = made[rule.shifts]
+        made[rule.shifts] = replace(term, band=corrected, source=f"{term.source}; corrected: {sentence}")
+        said.append(sentence)
+    return tuple(made[term.name] for term in terms), tuple(said)
+
+
+def shifted(band: Band, by: Sequence[float]) -> Band:
+    """A band corrected by differences, in bytes, of what was printed less what was planned."""
+    middle = median(by)
+    least = 1.0 if len(by) < ENOUGH_ROWS else LEAST_SHARE
+    below = max(middle - min(by), least * (band.expected - band.low))
+    above = max(max(by) - middle, least * (band.high - band.expected))
+    expected = max(0, round(band.expected + middle))
+    return Band(max(0, math.floor(expected - below)), expected, math.ceil(expected + above))
+
+
+def _sentence(name: str, rows: Sequence[Residual], by: int) -> str:
+    count = f"{len(rows)} starts" if len(rows) > 1 else "one start"
+    sources = dict.fromkeys(f"{row.source} (vLLM {row.release}, {row.gpu or 'card not known'})" for row in rows)
+    return f"{_NAMES.get(name, name)} {by / GIB:+.3f} GiB, the median of {count}: {'; '.join(sources)}"

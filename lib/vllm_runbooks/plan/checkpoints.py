@@ -1,0 +1,259 @@
+"""What a model's weight files say of their size: the headers of safetensors, or the index beside them.
+
+A header is eight bytes, its length as a little-endian number, and JSON of that length: by tensor its dtype, shape and
+place (https://github.com/huggingface/safetensors, README.md, "Format"). No weight is read.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.core.errors import InputError
+
+_MAX_HEADER = 100_000_000
+"""Bytes of a header; the format itself refuses longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
+_INDEX = "model.safetensors.index.json"
+_MAX_INDEX = 100_000_000
+
+
+def tensor_bytes(folder: Path) -> int | None:
+    """Bytes of all tensors of a checkpoint; None: the folder holds no safetensors and no index of them.
+
+    The files themselves are asked where all of them are there, else the index.
+
+    Raises:
+        InputError: A header or the index is damaged.
+    """
+    index = _index(folder)
+    if index is not None:
+        names = sorted(set(index.get("weight_map", {}).values()))
+        if names and all((folder / name).is_file() for name in names):
+            return sum(_header_bytes(folder / name) for name in names)
+        total = index.get("metadata", {}).get("total_size")
+        if isinstance(total, float) and total.is_integer():
+            total = int(total)  # as some tools write it
+        if total is not None and not _is_size(total):
+            raise _no_index(folder / _INDEX)
+        return total or None
+    files = sorted(folder.glob("*.safetensors"))
+    return sum(map(_header_bytes, files)) if files else None
+
+
+def _is_size(value: object) -> bool:
+    """Whether it is a number of bytes: JSON as Python reads it has Infinity, NaN and fractions too."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _no_index(path: Path) -> InputError:
+    return InputError(f"{path}: is no index of safetensors; fetch it again")
+
+
+def _index(folder: Path) -> dict[str, Any] | None:
+    path = folder / _INDEX
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(_MAX_INDEX)
+    except FileNotFoundError:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: is no JSON; fetch the index again") from None
+    parts = (found, found.get("weight_map", {}), found.get("metadata", {})) if isinstance(found, dict) else (None,)
+    if not all(isinstance(part, dict) for part in parts) or not all(
+        isinstance(name, str) and Path(name).name == name for name in found.get("weight_map", {}).values()
+    ):
+        raise _no_index(path)
+    return dict(found)
+
+
+def tensor_names(folder: Path) -> frozenset[str] | None:
+    """Names of all tensors of a checkpoint; None: the folder holds no safetensors and no index of them.
+
+    Raises:
+        InputError: A header or the index is damaged.
+    """
+    index = _index(folder)
+    if index is not None:
+        return frozenset(index.get("weight_map", {})) or None
+    files = sorted(folder.glob("*.safetensors"))
+    return frozenset(name for path in files for name in _header(path)) if files else None
+
+
+def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
+    """By name dtype, shape and bytes of the tensors of one file of weights.
+
+    Raises:
+        InputError: it is damaged, cut off or longer than its header tells, or only points to the file.
+        OSError: it cannot be read.
+    """
+    end, size = _end_of(path), path.stat().st_size
+    if end is None:
+        raise InputError(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
+    if size != end:
+        raise InputError(f"{path}: holds {size} bytes where its header tells {end}; fetch it again")
+    with path.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+        header = json.loads(stream.read(length))
+    found = {}
+    for name, (begin, last) in _header(path).items():
+        dtype, shape = header[name].get("dtype"), header[name].get("shape")
+        if not isinstance(dtype, str) or not isinstance(shape, list) or not all(map(_is_size, shape)):
+            raise InputError(f"{path}: its header is damaged; fetch the file again")
+        found[name] = (dtype, tuple(shape), last - begin)
+    return found
+
+
+def _header_bytes(path: Path) -> int:
+    return sum(end - begin for begin, end in _header(path).values())
+
+
+def _header(path: Path) -> dict[str, tuple[int, int]]:
+    """Where each tensor of a file begins and ends."""
+    damaged = InputError(f"{path}: its header is damaged; fetch the file again")
+    with path.open("rb") as stream:
+        start = stream.read(8)
+        if len(start) < 8:
+            raise damaged
+        (length,) = struct.unpack("<Q", start)
+        if length > _MAX_HEADER:
+            raise damaged
+        try:
+            header = json.loads(stream.read(length))
+            places = {name: told["data_offsets"] for name, told in header.items() if name != "__metadata__"}
+            ends = {name: (begin, end) for name, (begin, end) in places.items()}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise damaged from None
+    if not all(_is_size(begin) and _is_size(end) and begin <= end for begin, end in ends.values()):
+        raise damaged
+    return ends
+
+
+_LFS = b"version https://git-lfs"
+_TOKENIZERS = (
+    "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "tekken.json", "spiece.model",
+)  # fmt: skip
+_MAX_JSON = 64 << 20
+"""Bytes of a JSON file that are read; the tokenizers of the largest vocabularies have half of that."""
+_SETTINGS = (
+    "config.json", "params.json", "generation_config.json", "preprocessor_config.json", "processor_config.json",
+    "video_preprocessor_config.json", "hf_quant_config.json", "quantize_config.json", "quant_config.json",
+)  # fmt: skip
+_OF_TOKENIZERS = (
+    "tokenizer.json", "tokenizer_config.json", "vocab.json", "tekken.json", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.json",
+)  # fmt: skip
+_KINDS = ("auto_map", "architecture", "pretrained_cfg")
+"""What names a model's kind in a configuration without `model_type`: code of its own, and the two of timm."""
+_OTHER_WEIGHTS = ("*.bin", "*.pt", "*.gguf", "*.pth", "consolidated*.safetensors")
+
+
+def problems(folder: Path, *, needs_weights: bool = True, needs_tokenizer: bool = True) -> list[str]:
+    """What is missing or damaged in the folder of a model, one line each; the weights themselves are not read.
+
+    Args:
+        folder: The model's folder.
+        needs_weights: Whether weights are loaded from it (not with dummy ones).
+        needs_tokenizer: Whether its tokenizer is used.
+    """
+    found: list[str] = []
+    config = folder / "config.json"
+    has_params = (folder / "params.json").is_file()
+    if not config.is_file() and not has_params and not any(folder.glob("*.gguf")):
+        found.append(f"{config}: is missing; fetch the model again, or correct the path")
+    if needs_tokenizer and not any((folder / name).is_file() for name in _TOKENIZERS):
+        found.append(f"{folder}: holds no tokenizer (tokenizer.json or tokenizer.model); fetch it, or name one")
+    has_other = has_params or any(folder.glob("*.gguf"))
+    for name in (*_SETTINGS, *(_OF_TOKENIZERS if needs_tokenizer else ())):
+        said = _json_problem(folder / name, is_config=name == config.name and not has_other)
+        if said is not None:
+            found.append(f"{folder / name}: {said}")
+    if needs_weights:
+        found += _weight_problems(folder)
+    return found
+
+
+def _json_problem(path: Path, *, is_config: bool) -> str | None:
+    """What is wrong with a JSON file of a model, and what to do; None: nothing, or there is no such file.
+
+    Nothing that stands in the file is quoted.
+    """
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(_MAX_JSON + 1)
+    except OSError as error:
+        return f"cannot be read ({error.strerror}); fetch it again, or mend its permissions"
+    if len(raw) > _MAX_JSON:
+        return f"is larger than the {_MAX_JSON >> 20} MiB that such a file may have; fetch it again"
+    if raw.startswith(_LFS):
+        return "is a pointer of Git LFS, not the file; fetch it with git lfs pull"
+    if not raw.strip():
+        return "is empty; fetch it again"
+    try:
+        # Numbers are not reckoned: one of very many digits takes very long.
+        told = json.loads(raw.decode(), parse_int=len, parse_float=len)
+    except UnicodeDecodeError as error:
+        return f"is no text in UTF-8 from byte {error.start} on; fetch it again"
+    except json.JSONDecodeError as error:
+        return f"is cut off or no JSON at {error.lineno}:{error.colno}; fetch it again"
+    except RecursionError:
+        return "is nested too deeply to be read; fetch it again"
+    if not isinstance(told, dict) and path.name != "vocab.json":  # of which there are kinds that are lists
+        return "is no JSON object; fetch it again"
+    if is_config and not _names_kind(told):
+        return "names neither architectures nor model_type; fetch it again"
+    return None
+
+
+def _names_kind(config: dict[str, Any]) -> bool:
+    """Whether a configuration tells which model it is of."""
+    kind, classes = config.get("model_type"), config.get("architectures")
+    if (isinstance(kind, str) and kind.strip()) or any(config.get(name) for name in _KINDS):
+        return True
+    return isinstance(classes, list) and any(isinstance(name, str) and name.strip() for name in classes)
+
+
+def _weight_problems(folder: Path) -> list[str]:
+    found = []
+    try:
+        index = _index(folder)
+    except InputError as error:
+        return [str(error)]
+    named = sorted(set(index.get("weight_map", {}).values())) if index is not None else []
+    missing = [name for name in named if not (folder / name).is_file()]
+    if missing:
+        told = f"{len(missing)} of {len(named)} weight files are missing"
+        found.append(f"{folder}: {told}, first {missing[0]}; fetch them")
+    files = [folder / name for name in named if name not in missing] or sorted(folder.glob("*.safetensors"))
+    if not files and not missing:
+        others = [path for pattern in _OTHER_WEIGHTS for path in folder.glob(pattern)]
+        return found if others else [*found, f"{folder}: holds no weights (*.safetensors); fetch the model again"]
+    for path in files:
+        try:
+            end, size = _end_of(path), path.stat().st_size
+        except InputError as error:
+            found.append(str(error))
+            continue
+        except OSError as error:
+            found.append(f"{path}: cannot be read ({error.strerror}); fetch it again, or mend its permissions")
+            continue
+        if end is None:
+            found.append(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
+        elif size != end:
+            found.append(f"{path}: holds {size} bytes where its header tells {end}; fetch it again")
+    return found
+
+
+def _end_of(path: Path) -> int | None:
+    """Bytes that a file of weights must have by its header; None: it only points to them."""
+    with path.open("rb") as stream:
+        head = stream.read(max(8, len(_LFS)))
+    if head.startswith(_LFS):
+        return None
+    length = struct.unpack("<Q", head[:8])[0] if len(head) >= 8 else 0
+    return 8 + length + max((end for _, end in _header(path).values()), default=0)

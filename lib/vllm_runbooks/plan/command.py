@@ -1,0 +1,210 @@
+"""`vllm-runbooks plan`."""
+
+# ruff: noqa: PLC0415 - `--help` and completion need none of it
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.plan.records import Find, Layouts, Plan
+
+
+class _Plan(click.Command):
+    """A command that takes the options of the engine as well, and offers them."""
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Options of its own that begin so, then those of the engine."""
+        own = super().shell_complete(ctx, incomplete)
+        taken = {item.value for item in own}
+        return [*own, *(item for item in complete.engine_options(incomplete) if item.value not in taken)]
+
+
+@click.command(
+    cls=_Plan,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
+    epilog=given.examples(
+        "plan Qwen/Qwen3-8B --gpus 2xRTX3090 --max-model-len 16k",
+        "plan Qwen/Qwen3-8B --gpus RTX3090 --find context",
+        "plan --from-log startup.log -o mine.json",
+    ),
+)
+@click.argument("model", metavar="[MODEL]", required=False, type=complete.MODEL)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ENGINE OPTIONS…]")
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The cards: 8xRTX3090, A100-80GB@node1,A100-80GB@node2, a snapshot's file or case, or local.",
+)
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release to plan for (default: the newest that is known)."
+)
+@click.option(
+    "--tp", metavar="N", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1."
+)
+@click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
+@click.option("--dp", metavar="N", type=int, help="Data parallel size.")
+@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
+@click.option("--find", "what", type=click.Choice([each.value for each in Find]), help="Ask the other way round.")
+@click.option("--from-log", metavar="LOG", type=complete.LOG, help="Compare the plan with what a start printed.")
+@click.option(
+    "--start",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="With --from-log: which of several starts, from 1 (default: the last).",
+)
+@click.option(
+    "--calibration",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Correct by a file that --from-log … -o wrote.",
+)
+@click.option("--no-calibration", is_flag=True, help="Reckon from the configuration alone.")
+@click.option("--deploy", type=given.FOLDER, metavar="DIR", help="Write scripts, compose, units, nginx.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(1, 65535),
+    help="With --deploy: the first instance's port (default: 8000).",
+)
+@click.option("--retry-posts", is_flag=True, help="With --deploy: nginx sends a failed POST to another instance.")
+@click.option(
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --from-log: keep what was learnt there."
+)
+@given.FORMAT
+def plan(
+    *,
+    model: str | None,
+    arguments: tuple[str, ...],
+    gpus: str | None,
+    vllm: str | None,
+    tp: int | None,
+    pp: int | None,
+    dp: int | None,
+    environment: tuple[str, ...],
+    what: str | None,
+    from_log: str | None,
+    start: int | None,
+    calibration: Path | None,
+    no_calibration: bool,
+    deploy: Path | None,
+    port: int | None,
+    retry_posts: bool,
+    out: Path | None,
+    form: str,
+) -> int:
+    """Reckon what a model needs on GPUs, before anything is launched.
+
+    MODEL is a name of the catalog or a folder with config.json; engine options are written as for vllm serve. Without
+    --tp, --pp or --dp every layout is judged and ranked. Exit status: 0 it fits, 1 it does not or that is not sure,
+    2 nothing can be planned.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.plan import planner
+    from vllm_runbooks.plan.render import plans as render_plans
+    from vllm_runbooks.reading.deployment import fleet
+
+    if deploy is None and (port is not None or retry_posts):
+        raise click.UsageError(f"{'--port' if port is not None else '--retry-posts'} is for the files of --deploy DIR.")
+    if from_log is not None:
+        others = (model, arguments, tp, pp, dp, environment, what, calibration, no_calibration, deploy)
+        if any(others):
+            raise click.UsageError(
+                "--from-log plans what its log says; give with it --gpus, --vllm, --start and -o alone."
+            )
+        return _from_log(from_log, gpus=gpus, vllm=vllm, start=start, out=out, form=form)
+    _check_model(model)
+    if model is None and gpus is None:
+        raise click.UsageError("give a model and --gpus, or --from-log and a log.")
+    if model is None or gpus is None:
+        cards = "one card's name, as in --gpus H100-80GB" if what == Find.GPUS else "the cards, as in --gpus 8xRTX3090"
+        raise click.UsageError(f"give {'a model' if model is None else cards}, too.")
+    if start is not None:
+        raise click.UsageError("--start chooses a start in a log; give --from-log as well.")
+    if calibration is not None and no_calibration:
+        raise click.UsageError("give either --calibration or --no-calibration.")
+    if out is not None:
+        raise click.UsageError("-o keeps what a log teaches; give --from-log as well.")
+    with _own_options_told(arguments):
+        asked = planner.request(
+            model,
+            gpus,
+            vllm=vllm,
+            tp=tp,
+            pp=pp,
+            dp=dp,
+            arguments=arguments,
+            environment=dict(_variable(each) for each in environment),
+            calibration=calibration,
+            is_calibrated=not no_calibration,
+        )
+    found: Plan | Layouts
+    if what is not None:
+        found = planner.find(asked, what)
+    else:
+        found = planner.plan(asked) if planner.has_sizes(asked) else planner.layouts(asked)
+    if deploy is not None and found.fits is False:
+        output.say(f"nothing is written to {deploy}: it does not fit")
+    elif deploy is not None:
+        first = fleet.FIRST_PORT if port is None else port
+        for path in planner.deploy(asked, found, deploy, first_port=first, retries_posts=retry_posts):
+            output.say(f"wrote {path}")
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show(render_plans.view(found))
+    return int(found.fits is not True)
+
+
+@contextlib.contextmanager
+def _own_options_told(arguments: tuple[str, ...]) -> Iterator[None]:
+    """Where an engine option is not known, name the option of this command that may be meant."""
+    try:
+        yield
+    except InputError as error:
+        own = [name for parameter in click.get_current_context().command.params for name in parameter.opts]
+        unknown = (word for word in arguments if word.startswith("--") and f"no option {word}" in str(error))
+        near = next((match for word in unknown for match in difflib.get_close_matches(word, own, n=1)), None)
+        raise InputError(f"{error} Did you mean {near} of this command?" if near else str(error)) from None
+
+
+def _check_model(model: str | None) -> None:
+    """Refuse an option in the place of the model: none of this command, as those are read, wherever they stand."""
+    if model is None or not model.startswith("-"):
+        return
+    name = model.partition("=")[0]
+    own = [each for parameter in click.get_current_context().command.params for each in parameter.opts]
+    near = next(iter(difflib.get_close_matches(name, own, n=1, cutoff=0.75)), None)
+    what = f"Did you mean {near}?" if near else "Options of the engine stand behind MODEL."
+    raise click.UsageError(f"No such option {name}. {what}", click.get_current_context())
+
+
+def _variable(given: str) -> tuple[str, str]:
+    name, is_set, value = given.partition("=")
+    if not is_set or not name:
+        raise click.UsageError(f"--env {given}: write NAME=VALUE.")
+    return name, value
+
+
+def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None, out: Path | None, form: str) -> int:
+    """What a start printed, beside what is planned for it."""
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.plan import planner
+    from vllm_runbooks.plan.render import plans as render_plans
+
+    found = planner.from_log(log, gpus=gpus, vllm=vllm, start=start)
+    if out is not None:
+        rows = planner.keep(found, out)
+        output.say(f"wrote {out}: {rows} rows")
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show(render_plans.view(found))
+    return int(found.off is not None or not found.terms)

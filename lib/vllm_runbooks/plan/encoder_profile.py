@@ -1,0 +1,835 @@
+"""What the profiling run puts through an encoder of pictures or videos, and what that takes on one card.
+
+A start runs the modality with the most tokens an item through the encoder once, as many items as the batch may hold,
+before the text part is profiled. Sizes of those items are the release's and the processor's; the tensors are those that
+a layer of the tower holds at the same time. Sizes that only a processor's file has are the ones that the families'
+published files give (`_PROCESSORS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, floor, isqrt, sqrt
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog.eras import Key, Rule, in_release
+from vllm_runbooks.plan.encoders import taps
+from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.shape import Encoder, Shape
+from vllm_runbooks.plan.terms import Band, tried
+
+_WHOLE = (9_999_999, 9_999_999)
+"""The picture that vLLM asks a processor to shrink to find its largest picture."""
+_MOST_PIXELS = 2**40
+"""More of a picture are not searched for its sides: no context holds them."""
+_FLOAT = 4
+"""Bytes of a float32."""
+_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
+_UNLIMITED = 999
+"""Items of a modality that no limit names, in the newer engine; the older takes 1 (config.py, 0.8.5 :2800-2807)."""
+
+
+class Step(NamedTuple):
+    """One of the large tensors, in the order in which a layer allocates them."""
+
+    what: str
+    size: int
+    """Bytes that the allocator asks the driver for."""
+    live: int
+    """Bytes of the encoder's tensors that are alive once it is there, it among them."""
+
+
+@dataclass(frozen=True)
+class EncoderProfile:
+    """The encoder's part of the profiling run on one card; bytes."""
+
+    modality: str
+    """"image" or "video"."""
+    items: int
+    """Of that modality in the batch."""
+    tokens: int
+    """Of an item, as the release counts them for its budget; where the start gives sizes, of the item that is run."""
+    budget: int
+    """Tokens that the encoder's cache holds: what the start's line prints."""
+    patches: int
+    """Of an item, as the encoder reads it."""
+    frames: int
+    """Of an item; 1 for a picture."""
+    width: int
+    """Pixels of a frame after the processor's resizing; 0 where patches are counted without sides."""
+    height: int
+    outputs: int
+    """What the encoder puts out, kept while the text part is profiled."""
+    inputs: int
+    """Its input, kept as long; 0 where the release frees it."""
+    peak: Band
+    """Largest sum of the tensors during the encoder's run, inputs and outputs so far among them."""
+    steps: tuple[Step, ...]
+    source: str
+
+    @property
+    def kept(self) -> int:
+        """What stays beside the text part's activation."""
+        return self.inputs + self.outputs
+
+    def refused(self, room: int) -> Step | None:
+        """The largest of the allocations that do not fit into so many bytes; None: all do.
+
+        Several tensors of a layer end up with about the same sum. Of those it is the largest that finds no room, for
+        what the others leave is in smaller pieces.
+        """
+        return max((step for step in self.steps if step.live > room), key=lambda each: each.size, default=None)
+
+
+@dataclass(frozen=True)
+class Unprofiled:
+    """No encoder is profiled, or it is not known what its profile takes."""
+
+    reason: str
+    is_known: bool
+    """True: nothing is taken."""
+
+
+# ---- what a model and a start say
+
+
+class _Sizes(NamedTuple):
+    """A tower."""
+
+    family: str
+    size: int
+    wide: int
+    """Of the network in a layer."""
+    patch: int
+    merge: int
+    """Patches along a side of a token."""
+    temporal: int
+    """Frames of a patch."""
+    channels: int
+    out: int
+    """Width of what it puts out, all taps together."""
+    taps: int
+    image: int
+    """Pixels of a side, where the tower has a fixed size."""
+    tokens: int
+    """Of a picture, where that is fixed."""
+    positions: int
+    has_audio: bool
+
+
+class _Ask(NamedTuple):
+    """A start."""
+
+    key: Key
+    is_v0: bool
+    is_v2: bool
+    length: int
+    batched: int
+    sequences: int
+    images: int
+    videos: int
+    audios: int
+    tensor: int
+    data: bool
+    native_norms: bool
+    """Norms run as PyTorch's own operations: the setting of a compiled model holds for its encoder as well."""
+    width: int
+    """Bytes of a value."""
+    shortest: int | None
+    longest: int | None
+    """Pixels, where the start overrides the processor's."""
+    soft_tokens: int | None
+    picture: _Side = (0, 0)
+    """Height and width of the dummy picture at most, as `--limit-mm-per-prompt` gives them; 0: not given."""
+    video: _Side = (0, 0)
+    """The same of the dummy video."""
+    frames: int = 0
+    """Its frames at most."""
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether any of these is given."""
+        return any((*self.picture, *self.video, self.frames))
+
+
+class _Item(NamedTuple):
+    """One dummy item: as it is budgeted, and as it is run."""
+
+    tokens: int
+    patches: int
+    outputs: int
+    frames: int = 1
+    width: int = 0
+    height: int = 0
+    at_once: int = 0
+    """Patches that go through a layer together, where items or frames do not all; 0: all of the batch."""
+
+
+_FIXED = ("gemma3", "llama4")
+"""Families whose tower reads pictures of one size."""
+
+
+class _Processor(NamedTuple):
+    """Pixels of the smallest and largest picture, and of the largest video (all of its frames, or one)."""
+
+    shortest: int
+    longest: int
+    video_shortest: int
+    video_longest: int
+    source: str
+
+
+_PROCESSORS: Mapping[str, _Processor] = {
+    "qwen2_vl": _Processor(3136, 12_845_056, 3136, 12_845_056, "Qwen2-VL's published preprocessor_config.json"),
+    "qwen2_5_vl": _Processor(3136, 12_845_056, 3136, 12_845_056, "Qwen2.5-VL's published preprocessor_config.json"),
+    "qwen3_vl": _Processor(
+        65_536, 16_777_216, 4096, 25_165_824,
+        "Qwen3-VL's published preprocessor_config.json and video_preprocessor_config.json",
+    ),
+    "glm4v": _Processor(
+        12_544, 9_633_792, 12_544, 47_040_000,
+        "GLM-4.1V's published preprocessor_config.json, and the video size that vLLM's source has",
+    ),
+}  # fmt: skip
+"""By family, as the files of the published models have them (huggingface.co, Qwen/Qwen2.5-VL-7B-Instruct,
+Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own files may differ."""
+
+
+# ---- rules by release
+
+
+_INPUT_BYTES = (Rule(_FLOAT), Rule(None, (0, 9)))
+"""Bytes of a pixel on the card; None: as the model's (inputs/registry.py, 0.9.2 :167-176; 0.8.5 leaves the
+processor's)."""
+_ROUNDS_UP = (Rule(True), Rule(False, (0, 10)))
+"""Whether the batch holds one item more than fits the budget whole (v1/worker/gpu_model_runner.py, 0.9.2 :2221 `cdiv`;
+v1/worker/utils.py, 0.10.2 :106)."""
+_ITEM_LENGTH = (Rule("batch"), Rule("context", (0, 11)))
+"""What bounds a dummy video: tokens of a batch or of a context (`_get_mm_dummy_batch`, 0.10.2 :2592, 0.11.0 :2867)."""
+_COUNTS_AROUND = (Rule(False), Rule(True, (0, 10)), Rule(False, (0, 13)))
+"""Whether an item's tokens count those around and between the encoder's (multimodal/profiling.py, 0.10.2
+`get_mm_max_contiguous_tokens`, gone in 0.13.0)."""
+_TIE = (Rule(min), Rule(max, (0, 17)))
+"""Of modalities with as many tokens, by name (multimodal/encoder_budget.py, 0.17.1 :184)."""
+_V2_PROFILES: Key = (0, 27)
+"""Since when the newer model runner profiles the encoder (v1/worker/gpu/model_runner.py, 0.27.1 :702)."""
+_QWEN2_FRAMES = (Rule(16), Rule(14, (0, 11)))
+"""models/qwen2_vl.py `_MAX_FRAMES_PER_VIDEO` (0.10.2 :85, 0.11.0)."""
+_LEAVES_IMAGES = (Rule(True), Rule(False, (0, 11)))
+"""Whether a video's tokens leave room for a picture (`get_num_frames_with_most_features`, 0.10.2 :955, 0.11.0 :997)."""
+_FACTORS = (Rule(False), Rule(True, (0, 13)))
+"""Whether the largest picture is a product of two factors instead of a shrunk square
+(`get_image_size_with_most_features`, 0.12.0 :956, 0.13.0 :923)."""
+_QWEN3_VIDEO = (Rule("longest, times 12.5"), Rule("longest", (0, 13)), Rule("two frames", (0, 15)))
+"""models/qwen3_vl.py `get_max_video_tokens` (0.12.0 :693, 0.13.0 :710, 0.15.1 :696)."""
+_QWEN3_FRAMES = 24_576
+_GLM_FRAMES = 600
+_GLM_IMAGE = (Rule("sixteen frames"), Rule("one frame", (0, 17)))
+"""As what a picture is resized (models/glm4_1v.py, 0.16.0 :831-891; 0.17.1 :873-912)."""
+_GLM_SEARCH = (Rule("first too long"), Rule("most tokens", (0, 26)))
+"""Which number of frames is taken (`_get_max_video_frames`, 0.25.1; 0.26.0 :1173)."""
+_GLM_OVERRIDE: Key = (0, 25)
+"""Since when `max_pixels` counts (`_get_image_max_pixels`, 0.25.1 :1098)."""
+_GLM_PICTURE_PIXELS, _GLM_VIDEO_PIXELS = 28 * 28 * 2 * 6144, 28 * 28 * 2 * 30_000
+_GEMMA4_FRAMES, _GEMMA4_SOFT, _GEMMA4_AROUND = 32, 70, 8
+_GEMMA4_SUPPORTED = (70, 140, 280, 560, 1120)
+_GEMMA4_OVERRIDE: Key = (0, 21)
+"""Since when `max_soft_tokens` counts for the budget (models/gemma4_mm.py, 0.21.0 :231-241)."""
+_GEMMA4_AUDIO = 750
+"""Tokens of the longest audio (processor class of gemma 4, `audio_seq_length`)."""
+_GEMMA4_BATCHES: Key = (0, 22)
+"""Since when frames go through the tower together (models/gemma4_mm.py, 0.21.0 :1211-1216 one by one, 0.22.1 :1285)."""
+_LLAMA4_TILES = 16
+"""Of a picture beside the whole of it (transformers' Llama4ImageProcessorFast, `max_patches`)."""
+_ROTATION = (Rule((1, True)), Rule((2, True), (0, 11)), Rule((2, False), (0, 12)))
+"""Whether query and key are rotated together, and whether in float32 (models/qwen2_vl.py
+`apply_rotary_pos_emb_vision`, 0.10.2 :275, 0.11.0 :275-283 and :383, 0.12.0 :286)."""
+_FUSED: Key = (0, 12)
+"""Since when qwen 2.5's and 3's towers copy query and key without taking them apart (models/qwen2_5_vl.py, 0.12.0)."""
+_SEPARATE_GATE: Key = (0, 10)
+"""Until when qwen 2.5's tower has gate and up projection apart (models/qwen2_5_vl.py, 0.9.2 :190, 0.10.2 :237)."""
+
+
+# ---- sizes of pictures
+
+_Side = tuple[int, int]
+"""Two numbers of pixels: height and width, or the fewest and the most."""
+
+
+def _resized(side: _Side, factor: int, limits: _Side, frames: int = 1) -> _Side:
+    """Height and width after a processor's resizing: multiples of the factor whose pixels stay within the limits.
+
+    `frames` frames share the limits; that is how processors of videos count. transformers' `smart_resize` of
+    image_processing_qwen2_vl.py, video_processing_qwen3_vl.py and image_processing_glm4v.py.
+    """
+    (height, width), (shortest, longest) = side, limits
+    tall, broad = round(height / factor) * factor, round(width / factor) * factor
+    counted = frames if frames == 1 else round(frames / 2) * 2
+    if counted * tall * broad > longest:
+        shrink = sqrt(frames * height * width / longest)
+        return max(factor, floor(height / shrink / factor) * factor), max(
+            factor, floor(width / shrink / factor) * factor
+        )
+    if counted * tall * broad < shortest:
+        stretch = sqrt(shortest / (frames * height * width))
+        return ceil(height * stretch / factor) * factor, ceil(width * stretch / factor) * factor
+    return tall, broad
+
+
+def _most_square(pixels: int, unit: int) -> _Side:
+    """Height and width of the picture with as many units as fit, sides as equal as its factors allow."""
+    for count in range(pixels // unit**2, 0, -1):
+        left: int = next(side for side in range(isqrt(count), 0, -1) if count % side == 0)
+        if count // left <= 200 * left:
+            return left * unit, count // left * unit
+    return unit, unit
+
+
+def _capped(side: _Side, most: _Side) -> _Side:
+    """Height and width, at most those that the start gives (multimodal/processing/dummy_inputs.py, 0.16.0 :126)."""
+    height, width = (min(own, limit or own) for own, limit in zip(side, most, strict=True))
+    return height, width
+
+
+def _grid(sizes: _Sizes, height: int, width: int) -> int:
+    return (height // sizes.patch) * (width // sizes.patch)
+
+
+# ---- items by family
+
+
+def _context(ask: _Ask) -> int:
+    """Tokens that bound the dummy item which is run."""
+    return ask.batched if ask.is_v0 or in_release(_ITEM_LENGTH, ask.key) == "batch" else ask.length
+
+
+def _qwen2(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
+    unit = sizes.patch * sizes.merge
+    longest, shortest = ask.longest or processor.longest, ask.shortest or processor.shortest
+    side = _most_square(longest, unit) if in_release(_FACTORS, ask.key) else _WHOLE
+    height, width = _resized(side, unit, (shortest, longest))
+    picture = _grid(sizes, height, width) // sizes.merge**2
+
+    most: int = in_release(_QWEN2_FRAMES, ask.key)
+
+    def frames(room: int) -> int:
+        return max(1, min(room // picture * 2, most))
+
+    def run(most: _Side) -> tuple[int, int, int]:
+        # The budget counts the largest item all the same (models/qwen2_vl.py `get_mm_max_tokens_per_item`).
+        tall, broad = _resized(_capped((height, width), most), unit, (shortest, longest))
+        return _grid(sizes, tall, broad), tall, broad
+
+    if ask.images:
+        patches, tall, broad = run(ask.picture)
+        yield "image", _Item(picture, patches, patches // sizes.merge**2, 1, broad, tall)
+    if ask.videos:
+        left = picture if ask.images and in_release(_LEAVES_IMAGES, ask.key) else 0
+        budgeted = ceil(frames(ask.length - left) / 2) * picture
+        count = frames(_context(ask) - (left if ask.is_v0 else 0))
+        count = min(count, ask.frames or count)
+        pairs = ceil(count / 2)
+        patches, tall, broad = run(ask.video)
+        yield "video", _Item(budgeted, pairs * patches, pairs * patches // sizes.merge**2, count, broad, tall)
+
+
+def _qwen3(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
+    unit = sizes.patch * sizes.merge
+    longest, shortest = ask.longest or processor.longest, ask.shortest or processor.shortest
+    video_longest, video_shortest = ask.longest or processor.video_longest, ask.shortest or processor.video_shortest
+
+    def largest(pixels: int) -> _Side:
+        if in_release(_FACTORS, ask.key):
+            return _most_square(pixels, unit)
+        return _resized(_WHOLE, unit, (shortest, pixels))
+
+    if ask.images:
+        side = _resized(largest(longest), unit, (shortest, longest))
+        height, width = _resized(_capped(side, ask.picture), unit, (shortest, longest))
+        budgeted, patches = _grid(sizes, *side) // sizes.merge**2, _grid(sizes, height, width)
+        yield "image", _Item(budgeted, patches, patches // sizes.merge**2, 1, width, height)
+    if not ask.videos:
+        return
+    how = in_release(_QWEN3_VIDEO, ask.key)
+    side = largest(video_longest // sizes.temporal if how == "two frames" else longest)
+
+    def video(count: int) -> tuple[int, int, int]:
+        height, width = _resized(side, unit, (video_shortest, video_longest), count)
+        return ceil(count / sizes.temporal) * _grid(sizes, height, width), height, width
+
+    def counted(room: int) -> int:
+        # Shrinking keeps a video within its pixels, give or take the rounding: a longer room is never filled.
+        if how == "two frames" or room * 2 > 3 * video_longest // (sizes.temporal * unit**2):
+            return 2 if how == "two frames" else _QWEN3_FRAMES
+        too_long = (n for n in range(3, _QWEN3_FRAMES + 1) if video(n)[0] // sizes.merge**2 > room)
+        return next(too_long, _QWEN3_FRAMES + 1) - 1
+
+    budgeted = video(counted(ask.length))[0] // sizes.merge**2
+    if how.endswith("12.5"):
+        budgeted = int(budgeted * 12.5)
+    count = counted(_context(ask))
+    # Two frames at least, whatever is asked for (models/qwen3_vl.py, 0.16.0 :831).
+    count = max(2, min(count, ask.frames or count))
+    _, *target = video(count)
+    height, width = _resized(_capped((target[0], target[1]), ask.video), unit, (video_shortest, video_longest), count)
+    patches = ceil(count / sizes.temporal) * _grid(sizes, height, width)
+    yield "video", _Item(budgeted, patches, patches // sizes.merge**2, count, width, height)
+
+
+def _glm4v_video(sizes: _Sizes, side: _Side, limits: _Side, count: int) -> tuple[int, int, int]:
+    """Patches, height and width of a video of some frames."""
+    tall, broad = _resized(side, sizes.patch * sizes.merge, limits, max(count, 2))
+    return (count + 1) // 2 * _grid(sizes, tall, broad), tall, broad
+
+
+@lru_cache(maxsize=256)
+def _glm4v_tokens(sizes: _Sizes, side: _Side, limits: _Side) -> tuple[int, ...]:
+    """Tokens of videos of one frame, two frames and so on: the same for every start of a model."""
+    videos = (_glm4v_video(sizes, side, limits, count) for count in range(1, _GLM_FRAMES + 1))
+    return tuple(patches // sizes.merge**2 for patches, _, _ in videos)
+
+
+def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[str, _Item]]:
+    unit, merged = sizes.patch * sizes.merge, sizes.merge**2
+    override = ask.longest if ask.key >= _GLM_OVERRIDE else None
+    shortest, longest = processor.shortest, override or processor.longest
+    video_longest = override or _GLM_VIDEO_PIXELS
+    as_one = in_release(_GLM_IMAGE, ask.key) == "one frame"
+    # Resized as one frame a picture still counts as the two that a patch has.
+    pixels, counted_as = (longest, 2) if as_one else (video_longest, 16)
+    first = _resized(_WHOLE, unit, (shortest, pixels), counted_as)
+    height, width = _resized(first, unit, (shortest, longest), 2)
+    picture = _grid(sizes, height, width)
+    asked = picture // merged
+    if not as_one:
+        # The picture that is left room for is counted as sixteen frames of it.
+        asked = 8 * _grid(sizes, *_resized(first, unit, (shortest, _GLM_PICTURE_PIXELS), 16)) // merged
+
+    limits = (processor.video_shortest, video_longest)
+
+    def video(count: int) -> tuple[int, int, int]:
+        return _glm4v_video(sizes, _capped(first, ask.video), limits, count)
+
+    def counted(room: int) -> int:
+        tokens = _glm4v_tokens(sizes, first, limits)
+        if in_release(_GLM_SEARCH, ask.key) == "most tokens":
+            fitting = [(size, -n) for n, size in enumerate(tokens, 1) if 0 < size <= room]
+            return -max(fitting)[1] if fitting else 2
+        return next((n for n, size in enumerate(tokens) if size > room), _GLM_FRAMES)
+
+    around = 4 if in_release(_COUNTS_AROUND, ask.key) else 0
+    if ask.images:
+        # Sizes that are given count for the budget as well: it is taken from the dummy item (multimodal/profiling.py).
+        height, width = _resized(_capped(first, ask.picture), unit, (shortest, longest), 2)
+        picture = _grid(sizes, height, width)
+        yield "image", _Item(picture // merged, picture, picture // merged, 1, width, height)
+    if ask.videos:
+
+        def most(room: int) -> int:
+            fitting = counted(room)
+            return max(2, min(fitting, ask.frames or fitting))
+
+        # The picture beside the video counts for the budget alone: the video that is run has the context to itself.
+        planned = most(ask.length - (asked if ask.images else 0))
+        budgeted = video(planned)[0] // merged + around * planned // 2
+        count = most(_context(ask) - (asked if ask.is_v0 and ask.images else 0))
+        patches, tall, broad = video(count)
+        yield "video", _Item(budgeted, patches, patches // merged, count, broad, tall)
+
+
+def _gemma3(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        around = 4 if in_release(_COUNTS_AROUND, ask.key) else 0
+        patches = _grid(sizes, sizes.image, sizes.image)
+        yield "image", _Item(sizes.tokens + around, patches, sizes.tokens, 1, sizes.image, sizes.image)
+
+
+def _gemma4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    def put_out(soft: int) -> int:
+        """A square picture's tokens."""
+        return isqrt(soft) ** 2
+
+    soft = sizes.tokens
+    if ask.soft_tokens in _GEMMA4_SUPPORTED and ask.key >= _GEMMA4_OVERRIDE:
+        soft = ask.soft_tokens
+    together = ask.key >= _GEMMA4_BATCHES
+    if ask.images:
+        patches = soft * sizes.merge**2
+        yield "image", _Item(soft, patches, put_out(soft), 1, at_once=0 if together else patches)
+    if ask.videos:
+        each = _GEMMA4_SOFT * sizes.merge**2
+        yield (
+            "video",
+            _Item(
+                _GEMMA4_FRAMES * (_GEMMA4_SOFT + _GEMMA4_AROUND),
+                _GEMMA4_FRAMES * each,
+                _GEMMA4_FRAMES * put_out(_GEMMA4_SOFT),
+                _GEMMA4_FRAMES,
+                at_once=0 if together else each,
+            ),
+        )
+    if ask.audios and sizes.has_audio:
+        yield "audio", _Item(_GEMMA4_AUDIO, 0, _GEMMA4_AUDIO)
+
+
+def _llama4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator[tuple[str, _Item]]:
+    if ask.images:
+        tile = _grid(sizes, sizes.image, sizes.image)
+        tokens = (_LLAMA4_TILES + 1) * tile // sizes.merge**2
+        # Marks between the tiles, around the picture and before its whole.
+        around = _LLAMA4_TILES + 3 if in_release(_COUNTS_AROUND, ask.key) else 0
+        yield "image", _Item(tokens + around, (_LLAMA4_TILES + 1) * (tile + 1), tokens, 1, sizes.image, sizes.image)
+
+
+# ---- tensors by family: what is allocated, and what else is alive then; values for each patch
+
+
+class _Run(NamedTuple):
+    sizes: _Sizes
+    ask: _Ask
+    shards: int
+    """Cards that share each layer."""
+
+
+Held = Iterator[tuple[str, float, float]]
+
+
+def _split_attention(size: int, run: _Run, held: float) -> Held:
+    """Query, key and value are copied apart, then rotated."""
+    part = size / run.shards
+    yield "query, key and value", 3 * part, held
+    yield "query, key and value apart", 3 * part, held + 3 * part
+    # Each or both at once; in float32 and back where the release does so.
+    once, in_float = in_release(_ROTATION, run.ask.key)
+    beside = held + 6 * part
+    if once == 2:
+        yield "query and key together", 2 * part, beside
+        beside += 2 * part
+    if not in_float:
+        yield "rotated query and key", 2 * part, beside
+        return
+    wide = once * part * _FLOAT / run.ask.width
+    yield "query and key in float32", wide, beside
+    yield "rotated in float32", wide, beside + wide
+    yield "rotated query and key", once * part, beside + 2 * wide
+
+
+def _fused_attention(size: int, run: _Run, held: float) -> Held:
+    """Query and key stay together where the release keeps them so."""
+    if run.ask.key < _FUSED:
+        yield from _split_attention(size, run, held)
+        return
+    part = size / run.shards
+    yield "query, key and value", 3 * part, held
+    yield "query and key together", 2 * part, held + 3 * part
+    yield "rotated query and key", 2 * part, held + 5 * part
+    yield "attention's output", part, held + 7 * part
+    yield "attention's projection", size, held + 8 * part
+
+
+def _plain_network(wide: float, held: float, copies: int = 1) -> Held:
+    yield "first projection of the network", wide, held
+    for done in range(1, copies + 1):
+        yield "its activation", wide, held + done * wide
+
+
+def _gated_network(size: int, wide: float, held: float, *, keeps: bool) -> Held:
+    yield "gate and up projection", 2 * wide, held
+    yield "SiluAndMul's output", wide, held + 2 * wide
+    yield "down projection", size, held + (3 if keeps else 1) * wide
+
+
+def _norms(run: _Run) -> int:
+    """Values of the hidden states that are alive in the network: a fused norm writes over its inputs."""
+    return (4 if run.ask.native_norms else 2) * run.sizes.size
+
+
+def _qwen2_tensors(run: _Run) -> Held:
+    sizes = run.sizes
+    yield from _split_attention(sizes.size, run, 2 * sizes.size)
+    yield from _plain_network(sizes.wide / run.shards, 3 * sizes.size, copies=2)
+
+
+def _qwen2_5_tensors(run: _Run) -> Held:
+    sizes = run.sizes
+    wide = sizes.wide / run.shards
+    if run.ask.key < _SEPARATE_GATE:
+        yield from _split_attention(sizes.size, run, 2 * sizes.size)
+        for done, what in enumerate(("gate projection", "up projection", "product of both")):
+            yield what, wide, 3 * sizes.size + done * wide
+        return
+    yield from _fused_attention(sizes.size, run, 2 * sizes.size)
+    yield from _gated_network(sizes.size, wide, _norms(run), keeps=True)
+
+
+def _qwen3_tensors(run: _Run) -> Held:
+    sizes = run.sizes
+    tapped = sizes.taps * sizes.out / (sizes.taps + 1) / sizes.merge**2
+    # The embedding of places stays alive beside the hidden states, and so does what the taps have put out.
+    yield from _fused_attention(sizes.size, run, 3 * sizes.size + tapped)
+    yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size + tapped)
+
+
+def _glm4v_tensors(run: _Run) -> Held:
+    sizes = run.sizes
+    yield from _split_attention(sizes.size, run, 2 * sizes.size)
+    yield from _gated_network(sizes.size, sizes.out / run.shards, _norms(run), keeps=False)
+
+
+def _siglip_tensors(run: _Run) -> Held:
+    sizes = run.sizes
+    part = sizes.size / run.shards
+    yield "query, key and value", 3 * part, 3 * sizes.size
+    yield "attention's output", part, 3 * sizes.size + 3 * part
+    yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size)
+
+
+def _llama4_tensors(run: _Run) -> Held:
+    sizes = run.sizes
+    part = sizes.size / run.shards
+    yield "query, key and value", 3 * part, 3 * sizes.size
+    yield "query and key in float32", 4 * part, 3 * sizes.size + 3 * part
+    yield "rotated query and key", 4 * part, 3 * sizes.size + 7 * part
+    yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size)
+
+
+def _gemma4_tensors(run: _Run) -> Held:
+    sizes = run.sizes
+    # The tower is transformers' own: whole on each card, its gate and up projections apart.
+    for done, what in enumerate(("gate projection", "its activation", "up projection", "product of both")):
+        yield what, sizes.wide, 4 * sizes.size + done * sizes.wide
+
+
+class _Family(NamedTuple):
+    items: Callable[[_Sizes, _Ask, Any], Iterator[tuple[str, _Item]]]
+    tensors: Callable[[_Run], Held]
+    shares_items: bool
+    """With `--mm-encoder-tp-mode data` each card takes some of the items; else each takes all."""
+    source: str
+    videos: int | None = None
+    """Videos that a prompt may have at most; 0: the family has none, None: any."""
+    is_sized: bool = False
+    """Whether `items` knows what sizes of `--limit-mm-per-prompt` make of the dummy items."""
+
+
+_FAMILIES: Mapping[str, _Family] = {
+    "qwen2_vl": _Family(_qwen2, _qwen2_tensors, True, "models/qwen2_vl.py", is_sized=True),
+    "qwen2_5_vl": _Family(_qwen2, _qwen2_5_tensors, True, "models/qwen2_5_vl.py", is_sized=True),
+    "qwen3_vl": _Family(_qwen3, _qwen3_tensors, True, "models/qwen3_vl.py", is_sized=True),
+    "glm4v": _Family(_glm4v, _glm4v_tensors, True, "models/glm4_1v.py", videos=1, is_sized=True),
+    "gemma3": _Family(_gemma3, _siglip_tensors, False, "models/gemma3_mm.py", videos=0, is_sized=True),
+    "gemma4": _Family(_gemma4, _gemma4_tensors, False, "models/gemma4_mm.py"),
+    "llama4": _Family(_llama4, _llama4_tensors, True, "models/mllama4.py", videos=0),
+}
+
+
+# ---- reading
+
+
+def _number(told: Mapping[str, Any], *names: str) -> int | None:
+    """The first of the fields that is a size."""
+    values = (told.get(name) for name in names)
+    return next((each for each in values if isinstance(each, int) and not isinstance(each, bool) and each > 0), None)
+
+
+def _pixels(given: Mapping[str, Any], edges: Mapping[str, Any], name: str, edge: str) -> int | None:
+    told = _number(given, name) or _number(edges, edge)
+    return told if told is None else min(told, _MOST_PIXELS)
+
+
+def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
+    """The tower's sizes, or the name of the field that is missing."""
+    told, family = encoder.sizes, encoder.family
+    size = _number(told, "embed_dim") if family == "qwen2_vl" else _number(told, "hidden_size")
+    ratio = _number(told, "mlp_ratio") or 4
+    wide = ratio * (size or 0) if family == "qwen2_vl" else _number(told, "intermediate_size")
+    patch = _number(told, "patch_size")
+    if size is None or wide is None or patch is None:
+        missing = {"hidden_size": size, "intermediate_size": wide, "patch_size": patch}
+        return next(f"vision_config.{name}" for name, value in missing.items() if value is None)
+    image = _number(told, "image_size")
+    if image is None and family in _FIXED:
+        return "vision_config.image_size"
+    tapped = taps(told) if family == "qwen3_vl" else 0
+    merge = _number(told, "spatial_merge_size", "pooling_kernel_size") or 2
+    tokens = _number(told, "default_output_length") if family == "gemma4" else _number(config, "mm_tokens_per_image")
+    out = hidden if family in ("qwen2_vl", "gemma3", "gemma4", "llama4") else _number(told, "out_hidden_size") or hidden
+    return _Sizes(
+        family,
+        size,
+        wide,
+        patch,
+        merge,
+        _number(told, "temporal_patch_size") or (2 if family in _PROCESSORS else 1),
+        _number(told, "in_channels", "in_chans", "num_channels") or 3,
+        out * (1 + tapped),
+        tapped,
+        image or 0,
+        tokens or (280 if family == "gemma4" else 256),
+        _number(told, "position_embedding_size") or 10_240,
+        has_audio,
+    )
+
+
+def _ask(settings: Settings, most_videos: int | None) -> _Ask:
+    told, given = settings.items or {}, settings.processor
+    usual = 1 if settings.is_v0 else _UNLIMITED
+    videos = told.get("video", usual)
+    size = given.get("size")
+    edges: Mapping[str, Any] = size if isinstance(size, Mapping) else {}
+    length = settings.max_model_len
+    return _Ask(
+        settings.key,
+        settings.is_v0,
+        settings.is_v2_runner,
+        length,
+        settings.batched_tokens,
+        settings.sequences,
+        told.get("image", usual),
+        videos if most_videos is None else min(videos, most_videos),
+        told.get("audio", usual),
+        settings.ranks.tensor,
+        settings.encoder_data,
+        settings.is_compiled and not settings.is_eager and not settings.is_v0,
+        _BYTES.get(settings.dtype, 2),
+        _pixels(given, edges, "min_pixels", "shortest_edge"),
+        _pixels(given, edges, "max_pixels", "longest_edge"),
+        _number(given, "max_soft_tokens"),
+        _side(settings.item_sizes, "image"),
+        _side(settings.item_sizes, "video"),
+        settings.item_sizes.get("video", {}).get("num_frames", 0),
+    )
+
+
+def _side(told: Mapping[str, Mapping[str, int]], modality: str) -> _Side:
+    """Height and width at most, 0 where that is not given."""
+    given = told.get(modality, {})
+    return given.get("height", 0), given.get("width", 0)
+
+
+# ---- the profile
+
+
+def _batch(ask: _Ask, tokens: int, budget: int, limit: int) -> int:
+    """Items of the modality that go through the encoder together."""
+    if in_release(_ROUNDS_UP, ask.key):
+        return min(-(-budget // tokens), ask.sequences * limit)
+    prompt = max(1, min(limit, ask.length // tokens))
+    return min(budget // tokens, ask.sequences * prompt)
+
+
+@lru_cache(maxsize=1024)
+def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
+    family = _FAMILIES[sizes.family]
+    processor = _PROCESSORS.get(sizes.family)
+    found = dict(family.items(sizes, ask, processor))
+    if not found:
+        return Unprofiled("every modality is limited to 0 items", is_known=True)
+    limits = {"image": ask.images, "video": ask.videos, "audio": ask.audios}
+    most = max(item.tokens for item in found.values())
+    if not most:
+        return Unprofiled("the tower's sizes give a picture without tokens", is_known=False)
+    modality = in_release(_TIE, ask.key)(name for name, item in found.items() if item.tokens == most)
+    budget = max(ask.batched, most)
+    if ask.is_v0:
+        whole = sum(item.tokens * limits[name] for name, item in found.items())
+        requests = max(1, min(ask.sequences, ask.batched // whole))
+        # Each request's share of the batch bounds its video.
+        found = dict(family.items(sizes, ask._replace(batched=ask.batched // requests), processor))
+        modality = max(found, key=lambda name: found[name].patches * limits[name])
+        # Measured: all modalities take their sum (Qwen2.5-VL-7B: 2.47 GiB for a picture, 4.93 with a video).
+        count = requests * sum(limits[name] for name in found)
+    else:
+        count = _batch(ask, most, budget, limits[modality])
+    item = found[modality]
+    if not item.patches:
+        return Unprofiled(f"how the tower for {modality} works", is_known=False)
+
+    whole_tower = ask.data or sizes.family == "gemma4"
+    shards = 1 if whole_tower else ask.tensor
+    shares = ask.data and family.shares_items
+    local = -(-count // ask.tensor) if shares else count
+    pixel = sizes.channels * sizes.temporal * sizes.patch**2
+    read_bytes = in_release(_INPUT_BYTES, ask.key) or ask.width
+    inputs = count * item.patches * pixel * read_bytes
+    copied = local * item.patches * pixel * ask.width if shares or read_bytes != ask.width else 0
+    each = item.outputs * sizes.out * ask.width
+    outputs = each * (local * ask.tensor if shares else count)
+    at_once = item.at_once or local * item.patches
+
+    def steps(asked: _Ask) -> tuple[Step, ...]:
+        before = inputs + copied
+        listed = [Step("inputs", tried(inputs), inputs)]
+        if copied:
+            listed.append(Step("a copy of the inputs", tried(copied), before))
+        for what, own, held in family.tensors(_Run(sizes, asked, shards)):
+            size = int(own * at_once * ask.width)
+            listed.append(Step(what, tried(size), before + size + int(held * at_once * ask.width)))
+        listed.append(Step("outputs", tried(outputs), before + outputs))
+        return tuple(listed)
+
+    done = steps(ask)
+    expected = max(step.live for step in done)
+    fused = max(step.live for step in steps(ask._replace(native_norms=False)))
+    native = max(step.live for step in steps(ask._replace(native_norms=True)))
+    low, high = (0.8, 1.5) if ask.is_v0 else (0.97, 1.1)
+    beyond = 0
+    if sizes.family == "gemma4":
+        # Older transformers look up a patch's place with a table of int64 and a copy of it in the model's dtype.
+        beyond = at_once * 2 * sizes.positions * (8 + ask.width)
+    band = Band(int(fused * low), expected, int(native * high) + beyond)
+    words = [f"dummy {modality} of {family.source}", "tensors of a layer of the tower"]
+    if processor is not None:
+        words.append("pixels given at the start" if ask.longest else f"pixels of {processor.source}")
+    return EncoderProfile(
+        modality=modality,
+        items=count,
+        tokens=item.outputs if ask.is_sized else item.tokens,
+        budget=budget,
+        patches=item.patches,
+        frames=item.frames,
+        width=item.width,
+        height=item.height,
+        outputs=outputs,
+        inputs=0 if ask.is_v2 else inputs,
+        peak=band,
+        steps=done,
+        source="; ".join(words),
+    )
+
+
+def profile(
+    shape: Shape, settings: Settings, *, config: Mapping[str, Any], is_first: bool = True
+) -> EncoderProfile | Unprofiled:
+    """What profiling the encoder takes on one card.
+
+    Args:
+        shape: The model.
+        settings: The start.
+        config: The model's `config.json`.
+        is_first: Whether the card is of the first pipeline stage.
+    """
+    if shape.encoders == ():
+        return Unprofiled("the model has no encoder", is_known=True)
+    if settings.language_only:
+        return Unprofiled("--language-model-only loads no encoder", is_known=True)
+    if settings.skips_encoder_profile:
+        return Unprofiled("--skip-mm-profiling", is_known=True)
+    if settings.is_v2_runner and (settings.key < _V2_PROFILES or not is_first):
+        where = "this release's newer model runner" if is_first else "a stage behind the first"
+        return Unprofiled(f"{where} profiles no encoder", is_known=True)
+    if shape.encoders is None:
+        return Unprofiled("the encoder's family or sizes are not known", is_known=False)
+    tower = next((encoder for encoder in shape.encoders if encoder.family in _FAMILIES), None)
+    if tower is None:
+        return Unprofiled(f"how the encoder {shape.encoders[0].family} is profiled", is_known=False)
+    sizes = _sizes(tower, shape.hidden_size, config, has_audio=len(shape.encoders) > 1)
+    if isinstance(sizes, str):
+        return Unprofiled(f"{sizes} is not in the configuration", is_known=False)
+    family = _FAMILIES[tower.family]
+    ask = _ask(settings, family.videos)
+    if ask.is_sized and not family.is_sized:
+        return Unprofiled(f"what sizes of --limit-mm-per-prompt change of {family.source}", is_known=False)
+    return _profile(sizes, ask)

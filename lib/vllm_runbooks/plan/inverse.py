@@ -1,0 +1,667 @@
+"""Questions asked the other way round: what context, how many requests, which cards, what share of memory; ways out.
+
+Every answer is found with the budget itself, so it holds for the start that it names. Three sides are told: the careful
+one, where the start is sure by all bands; the expected one; and the favourable one, where it may still work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import floor
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog import support
+from vllm_runbooks.plan import costs
+from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget, too_old
+from vllm_runbooks.plan.layouts import Make as MakeSplit
+from vllm_runbooks.plan.layouts import candidates, held, illegal
+from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.terms import NOTHING, Band
+from vllm_runbooks.plan.weights import Ranks
+
+Make = Callable[[Mapping[str, Any]], Settings]
+"""What the start comes to with options that are given or changed, by argparse destination; None takes one away."""
+
+_LOW, _EXPECTED, _HIGH = range(3)
+_STEP = 0.01
+"""Of the utilisation."""
+_MIN_UTILIZATION = 0.02
+_ANY_LENGTH = 2**20
+"""Tokens up to which a context is looked for where the model's own longest is not known."""
+_ROUND_LENGTH = 256
+_LONG_CONTEXT = 32768
+"""Beyond it the older engine reads prompts in parts (0.7.2 engine/arg_utils.py:1113): a longer one may fit better."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A number by the three sides of what is not known to the byte; None: there is none, or it is not known."""
+
+    low: float | None
+    """By the careful side: the start is sure to succeed with it."""
+    expected: float | None
+    high: float | None
+    """By the favourable side: with more than this it cannot succeed."""
+    reasons: tuple[str, ...] = ()
+    budget: Budget | None = None
+    """Of the start with the expected answer."""
+    sure: Budget | None = None
+    """Of the start with the careful answer, where cards are asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """A start whose options may be changed, on the cards of one copy."""
+
+    model: Subject
+    make: Make
+    devices: tuple[Device, ...]
+    environment: Mapping[str, str] | None
+    calibrate: Calibrate | None
+
+    @cached_property
+    def known(self) -> dict[tuple[tuple[str, str], ...], Budget]:
+        """Budgets by what was changed."""
+        return {}
+
+    def of(self, changes: Mapping[str, Any]) -> Budget:
+        """The budget with options changed."""
+        key = tuple(sorted((name, repr(value)) for name, value in changes.items()))
+        if key not in self.known:
+            self.known[key] = self.judged(self.make(changes))
+        return self.known[key]
+
+    def judged(self, settings: Settings) -> Budget:
+        """The budget of settings."""
+        ranks = settings.ranks
+        devices = self.devices[: ranks.cards]
+        return budget(self.model, settings, devices, environment=self.environment, calibrate=self.calibrate)
+
+    def succeeds(self, made: Budget, side: int) -> bool:
+        """Whether a start succeeds by one side."""
+        if made.fits is not False:
+            return bool(made.fits) or (side != _LOW and made.available is not None and made.pool is not None)
+        if side != _HIGH or made.available is None or made.pool is None:
+            return False
+        return made.pool.fits(made.available[_HIGH]) and not self._is_refused_otherwise(made)
+
+    def _is_refused_otherwise(self, made: Budget) -> bool:
+        """Whether something else than the room for the cache ends the start."""
+        if made.available is not None and made.pool is not None and made.pool.fits(made.available[_EXPECTED]):
+            return True
+        # With the cache's size given, what is left to judge is loading and profiling.
+        plenty = max((rank.device.total.high for rank in made.ranks if rank.device.total), default=1)
+        return self.judged(replace(made.settings, cache_bytes=plenty * len(made.ranks))).fits is False
+
+
+def _start(
+    model: Subject,
+    make: Make,
+    devices: Sequence[Device],
+    environment: Mapping[str, str] | None,
+    calibrate: Calibrate | None,
+) -> _Start:
+    return _Start(model, make, tuple(devices), environment, calibrate)
+
+
+# ---- context
+
+
+def longest_context(
+    model: Subject,
+    make: Make,
+    devices: Sequence[Device],
+    *,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
+) -> Answer:
+    """The longest `max_model_len` that the start serves, at most what the model takes.
+
+    The batch, the graphs and the encoder's profile may follow from the length, so each length is budgeted anew.
+    """
+    start = _start(model, make, devices, environment, calibrate)
+    whole = start.of({"max_model_len": None})
+    limit = whole.settings.max_model_len or _ANY_LENGTH
+    if limit == _ANY_LENGTH:
+        whole = start.of({"max_model_len": limit})
+    if whole.available is None or whole.pool is None:
+        return Answer(None, None, None, whole.limits)
+    found = [_longest(start, limit, side) for side in range(3)]
+    low, expected, high = (length or None for length in found)
+    made = start.of({"max_model_len": expected}) if expected else whole
+    if expected is None:
+        return Answer(low, expected, high, whole.limits, made)
+    beyond = () if expected < limit else (f"the model takes no more than {limit:,} tokens",)
+    if limit == _ANY_LENGTH:
+        beyond = ("the longest context of the model itself is not known: this is what memory allows",)
+    why = start.of({"max_model_len": expected + 1}).limits[:1] if expected < limit else ()
+    careful = () if low == expected else (_careful(low, "tokens"),)
+    return Answer(low, expected, high, (*beyond, *why, *careful), made)
+
+
+def _careful(low: float | None, unit: str) -> str:
+    if low is None:
+        return "nothing is sure by the careful side"
+    return (
+        f"sure by the careful side: {low:,.6g} {unit}" if low < 10 else f"sure by the careful side: {low:,.0f} {unit}"
+    )
+
+
+def _longest(start: _Start, limit: int, side: int) -> int:
+    """The longest context by one side; 0: none.
+
+    Lengths are tried from the longest down by halves, as one that is longer may cost less of a batch; between the first
+    that succeeds and the one before it, the batch of either tells how far the memory reaches.
+    """
+    probes = sorted({limit, *(_LONG_CONTEXT + over for over in (0, 1)), *(2**power for power in range(4, 24))})
+    above = limit + 1
+    for probe in reversed([length for length in probes if length <= limit]):
+        if start.succeeds(start.of({"max_model_len": probe}), side):
+            return _between(start, probe, above, side)
+        above = probe
+    return 0
+
+
+def _between(start: _Start, low: int, above: int, side: int) -> int:
+    """The longest that succeeds from `low`, which does, to before `above`, which does not."""
+    made = start.of({"max_model_len": low})
+    if made.pool is not None and made.available is not None and above > low + 1:
+        reach = made.pool.longest_context(made.available[side], above - 1)
+        for guess in (reach, reach + 1):
+            if low < guess < above:
+                if start.succeeds(start.of({"max_model_len": guess}), side):
+                    low = guess
+                else:
+                    above = guess
+    while above - low > 1:
+        middle = (low + above) // 2
+        if start.succeeds(start.of({"max_model_len": middle}), side):
+            low = middle
+        else:
+            above = middle
+    return low
+
+
+# ---- requests
+
+
+def highest_concurrency(
+    model: Subject,
+    make: Make,
+    devices: Sequence[Device],
+    context: int,
+    *,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
+) -> Answer:
+    """Requests of a context that the cache holds at the same time, with `max_model_len` set to it."""
+    start = _start(model, make, devices, environment, calibrate)
+    made = start.of({"max_model_len": context})
+    if made.blocks is None or made.pool is None:
+        return Answer(None, None, None, made.limits, made)
+    pool = made.pool
+    low, expected, high = (
+        held(pool, blocks, context) if start.succeeds(made, side) else 0.0 for side, blocks in enumerate(made.blocks)
+    )
+    reasons = list(made.limits)
+    limit = made.settings.sequences
+    if limit and expected > limit:
+        reasons.append(f"max_num_seqs lets {limit:,} of them run at the same time")
+    return Answer(low, expected, high, tuple(reasons), made)
+
+
+# ---- utilisation
+
+
+def lowest_utilization(
+    model: Subject,
+    make: Make,
+    devices: Sequence[Device],
+    *,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
+) -> Answer:
+    """The lowest `gpu_memory_utilization`, in hundredths, that the start succeeds with; the careful one is higher."""
+    start = _start(model, make, devices, environment, calibrate)
+    most = start.of({"gpu_memory_utilization": _safe(start)})
+    if most.available is None or most.pool is None:
+        return Answer(None, None, None, most.limits, most)
+    low, expected, high = (_least_share(start, side, _MIN_UTILIZATION) for side in range(3))
+    if expected is None:
+        return Answer(low, expected, high, most.limits, most)
+    below = start.of({"gpu_memory_utilization": round(expected - _STEP, 2)}).limits[:1]
+    careful = () if low == expected else (_careful(low, ""),)
+    made = start.of({"gpu_memory_utilization": expected})
+    return Answer(low, expected, high, tuple(said.strip() for said in (*below, *careful)), made)
+
+
+def _safe(start: _Start) -> float:
+    """The highest share that an idle card has free, in hundredths."""
+    shares = []
+    for device in start.devices:
+        if device.total is not None:
+            taken = (costs.context(device.total.expected).band or NOTHING).expected
+            shares.append((device.total.expected - taken) / device.total.expected)
+    return floor(min(shares, default=0.95) / _STEP) * _STEP
+
+
+def _least_share(start: _Start, side: int, least: float) -> float | None:
+    """The lowest share, in hundredths, that succeeds by a side: room for the cache grows with it."""
+    low, high = round(least / _STEP), round(_safe(start) / _STEP)
+
+    def works(hundredths: int) -> bool:
+        return start.succeeds(start.of({"gpu_memory_utilization": hundredths / 100}), side)
+
+    # The highest may ask for more than is free, or leave too little for graphs: then one below it.
+    top = next((share for share in range(high, max(low, high - 10), -1) if works(share)), None)
+    if top is None:
+        return None
+    high = top
+    while low < high:
+        middle = (low + high) // 2
+        if works(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high / 100
+
+
+# ---- cards
+
+
+def _always(settings: Settings) -> Make:
+    return lambda _: settings
+
+
+HOST_CARDS = 8
+"""Cards of one host where nothing is said: of those built for servers nearly all have so many."""
+_MOST_CARDS = 8 * HOST_CARDS
+
+
+def on_hosts(count: int) -> tuple[str | None, ...]:
+    """The host of each of so many cards: none has a name where one host suffices."""
+    return tuple(None if count <= HOST_CARDS else f"host{place // HOST_CARDS}" for place in range(count))
+
+
+def fewest_cards(
+    model: Subject,
+    make: MakeSplit,
+    device: Device,
+    *,
+    most: int = _MOST_CARDS,
+    like: Ranks | None = None,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
+) -> Answer:
+    """How many cards of one kind a copy takes at least, in whatever split the release starts; beyond one whole hosts.
+
+    Args:
+        model: The model.
+        make: What the start comes to, split otherwise.
+        device: The kind of card.
+        most: Cards beyond which none is looked for.
+        like: What of a split is not chosen here.
+        environment: Variables of the start.
+        calibrate: What corrects the terms.
+    """
+    found: dict[int, tuple[int, Budget]] = {}
+    reasons: dict[str, None] = {}
+    is_unknown = False
+    made: Budget | None = None
+    like = like or Ranks()
+    if refused := too_old(make(like, device), [device]):
+        return Answer(None, None, None, refused)
+    for count in (*range(1, min(most, HOST_CARDS) + 1), *range(2 * HOST_CARDS, most + 1, HOST_CARDS)):
+        devices = [replace(device, node=node) for node in on_hosts(count)]
+        whole = (split for split in candidates(count, like.prefill) if split.each == count and split.data == 1)
+        # The network between hosts is for stages where there is a choice.
+        for split in sorted(whole, key=lambda split: split.tensor * split.prefill > HOST_CARDS):
+            if split.pipeline > model.shape.layers:
+                continue
+            ranks = replace(like, tensor=split.tensor, pipeline=split.pipeline, data=1)
+            settings = make(ranks, device)
+            if refused := illegal(model, settings.ranks, settings.key, encoder_off=settings.language_only):
+                reasons[f"{_split_name(settings.ranks)}: {refused[0]}"] = None
+                continue
+            start = _start(model, _always(settings), devices, environment, calibrate)
+            made = start.of({})
+            is_unknown = is_unknown or made.available is None or made.pool is None
+            for side in range(3):
+                if side not in found and start.succeeds(made, side):
+                    found[side] = count, made
+        if len(found) == 3 or is_unknown:
+            break
+        if count == 1 and made is not None:
+            reasons.update(dict.fromkeys(said for said in made.limits[:1]))
+    if is_unknown and made is not None:
+        return Answer(None, None, None, made.limits, made)
+    low, expected, high = (found[side][0] if side in found else None for side in range(3))
+    if expected is None:
+        return Answer(low, expected, high, (f"more than {most} cards", *_few(reasons)))
+    chosen, sure = found[_EXPECTED][1], found[_LOW][1] if _LOW in found else None
+    said = [_placed_name((sure or chosen).settings.ranks)]
+    if low is None:
+        said.append(_careful(None, "cards"))
+    elif low != expected:
+        said.append(f"expected to suffice, not sure: {expected} cards, {_placed_name(chosen.settings.ranks)}")
+    return Answer(low, expected, high, (*said, *_few(reasons)), chosen, sure)
+
+
+_MOST_REASONS = 3
+
+
+def _few(reasons: Iterable[str]) -> tuple[str, ...]:
+    """The first of many reasons, and how many more there are."""
+    told = tuple(reasons)
+    more = len(told) - _MOST_REASONS
+    return told if more <= 0 else (*told[:_MOST_REASONS], f"{more} further reasons against other layouts")
+
+
+def _split_name(ranks: Ranks) -> str:
+    return f"TP {ranks.tensor} PP {ranks.pipeline}" + (f" PCP {ranks.prefill}" if ranks.prefill > 1 else "")
+
+
+def _placed_name(ranks: Ranks) -> str:
+    if ranks.cards == 1:
+        return "one card suffices"
+    hosts = ranks.cards // HOST_CARDS
+    return _split_name(ranks) + (
+        f", on {hosts} hosts of {HOST_CARDS} cards (beyond one host, whole ones are tried)" if hosts > 1 else ""
+    )
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The smallest card, by the three sides as in `Answer`."""
+
+    low: Device | None
+    expected: Device | None
+    high: Device | None
+    reasons: tuple[str, ...] = ()
+
+
+def smallest_card(
+    model: Subject,
+    make: MakeSplit,
+    devices: Sequence[Device],
+    *,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
+) -> Smallest:
+    """The first of several cards, the smallest first, that one alone suffices of."""
+    found: dict[int, Device] = {}
+    last: Budget | None = None
+    unknown: list[str] = []
+    for device in devices:
+        settings = make(Ranks(), device)
+        start = _start(model, _always(settings), [device], environment, calibrate)
+        made = start.of({})
+        if made.available is None or made.pool is None:
+            unknown.append(device.name)
+            continue
+        for side in range(3):
+            if side not in found and start.succeeds(made, side):
+                found[side] = device
+        if _EXPECTED not in found:
+            last = made
+        if len(found) == 3:
+            break
+    low, expected, high = (found.get(side) for side in range(3))
+    reasons = [f"the next smaller one, {last.ranks[0].device.name}: {last.limits[0]}"] if last and last.limits else []
+    if low != expected:
+        reasons.append(f"sure by the careful side: {low.name if low else 'none of them'}")
+    if unknown:
+        reasons.append(f"not known: {', '.join(unknown)}")
+    return Smallest(low, expected, high, tuple(reasons))
+
+
+# ---- ways out
+
+
+@dataclass(frozen=True)
+class WayOut:
+    """A change of options with which a start that fails fits."""
+
+    changes: Mapping[str, Any]
+    """By argparse destination."""
+    fits: bool | None
+    """True: by all bands; None: by what is expected."""
+    margin: Band | None
+    """Bytes on the poorest card beyond what one request of the longest length needs; the low side is careful."""
+    costs: tuple[str, ...]
+    """What each of the changes takes from the user."""
+    price: int
+    """By which ways out are ordered."""
+    budget: Budget
+
+
+def margin(made: Budget) -> Band | None:
+    """Bytes that are left on the poorest card once one request of the longest length has its room; None: not known."""
+    if made.pool is None or made.available is None:
+        return None
+    aside = made.pool.bytes_per_block if made.pool.rules.sets_aside else (0,) * len(made.pool.bytes_per_block)
+    needs = [need + more for need, more in zip(made.pool.needed_bytes(), aside, strict=True)]
+    low, expected, high = (min(have - need for have, need in zip(side, needs, strict=True)) for side in made.available)
+    return Band(low, expected, high)
+
+
+_PRICES = {
+    "utilization": 0,
+    "video": 1,
+    "batch": 2,
+    "requests": 3,
+    "eager": 4,
+    "cache": 5,
+    "context": 6,
+    "image": 7,
+    "cards": 8,
+}
+"""The order of ways out: first what takes nothing from those who ask the model."""
+
+
+class _Change(NamedTuple):
+    """Options changed, what that takes from the user, and its place in the order."""
+
+    changes: Mapping[str, Any]
+    cost: str
+    price: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Out:
+    """A start that fails, and what may be changed of it."""
+
+    start: _Start
+    options: Mapping[str, Any]
+
+    @cached_property
+    def now(self) -> Budget:
+        """The start as it stands."""
+        return self.start.of({})
+
+    def with_change(self, change: _Change) -> _Out:
+        """The same with a change made."""
+        make = self.start.make
+        start = replace(self.start, make=lambda more: make({**change.changes, **more}))
+        return _Out(start, {**self.options, **change.changes})
+
+    def found(self) -> Iterator[WayOut]:
+        """Every single change that helps."""
+        makers = (self._utilization, self._batch, self._requests, self._context)
+        for change in self.fixed():
+            if (way := self._tried(change)) is not None:
+                yield way
+        for maker in makers:
+            if (way := maker()) is not None:
+                yield way
+
+    def _tried(self, change: _Change) -> WayOut | None:
+        made = self.start.of(change.changes)
+        if not self.start.succeeds(made, _EXPECTED):
+            return None
+        return WayOut(change.changes, made.fits, margin(made), (change.cost,), change.price, made)
+
+    def _first(self, changes: Iterable[_Change]) -> WayOut | None:
+        """The first of several changes that is sure to help, else the first that is expected to."""
+        perhaps = None
+        for change in changes:
+            found = self._tried(change)
+            if found is not None and found.fits:
+                return found
+            perhaps = perhaps or found
+        return perhaps
+
+    # -- changes of one form
+
+    def fixed(self) -> tuple[_Change, ...]:
+        """Changes that have but one form, whether they help or not."""
+        makers = (self._modality, self._eager, self._cache, self._cards)
+        return tuple(change for maker in makers if (change := maker()) is not None)
+
+    def _modality(self) -> _Change | None:
+        profiled = self.now.encoder
+        if profiled is None:
+            return None
+        # Whoever sends no videos loses nothing; without pictures the model is another one.
+        price = _PRICES["video"] if profiled.modality == "video" else _PRICES["image"]
+        told = self.options.get("limit_mm_per_prompt")
+        limits = {**(told if isinstance(told, Mapping) else {}), profiled.modality: 0}
+        return _Change({"limit_mm_per_prompt": limits}, f"no {profiled.modality} is taken any more", price)
+
+    def _eager(self) -> _Change | None:
+        takes = any(
+            term.name.startswith("cuda_graphs") and (term.band or NOTHING).high > 0
+            for rank in self.now.ranks
+            for term in (*rank.terms, rank.captured)
+        )
+        if self.now.settings.is_eager or not takes:
+            return None
+        return _Change({"enforce_eager": True}, "slower answers, most of all of small models", _PRICES["eager"])
+
+    def _cache(self) -> _Change | None:
+        if self.now.settings.cache_dtype != "auto" or not _takes_fp8(self.now.settings.version, self.start.devices):
+            return None
+        cost = "keys and values of 8 bits, a little less exact"
+        return _Change({"kv_cache_dtype": "fp8"}, cost, _PRICES["cache"])
+
+    def _cards(self) -> _Change | None:
+        ranks = self.now.settings.ranks
+        size = ranks.tensor * 2
+        split = replace(ranks, tensor=size)
+        need = split.cards
+        if len(self.start.devices) < need or illegal(self.start.model, split, self.now.settings.key):
+            return None
+        cost = f"{need} cards instead of {need // 2}, and their traffic in every layer"
+        return _Change({"tensor_parallel_size": size}, cost, _PRICES["cards"])
+
+    # -- changes whose value is looked for
+
+    def _utilization(self) -> WayOut | None:
+        settings = self.now.settings
+        if settings.cache_bytes is not None:
+            return None
+        least = settings.utilization + _STEP
+        shares = (_least_share(self.start, side, least) for side in (_LOW, _EXPECTED))
+        cost = "less memory for other programs on the card"
+        return self._first(
+            _Change({"gpu_memory_utilization": share}, cost, _PRICES["utilization"])
+            for share in shares
+            if share is not None
+        )
+
+    def _batch(self) -> WayOut | None:
+        settings = self.now.settings
+        if not settings.is_chunked:
+            return None
+        cost = "long prompts are read in more steps, a little slower"
+        return self._first(
+            _Change({"max_num_batched_tokens": size}, cost, _PRICES["batch"])
+            for size in (8192, 4096, 2048, 1024, 512)
+            if max(settings.sequences, 1) <= size < settings.batched_tokens
+        )
+
+    def _requests(self) -> WayOut | None:
+        most = self.now.settings.sequences
+        return self._first(
+            _Change({"max_num_seqs": size}, f"at most {size} requests run at the same time", _PRICES["requests"])
+            for size in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
+            if size < most
+        )
+
+    def _context(self) -> WayOut | None:
+        settings = self.now.settings
+        if not settings.max_model_len or settings.is_length_fitted:
+            return None
+        lengths = (_longest(self.start, settings.max_model_len - 1, side) for side in (_LOW, _EXPECTED))
+        rounded = (length // _ROUND_LENGTH * _ROUND_LENGTH or length for length in lengths if length)
+        return self._first(
+            _Change({"max_model_len": length}, f"no request longer than {length:,} tokens", _PRICES["context"])
+            for length in rounded
+        )
+
+
+_FP8_HARDWARE = (8, 9)
+"""From this compute capability on a card computes in FP8."""
+
+
+def _takes_fp8(version: str, devices: Sequence[Device]) -> bool:
+    """Whether the release and the cards are known to have a cache of 8 bits."""
+    told = support.load(version)
+    return "fp8" in told.cache_types and all(
+        device.capability is not None
+        and (device.capability >= _FP8_HARDWARE or bool(told.cache_takers("fp8", device.capability)))
+        for device in devices
+    )
+
+
+def ways_out(
+    model: Subject,
+    make: Make,
+    devices: Sequence[Device],
+    options: Mapping[str, Any],
+    *,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
+) -> tuple[WayOut, ...]:
+    """The smallest single changes of options with which a failing start fits, those that cost least first.
+
+    Where none alone suffices, or only one that takes context, pictures or cards, pairs are added. Of each option the
+    value that changes least is told; one that is sure to help goes before one that is only expected to. There are none
+    for a start that fits.
+
+    Args:
+        model: The model.
+        make: What the start comes to with options changed.
+        devices: The cards that there are; the start takes the first ones.
+        options: Those given to the start.
+        environment: Variables of the start.
+        calibrate: What corrects the terms.
+    """
+    start = _start(model, make, devices, environment, calibrate)
+    now = start.of({})
+    if now.fits or now.available is None or now.pool is None:
+        return ()
+    out = _Out(start, options)
+    found = list(out.found())
+    if all(way.price >= _PRICES["context"] for way in found):
+        alone = [way.changes for way in found]
+        found += [way for way in _pairs(out) if not any(_is_part(changes, way.changes) for changes in alone)]
+    return tuple(sorted(found, key=lambda way: (way.fits is not True, way.price)))
+
+
+def _is_part(some: Mapping[str, Any], more: Mapping[str, Any]) -> bool:
+    return all(name in more and more[name] == value for name, value in some.items())
+
+
+def _pairs(out: _Out) -> Iterator[WayOut]:
+    """Two changes, where one alone does not help."""
+    seen: set[str] = set()
+    for change in out.fixed():
+        for way in out.with_change(change).found():
+            changes = {**change.changes, **way.changes}
+            if (name := repr(sorted(changes.items()))) not in seen:
+                seen.add(name)
+                costs = (change.cost, *way.costs)
+                yield replace(way, changes=changes, costs=costs, price=way.price + change.price)

@@ -1,0 +1,728 @@
+"""How much context the memory for keys and values holds, by the rules of a release: groups, blocks, tokens, requests.
+
+vLLM cuts the memory that is left for the cache into blocks. Layers that keep the same tokens share a block table: they
+are a group, and a request takes blocks for each group. `pool` makes the groups of layers that are given by their sizes
+alone, `rules` is what a release does differently. Everything here is exact: equal memory gives equal blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache, cached_property
+from operator import add
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.eras import changed
+from vllm_runbooks.core.errors import RunbooksError
+
+
+class Kind(StrEnum):
+    """What a layer keeps of a request."""
+
+    FULL = "full"
+    """Keys and values of all tokens."""
+    SLIDING = "sliding"
+    """Those of a window behind the newest token."""
+    CHUNKED = "chunked"
+    """Those of the chunk that the newest token lies in."""
+    LATENT = "latent"
+    """One compressed vector for each token (MLA), or a key of its indexer."""
+    CROSS = "cross"
+    """Keys and values of the encoder's output."""
+    STATE = "state"
+    """A state that does not grow (state-space, linear attention, short convolution)."""
+
+
+class KvRefusedError(RunbooksError):
+    """The release itself refuses to start with these layers."""
+
+
+class KvUnknownError(RunbooksError):
+    """What the release does with these layers is not known here."""
+
+
+@dataclass(frozen=True)
+class KvLayer:
+    """The cache of one layer on one rank."""
+
+    kind: Kind
+    block_tokens: int
+    """Tokens in a block; of a state those after which another one is kept."""
+    heads: int = 0
+    """Heads of keys and values on this rank."""
+    key_size: int = 0
+    """Values of a key, of one head and token; of a latent the whole vector."""
+    value_size: int | None = None
+    """The same of a value where it differs from the key."""
+    value_bytes: int = 2
+    """Bytes of one stored value."""
+    token_bytes: int | None = None
+    """Bytes that a token takes on this rank where a quantised cache packs it otherwise than sizes and bytes tell."""
+    window: int | None = None
+    """Tokens of the window."""
+    chunk: int | None = None
+    """Tokens of the chunk."""
+    state_bytes: int = 0
+    speculative_blocks: int = 0
+    """States kept for tokens that are not yet sure."""
+    checkpoint_blocks: int = 0
+    """States kept while a prompt is read, for later requests."""
+    padded_bytes: int | None = None
+    """The whole page where it is made larger than what is in it."""
+    can_pad: bool = False
+    """The attention backend finds blocks by their stride, so that a page may end in a gap."""
+
+    @cached_property
+    def content_bytes(self) -> int:
+        """What is in a block."""
+        if self.kind is Kind.STATE:
+            return self.state_bytes
+        token = self.token_bytes
+        if token is None:
+            values = self.key_size if self.value_size is None else self.value_size
+            both = self.key_size if self.kind is Kind.LATENT else self.key_size + values
+            token = self.heads * both * self.value_bytes
+        return self.block_tokens * token
+
+    @cached_property
+    def page_bytes(self) -> int:
+        """What a block takes."""
+        return self.content_bytes if self.padded_bytes is None else self.padded_bytes
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What the cache is asked to serve; tokens unless said otherwise."""
+
+    max_model_len: int
+    batched_tokens: int
+    """`max_num_batched_tokens`."""
+    concurrent_batches: int = 1
+    """Batches that are under way at the same time (asynchronous scheduling, pipeline stages)."""
+    encoder_tokens: int = 0
+    """Longest output of the encoder that a decoder attends to."""
+    state_mode: str = "none"
+    """`mamba_cache_mode`: "none", "align" or "all"."""
+    mixes_groups: bool = True
+    """False: the hybrid cache manager is off."""
+    decode_shards: int = 1
+    """`decode_context_parallel_size`, ranks."""
+    prefill_shards: int = 1
+    """`prefill_context_parallel_size`, ranks."""
+    retained_tokens: int = 0
+    """Kept behind a window for several speculative modules."""
+    blocks_override: int | None = None
+    """`num_gpu_blocks_override`."""
+
+
+# ---- what differs by release
+
+
+class StateUse(NamedTuple):
+    """Blocks that a request takes of a layer with a state."""
+
+    fixed: int
+    by_length: bool
+    """One more for every block of tokens."""
+    with_speculative: bool
+    with_checkpoints: bool = False
+
+
+@dataclass(frozen=True)
+class KvRules:
+    """What a release does; a field's sentence says what True means."""
+
+    kinds: frozenset[Kind]
+    """Kinds that have a form of their own; attention of another kind keeps all its tokens."""
+    own_value_size: frozenset[Kind] = frozenset()
+    """Kinds whose values may have another size than the keys."""
+    ignores_values: bool = False
+    """Layers that keep all tokens are of one form, the first one's, even if their values have other sizes."""
+    compares_pages: bool = False
+    """Layers of one kind are of one form if their blocks take the same bytes, whatever their heads are."""
+    counts_blocks: bool = False
+    """Concurrency counts the whole blocks of a request, not its tokens."""
+    can_mix: bool = False
+    """The cache manager handles groups of several kinds, unless it is switched off."""
+    promoted_keep_window: bool = False
+    """A windowed layer that keeps all its tokens still has its window in its form."""
+    promoted_keep_values: bool = False
+    """The same with the size of its values."""
+    promoted_take_block: bool = False
+    """The same with the block of the layers that attend to everything."""
+    groups_model: bool = False
+    """Groups are made of the whole model, each with layers from every stage; before, each rank made its own."""
+    joins_sizes: bool = False
+    """Layers that need the same blocks are one group although their pages differ."""
+    joins_equal_states: bool = False
+    """States of different size are no such group."""
+    unifies_pages: bool = False
+    """Smaller pages get more tokens until all are equal."""
+    pads_states: bool = False
+    """States are padded to the largest page."""
+    pads: str = ""
+    """Attention that cannot reach the largest page is padded to it: "" no, "stride" where its backend can, "any"."""
+    falls_back: bool = False
+    """Windows beside latents, where pages cannot be made equal, keep all their tokens."""
+    joins_alike: bool = False
+    """Layers that differ only in a window that is not used are one kind."""
+    widening: float = 1.0
+    """Groups are as large as the most frequent kind where it has less than so many times the layers of the rarest."""
+    counts_in_flight: bool = False
+    """A window keeps what all concurrent batches hold, not one."""
+    keeps_retained: bool = False
+    """A window keeps `Demand.retained_tokens` more."""
+    shards: str = ""
+    """Ranks that share a context: "" none, "decode", "both" (decode and prefill)."""
+    sharded_tokens: str = ""
+    """The same in the printed number of tokens."""
+    states: Mapping[str, StateUse] | None = None
+    """By `Demand.state_mode`; None: the release has no such cache."""
+    needs: str = "tokens"
+    """What a start must hold of one request of the longest length: "tokens" (blocks for all of them), "layers" (each by
+    itself, before groups are made), "first" (the blocks of the first group alone), "groups"."""
+    projects: bool = False
+    """What a rank must hold is counted by its own layers, else by those of all stages."""
+    checks_override: bool = False
+    """The start's check believes `Demand.blocks_override`."""
+    sets_aside: bool = False
+    """One block is not counted in the start's check."""
+    prints_requests: bool = False
+    """The tokens line tells the requests that fit times their length, else the tokens of a share of the blocks."""
+
+
+_ATTENTION = frozenset({Kind.FULL, Kind.LATENT})
+_DECODER = _ATTENTION | {Kind.SLIDING}
+_WITH_STATE = _DECODER | {Kind.STATE}
+_ALL = frozenset(Kind)
+_ONE = StateUse(1, by_length=False, with_speculative=False)
+_LENGTH = StateUse(0, by_length=True, with_speculative=False)
+_KEPT = StateUse(1, by_length=False, with_speculative=True)
+_TWO = StateUse(2, by_length=False, with_speculative=True, with_checkpoints=True)
+_EVERY = StateUse(0, by_length=True, with_speculative=True)
+
+_V0 = KvRules(kinds=_ATTENTION)
+"""The older engine, worker/worker.py and worker/cache_engine.py: one table of blocks, every layer keeps all tokens."""
+
+_CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    # The first release of those read that has it, then file:line there; `utils` is v1/core/kv_cache_utils.py, `spec` is
+    # v1/kv_cache_interface.py. Of every minor release from 0.6 to 0.33 one at least was read.
+    ("0.6", {"kinds": _ATTENTION}),  # 0.7.2 utils:426
+    ("0.7", {"needs": "layers"}),  # 0.7.2 utils:325
+    ("0.8", {"kinds": _DECODER}),  # 0.8.5 spec:85; windows beside full attention: utils:657
+    (
+        "0.9",
+        {
+            "kinds": _WITH_STATE,  # 0.9.2 spec:159
+            "states": {"none": _ONE, "align": _ONE, "all": _ONE},  # 0.9.2 spec:159
+            "compares_pages": True,  # 0.9.2 spec:88
+            "can_mix": True,  # 0.9.2 utils:740
+            "counts_blocks": True,  # 0.9.2 utils:626
+            "promoted_keep_window": True,  # 0.9.2 utils:882
+        },
+    ),
+    (
+        "0.10",
+        {
+            "kinds": _ALL,  # 0.10.2 spec:145
+            "compares_pages": False,  # 0.10.2 spec:59
+            "shards": "decode",  # 0.10.2 spec:74
+            "sharded_tokens": "decode",  # 0.10.2 utils:818
+        },
+    ),
+    ("0.11", {"groups_model": True, "joins_sizes": True}),  # 0.11.0 utils:1150, spec:265
+    ("0.11.1", {"states": {"none": _LENGTH, "align": _LENGTH, "all": _LENGTH}}),  # 0.11.2 spec:243
+    (
+        "0.12",
+        {
+            "unifies_pages": True,  # 0.12.0 utils:885
+            "widening": 1.25,  # 0.12.0 utils:930
+            "shards": "both",  # 0.12.0 spec:82
+            "sharded_tokens": "both",  # 0.12.0 utils:1254
+        },
+    ),
+    (
+        "0.14",
+        {
+            "own_value_size": frozenset({Kind.FULL}),  # 0.14.1 spec:91
+            "ignores_values": True,  # 0.14.1 spec:91, merge
+            "needs": "first",  # 0.14.1 utils:1318
+        },
+    ),
+    ("0.15", {"states": {"none": _KEPT, "align": _TWO, "all": _LENGTH}}),  # 0.15.1 spec:274
+    ("0.17", {"projects": True}),  # 0.17.1 utils:1501
+    ("0.18", {"widening": 1.5}),  # 0.18.1 utils:956
+    ("0.19", {"needs": "groups"}),  # 0.19.0 utils:1332
+    (
+        "0.20",
+        {
+            "own_value_size": frozenset({Kind.FULL, Kind.SLIDING}),  # 0.20.2 spec:404
+            "prints_requests": True,  # 0.20.2 utils:1684
+            "checks_override": True,  # 0.20.2 utils:1920
+        },
+    ),
+    ("0.21", {"promoted_keep_values": True}),  # 0.21.0 utils:1319
+    ("0.22", {"states": {"none": _KEPT, "align": _TWO, "all": _EVERY}}),  # 0.22.1 spec:563
+    ("0.24", {"pads": "stride"}),  # 0.24.0 utils:1049
+    (
+        "0.26",
+        {
+            "counts_in_flight": True,  # 0.26.0 config/vllm.py:525, spec:539
+            "shards": "decode",  # 0.26.0 spec:227
+            "pads_states": True,  # 0.26.0 utils:1067
+        },
+    ),
+    (
+        "0.27",
+        {
+            "joins_alike": True,  # 0.27.1 utils:1140
+            "falls_back": True,  # 0.27.1 utils:1534
+            "promoted_take_block": True,  # 0.27.1 utils:1446
+        },
+    ),
+    (
+        "0.28",
+        {
+            "own_value_size": frozenset({Kind.FULL, Kind.SLIDING, Kind.CHUNKED, Kind.CROSS}),  # 0.28.0 spec:218
+            "ignores_values": False,  # 0.28.0 spec:275, merge
+            "keeps_retained": True,  # 0.28.0 spec:537
+        },
+    ),
+    (
+        "0.29",
+        {
+            "joins_equal_states": True,  # 0.29.0 spec:851
+            "pads": "any",  # 0.29.0 utils:1135
+            "sets_aside": True,  # 0.29.0 utils:2214
+        },
+    ),
+    ("0.32", {"states": {"none": _KEPT, "align": _TWO, "all": _KEPT}}),  # 0.32.0 spec:1035
+)
+
+
+@cache
+def rules(version: str, *, is_v0: bool = False) -> KvRules:
+    """What a release does; one that was not read does what the one before it does.
+
+    Args:
+        version: Of any form; one newer than all that are known is judged by the newest.
+        is_v0: Whether the older engine runs, which 0.10 was the last to have.
+
+    Raises:
+        InputError: The text is no version.
+    """
+    if is_v0:
+        return _V0
+    key = options.version_key(version) or options.version_key(options.nearest(version).version) or ()
+    return KvRules(**changed(_CHANGES, key))
+
+
+# ---- groups
+
+
+@dataclass(frozen=True)
+class Group:
+    """Layers that share a block table."""
+
+    forms: tuple[tuple[KvLayer, int], ...]
+    """Their forms and how many of each the whole model has; several: pages of different size side by side."""
+    stage_bytes: tuple[int, ...]
+    """What a block of it takes on each stage."""
+    model_bytes: int
+    """The same on a rank that had all layers."""
+
+    @property
+    def layers(self) -> int:
+        """Layers of all stages."""
+        return sum(count for _, count in self.forms)
+
+    @property
+    def form(self) -> KvLayer:
+        """The form that the others need the same blocks as."""
+        return self.forms[0][0]
+
+
+@dataclass(frozen=True)
+class KvPool:
+    """The groups of a model, and what they make of memory."""
+
+    demand: Demand
+    rules: KvRules
+    groups: tuple[Group, ...]
+    stages: tuple[Mapping[KvLayer, int], ...]
+    """Layers of each stage as they were given."""
+
+    @cached_property
+    def bytes_per_block(self) -> tuple[int, ...]:
+        """What one block takes on each stage, of all layers that are there."""
+        return tuple(max(group.stage_bytes[stage] for group in self.groups) for stage in range(len(self.stages)))
+
+    def request_blocks(self, length: int) -> int:
+        """Blocks that one request of so many tokens takes, of all groups."""
+        return sum(self._blocks(group.form, length) for group in self.groups)
+
+    def blocks(self, available: Sequence[int]) -> int:
+        """Blocks that every rank can have.
+
+        Args:
+            available: Bytes for the cache, of each stage those of its poorest rank.
+        """
+        if self.demand.blocks_override is not None:
+            return self.demand.blocks_override
+        return max(0, min(have // need for have, need in zip(available, self.bytes_per_block, strict=True)))
+
+    def concurrency(self, blocks: int) -> float:
+        """Requests of the longest length that so many blocks hold, as the log prints it."""
+        length = self.demand.max_model_len
+        if not self.rules.counts_blocks:
+            return blocks * self.groups[0].form.block_tokens / length
+        return blocks / self.request_blocks(length)
+
+    def tokens(self, blocks: int) -> int:
+        """Tokens in so many blocks, as the log prints it: its meaning changes with the release."""
+        if self.rules.prints_requests:
+            return int(self.concurrency(blocks) * self.demand.max_model_len)
+        least = min(group.form.block_tokens for group in self.groups)
+        return blocks // len(self.groups) * least * self._shards(self.rules.sharded_tokens)
+
+    def needed_bytes(self, length: int | None = None) -> tuple[int, ...]:
+        """Bytes that each stage must have for one request, by default of the longest length, as an error prints it."""
+        length = length or self.demand.max_model_len
+        if self.rules.needs == "layers":
+            return tuple(
+                sum(self._blocks(layer, length) * layer.page_bytes * count for layer, count in stage.items())
+                for stage in self.stages
+            )
+        if self.rules.needs == "tokens":
+            blocks = _ceil(length, self.groups[0].form.block_tokens)
+        elif self.rules.needs == "first":
+            blocks = self._blocks(self.groups[0].form, length)
+        else:
+            blocks = self.request_blocks(length)
+        if self.rules.projects or self.rules.needs == "tokens":
+            return tuple(blocks * size for size in self.bytes_per_block)
+        return (blocks * max(group.model_bytes for group in self.groups),) * len(self.stages)
+
+    def fits(self, available: Sequence[int], length: int | None = None) -> bool:
+        """Whether the start's check finds room for one request, by default of the longest length."""
+        aside = 1 if self.rules.sets_aside else 0
+        if self.rules.checks_override and self.demand.blocks_override is not None:
+            available = [self.demand.blocks_override * size for size in self.bytes_per_block]
+        return all(
+            0 < need <= have - aside * size
+            for have, size, need in zip(available, self.bytes_per_block, self.needed_bytes(length), strict=True)
+        )
+
+    def longest_context(self, available: Sequence[int], limit: int | None = None) -> int:
+        """The longest request that fits, at most `limit` tokens (by default the longest length); 0: none."""
+        low, high = 0, limit or self.demand.max_model_len
+        if self.fits(available, high):
+            return high
+        high -= 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.fits(available, middle):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _shards(self, which: str) -> int:
+        """Ranks over which the tokens of a context are spread."""
+        demand = self.demand
+        return {"": 1, "decode": demand.decode_shards, "both": demand.decode_shards * demand.prefill_shards}[which]
+
+    def _blocks(self, layer: KvLayer, length: int) -> int:
+        """Blocks that one request takes of a layer."""
+        kind, block, demand = layer.kind, layer.block_tokens, self.demand
+        if kind is Kind.FULL or kind is Kind.LATENT:
+            shards = self._shards(self.rules.shards)
+            return _ceil(_ceil(length, shards), block)
+        if kind is Kind.STATE:
+            use = (self.rules.states or {})[demand.state_mode]
+            return (
+                use.fixed
+                + (_ceil(length, block) if use.by_length else 0)
+                + (layer.speculative_blocks if use.with_speculative else 0)
+                + (layer.checkpoint_blocks if use.with_checkpoints else 0)
+            )
+        if kind is Kind.CROSS:
+            return _ceil(demand.encoder_tokens, block)
+        coming = demand.batched_tokens * (demand.concurrent_batches if self.rules.counts_in_flight else 1)
+        if kind is Kind.CHUNKED:
+            return _ceil(min((layer.chunk or 0) + coming, length), block)
+        retained = demand.retained_tokens if self.rules.keeps_retained else 0
+        # A window rarely begins where a block does: one block more.
+        return _ceil(min((layer.window or 0) - 1 + retained + coming, length), block) + 1
+
+
+_Counts = dict[KvLayer, tuple[int, ...]]
+"""Forms in order of their first layer, each with the number of layers on each stage."""
+
+
+def pool(stages: Iterable[Mapping[KvLayer, int]], demand: Demand, by: KvRules) -> KvPool:
+    """The groups that a release makes of a model's layers.
+
+    Args:
+        stages: Of each pipeline stage the forms of one rank's layers, in order of their first layer, and how many there
+            are of each. Layers that use another one's cache are not among them.
+        demand: What is asked of the cache.
+        by: The release's rules.
+
+    Raises:
+        KvRefusedError: The release does not start with such layers.
+        KvUnknownError: What it does with them is not known.
+    """
+    given = tuple(
+        _remade({layer: (count,) for layer, count in stage.items()}, lambda layer: _known(layer, by))
+        for stage in stages
+    )
+    if not given or not all(given):
+        raise KvUnknownError("a stage without a layer that caches anything: what the release does then is not known")
+    if by.groups_model or len(given) == 1:
+        groups = _groups(_counted(*given), demand, by)
+    else:
+        # Groups of the same form are matched, in whichever order a stage has them.
+        made = [sorted(_groups(stage, demand, by), key=lambda group: repr(group.form)) for stage in given]
+        groups = _same_on_all(made)
+    plain = tuple({layer: counts[0] for layer, counts in stage.items()} for stage in given)
+    return KvPool(demand, by, tuple(groups), plain)
+
+
+def _ceil(number: int, by: int) -> int:
+    return -(-number // by)
+
+
+def _known(layer: KvLayer, by: KvRules) -> KvLayer:
+    """A layer in the forms that the release has."""
+    kind = layer.kind
+    if kind not in by.kinds:
+        if kind not in (Kind.SLIDING, Kind.CHUNKED):
+            raise KvUnknownError(f"how this engine keeps a layer of the kind {kind.value!r} is not known")
+        layer = replace(layer, kind=Kind.FULL, window=None, chunk=None)
+    if layer.value_size is not None and (layer.value_size == layer.key_size or layer.kind not in by.own_value_size):
+        layer = replace(layer, value_size=None)
+    if by.compares_pages and layer.kind is not Kind.STATE:
+        token = layer.content_bytes // layer.block_tokens
+        layer = replace(layer, heads=1, key_size=0, value_size=None, value_bytes=1, token_bytes=token, can_pad=False)
+    return layer
+
+
+def _counted(*stages: _Counts) -> _Counts:
+    """Layers of several stages, one count a stage."""
+    found: dict[KvLayer, list[int]] = {}
+    for at, stage in enumerate(stages):
+        for layer, counts in stage.items():
+            found.setdefault(layer, [0] * len(stages))[at] += counts[0]
+    return {layer: tuple(counts) for layer, counts in found.items()}
+
+
+def _remade(counts: _Counts, remake: Callable[[KvLayer], KvLayer]) -> _Counts:
+    found: _Counts = {}
+    for layer, count in counts.items():
+        made = remake(layer)
+        known = found.get(made)
+        found[made] = count if known is None else tuple(map(add, known, count))
+    return found
+
+
+def _groups(counts: _Counts, demand: Demand, by: KvRules) -> list[Group]:
+    if not (by.can_mix and demand.mixes_groups):
+        counts = _promoted(counts, by)
+    if len(counts) == 1 or _are_alike(list(counts), by) or _need_the_same(list(counts), by):
+        return [_joined(counts, by)]
+    if not by.can_mix:
+        raise KvRefusedError("layers of several kinds, where this release takes one kind")
+    try:
+        counts = _with_equal_pages(counts, by)
+    except KvRefusedError:
+        kinds = {layer.kind for layer in counts}
+        if not by.falls_back or Kind.CHUNKED in kinds or not {Kind.LATENT, Kind.SLIDING} <= kinds:
+            raise
+        return [_joined(_promoted(counts, by), by)]
+    return _split(_buckets(counts, by), by)
+
+
+def _are_alike(layers: Sequence[KvLayer], by: KvRules) -> bool:
+    """Whether layers are of one form but for windows that are not used.
+
+    Raises:
+        KvRefusedError: They have several windows, which one form cannot have.
+    """
+    first = layers[0]
+    if len(layers) == 1:
+        return True
+    if first.kind is not Kind.FULL:
+        return False
+    plain = [
+        replace(layer, window=None, chunk=None, value_size=None if by.ignores_values else layer.value_size)
+        for layer in layers
+    ]
+    windows = {layer.window for layer in layers} - {None}
+    chunks = {layer.chunk for layer in layers} - {None}
+    if len(set(plain)) > 1 or (windows and chunks):
+        return False
+    if len(windows) > 1 or len(chunks) > 1:
+        raise KvRefusedError("windows of several sizes among layers that keep all tokens")
+    return True
+
+
+def _need_the_same(layers: Sequence[KvLayer], by: KvRules) -> bool:
+    """Whether layers take the same blocks of a request although their pages may differ."""
+    first = layers[0]
+    kinds = {layer.kind for layer in layers}
+    if not by.joins_sizes or len({layer.block_tokens for layer in layers}) > 1:
+        return False
+    if kinds <= _ATTENTION:
+        return True
+    if len(kinds) > 1:
+        return False
+    if first.kind is Kind.STATE:
+        kept = {(layer.speculative_blocks, layer.checkpoint_blocks) for layer in layers}
+        return len(kept) == 1 and not (by.joins_equal_states and len({layer.page_bytes for layer in layers}) > 1)
+    return all(layer.window == first.window and layer.chunk == first.chunk for layer in layers)
+
+
+def _promoted(counts: _Counts, by: KvRules) -> _Counts:
+    """Layers with windows as layers that keep all their tokens, where there are any of these.
+
+    Raises:
+        KvRefusedError: They are of several kinds all the same.
+    """
+    if by.can_mix and (_are_alike(list(counts), by) or _need_the_same(list(counts), by)):
+        return counts
+    full = [layer for layer in counts if layer.kind in _ATTENTION]
+    blocks = {layer.block_tokens for layer in full}
+
+    def remake(layer: KvLayer) -> KvLayer:
+        if layer.kind not in (Kind.SLIDING, Kind.CHUNKED):
+            return layer
+        return replace(
+            layer,
+            kind=Kind.FULL,
+            window=layer.window if by.promoted_keep_window else None,
+            value_size=layer.value_size if by.promoted_keep_values else None,
+            block_tokens=min(blocks) if by.promoted_take_block and len(blocks) == 1 else layer.block_tokens,
+        )
+
+    found = _remade(counts, remake) if full else counts
+    if not (_are_alike(list(found), by) or _need_the_same(list(found), by)):
+        raise KvRefusedError("without the hybrid cache manager layers must be of one kind, and these are not")
+    return found
+
+
+def _joined(counts: _Counts, by: KvRules) -> Group:
+    """All layers as one group."""
+    first = next(iter(counts))
+    stages = range(len(counts[first]))
+    is_alike = _are_alike(list(counts), by)
+    pages = [(first.page_bytes if is_alike else layer.page_bytes, count) for layer, count in counts.items()]
+    whole = sum(page * sum(count) for page, count in pages)
+    if by.projects or is_alike:
+        stage_bytes = tuple(sum(page * count[at] for page, count in pages) for at in stages)
+    else:
+        # Of such a group a rank counted the pages of all stages as its own.
+        stage_bytes = (whole,) * len(stages)
+    forms = tuple((layer, sum(count)) for layer, count in counts.items())
+    if is_alike and len(forms) > 1:
+        window = next((layer.window for layer in counts if layer.window), None)
+        chunk = next((layer.chunk for layer in counts if layer.chunk), None)
+        forms = ((replace(first, window=window, chunk=chunk), sum(count for _, count in forms)),)
+    return Group(forms, stage_bytes, whole)
+
+
+def _with_equal_pages(counts: _Counts, by: KvRules) -> _Counts:
+    """Layers whose blocks take the same bytes.
+
+    Raises:
+        KvRefusedError: That cannot be reached.
+    """
+    largest = max(layer.page_bytes for layer in counts)
+    if all(layer.page_bytes == largest for layer in counts):
+        return counts
+    if not by.unifies_pages:
+        raise KvRefusedError("blocks of several sizes, where this release takes one size")
+
+    def remake(layer: KvLayer) -> KvLayer:
+        if layer.page_bytes == largest:
+            return layer
+        if layer.kind is Kind.STATE and by.pads_states:
+            return replace(layer, padded_bytes=largest)
+        if layer.kind is not Kind.STATE and layer.padded_bytes is None and largest % layer.page_bytes == 0:
+            return replace(layer, block_tokens=layer.block_tokens * (largest // layer.page_bytes))
+        can_pad = layer.kind not in (Kind.STATE, Kind.LATENT) if by.pads == "any" else layer.can_pad
+        if by.pads and can_pad:
+            return replace(layer, padded_bytes=largest)
+        raise KvRefusedError(
+            f"blocks of {layer.page_bytes:,} and {largest:,} bytes, which this release cannot make equal"
+        )
+
+    return _remade(counts, remake)
+
+
+_Bucket = list[tuple[KvLayer, tuple[int, ...]]]
+"""Layers of one kind, in the order in which they are dealt out to groups."""
+
+
+def _buckets(counts: _Counts, by: KvRules) -> list[_Bucket]:
+    found: list[_Bucket] = []
+    for layer, count in counts.items():
+        for bucket in found if by.joins_alike else ():
+            try:
+                is_alike = _are_alike([*(known for known, _ in bucket), layer], by)
+            except KvRefusedError:
+                is_alike = False
+            if is_alike:
+                bucket.append((layer, count))
+                break
+        else:
+            found.append([(layer, count)])
+    return found
+
+
+def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[Group]:
+    """Groups of about the same number of layers."""
+    sizes = [sum(sum(count) for _, count in bucket) for bucket in buckets]
+    size = max(sizes) if max(sizes) < min(sizes) * by.widening else min(sizes)
+    groups = []
+    for bucket, layers in zip(buckets, sizes, strict=True):
+        parts = _ceil(layers, size)
+        for part in range(parts):
+            dealt = _dealt(bucket, part, parts) if by.groups_model else (min(size, layers - part * size),)
+            page = bucket[0][0].page_bytes
+            form = ((bucket[0][0], sum(dealt)),)
+            groups.append(Group(form, tuple(page * count for count in dealt), page * sum(dealt)))
+    return groups
+
+
+def _dealt(bucket: _Bucket, part: int, parts: int) -> tuple[int, ...]:
+    """Layers on each stage where every so-manyth layer, beginning with that of number `part`, is taken."""
+    found = [0] * len(bucket[0][1])
+    begin = 0
+    for _, counts in bucket:
+        for stage, count in enumerate(counts):
+            end = begin + count
+            found[stage] += (end - part + parts - 1) // parts - (begin - part + parts - 1) // parts
+            begin = end
+    return tuple(found)
+
+
+def _same_on_all(stages: Sequence[Sequence[Group]]) -> list[Group]:
+    """Groups that each rank made by itself.
+
+    Raises:
+        KvRefusedError: They differ.
+    """
+    found = []
+    if len({len(groups) for groups in stages}) > 1:
+        raise KvRefusedError("the stages' layers make different groups")
+    for same in zip(*stages, strict=True):
+        if any(group.form != same[0].form for group in same):
+            raise KvRefusedError("the stages' layers make different groups")
+        whole = sum(group.model_bytes for group in same)
+        forms = ((same[0].form, sum(group.layers for group in same)),)
+        found.append(Group(forms, tuple(group.model_bytes for group in same), whole))
+    return found

@@ -1,0 +1,657 @@
+"""The caches of a model's layers on one rank, in the form that a release gives them.
+
+`kv_layers` turns a shape and what a start asks into the layers that `kv_cache.pool` groups: heads split over the ranks,
+blocks as large as the attention backend wants them, states and attention brought to pages of one size. What cannot be
+known is named, and then there are no layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.eras import changed
+from vllm_runbooks.plan.kv_cache import Kind, KvLayer
+from vllm_runbooks.plan.shape import Attention, Latent, Layer, Recurrent, Shape
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """What decides the form of the cache beside the model and the release."""
+
+    max_model_len: int
+    tensor_parallel: int = 1
+    stage_layers: tuple[int, ...] = ()
+    """Layers of each pipeline stage; none: one stage has all."""
+    cache_dtype: str = "auto"
+    """`kv_cache_dtype`."""
+    model_bytes: int = 2
+    """Bytes of a value in the dtype that the model runs in."""
+    block_tokens: int | None = None
+    """`block_size` where it is given."""
+    capability: tuple[int, int] | None = None
+    """Compute capability of the cards; None: not known."""
+    caches_prefixes: bool | None = None
+    """`enable_prefix_caching`; None: the release decides."""
+    state_dtype: str = "auto"
+    """`mamba_cache_dtype`."""
+    recurrent_dtype: str = "auto"
+    """`mamba_ssm_cache_dtype`."""
+    speculative_tokens: int = 0
+    draft_layers: int = 0
+    """Layers of the checkpoint's own draft module that the last stage runs."""
+    is_v0: bool = False
+    """Whether the older engine runs."""
+    is_cpu: bool = False
+
+
+@dataclass(frozen=True)
+class KvForms:
+    """The layers that keep something, by stage."""
+
+    stages: tuple[Mapping[KvLayer, int], ...] = ()
+    """Of one rank of each stage: forms in order of their first layer, and how many layers have each."""
+    block_tokens: int = 0
+    """Tokens of a block of attention, before pages are made equal."""
+    state_mode: str = "none"
+    """`mamba_cache_mode` as it comes out."""
+    mixes_groups: bool = True
+    """False: the release switches the hybrid cache manager off for these layers."""
+    missing: tuple[str, ...] = ()
+    """What would have to be known; where there is any, `stages` is empty."""
+
+
+# ---- what differs by release
+
+_PER_HEAD = {"int8_per_token_head": 1.0, "fp8_per_token_head": 1.0, "int4_per_token_head": 0.5}
+"""Bytes of a value; each head has a scale of four bytes beside its key and another beside its value."""
+_BYTES = {
+    "float16": 2,
+    "half": 2,
+    "bfloat16": 2,
+    "float": 4,
+    "float32": 4,
+    "fp8": 1,
+    "fp8_e4m3": 1,
+    "fp8_e5m2": 1,
+    "fp8_inc": 1,
+}
+_PACKED_LATENT = 656
+"""Bytes of a token in DeepSeek's own form of an 8-bit latent: 512 values, 4 scales, 64 rotated values of two bytes."""
+_INDEX_SCALE = 128
+"""Values of an indexer's key that share a scale of four bytes."""
+_ANY = -1
+_OF_NO_MATTER = frozenset(
+    {
+        "attention_bias",
+        "hidden_act",
+        "intermediate_size",
+        "max_position_embeddings",
+        "mlp_bias",
+        "moe_intermediate_size",
+        "n_shared_experts",
+        "partial_rotary_factor",
+        "qkv_bias",
+        "rope_local_base_freq",
+        "rope_theta",
+        "seq_length",
+        "shared_expert_intermediate_size",
+        "tie_word_embeddings",
+        "use_bias",
+        "use_qk_norm",
+        "vocab_size",
+    }
+)
+"""Fields that weights depend on and the cache does not: without them its layers are known all the same."""
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What a release does."""
+
+    latent: bool = False
+    """Compressed latents are cached as such, not as heads."""
+    latent_block: tuple[tuple[int, int], ...] = ((_ANY, 16),)
+    """Tokens of a latent's block by major compute capability."""
+    quantized_latent_block: tuple[tuple[int, int], ...] = ()
+    """The same for a cache of 8 bits where that differs."""
+    wide_latent_block: tuple[tuple[int, int], ...] = ()
+    """The same for a model whose heads have another unrotated part than 128 values, where that differs."""
+    latent_bytes: int = 1
+    """The size of a latent is rounded up to so many bytes."""
+    sparse: bool = False
+    """Sparse attention has its indexer's cache."""
+    packs: frozenset[int] = frozenset()
+    """Major capabilities whose 8-bit latents of sparse attention take DeepSeek's own form."""
+    packs_many_heads: bool = False
+    """On major capability 10 it is taken where a rank has more than 16 heads, whatever `packs` says."""
+    packs_auto: frozenset[int] = frozenset()
+    """Major capabilities on which it is taken where nothing is said."""
+    cpu_block: int = 16
+    """Tokens of a block on a CPU."""
+    cpu_latent_block: int = 16
+    """The same of a latent."""
+    local: bool = False
+    """Windows are kept in a form of their own."""
+    window_block: str = "same"
+    """Blocks of windows: "same" as the others, "smallest" that the attention kernel takes."""
+    inclusive_windows: frozenset[str] = frozenset()
+    """Families whose windows are kept a token longer than the configuration's."""
+    mixes_chunks: bool = True
+    """The hybrid cache manager stays on for attention over chunks."""
+    scheme_dtype: frozenset[str] = frozenset()
+    """Methods of quantisation whose checkpoint decides the cache's dtype where nothing is said."""
+    states: str = ""
+    """Blocks of attention beside states: "" there are no such models, "given" the start must name a block that is large
+    enough, "aligned" it is made so."""
+    left_states: frozenset[str] = frozenset()
+    """Kinds whose states the newer engine does not keep."""
+    state_align: int = 16
+    """Tokens that such a block is a multiple of."""
+    state_align_wide: int = 16
+    """The same on capability 10.0 with heads of 256 values."""
+    state_align_latent: int = 64
+    state_align_cutlass: int = 64
+    """The same beside latents, where the block of capability 10 is meant for CUTLASS."""
+    state_align_given: bool = False
+    """It is a multiple of the block that is given, too."""
+    state_caching: str = ""
+    """What prefix caching makes of states: "" it is switched off; "all"; "align"; "both": "all" where the model can."""
+    caches_prefixes: bool = False
+    """Prefix caching is on for such models where nothing is said."""
+    speculative_convolutions: frozenset[str] = frozenset({"gdn"})
+    """Kinds whose convolution remembers tokens that are not yet sure."""
+    wide_states: frozenset[str] = frozenset()
+    """Families whose recurrent state is of four bytes where nothing is said."""
+    fixed_states: frozenset[str] = frozenset({"gdn", "kda"})
+    """Kinds whose recurrent state has a dtype that no option changes."""
+    configured_states: bool = False
+    """The configuration's dtype of the recurrent state is used."""
+    checkpointing: frozenset[str] = frozenset()
+    """Kinds that keep a state while a prompt is read, where prefixes are cached."""
+    checkpoint_tokens: int = 1
+    """Tokens that a block is a multiple of for "gdn" to do so."""
+    even_stages: bool = True
+    """What is left when layers are split goes to the middle stages, else all to the last one."""
+
+
+_CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    # The first release of those read that has it, with file:line there.
+    ("0.6", {"even_stages": False}),  # 0.6.6 distributed/utils.py
+    ("0.7", {"latent": True, "latent_bytes": 256}),  # 0.7.2 worker/cache_engine.py:157
+    (
+        "0.8",
+        {
+            "even_stages": True,  # 0.8.5 distributed/utils.py
+            "latent_bytes": 1,  # 0.8.5 worker/cache_engine.py
+            "latent_block": ((9, 64), (_ANY, 16)),  # 0.8.5 platforms/cuda.py:154
+            "local": True,  # 0.8.5 v1/worker/gpu_model_runner.py:1735
+        },
+    ),
+    (
+        "0.9",
+        # 0.9.2 v1/worker/gpu_model_runner.py:2608, which looks for MambaMixer2 alone
+        {"states": "given", "left_states": frozenset({"mamba1", "short_conv"})},
+    ),
+    (
+        "0.10",
+        {
+            "latent_block": ((9, 64), (10, 128), (_ANY, 16)),  # 0.10.2 platforms/cuda.py:151
+            "mixes_chunks": False,  # 0.10.2 envs.py:1209
+            "states": "aligned",  # 0.10.2 model_executor/models/config.py:330
+            "left_states": frozenset(),  # 0.10.2 model_executor/layers/mamba/abstract.py
+        },
+    ),
+    (
+        "0.11",
+        {
+            "sparse": True,  # 0.11.0 v1/kv_cache_interface.py:142
+            "packs": frozenset({_ANY}),  # 0.11.0 model_executor/models/config.py:419
+            "packs_auto": frozenset({_ANY}),
+        },
+    ),
+    (
+        "0.11.1",
+        {
+            "packs_auto": frozenset(),  # 0.11.2 model_executor/models/config.py:478
+            "state_align_wide": 32,  # 0.11.2 model_executor/models/config.py:316
+            "state_align_cutlass": 128,
+            "cpu_block": 128,  # 0.11.2 platforms/cpu.py
+            "cpu_latent_block": 128,
+            "state_caching": "all",  # 0.11.2 model_executor/models/config.py:279
+        },
+    ),
+    (
+        "0.13",
+        {"wide_states": frozenset({"nemotron_h"})},  # 0.13.0 model_executor/models/config.py
+    ),
+    (
+        "0.14",
+        {
+            "mixes_chunks": True,  # 0.14.1 envs.py:216
+            "scheme_dtype": frozenset({"modelopt", "modelopt_fp4"}),  # 0.14.1 utils/torch_utils.py
+        },
+    ),
+    (
+        "0.15",
+        {
+            "latent_block": ((9, 64), (10, 64), (_ANY, 16)),  # 0.15.1 platforms/cuda.py:192
+            "wide_latent_block": ((9, 64), (10, 128), (_ANY, 16)),
+            "scheme_dtype": frozenset({"modelopt", "modelopt_fp4", "compressed-tensors"}),  # 0.15.1 attention/layer.py
+            "state_caching": "both",  # 0.15.1 model_executor/models/config.py:321
+        },
+    ),
+    (
+        "0.17",
+        {
+            "speculative_convolutions": frozenset({"gdn", "mamba2"}),  # 0.17.1 layers/mamba/mamba_utils.py
+            "configured_states": True,  # 0.17.1 model_executor/models/config.py
+            "fixed_states": frozenset({"kda"}),
+        },
+    ),
+    (
+        "0.18",
+        {
+            "latent_block": ((10, 32), (_ANY, 16)),  # 0.18.1 platforms/interface.py:427
+            "quantized_latent_block": ((9, 64), (10, 32), (_ANY, 16)),  # FlashAttention's latent is of 16 bits alone
+            "wide_latent_block": ((10, 128), (_ANY, 16)),
+            "packs": frozenset({9}),  # 0.18.1 layers/attention/mla_attention.py:342
+            "packs_many_heads": True,  # 0.18.1 platforms/cuda.py
+            "state_align_wide": 16,  # 0.18.1 model_executor/models/config.py:105
+        },
+    ),
+    (
+        "0.20",
+        {
+            "state_align_given": True,  # 0.20.2 platforms/interface.py:502
+            "state_align_latent": 16,
+            "state_align_cutlass": 16,
+        },
+    ),
+    ("0.21", {"packs_many_heads": False}),  # 0.21.0 platforms/cuda.py
+    (
+        "0.25",
+        {
+            "window_block": "smallest",  # 0.25.1 layers/attention/attention.py:616
+            "packs": frozenset({9, 12}),  # 0.25.1 layers/attention/mla_attention.py:329
+            "packs_auto": frozenset({12}),
+        },
+    ),
+    (
+        "0.27",
+        {
+            "state_align_latent": 128,  # 0.27.1 platforms/interface.py:765
+            "state_align_cutlass": 128,
+            "speculative_convolutions": frozenset({"gdn", "mamba2", "kda"}),  # 0.27.1 layers/mamba/mamba_utils.py
+        },
+    ),
+    ("0.28", {"caches_prefixes": True, "state_caching": "align"}),  # 0.28.0 config/model.py:2034, models/config.py:591
+    (
+        "0.29",
+        {
+            "speculative_convolutions": frozenset({"gdn", "mamba2", "kda", "short_conv"}),  # 0.29.0 mamba_utils.py
+            "inclusive_windows": frozenset({"cohere2"}),  # 0.29.0 model_executor/models/commandr.py, 0.28.0 has none
+        },
+    ),
+    (
+        "0.30",
+        {
+            "window_block": "same",  # 0.30.0 layers/attention/attention.py:648
+            "fixed_states": frozenset(),  # 0.30.0 layers/mamba/mamba_utils.py
+        },
+    ),
+    ("0.32", {"checkpointing": frozenset({"mamba2"})}),  # 0.32.0 layers/mamba/mamba_mixer2.py:1107
+    (
+        "0.33",
+        {
+            "checkpointing": frozenset({"mamba2", "gdn"}),  # 0.33.0 layers/mamba/gdn/qwen_gdn_linear_attn.py:691
+            "cpu_latent_block": 16,  # 0.33.0 platforms/cpu.py
+            "checkpoint_tokens": 64,  # 0.33.0 v1/attention/backends/gdn_attn.py:34
+        },
+    ),
+)
+
+
+@cache
+def _rules(version: str) -> _Rules:
+    key = options.version_key(version) or options.version_key(options.nearest(version).version) or ()
+    return _Rules(**changed(_CHANGES, key))
+
+
+def stage_layers(layers: int, stages: int, version: str) -> tuple[int, ...]:
+    """Layers of each pipeline stage where nobody names them."""
+    each, left = divmod(layers, stages)
+    if not _rules(version).even_stages:
+        return (each,) * (stages - 1) + (each + left,)
+    # The last stage has none of them, and where there are few the first one neither.
+    return tuple(each + (stages - 1 - left <= stage < stages - 1) for stage in range(stages))
+
+
+# ---- reading a shape
+
+
+class _Unknown(Exception):  # noqa: N818 - it ends the reading of one shape, no caller sees it
+    """What is missing, in words."""
+
+
+def kv_layers(shape: Shape, asked: CacheOptions, version: str, drafts: Sequence[Layer] = ()) -> KvForms:
+    """The caches of a model's layers on a rank of each stage; what is not known is named in the answer.
+
+    `drafts` are layers of a model of its own that drafts: the last stage runs them, and they decide nothing of others.
+
+    Raises:
+        InputError: The version is no version.
+    """
+    by = _rules(version)
+    missing = tuple(name for name in shape.missing if name not in _OF_NO_MATTER)
+    if missing or not shape.pattern:
+        return KvForms(missing=missing or shape.missing or ("the layers",))
+    try:
+        return _Reader(shape, asked, by).forms(drafts)
+    except _Unknown as unknown:
+        return KvForms(missing=(str(unknown),))
+
+
+class _Reader:
+    """One shape with what is asked of it."""
+
+    def __init__(self, shape: Shape, asked: CacheOptions, by: _Rules) -> None:
+        self.shape, self.asked, self.by = shape, asked, by
+        self.mixers = [mixer for layer in (*shape.kinds, *shape.mtp[: asked.draft_layers]) for mixer in layer.mixers]
+        self.latents = [mixer for mixer in self.mixers if isinstance(mixer, Latent)]
+        self.recurrent = [mixer for mixer in self.mixers if isinstance(mixer, Recurrent)]
+        self.is_sparse = any(mixer.index_heads for mixer in self.latents)
+        self.cache_dtype = self._cache_dtype()
+
+    def forms(self, others: Sequence[Layer]) -> KvForms:
+        asked, by = self.asked, self.by
+        mode = self._state_mode()
+        block = self._block()
+        padded: int | None = None
+        if self.recurrent and any(isinstance(mixer, (Attention, Latent)) for mixer in self.mixers):
+            block, padded = self._aligned(block, mode)
+        made = [self._layer(layer, block, mode, padded) for layer in self.shape.kinds]
+        last = (*self.shape.mtp[: asked.draft_layers], *others)
+        drafts = [self._layer(layer, block, mode, padded) for layer in last]
+        counts = asked.stage_layers or (self.shape.layers,)
+        if sum(counts) != self.shape.layers:
+            raise _Unknown(f"stages of {sum(counts)} layers for a model of {self.shape.layers}")
+        stages = []
+        begin = 0
+        for at, count in enumerate(counts):
+            kinds = self.shape.pattern[begin : begin + count]
+            forms = [(form, kinds.count(index)) for index in dict.fromkeys(kinds) for form in made[index]]
+            if at == len(counts) - 1:
+                forms += [(form, 1) for draft in drafts for form in draft]
+            stages.append(_counted(forms))
+            begin += count
+        has_chunks = any(form.kind is Kind.CHUNKED for stage in stages for form in stage)
+        return KvForms(tuple(stages), block, mode, mixes_groups=by.mixes_chunks or not has_chunks)
+
+    # ---- dtypes
+
+    def _cache_dtype(self) -> str:
+        """The cache's dtype as it comes out."""
+        asked, quantization = self.asked.cache_dtype, self.shape.quantization
+        if asked == "auto" and quantization is not None and quantization.kv_cache:
+            return quantization.kv_cache if quantization.method in self.by.scheme_dtype else "auto"
+        return asked
+
+    @property
+    def _value_bytes(self) -> int:
+        if self.cache_dtype == "auto":
+            return self.asked.model_bytes
+        found = _BYTES.get(self.cache_dtype)
+        if found is None:
+            raise _Unknown(f"how a cache of {self.cache_dtype} packs a token")
+        return found
+
+    def _token_bytes(self, heads: int, keys: int, values: int) -> int | None:
+        """Bytes of a token where a quantised cache packs it in its own way; None: sizes tell."""
+        each = _PER_HEAD.get(self.cache_dtype)
+        if each is not None:
+            return heads * (int(keys * each) + int(values * each) + 8)
+        if self.cache_dtype == "nvfp4":
+            # Half a byte for each value, and a scale of one byte for every sixteen.
+            return heads * (keys // 2 + keys // 16 + values // 2 + values // 16)
+        return None
+
+    # ---- blocks
+
+    def _by_capability(self, table: Sequence[tuple[int, int]]) -> int:
+        """The row of the card; where all rows say the same the card does not matter."""
+        if len({value for _, value in table}) == 1:
+            return table[0][1]
+        if self.asked.capability is None:
+            raise _Unknown("the card's compute capability, which decides the attention backend")
+        return next(value for major, value in table if major in (self.asked.capability[0], _ANY))
+
+    def _block(self) -> int:
+        """Tokens of a block of attention."""
+        asked, by = self.asked, self.by
+        if asked.is_cpu:
+            return asked.block_tokens or (by.cpu_latent_block if self.latents else by.cpu_block)
+        if not self.latents:
+            return asked.block_tokens or 16
+        if self.is_sparse:
+            return 64
+        table = by.latent_block
+        if by.wide_latent_block and self.latents[0].nope_dim != 128:
+            table = by.wide_latent_block
+        elif by.quantized_latent_block and self.cache_dtype not in ("auto", "bfloat16", "float16"):
+            table = by.quantized_latent_block
+        wanted = self._by_capability(table)
+        if asked.block_tokens is not None and asked.block_tokens % wanted == 0:
+            return asked.block_tokens
+        return wanted
+
+    def _aligned(self, block: int, mode: str) -> tuple[int, int]:
+        """Of attention beside states: tokens of a block that has room for a state, and bytes of its page."""
+        by = self.by
+        whole = next(m for m in self.mixers if isinstance(m, (Attention, Latent)) and not self._is_local(m))
+        token = self._attention(whole, 1)[0].page_bytes
+        state = max(self._state_bytes(mixer) for mixer in self.recurrent)
+        if by.states == "given":
+            if block * token < state:
+                raise _Unknown(f"a block_size of at least {-(-state // token)}, which this release wants to be named")
+            return block, block * token
+        align = by.state_align_latent if isinstance(whole, Latent) else by.state_align
+        if isinstance(whole, Latent):
+            align = self._by_capability(((10, by.state_align_cutlass), (_ANY, align)))
+        elif whole.head_dim == 256:
+            align = self._by_capability(((10, by.state_align_wide), (_ANY, align)))
+        if by.state_align_given:
+            align = max(align, block)
+        if mode == "all":
+            raise _Unknown("mamba_chunk_size, which decides the block where every block's state is kept")
+        if mode == "align" and self._checkpoints("gdn"):
+            align = math.lcm(align, by.checkpoint_tokens)
+        block = max(block, align * -(-state // (align * token)))
+        return block, block * token
+
+    # ---- states
+
+    def _state_mode(self) -> str:
+        """What is kept of states for later requests."""
+        asked, by = self.asked, self.by
+        if not self.recurrent:
+            return "none"
+        if asked.is_v0 or not by.states or any(mixer.kind in by.left_states for mixer in self.recurrent):
+            raise _Unknown("how this engine keeps the states of such layers")
+        caches = by.caches_prefixes if asked.caches_prefixes is None else asked.caches_prefixes
+        if not caches or not by.state_caching:
+            return "none"
+        can_keep_all = all(mixer.kind in ("mamba1", "mamba2") for mixer in self.recurrent)
+        if by.state_caching == "both":
+            return "all" if can_keep_all else "align"
+        return by.state_caching if can_keep_all or by.state_caching == "align" else "none"
+
+    def _checkpoints(self, kind: str) -> bool:
+        """Whether layers of a kind keep a state while a prompt is read."""
+        if kind not in self.by.checkpointing or not any(mixer.kind == kind for mixer in self.recurrent):
+            return False
+        if kind != "gdn":
+            return True
+        if self.asked.capability is None:
+            raise _Unknown("the card's compute capability, which decides the kernel of linear attention")
+        if self.asked.capability[0] in (10, 12) and all(m.key_dim == 128 for m in self.recurrent if m.kind == "gdn"):
+            raise _Unknown("the release of CUDA, which decides the kernel of linear attention on this card")
+        return self.asked.capability[0] == 9
+
+    def _state_bytes(self, mixer: Recurrent) -> int:
+        """Bytes of one layer's states on a rank."""
+        ranks = self.asked.tensor_parallel
+        small = self._size_of(self.asked.state_dtype) or self.asked.model_bytes
+        more = self.asked.speculative_tokens if mixer.kind in self.by.speculative_convolutions else 0
+        kept = mixer.conv_kernel - 1 + more
+        if mixer.kind == "mamba1":
+            convolution = mixer.inner // ranks * kept
+            state = mixer.inner // ranks * mixer.state
+        elif mixer.kind == "mamba2":
+            groups = mixer.groups if mixer.groups % ranks == 0 else ranks
+            convolution = (mixer.inner + 2 * groups * mixer.state) // ranks * kept
+            state = mixer.heads // ranks * mixer.head_dim * mixer.state
+        elif mixer.kind in ("gdn", "kda"):
+            keys, values = mixer.key_heads * mixer.key_dim, mixer.value_heads * mixer.value_dim
+            convolution = (2 * keys + values) // ranks * kept
+            state = mixer.value_heads // ranks * mixer.value_dim * mixer.key_dim
+        elif mixer.kind == "short_conv":
+            convolution, state = mixer.inner // ranks * kept, 0
+        elif mixer.kind == "linear":
+            # It has no convolution: its only state has the dtype that a convolution has elsewhere.
+            return mixer.heads // ranks * mixer.head_dim * mixer.head_dim * small
+        else:
+            raise _Unknown(f"the states of a layer of the kind {mixer.kind!r}")
+        return convolution * small + state * self._recurrent_bytes(mixer, small)
+
+    def _recurrent_bytes(self, mixer: Recurrent, small: int) -> int:
+        asked = self._size_of(self.asked.recurrent_dtype)
+        usual = 4 if mixer.kind == "kda" else small
+        if mixer.kind in self.by.fixed_states:
+            return usual
+        if asked is not None or mixer.kind == "kda":
+            return asked or usual
+        if mixer.state_dtype is not None and self.by.configured_states:
+            return self._size_of(mixer.state_dtype) or small
+        if self.shape.text_type in self.by.wide_states:
+            return (self._size_of(mixer.state_dtype) if mixer.state_dtype else None) or 4
+        return small
+
+    @staticmethod
+    def _size_of(dtype: str) -> int | None:
+        if dtype == "auto":
+            return None
+        if dtype not in _BYTES:
+            raise _Unknown(f"the size of {dtype}")
+        return _BYTES[dtype]
+
+    # ---- layers
+
+    def _is_local(self, mixer: Attention | Latent) -> bool:
+        return isinstance(mixer, Attention) and mixer.kind in ("sliding", "chunked")
+
+    def _layer(self, layer: Layer, block: int, mode: str, padded: int | None) -> tuple[KvLayer, ...]:
+        """What one layer keeps."""
+        return tuple(form for mixer in layer.mixers for form in self._mixer(mixer, block, mode, padded))
+
+    def _mixer(
+        self, mixer: Attention | Latent | Recurrent, block: int, mode: str, padded: int | None
+    ) -> tuple[KvLayer, ...]:
+        if not isinstance(mixer, Recurrent):
+            return self._attention(mixer, block)
+        asked = self.asked
+        is_cached = mode != "none"
+        content = self._state_bytes(mixer)
+        return (
+            KvLayer(
+                Kind.STATE,
+                block if is_cached else asked.max_model_len,
+                state_bytes=content,
+                speculative_blocks=asked.speculative_tokens,
+                checkpoint_blocks=int(mode == "align" and self._checkpoints(mixer.kind)),
+                padded_bytes=None if padded in (None, content) else padded,
+            ),
+        )
+
+    def _attention(self, mixer: Attention | Latent, block: int) -> tuple[KvLayer, ...]:
+        if isinstance(mixer, Latent):
+            return self._latent(mixer, block)
+        if mixer.kind == "encoder" or mixer.shares_cache_of is not None:
+            return ()
+        heads = max(1, mixer.kv_heads // self.asked.tensor_parallel)
+        token = self._token_bytes(heads, mixer.head_dim, mixer.value_dim)
+        form = KvLayer(
+            Kind.FULL,
+            block,
+            heads=heads,
+            key_size=mixer.head_dim,
+            value_size=None if mixer.value_dim == mixer.head_dim else mixer.value_dim,
+            value_bytes=1 if token is not None else self._value_bytes,
+            token_bytes=token,
+            can_pad=True,
+        )
+        if mixer.kind == "cross":
+            return (replace(form, kind=Kind.CROSS),)
+        if mixer.kind == "chunked":
+            return (replace(form, kind=Kind.CHUNKED, chunk=mixer.window),)
+        if mixer.kind == "sliding" and self.by.local:
+            smallest = self.by.window_block == "smallest" and not self.asked.is_cpu
+            more = self.shape.text_type in self.by.inclusive_windows
+            window = mixer.window + 1 if more and mixer.window is not None else mixer.window
+            return (
+                replace(form, kind=Kind.SLIDING, window=window, block_tokens=min(block, 16) if smallest else block),
+            )
+        return (form,)
+
+    def _latent(self, mixer: Latent, block: int) -> tuple[KvLayer, ...]:
+        by, asked = self.by, self.asked
+        if not by.latent:
+            raise _Unknown("how this release keeps a compressed latent")
+        if mixer.index_heads and not by.sparse:
+            raise _Unknown("how this release keeps the keys of an indexer")
+        token: int | None = None
+        value_bytes = 1
+        if self.is_sparse and self._is_packed(mixer):
+            token = _PACKED_LATENT
+        else:
+            value_bytes = self._value_bytes
+            size = mixer.cached_dim * value_bytes
+            rounded = -(-size // by.latent_bytes) * by.latent_bytes
+            token = rounded if rounded != size else None
+        latent = KvLayer(
+            Kind.LATENT, block, heads=1, key_size=mixer.cached_dim, value_bytes=value_bytes, token_bytes=token
+        )
+        if not mixer.index_heads or asked.is_v0:
+            return (latent,)
+        width = mixer.index_dim + mixer.index_dim // _INDEX_SCALE * 4
+        return latent, KvLayer(Kind.LATENT, block, heads=1, key_size=width, value_bytes=1)
+
+    def _is_packed(self, mixer: Latent) -> bool:
+        """Whether a latent of sparse attention takes DeepSeek's own form."""
+        by, capability = self.by, self.asked.capability
+        if self.cache_dtype == "fp8_ds_mla":
+            return True
+        if self.cache_dtype == "auto":
+            majors = by.packs_auto
+        elif self.cache_dtype.startswith("fp8"):
+            majors = by.packs
+        else:
+            return False
+        if not majors or _ANY in majors:
+            return bool(majors)
+        if capability is None:
+            raise _Unknown("the card's compute capability, which decides the form of an 8-bit latent")
+        if capability[0] == 10 and self.cache_dtype != "auto" and by.packs_many_heads:
+            return mixer.heads // self.asked.tensor_parallel > 16
+        return capability[0] in majors
+
+
+def _counted(forms: Sequence[tuple[KvLayer, int]]) -> Mapping[KvLayer, int]:
+    found: dict[KvLayer, int] = {}
+    for form, count in forms:
+        found[form] = found.get(form, 0) + count
+    return found

@@ -1,0 +1,868 @@
+"""Every way to use the cards that are given: copies of the model, and how each is split; what is legal, what is best.
+
+`ways` judges them by memory and by the fabric between the cards and puts the best first, in the order of `Way.rank`. No
+figure stands for what is not measured: what a fabric costs is said in words, the speed is a bound from bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any, NamedTuple, TypeVar
+
+from vllm_runbooks.catalog import options as releases
+from vllm_runbooks.catalog import support
+from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget
+from vllm_runbooks.plan.kv_cache import Kind, KvLayer, KvPool
+from vllm_runbooks.plan.network import Network, Traffic, traffic
+from vllm_runbooks.plan.settings import PARTITION, Settings, mismatch
+from vllm_runbooks.plan.shape import Attention, Dense, Encoder, Experts, Format, Latent, Recurrent, Shape
+from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Ranks, load, round_up
+from vllm_runbooks.reading.deployment import executors
+
+Make = Callable[[Ranks, Device], Settings]
+"""What a start comes to that is split so, on cards whose first one is this."""
+
+_FITS = {True: 0, None: 1, False: 2}
+_WITHOUT_STAGES = frozenset(
+    {
+        "BertModel", "NomicBertModel", "XLMRobertaModel", "MllamaForConditionalGeneration", "Zamba2ForCausalLM",
+    }
+)  # fmt: skip
+"""Architectures whose class is no `SupportsPP` in any release that has it (models/*.py of 31 releases, 0.6.6 to 0.33.0;
+config.py verify_with_parallel_config refuses stages then)."""
+_ENCODER_HEADS: Mapping[str, str] = {
+    "qwen2_vl": "num_heads", "qwen2_5_vl": "num_heads", "qwen3_vl": "num_heads", "glm4v": "num_heads",
+    "gemma3": "num_attention_heads", "llava": "num_attention_heads", "llama4": "num_attention_heads",
+}  # fmt: skip
+"""Field that counts an encoder's heads where its class divides them among the ranks (0.8.5 models/qwen2_vl.py:262,
+siglip.py:177, clip.py:126, mllama4.py:211; 0.16.0 glm4_1v.py:271). Others pad heads, or have all on each rank."""
+
+
+# ---- what there is to choose from
+
+
+class Split(NamedTuple):
+    """A number of copies, each with its own server, and how one of them is split."""
+
+    replicas: int
+    tensor: int
+    pipeline: int
+    data: int
+    prefill: int = 1
+    """Cards that read a prompt together."""
+
+    @property
+    def each(self) -> int:
+        """Cards of a copy."""
+        return self.tensor * self.pipeline * self.data * self.prefill
+
+    @property
+    def cards(self) -> int:
+        """Cards of all."""
+        return self.replicas * self.each
+
+
+def candidates(cards: int, prefill: int = 1) -> tuple[Split, ...]:
+    """Every split of at most so many cards, with as many copies as there is room for; those that use all come first."""
+    groups = cards // prefill
+    found = [
+        Split(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
+        for tensor in range(1, groups + 1)
+        for pipeline in range(1, groups // tensor + 1)
+        for data in range(1, groups // (tensor * pipeline) + 1)
+    ]
+    return tuple(sorted(found, key=lambda split: (-split.cards, split.each, split.pipeline, split.data)))
+
+
+# ---- what a release refuses
+
+
+def illegal(
+    model: Subject, ranks: Ranks, key: Key, devices: Sequence[Device] = (), *, encoder_off: bool = False
+) -> tuple[str, ...]:
+    """Why a release does not start a model split so, a sentence each; what is not known is no refusal.
+
+    Args:
+        model: The model.
+        ranks: The split.
+        key: The release.
+        devices: The cards of one copy; none: they are not counted.
+        encoder_off: No encoder is loaded.
+    """
+    need = ranks.cards
+    short = (f"it takes {need} cards, {len(devices)} are given",) if devices and len(devices) < need else ()
+    return (*short, *_refusals(model, ranks, ".".join(map(str, key)), encoder_off))
+
+
+@lru_cache(maxsize=4096)
+def _refusals(model: Subject, ranks: Ranks, version: str, encoder_off: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key
+    shape = model.shape
+    found = [*_sizes(ranks, version), *_stages(shape, ranks)]
+    if ranks.tensor > 1:
+        found += _heads(shape, ranks.tensor)
+        padded = round_up(shape.vocabulary_size, VOCABULARY_PADDING)
+        if padded % ranks.tensor:
+            found.append(f"the vocabulary's {padded:,} padded rows cannot be split over {ranks.tensor} ranks")
+        if not encoder_off and not ranks.encoder_data:
+            found += _encoder_heads(shape.encoders or (), ranks.tensor)
+    found += _widths(shape, ranks, version)
+    return tuple(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=256)
+def _has_option(version: str, dest: str) -> bool:
+    return dest in releases.load(version).by_dest
+
+
+def _sizes(ranks: Ranks, version: str) -> Iterator[str]:
+    if ranks.data > 1 and not _has_option(version, "data_parallel_size"):
+        yield f"vLLM {version} has no --data-parallel-size"
+    if ranks.splits_experts and not _has_option(version, "enable_expert_parallel"):
+        yield f"vLLM {version} has no --enable-expert-parallel"
+
+
+def _stages(shape: Shape, ranks: Ranks) -> Iterator[str]:
+    if ranks.pipeline > 1 and shape.architecture in _WITHOUT_STAGES:
+        yield f"{shape.architecture} does not support pipeline parallelism"
+    if ranks.pipeline > shape.layers > 0:
+        yield f"{ranks.pipeline} pipeline stages are more than the model's {shape.layers} layers"
+    fault = mismatch(ranks, shape.layers)
+    if fault is not None:
+        yield fault
+    if ranks.splits_experts and shape.kinds and not _experts(shape):
+        yield "--enable-expert-parallel is refused for a model without experts"
+
+
+def _experts(shape: Shape) -> tuple[Experts, ...]:
+    return tuple(layer.feed_forward for layer in shape.kinds if isinstance(layer.feed_forward, Experts))
+
+
+def _heads(shape: Shape, size: int) -> Iterator[str]:
+    """Heads of all kinds are divided: layers/linear.py QKVParallelLinear (0.7.2 :713, 0.33.0 :1065)."""
+    for mixer in dict.fromkeys(mixer for layer in shape.kinds for mixer in layer.mixers):
+        if isinstance(mixer, (Attention, Latent)) and mixer.heads % size:
+            yield f"{mixer.heads} attention heads cannot be split over {size} ranks"
+        if isinstance(mixer, Attention) and max(mixer.kv_heads, size) % min(mixer.kv_heads, size):
+            yield f"{mixer.kv_heads} key-value heads can be neither split over {size} ranks nor repeated evenly"
+        if isinstance(mixer, Recurrent):
+            yield from _state_heads(mixer, size)
+
+
+def _state_heads(mixer: Recurrent, size: int) -> Iterator[str]:
+    """States are divided by head or width: layers/mamba/mamba_mixer2.py (0.16.0 :274), mamba_utils.py (0.16.0 :116)."""
+    counted = {
+        "mamba1": {"inner width": mixer.inner},
+        "mamba2": {"heads": mixer.heads},
+        "gdn": {"key heads": mixer.key_heads, "value heads": mixer.value_heads},
+        "short_conv": {"width": mixer.inner},
+    }
+    for name, count in counted.get(mixer.kind, {"heads": mixer.heads}).items():
+        if count % size:
+            yield f"{count} {name} of the recurrent layers cannot be split over {size} ranks"
+    if mixer.kind == "mamba2" and mixer.groups > 1 and mixer.groups % size:
+        yield f"{mixer.groups} groups of the recurrent layers cannot be split over {size} ranks"
+
+
+def _encoder_heads(encoders: Iterable[Encoder], size: int) -> Iterator[str]:
+    for encoder in encoders:
+        heads = encoder.sizes.get(_ENCODER_HEADS.get(encoder.family, ""))
+        if isinstance(heads, int) and heads % size:
+            yield (
+                f"{heads} heads of the encoder cannot be split over {size} ranks "
+                "(--mm-encoder-tp-mode data keeps it whole, where the release and the model have it)"
+            )
+
+
+def _widths(shape: Shape, ranks: Ranks, version: str) -> Iterator[str]:
+    """Feed-forward layers go into the ranks whole, and so do the weights that share a scale.
+
+    Experts are cut by the ranks of all copies in one server (fused_moe/config.py, 0.16.0 :932) unless each goes to one
+    rank whole; every release asserts that (fused_moe/layer.py: 0.7.2 :272, 0.22.1 :266; config.py: 0.33.0 :1352).
+    """
+    facts = support.load(version).facts
+    for layer in shape.kinds:
+        for network in (layer.feed_forward, layer.beside):
+            if isinstance(network, Dense):
+                yield from _cut(shape, network.size, ranks.tensor, bool(facts.get("cut_blocks_refused")), facts)
+            elif isinstance(network, Experts):
+                is_whole = ranks.splits_experts and ranks.data > 1
+                if network.shared_size and not is_whole and not _is_left_out(shape, "shared"):
+                    refuses = bool(facts.get("cut_blocks_refused"))
+                    yield from _cut(
+                        shape, network.shared_size, ranks.tensor, refuses, {}, of="the shared experts' width"
+                    )
+                if not ranks.splits_experts:
+                    size = ranks.tensor * ranks.data
+                    refuses = bool(facts.get("cut_blocks_of_experts_refused"))
+                    yield from _cut(shape, network.size, size, refuses, {}, of="the experts' width")
+
+
+def _cut(
+    shape: Shape,
+    width: int,
+    size: int,
+    blocks_refused: bool,  # noqa: FBT001 - a fact of the release
+    facts: Mapping[str, Any],
+    *,
+    of: str = "the feed-forward width",
+) -> Iterator[str]:
+    if size < 2:
+        return
+    if width % size:
+        yield f"{of} {width} cannot be split over {size} ranks"
+        return
+    form = _form(shape)
+    method = shape.quantization.method if shape.quantization else ""
+    group = 0
+    if form is not None and method in ("awq", "gptq") and facts.get("cut_groups_refused"):
+        group = form.group
+    elif form is not None and method == "fp8" and blocks_refused:
+        group = form.block[0]
+    if group and width // size % group:
+        yield f"{of} {width} over {size} ranks leaves {width // size}, which cuts {method}'s groups of {group} weights"
+
+
+def _is_left_out(shape: Shape, word: str) -> bool:
+    """Whether the quantisation leaves out modules of such a name."""
+    told = shape.quantization
+    return told is not None and any(word in name for name in told.ignored)
+
+
+def _form(shape: Shape) -> Format | None:
+    told = shape.quantization
+    return told.formats[0][1] if told is not None and told.formats else None
+
+
+# ---- which cards
+
+
+_Item = TypeVar("_Item")
+
+
+def _grouped(
+    items: Sequence[_Item], size: int, likeness: Sequence[Callable[[_Item], object]]
+) -> list[tuple[_Item, ...]]:
+    """Items in groups of a size, alike ones together as far as they go, in the order in which they are given."""
+    order = {id(item): place for place, item in enumerate(items)}
+    left, found = list(items), []
+    for alike in likeness:
+        buckets: dict[object, list[_Item]] = {}
+        for item in left:
+            buckets.setdefault(alike(item), []).append(item)
+        left = []
+        for bucket in buckets.values():
+            whole = len(bucket) // size * size
+            found += [tuple(bucket[start : start + size]) for start in range(0, whole, size)]
+            left += bucket[whole:]
+        left.sort(key=lambda item: order[id(item)])
+    return sorted(found, key=lambda group: order[id(group[0])])
+
+
+class _Slot(NamedTuple):
+    """A card by its place, so that equal cards stay apart."""
+
+    place: int
+    device: Device
+
+
+def _kind(device: Device) -> tuple[object, ...]:
+    return device.node, device.name, device.total
+
+
+def placed(devices: Sequence[Device], split: Split) -> tuple[tuple[int, ...], ...]:
+    """The cards of each copy, rank by rank, as places in what is given.
+
+    The ranks of one tensor-parallel group are of one kind and host where there are enough such cards, and so are the
+    groups of one copy.
+    """
+    slots = [_Slot(place, device) for place, device in enumerate(devices)]
+    by_card: list[Callable[[_Slot], object]] = [
+        lambda slot: _kind(slot.device),
+        lambda slot: slot.device.node,
+        lambda _: None,
+    ]
+    groups = _grouped(slots, split.tensor * split.prefill, by_card)
+    by_group: list[Callable[[tuple[_Slot, ...]], object]] = [
+        lambda group: tuple(dict.fromkeys(_kind(slot.device) for slot in group)),
+        lambda group: tuple(dict.fromkeys(slot.device.node for slot in group)),
+        lambda _: None,
+    ]
+    copies = _grouped(groups, split.pipeline * split.data, by_group)
+    return tuple(tuple(slot.place for group in copy for slot in group) for copy in copies[: split.replicas])
+
+
+# ---- the fabric
+
+
+class _Fabric(NamedTuple):
+    """What the cards of a copy have between them."""
+
+    slow: int
+    """0: nothing that slows every token; 1: an all-reduce of more than two cards over PCIe; 2: one across hosts."""
+    said: tuple[str, ...]
+
+
+def _listed(words: Iterable[object]) -> str:
+    return ", ".join(str(word) for word in dict.fromkeys(words))
+
+
+def _fabric(model: Subject, ranks: Ranks, devices: Sequence[Device], version: str) -> _Fabric:
+    said: list[str] = []
+    slow = 0
+    shares = [("tensor parallelism", ranks.tensor, "an all-reduce in every layer")] if ranks.tensor > 1 else []
+    if ranks.data > 1 and _experts(model.shape):
+        said.append("attention and its cache on each rank by itself, the experts shared by all ranks")
+        shares.append(("the exchange of tokens for experts", ranks.tensor * ranks.data, "an all-to-all in every layer"))
+    elif ranks.data > 1:
+        said.append(f"{ranks.data} copies behind one port, for a model without experts otherwise the same as servers")
+    for what, size, exchanged in shares:
+        slower, told = _joined(what, size, exchanged, devices)
+        slow = max(slow, slower)
+        said += told
+    nodes = list(dict.fromkeys(device.node for device in devices))
+    if ranks.pipeline > 1:
+        if len(nodes) > 1:
+            said.append("stages on several hosts pass hidden states alone: the usual way where Ethernet joins them")
+        else:
+            said.append("stages pass hidden states alone, little for PCIe; one request uses one stage at a time")
+    if len(nodes) > 1:
+        cards = [sum(device.node == node for device in devices) for node in nodes]
+        joined = executors.joining(releases.load(version), cards, copies=ranks.data)
+        how = "--nnodes, or Ray" if _has_option(version, "nnodes") else "a Ray cluster: this release has no --nnodes"
+        said.append(f"a server on {len(nodes)} hosts ({_listed(nodes)}) needs {how}")
+        if joined.source:
+            said.append(joined.said)
+    if ranks.cards == 1:
+        said.append("no traffic between cards")
+    return _Fabric(slow, tuple(dict.fromkeys(said)))
+
+
+def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tuple[int, list[str]]:
+    """How slow the traffic of groups of cards is (as `_Fabric.slow`), and sentences on it."""
+    slow = 0
+    said: dict[str, None] = {}
+    for start in range(0, len(devices), size):
+        group = devices[start : start + size]
+        joins = {device.interconnect for device in group}
+        if len({device.node for device in group}) > 1:
+            slow = 2
+            said[f"{what} across hosts: {traffic} waits for the network between them"] = None
+        elif size > 2 and "pcie" in joins:
+            slow = max(slow, 1)
+            said[f"{traffic} over PCIe: slow beyond two cards"] = None
+        elif size > 2 and "nvlink-bridge" in joins:
+            slow = max(slow, 1)
+            said[f"NVLink bridges join pairs: {traffic} of {size} cards goes over PCIe, slow beyond two"] = None
+        elif "pcie" in joins:
+            said[f"{traffic} over PCIe, between two cards"] = None
+        elif "nvlink-bridge" in joins:
+            said[f"{traffic} between two cards: over their NVLink bridge where one is fitted, else over PCIe"] = None
+        elif None in joins:
+            said[f"what joins the cards is not known: over PCIe {traffic} is slow beyond two"] = None
+        if len({(device.name, device.total) for device in group}) > 1:
+            said[f"{_listed(device.name for device in group)} in one group: the smallest decides for all"] = None
+    return slow, list(said)
+
+
+# ---- speed
+
+
+class Speed(NamedTuple):
+    """What bounds the speed of one answer; an estimate from above."""
+
+    tokens_per_s: float
+    """At most, of one request alone."""
+    basis: str
+
+
+_NOT_READ = frozenset({"embedding", "vision", "audio", "mtp", "rotary", "allocator", "buffers"})
+"""Components of the weights of which a decoded token reads nothing, or one row."""
+
+
+def _kv_read(stage: Mapping[KvLayer, int], context: int, topk: int | None) -> int:
+    """Bytes of the cache that one token reads on a rank."""
+    total = 0
+    for layer, count in stage.items():
+        if layer.kind is Kind.STATE:
+            total += layer.state_bytes * count
+            continue
+        tokens = min(context, layer.window or context, layer.chunk or context)
+        if topk is not None and layer.kind is Kind.LATENT:
+            tokens = min(tokens, topk)
+        total += layer.content_bytes // layer.block_tokens * tokens * count
+    return total
+
+
+def speed(model: Subject, made: Budget, context: int, between: Traffic | None = None) -> Speed | None:
+    """The bound from reading each active weight and the cache of a context once for every token; None: not known.
+
+    Args:
+        model: The model.
+        made: One copy's budget.
+        context: Tokens of the cache.
+        between: What the network between its hosts adds, where that was measured.
+    """
+    settings, ranks = made.settings, made.settings.ranks
+    width = ranks.tensor * ranks.prefill
+    one = [rank.device for rank in made.ranks[: width * ranks.pipeline]]
+    if made.pool is None or settings.speculative_tokens or any(not device.bandwidth_gb_s for device in one):
+        return None
+    loaded = load(
+        model.stock,
+        ranks,
+        release=settings.key,
+        dtype=settings.dtype,
+        quantization=settings.quantization,
+        capability=one[0].capability,
+        tokens=settings.batched_tokens,
+        encoder_off=True,
+    )
+    if loaded is None:
+        return None
+    experts = _experts(model.shape)
+    active = max((network.per_token / network.count for network in experts), default=1.0)
+    seconds = 0.0
+    for stage, held in enumerate(loaded):
+        read = sum(
+            size * (active if name == "experts" else 1.0)
+            for name, size in held.components.items()
+            if name not in _NOT_READ
+        )
+        if stage == ranks.pipeline - 1 and not model.stock.head:
+            read += held.components.get("embedding", 0)
+        read += _kv_read(made.pool.stages[stage], context, model.shape.index_topk)
+        cards = one[stage * width : (stage + 1) * width]
+        seconds += max(read / ((device.bandwidth_gb_s or 0.0) * 1e9) for device in cards)
+    if not seconds:
+        return None
+    seconds += between.token_s if between is not None else 0.0
+    parts = ["the weights" if not experts else "the weights, of the experts those that a token uses"]
+    parts.append(f"the cache of {context:,} tokens")
+    left_out = "traffic between cards, " if len(one) > 1 and between is None else ""
+    basis = (
+        f"an upper bound: {' and '.join(parts)}, read once for every token at "
+        f"{_listed(f'{device.bandwidth_gb_s:g}' for device in one)} GB/s"
+        f"{', stage after stage' if ranks.pipeline > 1 else ''}"
+        f"{f', and {between.token_s * 1e3:.2g} ms on the network' if between is not None else ''}; computing, "
+        f"kernels' starts, {left_out}and sampling are left out"
+    )
+    return Speed(1 / seconds, basis)
+
+
+# ---- the ways
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """One way to use the cards."""
+
+    replicas: int
+    """Copies of the model, each with its own server."""
+    ranks: Ranks
+    """How each of them is split."""
+    devices: tuple[Device, ...]
+    """The cards of one copy, rank by rank: of the poorest one where they differ."""
+    places: tuple[tuple[int, ...], ...]
+    """The cards of every copy, as places in what was given."""
+    why_not: tuple[str, ...] = ()
+    """Why the release does not start it."""
+    budget: Budget | None = None
+    """Of that copy; None: it is not legal."""
+    reasons: tuple[str, ...] = ()
+    """What speaks for it and against it, a sentence each."""
+    speed: Speed | None = None
+    concurrency_total: float | None = None
+    """Requests of the context asked for that the caches of all copies hold together, expected; None: not known."""
+    useful: float = 0.0
+    """The same, no more than `max_num_seqs` of each server."""
+    serves: bool | None = None
+    """Whether the context asked for is served."""
+    slow: int = 0
+    """The fabric under it; see `_Fabric`."""
+    idle: int = 0
+    """Cards that nothing runs on."""
+    context: int = 0
+    """Tokens of the requests that are counted; 0: not known."""
+    is_twin: bool = False
+    """Data parallelism that does nothing which servers beside each other do not."""
+
+    @property
+    def legal(self) -> bool:
+        """Whether the release starts it, as far as is known."""
+        return not self.why_not
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether memory suffices for every copy."""
+        return self.budget.fits if self.budget is not None else False
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables that the start needs beside its options."""
+        parts = self.ranks.partition
+        return {} if parts is None else {PARTITION: ",".join(map(str, parts))}
+
+    @cached_property
+    def rank(self) -> tuple[float, ...]:
+        """What the ways are ordered by, the least first.
+
+        Legal; fits for sure, perhaps, not; serves the context; uses all cards; does what no simpler way does; no
+        traffic that slows every token; fewer pipeline stages, through which a request goes one after the other; more
+        requests at the same time, of those that `max_num_seqs` lets run; then the smaller groups.
+        """
+        return (
+            0 if self.legal else 1,
+            _FITS[self.fits],
+            _FITS[self.serves],
+            self.idle,
+            self.is_twin,
+            self.slow,
+            self.ranks.pipeline,
+            -round(self.useful, 2),
+            self.ranks.tensor,
+            self.ranks.data,
+            -self.replicas,
+        )
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        ranks = self.ranks
+        sizes = (("TP", ranks.tensor), ("PP", ranks.pipeline), ("PCP", ranks.prefill), ("DP", ranks.data))
+        split = " ".join(f"{name} {size}" for name, size in sizes if size > 1) or "one card"
+        return f"{self.replicas} x {split}"
+
+
+def held(pool: KvPool, blocks: int, length: int) -> float:
+    """Requests of a length that so many blocks hold at the same time."""
+    if not pool.rules.counts_blocks:
+        return blocks * pool.groups[0].form.block_tokens / length
+    return blocks / pool.request_blocks(length)
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Everything that all ways are judged by."""
+
+    model: Subject
+    make: Make
+    devices: tuple[Device, ...]
+    context: int | None
+    like: Ranks
+    environment: Mapping[str, str] | None
+    calibrate: Calibrate | None
+    network: Network
+
+    def way(self, split: Split, among: Sequence[int] = ()) -> Way:
+        """One split, judged; on some of the cards alone, where their places are given."""
+        ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
+        there = among or range(len(self.devices))
+        places = tuple(
+            tuple(there[place] for place in copy) for copy in placed([self.devices[each] for each in there], split)
+        )
+        copies = [tuple(self.devices[place] for place in copy) for copy in places]
+        settings = self.make(ranks, copies[0][0])
+        idle = len(self.devices) - split.cards
+        refused = illegal(self.model, ranks, settings.key, encoder_off=settings.loads_no_encoder)
+        if refused:
+            return Way(split.replicas, ranks, copies[0], places, refused, idle=idle)
+        stage = partial(staged, self.model, self.make, environment=self.environment, calibrate=self.calibrate)
+        found = {copy: stage(ranks, copy) for copy in dict.fromkeys(copies)}
+        worst = max(found, key=lambda copy: _poverty(found[copy]))
+        made = found[worst]
+        asked = self.context or made.settings.max_model_len
+        fabric = [_fabric(self.model, ranks, copy, settings.version) for copy in found]
+        told = {copy: self._held(each, asked) for copy, each in found.items()}
+        each = [told[copy] for copy in copies]
+        total = [size * ranks.data for size, _ in each if size is not None]
+        between = {copy: self._between(each, copy) for copy, each in found.items()}
+        reasons = dict.fromkeys(said for one in fabric for said in one.said)
+        reasons.update(dict.fromkeys(one.said for one in between.values() if one is not None))
+        alone = (
+            "" if not among else f"only on {_listed(self.devices[each].name for each in among)}: a server of its own"
+        )
+        if alone:
+            reasons = {alone: None, **reasons}
+        return Way(
+            split.replicas,
+            made.settings.ranks,
+            worst,
+            places,
+            (),
+            made,
+            tuple(self._also(made, found, reasons, idle)),
+            speed(self.model, made, asked, between[worst]) if asked else None,
+            sum(total) if len(total) == len(copies) else None,
+            sum(useful for _, useful in each) * ranks.data,
+            _serves(made, asked),
+            max(one.slow for one in fabric),
+            idle,
+            asked,
+            is_twin=split.data > 1 and not _experts(self.model.shape),
+        )
+
+    def _between(self, made: Budget, copy: Sequence[Device]) -> Traffic | None:
+        """What a copy sends between hosts, where the network between them was measured."""
+        size = 4 if made.settings.dtype == "float32" else 2
+        nodes = [device.node for device in copy]
+        return traffic(self.model.shape, made.settings.ranks, nodes, self.network, size) if self.network else None
+
+    def _held(self, made: Budget, asked: int) -> tuple[float | None, float]:
+        """Requests of the context that one engine's cache holds, and those of them that it lets run."""
+        if made.pool is None or made.blocks is None or not asked:
+            return None, 0.0
+        if made.fits is False:
+            return 0.0, 0.0
+        size = held(made.pool, made.blocks.expected, asked)
+        return size, min(size, float(made.settings.sequences or size))
+
+    def _also(
+        self, made: Budget, found: Mapping[tuple[Device, ...], Budget], reasons: Iterable[str], idle: int
+    ) -> Iterator[str]:
+        if made.fits is not True:
+            yield from made.limits[:1]
+        yield from reasons
+        parts = made.settings.ranks.partition
+        if parts is not None and self.like.partition is None:
+            yield uneven(parts)
+        if len({tuple(replace(device, node=None) for device in copy) for copy in found}) > 1:
+            yield "copies on different cards: the figures are those of the poorest"
+        yield from _repeated(self.model.shape, made.settings.ranks.tensor)
+        if idle:
+            yield f"{idle} of {len(self.devices)} cards stay idle"
+
+
+def staged(
+    model: Subject,
+    make: Make,
+    ranks: Ranks,
+    copy: Sequence[Device],
+    *,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
+) -> Budget:
+    """A copy's budget: of cards that differ with the layers where they fit best.
+
+    Args:
+        model: The model.
+        make: Settles a start, as for `ways`.
+        ranks: The split; its partition, where it has one, stands.
+        copy: The card of each rank.
+        environment: Variables of the start.
+        calibrate: What corrects the terms.
+    """
+    settings = make(ranks, copy[0])
+    if ranks.partition is not None:
+        settings = replace(settings, ranks=replace(settings.ranks, partition=ranks.partition))
+    best = budget(model, settings, copy, environment=environment, calibrate=calibrate)
+    room = _room(ranks, copy)
+    if ranks.partition is not None or len(set(room)) < 2 or 0 in room:
+        return best
+    layers = model.shape.layers
+    tried = {best.settings.ranks.partition}
+    parts = _shared(layers, room)
+    for _ in range(layers):
+        if parts in tried or min(parts) < 1:
+            break
+        tried.add(parts)
+        ranks = replace(settings.ranks, partition=parts)
+        other = budget(model, replace(settings, ranks=ranks), copy, environment=environment, calibrate=calibrate)
+        if _poverty(other) >= _poverty(best):
+            break
+        best = other
+        parts = _moved(parts, other)
+    return best
+
+
+def uneven(parts: Sequence[int]) -> str:
+    """What is said of stages that have layers as their cards have room."""
+    return f"{PARTITION}={','.join(map(str, parts))} gives the larger cards more layers: even stages hold less"
+
+
+def _repeated(shape: Shape, size: int) -> Iterator[str]:
+    """What tensor parallelism does not divide of the cache."""
+    if size < 2:
+        return
+    mixers = [layer.mixer for layer in shape.kinds]
+    least = min((mixer.kv_heads for mixer in mixers if isinstance(mixer, Attention)), default=size)
+    if size > least:
+        yield f"{least} key-value heads on {size} ranks: each is kept {size // least} times"
+    if any(isinstance(mixer, Latent) for mixer in mixers):
+        yield f"every one of the {size} ranks keeps the whole latent cache"
+
+
+def _serves(made: Budget, asked: int) -> bool | None:
+    if made.longest is None or not asked:
+        return None
+    if asked > made.settings.max_model_len:
+        return False
+    low, expected, _ = made.longest
+    return True if low >= asked else None if expected >= asked else False
+
+
+def _poverty(made: Budget) -> tuple[int, int]:
+    """What the poorest of several is found by, the most the poorest."""
+    blocks = made.blocks.expected if made.blocks is not None else 0
+    if made.fits is False and made.available is not None:
+        return _FITS[made.fits], -min(made.available[1])
+    return _FITS[made.fits], -blocks
+
+
+def _room(ranks: Ranks, copy: Sequence[Device]) -> tuple[int, ...]:
+    """Bytes of the smallest card of each stage; 0: not known."""
+    found = []
+    for stage in range(ranks.pipeline):
+        cards = [device for place, device in enumerate(copy) if ranks.stage(place) == stage]
+        found.append(min(device.total.expected if device.total else 0 for device in cards))
+    return tuple(found)
+
+
+def _shared(layers: int, room: Sequence[int]) -> tuple[int, ...]:
+    """Layers in proportion to memory, what is left over to those that it is owed most."""
+    exact = [layers * size / sum(room) for size in room]
+    counts = [int(share) for share in exact]
+    owed = sorted(range(len(room)), key=lambda stage: counts[stage] - exact[stage])
+    for stage in owed[: layers - sum(counts)]:
+        counts[stage] += 1
+    return tuple(counts)
+
+
+def _moved(parts: tuple[int, ...], made: Budget) -> tuple[int, ...]:
+    """One layer from the stage that has least left to the one that has most."""
+    if made.available is None:
+        return parts
+    left = made.available[1]
+    least, most = left.index(min(left)), left.index(max(left))
+    return tuple(
+        count + (1 if stage == most else 0) - (1 if stage == least else 0) for stage, count in enumerate(parts)
+    )
+
+
+# ---- all of them, the best first
+
+
+def ways(
+    model: Subject,
+    make: Make,
+    devices: Sequence[Device],
+    *,
+    context: int | None = None,
+    like: Ranks | None = None,
+    environment: Mapping[str, str] | None = None,
+    calibrate: Calibrate | None = None,
+    network: Network | None = None,
+) -> tuple[Way, ...]:
+    """Every way to use the cards, the best first; those that the release refuses come last.
+
+    Ways that leave cards idle are among them only where they fit more surely than any that uses all; one that shows
+    how few suffice; and of unequal cards the best that stays on those of one kind.
+
+    Args:
+        model: The model.
+        make: What a start comes to.
+        devices: All cards, host by host.
+        context: Tokens of a request that are asked for; by default `max_model_len`.
+        like: What of a split is not chosen here: whether experts go whole to ranks, where the encoder lies, layers.
+        environment: Variables of the start.
+        calibrate: What corrects the terms.
+        network: What was measured between hosts.
+    """
+    judge = _Judge(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
+    splits = candidates(len(devices), judge.like.prefill)
+    found = [judge.way(split) for split in splits if split.cards == len(devices)]
+    least_sure = min((_FITS[way.fits] for way in found), default=_FITS[False])
+    if least_sure:
+        others = (judge.way(split) for split in splits if split.cards < len(devices))
+        found += [way for way in others if way.legal and _FITS[way.fits] < least_sure]
+    fitting = [way for way in found if way.legal and way.fits and way.serves is not False]
+    if fitting:
+        least = min(fitting, key=lambda way: (len(way.devices), way.rank))
+        if least.replicas > 1:
+            ranks = least.ranks
+            found.append(judge.way(Split(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
+    found += _of_one_kind(judge, found)
+    return _explained(sorted(found, key=lambda way: way.rank))
+
+
+def _of_one_kind(judge: _Judge, found: Sequence[Way]) -> Iterator[Way]:
+    """Of unequal cards, for each kind the best way that takes all cards of it and no other, where it fits."""
+    kinds: dict[object, list[int]] = {}
+    for place, device in enumerate(judge.devices):
+        kinds.setdefault((device.name, device.total), []).append(place)
+    if len(kinds) < 2:
+        return
+    told = {(way.name, frozenset(place for copy in way.places for place in copy)) for way in found}
+    for places in kinds.values():
+        ways = (judge.way(split, places) for split in candidates(len(places), judge.like.prefill))
+        fitting = [way for way in ways if way.legal and way.fits and len(places) + way.idle == len(judge.devices)]
+        best = min(fitting, key=lambda way: way.rank, default=None)
+        if best is not None and (best.name, frozenset(places)) not in told:
+            yield best
+
+
+def _explained(found: Sequence[Way]) -> tuple[Way, ...]:
+    """The ways with what sets them apart from each other."""
+    if not found or not found[0].legal:
+        return tuple(found)
+    best = found[0]
+    alone = [way for way in found if len(way.devices) == 1]
+    single = next((way for way in alone if not way.idle), None)
+    if single is not None and single.fits is False and any(way.fits for way in alone):
+        single = None  # one card does suffice: a larger one than theirs
+    told = [replace(best, reasons=(*_merits(best, single), *best.reasons))]
+    for way in found[1:]:
+        more = tuple(_against(way, best)) if way.legal and way.fits is not False else ()
+        told.append(replace(way, reasons=(*more, *way.reasons)) if more else way)
+    return tuple(told)
+
+
+def _requests(count: float) -> str:
+    shown = f"{count:,.1f}" if count < 100 else f"{count:,.0f}"
+    return f"{shown} requests"
+
+
+def _merits(best: Way, single: Way | None) -> Iterator[str]:
+    if best.fits is False:
+        return
+    if best.concurrency_total is not None:
+        yield f"holds {_requests(best.concurrency_total)} of {best.context:,} tokens in all"
+    if single is None or single is best:
+        return
+    if single.fits is False:
+        yield "one card alone does not suffice" + (f": {single.budget.limits[0]}" if single.budget else "")
+    elif single.fits is None:
+        yield "one card alone may not suffice" + (f": {single.budget.limits[0]}" if single.budget else "")
+    elif single.concurrency_total and best.concurrency_total and best.concurrency_total > single.concurrency_total:
+        yield (
+            f"{best.concurrency_total / single.concurrency_total:.1f} times the cache of {single.replicas} single "
+            f"cards, because the weights lie {_times(best)} instead of {single.replicas} times"
+        )
+
+
+def _times(way: Way) -> str:
+    count = way.replicas * way.ranks.data
+    return "once" if count == 1 else f"{count} times"
+
+
+def _against(way: Way, best: Way) -> Iterator[str]:
+    """A way beside the best: what it has more of, and at what price."""
+    mine, theirs = way.concurrency_total, best.concurrency_total
+    if mine is None or theirs is None or not theirs:
+        return
+    if mine > theirs * 1.05:
+        price = []
+        if way.slow > best.slow:
+            price.append("every token waits for a slow fabric")
+        if way.ranks.pipeline > best.ranks.pipeline:
+            price.append("a request goes through more stages, one after the other")
+        if way.idle > best.idle:
+            price.append("cards stay idle")
+        if mine > way.useful > 0 and not price:
+            price.append(f"max_num_seqs lets {way.useful:,.0f} of them run at the same time")
+        if price:
+            yield f"holds {mine / theirs:.1f} times the requests of {best.name}, but {' and '.join(price)}"
+    elif mine < theirs / 1.05:
+        yield f"holds {mine / theirs:.2f} of the requests of {best.name}"

@@ -1,0 +1,120 @@
+"""What traffic between hosts costs at least, by what was measured of the network between them.
+
+Everything here is a bound from below on time, so that what is reckoned with it stays a bound from above on speed: a
+message needs half a round trip and the time of its bytes, and of all that is sent only what no algorithm can leave out
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+from vllm_runbooks.plan.shape import Layer, Shape
+from vllm_runbooks.plan.weights import Ranks
+
+
+@dataclass(frozen=True)
+class Link:
+    """The network between two hosts, in the worse of both directions; None: not measured."""
+
+    bandwidth_mbit_s: float | None = None
+    round_trip_ms: float | None = None
+
+    def seconds(self, size: int) -> float:
+        """A message's time at least; size in bytes."""
+        waiting = (self.round_trip_ms or 0.0) / 2e3
+        return waiting + (size * 8 / (self.bandwidth_mbit_s * 1e6) if self.bandwidth_mbit_s else 0.0)
+
+
+Network = Mapping[frozenset[str], Link]
+"""By the names of two hosts what lies between them."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a way to use cards of several hosts sends between them."""
+
+    token_s: float
+    """Seconds that each decoded token of one request waits for the network, at least."""
+    prompt_tokens_per_s: float | None
+    """Tokens of prompts that pass the network, at most; None: its bandwidth was not measured."""
+    said: str
+
+
+def traffic(
+    shape: Shape, ranks: Ranks, nodes: Sequence[str | None], network: Network, value_bytes: int
+) -> Traffic | None:
+    """What one copy sends between hosts; None: nothing, or nothing was measured of a link that it needs.
+
+    Args:
+        shape: The model.
+        ranks: The split.
+        nodes: The host of each rank of the copy.
+        network: What was measured.
+        value_bytes: Of one value of the hidden state.
+    """
+    width = ranks.tensor * ranks.prefill
+    stages = [nodes[start : start + width] for start in range(0, len(nodes), width)][: ranks.pipeline]
+    size = shape.hidden_size * value_bytes
+    sums = [_between(stage) if ranks.tensor > 1 else [] for stage in stages]
+    passed = [pair for one, other in pairwise(stages) for pair in _between((one[-1], other[0]))]
+    back = _between((stages[-1][0], stages[0][0])) if passed else []
+    used = [*(pair for each in sums for pair in each), *passed, *back]
+    if not used or any(pair not in network for pair in used):
+        return None
+    layers = list(_layers_of(shape, ranks))
+    count = [sum(_sums(shape.layer(index)) for index in range(first, last)) for first, last in layers]
+    token_s = sum(
+        number * max(network[pair].seconds(size) for pair in each)
+        for number, each in zip(count, sums, strict=True)
+        if each
+    )
+    token_s += sum(network[pair].seconds(size) for pair in passed)
+    token_s += sum(network[pair].seconds(0) for pair in back)
+    sent = [(pair, number * size) for number, each in zip(count, sums, strict=True) for pair in each]
+    sent += [(pair, size) for pair in passed]
+    rates = [
+        link.bandwidth_mbit_s * 1e6 / 8 / bytes_each
+        for pair, bytes_each in sent
+        if (link := network[pair]).bandwidth_mbit_s and bytes_each
+    ]
+    rate = min(rates) if len(rates) == len(sent) and rates else None
+    return Traffic(token_s, rate, _said(token_s, rate, dict.fromkeys(used), network))
+
+
+def _said(token_s: float, rate: float | None, used: Mapping[frozenset[str], None], network: Network) -> str:
+    links = []
+    for pair in used:
+        link = network[pair]
+        known = [f"{link.bandwidth_mbit_s:,.0f} Mbit/s"] if link.bandwidth_mbit_s else []
+        known += [f"{link.round_trip_ms:.2g} ms there and back"] if link.round_trip_ms is not None else []
+        links.append(f"{' and '.join(sorted(pair))}: {', '.join(known) or 'not measured'}")
+    parts = [
+        f"as measured over TCP ({'; '.join(links)}), the network adds {token_s * 1e3:.2g} ms to every token at least"
+    ]
+    if rate is not None:
+        parts.append(f"lets {rate:,.0f} tokens/s of prompts through at most")
+    return " and ".join(parts)
+
+
+def _between(nodes: Sequence[str | None]) -> list[frozenset[str]]:
+    """Pairs of different hosts among those of some ranks."""
+    return [frozenset(pair) for pair in combinations(dict.fromkeys(node or "" for node in nodes), 2)]
+
+
+def _layers_of(shape: Shape, ranks: Ranks) -> Iterator[tuple[int, int]]:
+    """The first layer of each stage, and the one behind its last."""
+    at = 0
+    for stage in range(ranks.pipeline):
+        even = shape.layers // ranks.pipeline
+        count = ranks.partition[stage] if ranks.partition is not None else even
+        yield at, at + count
+        at += count
+
+
+def _sums(layer: Layer) -> int:
+    """All-reduces of a layer at least: attention's, and the network's where both do not share one norm and one sum."""
+    parts = sum(1 for part in (layer.mixer, layer.feed_forward) if part is not None)
+    return min(parts, 2 if layer.norms > 1 else 1)

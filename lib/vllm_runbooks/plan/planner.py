@@ -1,0 +1,407 @@
+"""The front door for plans: a model and cards by name, options as vLLM takes them, the data found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.catalog.specs import Card
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import store
+from vllm_runbooks.core.records import Compared
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host import nodes as clusters
+from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding
+from vllm_runbooks.plan import plans, start_files
+from vllm_runbooks.plan.budget import Subject
+from vllm_runbooks.plan.checkpoints import tensor_bytes, tensor_names
+from vllm_runbooks.plan.drafts import Draft, draft, draft_in_catalog
+from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
+from vllm_runbooks.plan.settings import PARTITION
+
+
+def model(name: str) -> Subject:
+    """A model by its catalog name, or by the folder that holds its config.json.
+
+    Raises:
+        InputError: There is no such model or folder, or its configuration cannot be read.
+    """
+    folder = _folder(name)
+    if folder is not None:
+        return _local(folder)
+    return plans.model_in_catalog(name, session.specs())
+
+
+def is_folder(name: str) -> bool:
+    """Whether a name means a folder, what is in which may change."""
+    return _folder(name) is not None
+
+
+def _folder(name: str) -> Path | None:
+    """The folder that a name means, by itself or by its config.json; None: it is the name of a model."""
+    path = Path(name)
+    try:
+        if path.is_dir():
+            return path
+    except (OSError, ValueError):  # no system has a path so long, or with such a character
+        return None
+    return path.parent if path.name == "config.json" else None
+
+
+def _draft(name: str) -> Draft | None:
+    """A drafting model by its catalog name or its folder; None: its configuration is not at hand.
+
+    Raises:
+        InputError: The folder holds no configuration that can be read.
+    """
+    folder = _folder(name)
+    if folder is not None:
+        told = _local(folder)
+        return draft(name, told.config, source=told.source, tensors=tensor_names(folder))
+    return draft_in_catalog(name, session.specs())
+
+
+def _local(folder: Path) -> Subject:
+    path = folder / "config.json"
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: is no plain file; give a folder with the model's config.json")
+        with path.open("rb") as stream:
+            text = stream.read(plans.MAX_CONFIG + 1)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; give a folder with the model's config.json") from None
+    return plans.told_model(str(folder), text, source=str(path), checkpoint_bytes=tensor_bytes(folder))
+
+
+def request(
+    name: str,
+    gpus: str,
+    *,
+    vllm: str | None = None,
+    tp: int | None = None,
+    pp: int | None = None,
+    dp: int | None = None,
+    arguments: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    calibration: str | Path | None = None,
+    is_calibrated: bool = True,
+    cards: Callable[[str], tuple[Card, ...]] = session.cards,
+) -> plans.Request:
+    """What is asked, read and checked.
+
+    Args:
+        name: The model.
+        gpus: The cards, as in `8xRTX3090` or `A100-80GB@node1,A100-80GB@node2`.
+        vllm: The release; the newest that is known by default.
+        tp: Tensor parallel size. So are the next two their own sizes; any of them given, the others are 1.
+        pp: Pipeline parallel size.
+        dp: Data parallel size.
+        arguments: Further engine options as words of a command.
+        options: The same by argparse destination.
+        environment: Variables of the start.
+        calibration: A file with what the user's own starts printed.
+        is_calibrated: Whether earlier starts correct the plan at all.
+        cards: What reads the cards that are named.
+
+    Raises:
+        InputError: Something of it is not known, or the release refuses an option.
+    """
+    return plans.read(
+        plans.Sources(model, _draft, cards, session.knowledge),
+        name,
+        gpus,
+        vllm=vllm,
+        sizes={"tp": tp, "pp": pp, "dp": dp},
+        arguments=arguments,
+        options=options,
+        environment=environment,
+        calibrate=_calibrate(calibration) if is_calibrated else None,
+    )
+
+
+def _calibrate(own: str | Path | None) -> Any:
+    from vllm_runbooks.plan import calibration  # noqa: PLC0415 - not for plans without it
+
+    return calibration.load(own)
+
+
+def has_sizes(asked: plans.Request) -> bool:
+    """Whether the layout is given."""
+    return plans.has_sizes(asked)
+
+
+def plan_model(name: str, gpus: str, **more: Any) -> Plan:
+    """One start on cards, its command linted; `more` is what `request` takes.
+
+    Raises:
+        InputError: as `request` and `plan`.
+    """
+    return plan(request(name, gpus, **more))
+
+
+def plan_layouts(name: str, gpus: str, **more: Any) -> Layouts:
+    """Every way to use the cards, the best first; `more` is what `request` takes.
+
+    Raises:
+        InputError: as `request` and `layouts`.
+    """
+    return layouts(request(name, gpus, **more))
+
+
+def find_plan(name: str, gpus: str, what: str, **more: Any) -> Plan:
+    """The longest "context", highest "concurrency", fewest "gpus" or lowest "utilization", with its plan.
+
+    Raises:
+        InputError: as `request` and `find`.
+    """
+    return find(request(name, gpus, **more), what)
+
+
+def plan(asked: plans.Request) -> Plan:
+    """One start as it is asked for, its command linted.
+
+    Raises:
+        InputError: Nothing about it can be planned.
+    """
+    return plans.checked(plans.plan(asked), session.knowledge(), asked)
+
+
+def staged(asked: plans.Request) -> plans.Request:
+    """What is asked, with the layers of each stage that unequal cards hold most by; those that are given stand."""
+    parts = plans.stages_of(asked)
+    if parts is None:
+        return asked
+    return replace(asked, environment={**asked.environment, PARTITION: ",".join(map(str, parts))})
+
+
+def layouts(asked: plans.Request) -> Layouts:
+    """Every way to use the cards, the commands of those that fit linted.
+
+    Raises:
+        InputError: Nothing about it can be planned.
+    """
+    return plans.layouts(asked, session.knowledge())
+
+
+def find(asked: plans.Request, what: Find | str) -> Plan:
+    """The answer to a question asked the other way round, with the plan that it leads to.
+
+    Raises:
+        InputError: There is no such question, or nothing can be planned.
+    """
+    return plans.asked_otherwise(asked, Find(what), session.knowledge(), session.specs())
+
+
+def chosen(found: Plan | Layouts) -> Plan:
+    """The plan itself, or the best of the layouts.
+
+    Raises:
+        InputError: None of them starts.
+    """
+    if isinstance(found, Plan):
+        return found
+    best = next((one for one in found.layouts if one.legal and one.fits is not False), None)
+    if best is None:
+        raise InputError("no layout fits, so there is nothing to deploy")
+    return best
+
+
+def deployed(
+    asked: plans.Request, found: Plan | Layouts, *, first_port: int = 8000, retries_posts: bool = False
+) -> Mapping[str, str]:
+    """A plan as files by name: script, compose file and units for each host, nginx where there are several servers.
+
+    Every command in them is linted for the release.
+
+    Raises:
+        InputError: The release has no option for the layout, or the linter finds an error in what was written.
+    """
+    return _linted(asked, plans.deployed(asked, chosen(found), first_port=first_port, retries_posts=retries_posts))
+
+
+def _linted(asked: plans.Request, made: Mapping[str, str]) -> Mapping[str, str]:
+    """Files that the linter has nothing against.
+
+    Raises:
+        InputError: It finds an error in one.
+    """
+    for name, text in made.items():
+        if name.endswith((".sh", ".yaml", ".service")):
+            errors, _ = plans.faults(text, session.knowledge(), asked, name)
+            if errors:
+                raise InputError(f"{name}: is not written: {errors[0]}")
+    return made
+
+
+def deploy(
+    asked: plans.Request, found: Plan | Layouts, folder: Path, *, first_port: int = 8000, retries_posts: bool = False
+) -> list[Path]:
+    """Write a plan's files into a folder; none is overwritten.
+
+    Raises:
+        InputError: as `deployed`; or a file is there already.
+    """
+    return _stored(deployed(asked, found, first_port=first_port, retries_posts=retries_posts), folder)
+
+
+def _stored(made: Mapping[str, str], folder: Path) -> list[Path]:
+    """Files in a folder; none is overwritten.
+
+    Raises:
+        InputError: One is there already.
+    """
+    there = next((name for name in made if (folder / name).exists()), None)
+    if there is not None:
+        raise InputError(f"{folder / there}: is there already; give another folder, or remove it first")
+    for name, text in made.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        store(folder / name, text)
+    return [folder / name for name in made]
+
+
+def on_nodes(
+    name: str,
+    nodes: Cluster,
+    environments: Sequence[NodeEnvironment],
+    *,
+    gpus: str | None = None,
+    vllm: str | None = None,
+    by: str | None = None,
+    master_port: int | None = None,
+    **more: Any,
+) -> plans.Request:
+    """What is asked of a cluster's nodes, read and checked.
+
+    Args:
+        name: The model.
+        nodes: With their cards, and what was measured between them.
+        environments: What each node needs.
+        gpus: The cards by node, instead of those that the nodes list.
+        vllm: The release; by default the one that the nodes have, else the newest that is known.
+        by: "nnodes" or "ray": what joins hosts; by default the release itself where it can.
+        master_port: Where the hosts of one server meet.
+        more: What `request` takes.
+
+    Raises:
+        InputError: as `request`; or the nodes have different releases, or a card is on none of them.
+    """
+    known = [node.name for node in nodes.nodes]
+    said = vllm or start_files.release(nodes)
+
+    def cards(spec: str) -> tuple[Card, ...]:
+        found = session.cards(spec) if spec else start_files.cards(nodes, session.specs())
+        strange = next((card.node for card in found if card.node not in known), None) if len(known) > 1 else None
+        if strange is not None or any(card.node is None for card in found if len(known) > 1):
+            raise InputError(f"{strange or 'a card without @NODE'}: is none of the nodes ({', '.join(known)})")
+        return found
+
+    asked = request(name, gpus or "", vllm=said, cards=cards, **more)
+    places = start_files.places(environments)
+    return replace(
+        asked,
+        places=places,
+        master_port=master_port,
+        by_ray=None if by is None else by == "ray",
+        network=start_files.network(nodes, places),
+    )
+
+
+def standing(
+    asked: plans.Request, found: Plan | Layouts, nodes: Cluster, environments: Sequence[NodeEnvironment]
+) -> tuple[NodeFinding, ...]:
+    """What stands in the way of a plan on its nodes, though each has the environment that its files set.
+
+    Raises:
+        InputError: No layout fits, or the release has no option for it.
+    """
+    one = chosen(found)
+    parts = plans.servers(asked, one)
+    hosts = [host for part in parts for host in (part.joined or (part.host,)) if host is not None]
+    used = {str(host.node) for host in hosts}
+    sizes = asked.options if one.layout is None else {"tensor_parallel_size": one.layout.tp}
+    group = sizes.get("tensor_parallel_size") or 1
+    is_joined = any(part.joined or not part.serves for part in parts)
+    is_spread = is_joined and group > min(len(host.devices) for host in hosts)
+    return clusters.standing(nodes, session.specs(), environments, used, is_tensor_spread=is_spread)
+
+
+def node_files(
+    asked: plans.Request,
+    found: Plan | Layouts,
+    folder: Path,
+    *,
+    first_port: int = 8000,
+    image: str | None = None,
+    retries_posts: bool = False,
+    met: Sequence[NodeFinding] = (),
+) -> StartFiles:
+    """Write a plan's files for each node into a folder; none is overwritten.
+
+    Args:
+        asked: What was planned, with the places of its nodes.
+        found: The plan.
+        folder: Where they are written.
+        first_port: The first server's; the others have those after it.
+        image: Of a container, instead of the one that is published of the release.
+        retries_posts: Whether nginx sends a failed POST to another server.
+        met: What a start over the nodes meets, which the files say as well.
+
+    Raises:
+        InputError: as `deployed`; or a file is there already.
+    """
+    made, told = files_for_nodes(asked, found, first_port=first_port, image=image, retries_posts=retries_posts, met=met)
+    _stored(made, folder)
+    return told
+
+
+def files_for_nodes(
+    asked: plans.Request,
+    found: Plan | Layouts,
+    *,
+    first_port: int = 8000,
+    image: str | None = None,
+    retries_posts: bool = False,
+    met: Sequence[NodeFinding] = (),
+) -> tuple[Mapping[str, str], StartFiles]:
+    """A plan's files for each node by name, each linted, and what they are; `node_files` has the arguments.
+
+    Raises:
+        InputError: as `deployed`.
+    """
+    made, told = start_files.files(
+        asked, chosen(found), first_port=first_port, image=image, retries_posts=retries_posts, met=met
+    )
+    return _linted(asked, made), told
+
+
+def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, start: int | None = None) -> Compared:
+    """What a start printed beside what is planned for it: the `plan` part of its diagnosis.
+
+    Raises:
+        InputError: The log cannot be read, or nothing in it can be compared.
+    """
+    found = session.diagnose(session.load_files([log], vllm=vllm), start=start, gpus=gpus).plan
+    if found is None:
+        raise InputError(f"{log}: prints no memory of a start that could be compared; give the log of a start")
+    return found
+
+
+def keep(found: Compared, path: Path) -> int:
+    """Write what a start taught into a calibration file, beside what is there; how many rows it then holds.
+
+    Raises:
+        InputError: The file is there and is no calibration.
+    """
+    from vllm_runbooks.plan import calibration  # noqa: PLC0415 - not for plans without it
+
+    there = calibration.read(session.read_text(str(path)), str(path)) if path.exists() else ()
+    # The same start read again replaces its rows: it is no second measurement.
+    rows = {
+        (row.source, row.release, row.gpu, row.architecture, row.term, row.tensor_parallel_size): row
+        for row in (*there, *found.residuals)
+    }
+    store(path, calibration.written(rows.values()))
+    return len(rows)

@@ -1,0 +1,152 @@
+"""Questions asked the other way round: the longest, the most, the fewest, the lowest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vllm_runbooks.catalog.specs import Card, Gpu
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.lint import linting as lint
+from vllm_runbooks.plan import inverse
+from vllm_runbooks.plan.budget import Device
+from vllm_runbooks.plan.planned import checked, plan
+from vllm_runbooks.plan.records import Find, Found, Plan
+from vllm_runbooks.plan.requests import (
+    SIZES,
+    Request,
+    check,
+    fewest_cards,
+    layout_of,
+    maker,
+    settings,
+    split_as,
+    taking,
+    ways,
+)
+from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.weights import Ranks
+
+_UNITS = {
+    Find.CONTEXT: "tokens",
+    Find.CONCURRENCY: "requests",
+    Find.GPUS: "cards",
+    Find.UTILIZATION: "of the card's memory",
+}
+
+
+def find(request: Request, what: Find, knowledge: lint.Knowledge, smaller: Sequence[Gpu] = ()) -> Plan:
+    """The answer to a question asked the other way round, with the plan that the careful side of it leads to.
+
+    Where no layout is given the best one of all is taken. For the fewest cards, `smaller` are other kinds of which one
+    alone may suffice, the smallest first.
+
+    Raises:
+        InputError: Nothing about it can be planned.
+    """
+    check(request)
+    if what is Find.GPUS:
+        return _fewest(request, knowledge, smaller)
+    if any(dest in request.options for dest in SIZES.values()):
+        return _found_for(request, what, knowledge, request.replicas)
+    best: Plan | None = None
+    for way in ways(request):
+        if not way.legal:
+            continue
+        split = split_as(taking(request, way), way.ranks, way.replicas)
+        one = replace(
+            _found_for(split, what, knowledge, way.replicas, is_checked=False),
+            layout=layout_of(way),
+            legal=True,
+            reasons=way.reasons,
+        )
+        if best is None or _is_better(what, one, best):
+            best = one
+    if best is None:
+        raise InputError("this release starts the model in no layout on these cards; see the plan without --find")
+    return checked(best, knowledge, request)
+
+
+def _is_better(what: Find, one: Plan, other: Plan) -> bool:
+    """Whether an answer is more than another; of equal ones the layout that was ranked first stays."""
+    sign = -1 if what is Find.UTILIZATION else 1
+
+    def worth(plan: Plan) -> tuple[bool, float]:
+        value = plan.found.value if plan.found is not None else None
+        return (value is not None, sign * float(value or 0))
+
+    return worth(one) > worth(other)
+
+
+def _found_for(
+    request: Request, what: Find, knowledge: lint.Knowledge, replicas: int, *, is_checked: bool = True
+) -> Plan:
+    """The answer for the layout that the request gives."""
+    ranks = settings(request).ranks
+    devices = [Device.of(card) for card in request.cards[: ranks.cards]]
+    environment, calibrate = request.variables, request.calibrate
+
+    def make(changes: Mapping[str, Any]) -> Settings:
+        given = {**request.options, **changes}
+        return settings(replace(request, options={name: value for name, value in given.items() if value is not None}))
+
+    changes: dict[str, Any] = {}
+    times = 1
+    if what is Find.CONTEXT:
+        answer = inverse.longest_context(request.model, make, devices, environment=environment, calibrate=calibrate)
+        changes = {"max_model_len": answer.low or answer.expected}
+    elif what is Find.UTILIZATION:
+        answer = inverse.lowest_utilization(request.model, make, devices, environment=environment, calibrate=calibrate)
+        changes = {"gpu_memory_utilization": answer.low or answer.expected}
+    else:
+        answer = inverse.highest_concurrency(
+            request.model, make, devices, make({}).max_model_len, environment=environment, calibrate=calibrate
+        )
+        times = replicas * ranks.data
+    given = {**request.options, **{name: value for name, value in changes.items() if value is not None}}
+    made = plan(replace(request, options=given))
+    sides = (
+        None if side is None else int(side * times) if what is Find.CONTEXT else side * times
+        for side in (answer.low, answer.expected, answer.high)
+    )
+    made = replace(made, found=_found(what, _UNITS[what], tuple(sides), answer.reasons))
+    return checked(made, knowledge, request) if is_checked else made
+
+
+def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu]) -> Plan:
+    """The fewest cards of the first kind, and the smallest card of which one suffices."""
+    first = request.cards[0]
+    environment, calibrate = request.variables, request.calibrate
+    answer = inverse.fewest_cards(
+        request.model,
+        maker(request),
+        Device.of(first),
+        like=settings(request).ranks,
+        environment=environment,
+        calibrate=calibrate,
+    )
+    reasons = list(answer.reasons)
+    if smaller:
+        one = inverse.smallest_card(
+            request.model,
+            maker(request, smaller),
+            [Device.of(Card(gpu)) for gpu in smaller],
+            environment=environment,
+            calibrate=calibrate,
+        )
+        if one.expected is not None:
+            reasons.append("; ".join((f"one card alone: {one.expected.name} is the smallest", *one.reasons)))
+    chosen = answer.sure or answer.budget
+    ranks = chosen.settings.ranks if chosen is not None else Ranks()
+    made = plan(replace(split_as(request, ranks, 1), cards=fewest_cards(first, ranks.cards)))
+    found = _found(Find.GPUS, f"cards of {first.gpu.name}", (answer.low, answer.expected, answer.high), tuple(reasons))
+    return checked(replace(made, found=found), knowledge, request)
+
+
+def _found(what: Find, unit: str, sides: tuple[float | None, ...], reasons: tuple[str, ...]) -> Found:
+    """An answer that is sure to hold where there is one, else the one that is expected; least and most beside it."""
+    careful, expected, _ = sides
+    known = [side for side in sides if side is not None]
+    value = expected if careful is None else careful
+    return Found(what, value, unit, min(known, default=None), max(known, default=None), reasons)

@@ -1,0 +1,378 @@
+"""Pictures of plans: each card's budget, the layouts, and what was planned beside what was printed.
+
+They are narrow: on a telephone the text keeps most of its size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import groupby
+
+from vllm_runbooks.core.records import ComparedTerm
+from vllm_runbooks.core.views import start_pictures
+from vllm_runbooks.core.views.drawing import MAX_ROWS, caption, rect, rule, tick_step
+from vllm_runbooks.plan.records import Plan, PlannedRank, PlannedTerm
+
+NARROW = 440
+_LIGHT_INK, _DARK_INK = "#fff", "#111"
+_TERMS = {
+    "weights": ("weights", "#2f6099", "", _LIGHT_INK),
+    "activation": ("activation peak", "#e8b04a", "/", _DARK_INK),
+    "encoder": ("encoder profile", "#7d55bd", "\\", _LIGHT_INK),
+    "non_torch": ("outside PyTorch", "#b5bcc4", "x", _DARK_INK),
+    "communication": ("communication", "#56616d", "|", _LIGHT_INK),
+    "cuda_graphs": ("CUDA graphs", "#c46a98", "-", _DARK_INK),
+    "kv_cache": ("KV cache", "#6fc4b6", "", _DARK_INK),
+}
+"""Name, fill, hatch and ink: neighbours differ in lightness, and the light ones in hatch, so that grey is enough."""
+DRAWN_TERMS = tuple(_TERMS)
+"""Terms that have a tone and a hatch of their own."""
+TERM_NAMES = {name: look[0] for name, look in _TERMS.items()} | {
+    "adapters": "LoRA adapters",
+    "cuda_graphs_estimated": "graphs, estimated",
+    "beside_weights": "beside weights",
+    "kv_cache_tokens": "KV cache tokens",
+}
+_THICK = 28
+"""Height of a card's bar."""
+_SMALL = 12
+_LETTER = 6.4
+"""Width of a letter of that size, on the wide side."""
+_HIGHLIGHT = "#3f7fc1"
+_MAX_LAYOUTS = 12
+
+
+def narrow(parts: Iterable[str], height: float, title: str) -> str:
+    """A picture that a telephone shows whole; it has no height of its own, and follows the width that there is."""
+    box = f'width="{NARROW}" viewBox="0 0 {NARROW} {height:.0f}"'
+    return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+
+
+def term_name(name: str) -> str:
+    """What a term is called; one that has no other name, by its own."""
+    return TERM_NAMES.get(name, name)
+
+
+def term_swatch(name: str) -> str:
+    """The look of a term beside its row in a table."""
+    return f'<svg width="14" height="14" viewBox="0 0 14 14">{_segment(name, 0.5, 0.5, 13, 13)}</svg>'
+
+
+def _segment(name: str, x: float, y: float, wide: float, high: float, *, title: str = "") -> str:
+    _, fill, hatch, _ = _TERMS[name]
+    return rect(x, y, wide, high, fill, title=title) + (_hatch(name, x, y, wide, high) if hatch else "")
+
+
+def _hatch(name: str, x: float, y: float, wide: float, high: float) -> str:
+    """Lines across a rectangle. Patterns would need references, which pages do not let through."""
+    _, _, kind, ink = _TERMS[name]
+    gap, lines = 6.0, []
+    if kind == "|":
+        lines = [(at, 0.0, at, high) for at in _steps(gap / 2, wide, gap)]
+    elif kind == "-":
+        lines = [(0.0, at, wide, at) for at in _steps(gap / 2, high, gap)]
+    else:
+        for at in _steps(gap / 2, wide + high, gap):
+            low, top = max(0.0, at - high), min(at, wide)
+            lines.append((low, at - low, top, at - top))
+        mirrored = [(wide - x1, y1, wide - x2, y2) for x1, y1, x2, y2 in lines]
+        lines = {"/": lines, "\\": mirrored, "x": [*lines, *mirrored]}[kind]
+    track = "".join(f"M{x + x1:.1f} {y + y1:.1f}L{x + x2:.1f} {y + y2:.1f}" for x1, y1, x2, y2 in lines)
+    return f'<path d="{track}" fill="none" stroke="{ink}" stroke-width="1.2" opacity="0.5" />' if track else ""
+
+
+def _steps(first: float, end: float, gap: float) -> list[float]:
+    return [first + gap * number for number in range(max(0, math.ceil((end - first) / gap)))]
+
+
+def _lines_of(said: Sequence[str], y: float, *, room: int = int(NARROW / _LETTER)) -> tuple[str, float]:
+    """Short pieces of text, as many in a line as fit, and the height at which the last line stands."""
+    lines = [""]
+    for piece in said:
+        longer = f"{lines[-1]} · {piece}" if lines[-1] else piece
+        if len(longer) > room and lines[-1]:
+            lines.append(piece)
+        else:
+            lines[-1] = longer
+    cut = [line if len(line) <= room else f"{line[: room - 1]}…" for line in lines]
+    shown = (caption(0, y + 16 * n, line, size=_SMALL) for n, line in enumerate(cut))
+    return "".join(shown), y + 16 * (len(cut) - 1)
+
+
+def cards(ranks: Sequence[PlannedRank]) -> list[list[PlannedRank]]:
+    """Ranks that follow each other and are planned alike, together."""
+
+    def alike(rank: PlannedRank) -> tuple[object, ...]:
+        return rank.gpu, rank.node, rank.total_gib, rank.available_gib, rank.fits, rank.terms
+
+    return [list(group) for _, group in groupby(ranks, alike)]
+
+
+def cards_name(group: Sequence[PlannedRank]) -> str:
+    """What cards that are planned alike are called."""
+    first, last = group[0], group[-1]
+    which = f"card {first.rank}" if first is last else f"cards {first.rank} to {last.rank}, each"
+    return " · ".join(filter(None, [which, first.gpu, first.node]))
+
+
+def stacked(rank: PlannedRank, limit: float | None) -> tuple[list[PlannedTerm], PlannedTerm | None, list[PlannedTerm]]:
+    """Terms that the budget holds beside the KV cache, the KV cache, and terms that come on top of the budget.
+
+    Releases that do not subtract the CUDA graphs allocate them beyond the limit: with them the parts would add up to
+    more than it.
+    """
+    order = list(_TERMS)
+    terms = sorted(
+        (t for t in rank.terms if t.name in _TERMS and t.name != "kv_cache"), key=lambda t: order.index(t.name)
+    )
+    cache = next((t for t in rank.terms if t.name == "kv_cache"), None)
+    taken = sum(t.expected_gib or 0.0 for t in terms)
+    is_over = (
+        limit is not None and (rank.available_gib or 0.0) > 0 and (rank.available_gib or 0.0) + taken > limit + 0.01
+    )
+    beyond = [t for t in terms if is_over and t.name == "cuda_graphs"]
+    return [t for t in terms if t not in beyond], cache, beyond
+
+
+def budgets(ranks: Sequence[PlannedRank], utilization: float | None) -> str:
+    """One bar for each card, or for cards that are planned alike: its terms, its memory, and the budget's limit.
+
+    Empty where no term is known.
+    """
+    groups = cards(ranks)[:MAX_ROWS]
+    known = [t for group in groups for t in group[0].terms if t.expected_gib and t.name in _TERMS]
+    if not known:
+        return ""
+    reach = max(max(group[0].total_gib or 0.0, _reach(group[0], utilization)) for group in groups)
+    scale = (NARROW - 2) / reach
+    shown = [name for name in _TERMS if any(t.name == name for t in known)]
+    legend, top = _terms_legend(shown, 12)
+    parts, said = [legend], []
+    for group in groups:
+        drawn, top, sentence = _budget(group, utilization, scale, top + 28)
+        parts.append(drawn)
+        said.append(sentence)
+    parts.append(_scale_below(reach, scale, top + 14))
+    said = ["Planned memory in GiB", *said]
+    return narrow(parts, top + 36, ". ".join(said))
+
+
+def _reach(rank: PlannedRank, utilization: float | None) -> float:
+    before, cache, beyond = stacked(rank, _limit(rank, utilization))
+    stack = sum(t.expected_gib or 0.0 for t in [*before, *([cache] if cache else []), *beyond])
+    return max(stack, sum(t.high_gib or t.expected_gib or 0.0 for t in before))
+
+
+def _limit(rank: PlannedRank, utilization: float | None) -> float | None:
+    return rank.total_gib * utilization if rank.total_gib and utilization else None
+
+
+def _terms_legend(names: Sequence[str], y: float) -> tuple[str, float]:
+    parts, x = [], 0.0
+    for name in names:
+        wide = 20 + 7.0 * len(TERM_NAMES[name]) + 12
+        if x and x + wide > NARROW + 12:
+            x, y = 0.0, y + 20
+        parts += [_segment(name, x, y - 11, 13, 13), caption(x + 18, y, TERM_NAMES[name], size=_SMALL)]
+        x += wide
+    return "".join(parts), y + 4
+
+
+def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: float, y: float) -> tuple[str, float, str]:
+    """One bar with its names and figures, the height of its last line, and the same as a sentence."""
+    rank, limit = group[0], _limit(group[0], utilization)
+    before, cache, beyond = stacked(rank, limit)
+    total = f"{rank.total_gib:.2f} GiB" if rank.total_gib else "memory unknown"
+    parts = [caption(0, y, cards_name(group)[:46]), caption(NARROW - 1, y, total, anchor="end", size=_SMALL)]
+    bar, x = y + 9, 1.0
+    figures: list[str] = []
+    for term in [*before, *([cache] if cache else []), *beyond]:
+        name, amount = TERM_NAMES[term.name], term.expected_gib
+        if amount is None:
+            figures.append(f"{name}: unknown")
+            continue
+        if amount <= 0:
+            continue
+        wide = amount * scale
+        title = f"{name}: {_span(term)} GiB"
+        parts.append(_segment(term.name, x, bar, wide - 0.8 if wide > 2 else wide, _THICK, title=title))
+        if term.name in ("weights", "kv_cache") and wide > _LETTER * len(f"{amount:.1f}") + 12:
+            whole = f"{name} {amount:.1f}"
+            inside = whole if wide > _LETTER * len(whole) + 14 else f"{amount:.1f}"
+            place = f'x="{x + wide / 2:.1f}" y="{bar + _THICK / 2 + 4.5:.1f}" font-size="13" text-anchor="middle"'
+            parts.append(f'<text {place} fill="{_TERMS[term.name][3]}">{escape(inside)}</text>')
+        else:
+            figures.append(f"{'on top: ' if term in beyond else ''}{name} {amount:.2f}")
+        x += wide
+    if rank.total_gib:
+        parts.append(_outline(1, bar - 1, rank.total_gib * scale, _THICK + 2))
+    if limit is not None:
+        at = 1 + min(limit * scale, NARROW - 2)
+        parts.append(rule(at, bar - 5, at, bar + _THICK + 5, colour="currentColor", thick=2))
+        figures.append(f"limit {limit:.2f} (utilisation {utilization:g})")
+    low, high = _whisker(before)
+    below = bar + _THICK + 18
+    if low is not None and high is not None and high > low:
+        parts.append(_ends(1 + low * scale, 1 + high * scale, bar + _THICK + 8))
+        figures.append(f"before the KV cache {low:.1f} to {high:.1f}")
+        below += 8
+    taken = sum(term.expected_gib or 0.0 for term in before)
+    if limit is not None and taken > limit:
+        figures.append(f"{taken - limit:.2f} too much")
+    written, last = _lines_of(figures, below)
+    sentence = f"{cards_name(group)}, {total}: " + ", ".join(
+        f"{TERM_NAMES[t.name]} {_span(t)}" for t in [*before, *([cache] if cache else []), *beyond]
+    )
+    return "".join([*parts, written]), last, sentence
+
+
+def _span(term: PlannedTerm) -> str:
+    if term.expected_gib is None:
+        return "unknown"
+    is_exact = term.low_gib == term.expected_gib == term.high_gib or term.low_gib is None or term.high_gib is None
+    return f"{term.expected_gib:.2f}" + ("" if is_exact else f" ({term.low_gib:.2f} to {term.high_gib:.2f})")
+
+
+def _whisker(terms: Sequence[PlannedTerm]) -> tuple[float | None, float | None]:
+    """The least and the most that stands before the KV cache; None where a term is not known."""
+    lows = [t.low_gib for t in terms if t.low_gib is not None]
+    highs = [t.high_gib for t in terms if t.high_gib is not None]
+    if len(lows) < len(terms) or len(highs) < len(terms):
+        return None, None
+    return sum(lows), sum(highs)
+
+
+def _ends(x1: float, x2: float, y: float) -> str:
+    """A whisker, at least as wide as can be seen."""
+    middle, half = (x1 + x2) / 2, max((x2 - x1) / 2, 2.5)
+    x1, x2 = max(middle - half, 0.0), min(middle + half, float(NARROW))
+    track = f"M{x1:.1f} {y - 4:.1f}v8M{x1:.1f} {y:.1f}H{x2:.1f}M{x2:.1f} {y - 4:.1f}v8"
+    return f'<path d="{track}" fill="none" stroke="currentColor" stroke-width="1.6" />'
+
+
+def _outline(x: float, y: float, wide: float, high: float) -> str:
+    box = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}"'
+    return f'<rect {box} fill="none" stroke="currentColor" stroke-width="1.2" opacity="0.75" />'
+
+
+def _scale_below(reach: float, scale: float, y: float) -> str:
+    step, parts = tick_step(reach, 5), [rule(1, y, NARROW - 1, y)]
+    for number in range(int(reach / step + 1e-9) + 1):
+        x = 1 + number * step * scale
+        anchor = "start" if number == 0 else "end" if x > NARROW - 12 else "middle"
+        said = f"{number * step:g}" + (" GiB" if number == 0 else "")
+        parts += [rule(x, y, x, y + 4), caption(min(x, NARROW - 0.1), y + 17, said, size=11, anchor=anchor, faint=True)]
+    return "".join(parts)
+
+
+def layout_name(plan: Plan) -> str:
+    """What a layout is called."""
+    layout = plan.layout
+    if layout is None:
+        return "as asked"
+    sizes = (("DP", layout.dp), ("TP", layout.tp), ("PP", layout.pp))
+    each = " · ".join(f"{kind} {size}" for kind, size in sizes if size > 1) or "1 card"
+    return f"{layout.replicas} x {each}" if layout.replicas > 1 else each
+
+
+def is_copied(plan: Plan) -> bool:
+    """Whether a layout runs several copies of the model, so that its figures add up."""
+    return plan.layout is not None and plan.layout.replicas * plan.layout.dp > 1
+
+
+def requests_at_once(plan: Plan) -> float | None:
+    """Requests of the whole context, of all copies together where there are several."""
+    return plan.total_concurrency if is_copied(plan) else plan.kv_cache.max_concurrency
+
+
+def layouts(plans: Sequence[Plan]) -> str:
+    """Legal layouts below each other: KV cache of a card, longest context and requests at once, each on its own scale.
+
+    The best of a column is solid. Empty where no layout is legal.
+    """
+    rows = [plan for plan in plans if plan.legal is not False][:_MAX_LAYOUTS]
+    if not rows:
+        return ""
+    columns: list[tuple[str, list[float | None], str]] = [
+        ("KV cache, GiB a card", [plan.kv_cache.gib for plan in rows], ",.1f"),
+        ("longest context", [_number(plan.kv_cache.longest_context) for plan in rows], ",.0f"),
+        ("requests at once", [requests_at_once(plan) for plan in rows], ",.1f"),
+    ]
+    pitch, bar, first = NARROW / 3, 78.0, 34
+    parts, said = [], []
+    for number, (head, _, _) in enumerate(columns):
+        parts.append(caption(number * pitch, 12, head, size=_SMALL, faint=True))
+    for row, plan in enumerate(rows):
+        y = first + row * 46
+        parts.append(caption(0, y, layout_name(plan)))
+        if plan.fits is False:
+            parts.append(caption(0, y + 20, "does not fit", size=_SMALL, faint=True))
+            said.append(f"{layout_name(plan)}: does not fit")
+            continue
+        told = []
+        for number, (head, values, style) in enumerate(columns):
+            value, x = values[row], number * pitch
+            shown = "unknown" if value is None else format(value, style)
+            told.append(f"{head} {shown}")
+            best = max(
+                (v for v, p in zip(values, rows, strict=True) if v is not None and p.fits is not False), default=0
+            )
+            wide = bar * value / best if value and best else 0.0
+            strength = "" if value == best else ' opacity="0.5"'
+            place = f'x="{x:.1f}" y="{y + 7:.1f}" width="{wide:.1f}" height="16"'
+            parts.append(f'<rect {place} fill="{_HIGHLIGHT}"{strength}><title>{escape(told[-1])}</title></rect>')
+            parts.append(caption(x + wide + (5 if wide else 0), y + 20, shown, size=_SMALL))
+        said.append(f"{layout_name(plan)}: {', '.join(told)}")
+    return narrow(parts, first + len(rows) * 46 - 14, ". ".join(["Layouts side by side", *said]))
+
+
+def _number(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def differences(terms: Sequence[ComparedTerm]) -> str:
+    """How far each term of a start lies from its plan, in GiB: the plan's band as a bar, what was printed as a mark.
+
+    Empty where no term has both.
+    """
+    rows = [
+        (term.name, term.actual_gib - term.planned_gib, *_around(term, term.planned_gib))
+        for term in terms
+        if term.planned_gib is not None and term.actual_gib is not None
+    ]
+    if not rows:
+        return ""
+    reach = max(max(abs(off), abs(low), abs(high)) for _, off, low, high in rows) or 0.01
+    left, right = 112.0, NARROW - 52.0
+    middle, scale = (left + right) / 2, (right - left) / 2 / reach
+    bottom = 30.0 + 30 * len(rows)
+    parts = [
+        caption(middle - 6, 13, "less than planned", size=_SMALL, anchor="end", faint=True),
+        caption(middle + 6, 13, "more", size=_SMALL, faint=True),
+        rule(middle, 4, middle, bottom, colour="currentColor", thick=1.2),
+    ]
+    said = []
+    for row, (name, off, low, high) in enumerate(rows):
+        y = 24.0 + 30 * row
+        is_within = low - 5e-3 <= off <= high + 5e-3
+        told = f"{term_name(name)} {off:+.2f}"
+        said.append(f"{told}, {'within' if is_within else 'outside'} the plan's band of {low:+.2f} to {high:+.2f}")
+        parts.append(
+            rect(middle + low * scale, y, max((high - low) * scale, 2.0), 18, start_pictures.REST, title=said[-1])
+        )
+        x = middle + off * scale
+        mark = f'd="M{x:.1f} {y + 2:.1f}l6 7l-6 7l-6 -7z"'
+        fill = start_pictures.FREE if is_within else start_pictures.RISEN
+        parts.append(f'<path {mark} fill="{fill if is_within else "none"}" stroke="{fill}" stroke-width="2" />')
+        parts.append(caption(0, y + 13.5, term_name(name)))
+        parts.append(caption(NARROW - 1, y + 13.5, f"{off:+.2f}", size=_SMALL, anchor="end"))
+    return narrow(parts, bottom, ". ".join(["Printed less planned, in GiB", *said]))
+
+
+def _around(term: ComparedTerm, planned: float) -> tuple[float, float]:
+    """The plan's band, from what was planned."""
+    low = planned if term.low_gib is None else term.low_gib
+    high = planned if term.high_gib is None else term.high_gib
+    return low - planned, high - planned

@@ -1,0 +1,370 @@
+"""Plans as text, JSON and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.records import Compared
+from vllm_runbooks.core.views.elements import (
+    AMBER,
+    GREEN,
+    RED,
+    Headline,
+    heading,
+    html_table,
+    preformatted,
+    remark,
+    tag,
+    verdict,
+)
+from vllm_runbooks.core.views.styled import (
+    BLANK,
+    Block,
+    Layout,
+    Line,
+    Prose,
+    Styled,
+    Tone,
+    bulleted,
+    headed,
+    parted,
+    plain,
+    styled,
+    wrapped,
+)
+from vllm_runbooks.plan.records import Found, Layouts, Plan, PlannedRank
+from vllm_runbooks.plan.render import pictures as plan_pictures
+from vllm_runbooks.plan.render import words as plan_words
+
+Viewed = Plan | Layouts | Compared | Found
+"""What the planner says, and these views show."""
+_FITS = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
+_WORDS = {
+    **{word: _FITS[fits] for fits, word in plan_words.VERDICTS.items()},
+    "not legal": Tone.BAD, "off": Tone.BAD, "not compared": Tone.WARN, "as planned": Tone.GOOD,
+}  # fmt: skip
+"""What the verdict of an answer means."""
+TONES = {True: GREEN, False: RED, None: AMBER}
+
+
+def text(plan: Plan) -> str:
+    """The plan without colours, for a pipe."""
+    return plain(view(plan))
+
+
+def view(found: Viewed) -> list[Block]:
+    """What the planner says, for a terminal."""
+    match found:
+        case Plan():
+            lead = [_found_view(found.found)] if found.found else []
+            parts = [*lead, answer_view(plan_words.headline(found), found), *_details(found)]
+        case Layouts():
+            parts = _layouts_view(found)
+        case Compared():
+            parts = _compared_view(found)
+        case _:
+            parts = [_found_view(found)]
+    return [*parted(parts), BLANK]
+
+
+def answer_view(answer: Headline, planned: Plan | Layouts) -> list[Block]:
+    """The answer in one sentence, and what it is about."""
+    return [Prose(_judged(answer), ""), Prose(styled(plan_words.subject(planned), Tone.FAINT), "")]
+
+
+def _judged(answer: Headline) -> Styled:
+    """An answer whose verdict says how good it is."""
+    return _begun(answer, _WORDS[answer.verdict])
+
+
+def _begun(answer: Headline, tone: Tone) -> Styled:
+    return styled(answer.verdict, tone) + f": {answer.why}"
+
+
+def text_layouts(found: Layouts) -> str:
+    """Every layout without colours: the ranking, the first in full, and what is not legal."""
+    return plain(view(found))
+
+
+def _layouts_view(found: Layouts) -> list[list[Block]]:
+    legal = plan_words.legal(found)
+    parts = [answer_view(plan_words.layouts_headline(found), found)]
+    if legal:
+        first = headed(
+            f"THE FIRST: {plan_pictures.layout_name(legal[0])}", [Prose(_judged(plan_words.headline(legal[0])))]
+        )
+        parts += [ranking_view(legal), first, *_details(legal[0])]
+    return [*parts, *illegal_view(found)]
+
+
+def illegal_view(found: Layouts) -> list[list[Block]]:
+    """The layouts that the release refuses, and why; nothing where there is none."""
+    illegal = [plan for plan in found.layouts if plan.legal is False]
+    return [headed("NOT LEGAL", [bulleted(plan_words.refusal(plan)) for plan in illegal])] if illegal else []
+
+
+def text_found(found: Found) -> str:
+    """The answer to a question asked the other way round, without colours."""
+    return plain(view(found))
+
+
+def text_compared(compared: Compared) -> str:
+    """Plan against actual, without colours."""
+    return plain(view(compared))
+
+
+def _compared_view(compared: Compared) -> list[list[Block]]:
+    parts: list[list[Block]] = [[Prose(_judged(plan_words.compared_headline(compared)), "")]]
+    if compared.terms:
+        head = f"  {'GiB':<16}{'planned':>9}  {'band':<18}{'printed':>9}{'off by':>14}"
+        rows: list[Block] = [Line(styled(head, Tone.FAINT))]
+        for term in compared.terms:
+            name, planned, band, actual, off = plan_words.compared_cells(term)
+            is_off = compared.off == term.name
+            figures = f"{planned:>9}  {band:<18}{actual:>9}{off:>14}".rstrip()
+            row = styled(f"  {name:<16}", Tone.BAD if is_off else None) + styled(figures, Tone.BAD if is_off else None)
+            rows.append(Line(row.part(0, len(str(row).rstrip()))))
+            if term.explained:
+                rows.append(Prose(styled(term.explained, Tone.FAINT), "      "))
+        parts.append(rows)
+    if compared.missing:
+        parts.append(headed("NOT COMPARED", [bulleted(f"unknown: {said}") for said in compared.missing]))
+    if compared.residuals:
+        parts.append(headed("KEPT FOR CALIBRATION", [bulleted(said) for said in plan_words.residuals(compared)]))
+    return parts
+
+
+def memory_view(plan: Plan) -> list[list[Block]]:
+    """What each card holds, the KV cache and the limits, a part each."""
+    parts: list[list[Block]] = [[_Card(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
+    rows = plan_words.cache_rows(plan)
+    names = [styled(f"  {name:<22}", Tone.FAINT) for name, _ in rows]
+    shown = [Prose(value, " " * 24, name) for name, (_, value) in zip(names, rows, strict=True)]
+    parts.append(headed("KV CACHE", shown))
+    if plan.limits:
+        parts.append(headed("LIMITS", [bulleted(said) for said in plan.limits]))
+    return parts
+
+
+def _details(plan: Plan) -> list[list[Block]]:
+    parts = memory_view(plan)
+    if plan.options:
+        parts.append(headed("NOT GIVEN, SO SETTLED BY THIS RELEASE", [Prose(plan_words.settled(plan.options))]))
+    if plan.speed:
+        parts.append(headed("SPEED, AN ESTIMATE", [Prose(plan_words.speed(plan.speed))]))
+    if plan.deployment:
+        command = [Line("  " + styled(line, Tone.COMMAND)) for line in plan.deployment.command.splitlines()]
+        parts.append(headed(f"COMMAND, linted for vLLM {plan.vllm.version}", command or [BLANK]))
+    return [*parts, headed("CALIBRATION", [bulleted(said) for said in plan_words.calibrated(plan)])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Card:
+    """A card's terms as a table, or in sentences where that is too wide, and their sources in full below it."""
+
+    group: tuple[PlannedRank, ...]
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        """The card's name, a head, a row for each term, and a paragraph for each source."""
+        terms = [(plan_pictures.term_name(term.name), term) for term in self.group[0].terms]
+        rows = wrapped(styled(plan_words.card_name(self.group), Tone.HEADING), layout.prose, "")
+        rows.append(styled(f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}", Tone.FAINT))
+        for name, term in terms:
+            if term.expected_gib is None:
+                unknown = styled("unknown", Tone.WARN) + f": {term.source}"
+                rows += wrapped(unknown, layout.prose, " " * 18, f"  {name:<16}")
+            else:
+                low, expected, high = map(plan_words.cell, (term.low_gib, term.expected_gib, term.high_gib))
+                figures = f"{low:>8}{expected:>10}{high:>8}"
+                rows.append(styled(f"  {name:<16}{figures}".rstrip()))
+        for name, term in ((n, t) for n, t in terms if t.expected_gib is not None and t.source):
+            rows += wrapped(styled(term.source, Tone.FAINT), layout.prose, "      ", f"  {name}: ")
+        return rows
+
+
+def ranking_view(plans: Sequence[Plan]) -> list[Block]:
+    """The layouts, the best first, with why each stands where it stands."""
+    shown, same = plan_words.folded(plans)
+    rows: list[Block] = [_Ranked(None, None)]
+    for plan in shown:
+        rows.append(_Ranked(plan_words.layout_cells(plan), _FITS[plan.fits]))
+        if plan.reasons:
+            rows.append(Prose(styled("; ".join(plan.reasons), Tone.FAINT), "      "))
+    return [*rows, *([Prose(same)] if same else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A layout in columns, or in a sentence where they are too wide."""
+
+    cells: Sequence[str] | None
+    """None: the head."""
+    tone: Tone | None
+
+    def lines(self, layout: Layout) -> list[Styled]:
+        """One line, or the sentence's; a head of nothing is none."""
+        is_narrow = layout.prose < _RANKING
+        if self.cells is None:
+            head = f"  {'LAYOUT':<22}{'FITS':<6}{'CONTEXT':>12}{'AT ONCE':>12}{'KV GiB A CARD':>16}"
+            return [] if is_narrow else [styled(head, Tone.HEADING)]
+        name, fits, context, at_once, gib = self.cells
+        if is_narrow:
+            said = styled(f"fits: {fits}", self.tone) + f", context {context}, at once {at_once}, KV GiB a card {gib}"
+            return wrapped(said, layout.prose, "    ", f"  {name}: ")
+        word = styled(f"{fits:<6}", self.tone)
+        return [f"  {name:<22}" + word + f"{context:>12}{at_once:>12}{gib:>16}"]
+
+
+_RANKING = 70
+"""Columns of the ranking."""
+
+
+def _found_view(found: Found) -> list[Block]:
+    reasons = plan_words.reasons(found)
+    return [Prose(_begun(plan_words.found_headline(found), Tone.HEADING), ""), *(bulleted(said) for said in reasons)]
+
+
+def shown(record: Viewed) -> Shown:
+    """For a notebook: rich, and as plain as in a terminal."""
+    return Shown(plain(view(record)), html(record))
+
+
+def html(record: Viewed) -> str:
+    """Verdict, picture, tables and command."""
+    match record:
+        case Plan():
+            body = _found_html(record.found) + _plan_html(record)
+        case Layouts():
+            body = _layouts_html(record)
+        case Compared():
+            body = _compared_html(record)
+        case _:
+            body = _found_html(record)
+    return visible(body)
+
+
+def _plan_html(plan: Plan) -> str:
+    tone = TONES[False] if plan.legal is False else TONES[plan.fits]
+    return verdict(plan_words.headline(plan), tone) + remark(plan_words.subject(plan)) + _details_html(plan)
+
+
+def _details_html(plan: Plan) -> str:
+    parts = [memory_html(plan)]
+    if plan.speed:
+        parts += [heading("Speed, an estimate"), remark(plan_words.speed(plan.speed))]
+    if plan.deployment:
+        command = preformatted(plan.deployment.command)
+        parts += [heading(f"Command, linted for vLLM {plan.vllm.version}"), command]
+    if plan.options:
+        parts.append(remark(f"Not given, so settled by this release: {plan_words.settled(plan.options)}."))
+    parts += [remark(f"Calibration: {said}") for said in plan_words.calibrated(plan)]
+    return "".join(parts)
+
+
+def memory_html(plan: Plan) -> str:
+    """What each card holds, the KV cache and the limits, as a picture and tables."""
+    parts = [plan_pictures.budgets(plan.per_gpu, plan_words.utilization(plan))]
+    parts += [_card_html(group) for group in plan_pictures.cards(plan.per_gpu)]
+    cache = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
+    parts += [heading("KV cache"), html_table(["", ""], cache)]
+    if plan.limits:
+        parts += [heading("Limits"), *(tag("p", escape(said), "max-width:80ch;margin:4px 0") for said in plan.limits)]
+    return "".join(parts)
+
+
+def overview(plan: Plan) -> Shown:
+    """The verdict, each card's budget as a picture, and what the KV cache gives; without tables and command."""
+    tone = TONES[False] if plan.legal is False else TONES[plan.fits]
+    rows = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
+    limits = [tag("p", escape(said), "max-width:80ch;margin:4px 0") for said in plan.limits]
+    parts = [
+        verdict(plan_words.headline(plan), tone),
+        plan_pictures.budgets(plan.per_gpu, plan_words.utilization(plan)),
+        html_table(["KV cache", ""], rows),
+        *([heading("Limits"), *limits] if limits else []),
+    ]
+    lines = [
+        str(plan_words.headline(plan)),
+        *(f"{name}: {value}" for name, value in plan_words.cache_rows(plan)),
+        *plan.limits,
+    ]
+    return Shown("\n".join(lines), "".join(parts))
+
+
+def terms(plan: Plan) -> Shown:
+    """Each part of a card's memory with where the amount comes from, and what the release settled by itself."""
+    groups = plan_pictures.cards(plan.per_gpu)
+    settled = [f"Not given, so settled by this release: {plan_words.settled(plan.options)}."] if plan.options else []
+    html = "".join([*map(_card_html, groups), *map(remark, settled)])
+    return Shown("\n\n".join([*(plain([_Card(tuple(group))]) for group in groups), *settled]), html)
+
+
+def _card_html(group: Sequence[PlannedRank]) -> str:
+    rows = []
+    for term in group[0].terms:
+        name = plan_pictures.term_name(term.name)
+        swatch = f"{plan_pictures.term_swatch(term.name)} " if term.name in plan_pictures.DRAWN_TERMS else ""
+        expected = "unknown" if term.expected_gib is None else plan_words.cell(term.expected_gib)
+        rows.append([swatch + escape(name), plan_words.cell(term.low_gib), expected, plan_words.cell(term.high_gib)])
+    sources = [term.source for term in group[0].terms]
+    table = html_table(["GiB", "low", "expected", "high"], rows, numeric=(1, 2, 3), below=sources)
+    return heading(plan_words.card_name(group)) + table
+
+
+def _layouts_html(found: Layouts) -> str:
+    legal = plan_words.legal(found)
+    parts = [
+        verdict(plan_words.layouts_headline(found), TONES[found.fits]),
+        remark(plan_words.subject(found)),
+        ranking_html(legal),
+    ]
+    if legal:
+        parts += [heading(f"The first: {plan_pictures.layout_name(legal[0])}"), _details_html(legal[0])]
+    return "".join([*parts, *illegal_html(found)])
+
+
+def ranking_html(legal: Sequence[Plan]) -> str:
+    """The layouts as a picture and a table, the best first; empty where there is none."""
+    if not legal:
+        return ""
+    shown, same = plan_words.folded(legal)
+    rows = [[*map(escape, plan_words.layout_cells(plan))] for plan in shown]
+    rows[0][0] = tag("b", rows[0][0])
+    head = ["layout", "fits", "context", "at once", "KV GiB a card"]
+    why = ["; ".join(plan.reasons) for plan in shown]
+    table = html_table(head, rows, numeric=(2, 3, 4), below=why)
+    return plan_pictures.layouts(shown) + table + (remark(same) if same else "")
+
+
+def illegal_html(found: Layouts) -> list[str]:
+    """As `illegal_view`."""
+    illegal = [plan for plan in found.layouts if plan.legal is False]
+    return [heading("Not legal"), *(remark(plan_words.refusal(plan)) for plan in illegal)] if illegal else []
+
+
+def _found_html(found: Found | None) -> str:
+    if found is None:
+        return ""
+    reasons = plan_words.reasons(found)
+    tone = TONES[None] if found.value is None else TONES[True]
+    return verdict(plan_words.found_headline(found), tone) + "".join(remark(said) for said in reasons)
+
+
+def _compared_html(compared: Compared) -> str:
+    is_bare = not any(term.actual_gib is not None for term in compared.terms)
+    tone = TONES[False] if compared.off is not None else TONES[None] if is_bare else TONES[True]
+    parts = [verdict(plan_words.compared_headline(compared), tone), plan_pictures.differences(compared.terms)]
+    if compared.terms:
+        rows, why = [], []
+        for term in compared.terms:
+            name, planned, band, actual, off = plan_words.compared_cells(term)
+            rows.append([escape(name), planned, actual, off])
+            why.append("; ".join(filter(None, [f"planned {band}" if band else "", term.explained])))
+        parts.append(html_table(["GiB", "planned", "printed", "off by"], rows, numeric=(1, 2, 3), below=why))
+    parts += [remark(f"Not compared, unknown: {said}") for said in compared.missing]
+    if compared.residuals:
+        parts += [heading("Kept for calibration"), *(remark(said) for said in plan_words.residuals(compared))]
+    return "".join(parts)

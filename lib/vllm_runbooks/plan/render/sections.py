@@ -1,0 +1,316 @@
+"""Plans in steps, as runbooks show them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vllm_runbooks.core.display import Shown
+from vllm_runbooks.core.printed import masked
+from vllm_runbooks.core.records import Start
+from vllm_runbooks.core.views import start_pictures, styled
+from vllm_runbooks.core.views.elements import (
+    Headline,
+    cells,
+    heading,
+    html_table,
+    joined,
+    preformatted,
+    remark,
+    tag,
+    verdict,
+    wrap,
+)
+from vllm_runbooks.plan.records import Layouts, Plan
+from vllm_runbooks.plan.render import plans
+from vllm_runbooks.plan.render import words as plan_words
+from vllm_runbooks.plan.terms import GIB, NOTHING, tried
+
+if TYPE_CHECKING:
+    from vllm_runbooks.plan.budget import Budget
+    from vllm_runbooks.plan.inverse import WayOut
+    from vllm_runbooks.plan.plans import Request
+    from vllm_runbooks.reading.deployment.confirmation import Confirmation
+
+
+def _unplanned(why: str) -> Shown:
+    """In place of a plan."""
+    said = Headline("not planned", why)
+    return Shown(wrap(str(said), ""), verdict(said, plans.TONES[None]))
+
+
+def asked(request: Request | str) -> Shown:
+    """What is asked of the planner; else what is missing."""
+    if isinstance(request, str):
+        return _unplanned(request)
+    cards = Counter(f"{card.gpu.name}{f' on {card.node}' if card.node else ''}" for card in request.cards)
+    options = {
+        name: json.dumps(masked(value, name))
+        for name, value in request.options.items()
+        if name not in ("model", "model_tag")
+    }
+    rows = [
+        ["model", request.model.name],
+        ["its configuration", request.model.source or "not known"],
+        ["cards", " + ".join(f"{count} x {name}" for name, count in cards.items()) or "none"],
+        ["release", plan_words.release(request.release)],
+        ["options", ", ".join(f"{name} {value}" for name, value in options.items()) or "none"],
+    ]
+    plain = "\n".join(wrap(value, " " * 20, f"{name:<20}") for name, value in rows)
+    shown = [[escape(name), f'<span style="overflow-wrap:anywhere">{escape(value)}</span>'] for name, value in rows]
+    return Shown(plain, html_table(["", ""], shown))
+
+
+def memory(plan: Plan | str) -> Shown:
+    """What each card is planned to hold: answer, picture and figures, without the command."""
+    if isinstance(plan, str):
+        return _unplanned(plan)
+    lead = plans.answer_view(plan_words.headline(plan), plan)
+    body = verdict(plan_words.headline(plan), plans.TONES[plan.fits]) + remark(plan_words.subject(plan))
+    return Shown(
+        styled.plain([*styled.parted([lead, *plans.memory_view(plan)]), styled.BLANK]), body + plans.memory_html(plan)
+    )
+
+
+def ranking(found: Layouts | str) -> Shown:
+    """Every layout with its reasons, the best first, and those that the release refuses."""
+    if isinstance(found, str):
+        return _unplanned(found)
+    legal = plan_words.legal(found)
+    lead = plans.answer_view(plan_words.layouts_headline(found), found)
+    told = [lead, *([plans.ranking_view(legal)] if legal else []), *plans.illegal_view(found)]
+    parts = [
+        verdict(plan_words.layouts_headline(found), plans.TONES[found.fits]),
+        remark(plan_words.subject(found)),
+        plans.ranking_html(legal),
+    ]
+    plain = styled.plain([*styled.parted(told), styled.BLANK])
+    return Shown(plain, "".join([*parts, *plans.illegal_html(found)]))
+
+
+_NONE = "None is written: there is one server, and nothing to share requests among."
+
+
+def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> Shown:
+    """Files of a deployment by a pattern of their names: the first in full, the others, which are like it, by name.
+
+    `otherwise` is said where there are none.
+    """
+    names = [name for name in made if fnmatchcase(name, pattern)]
+    if not names:
+        return Shown(otherwise, remark(otherwise))
+    first, others = names[0], names[1:]
+    more = f"Like it, each with its own cards and port: {', '.join(others)}." if others else ""
+    indented = "\n".join(f"  {line}".rstrip() for line in made[first].splitlines())
+    plain = joined([f"{first}\n{indented}", *([wrap(more, "")] if more else [])])
+    text_of = preformatted(made[first])
+    return Shown(plain, heading(first) + text_of + (remark(more) if more else ""))
+
+
+def confirmations(found: Mapping[str, Confirmation]) -> Shown:
+    """How to see that each instance runs as it was split; what holds of several alike is said once."""
+    plain, parts = [], []
+    for lines in dict.fromkeys(one.lines for one in found.values()):
+        alike = [name for name, one in found.items() if one.lines == lines]
+        title = f"In the log of {'each of ' if len(alike) > 1 else ''}{', '.join(alike)}"
+        counts = [f" ({line.times} times)" if (line.times or 0) > 1 else "" for line in lines]
+        planned = [f": planned {line.expected}" if line.expected else "" for line in lines]
+        rows = [
+            [f"<code>{escape(line.text)}</code>{count}{escape(figures)}"]
+            for line, count, figures in zip(lines, counts, planned, strict=True)
+        ]
+        said = [
+            f"  - {line.text}{count}{figures}\n{wrap(line.what, '      ')}"
+            for line, count, figures in zip(lines, counts, planned, strict=True)
+        ]
+        plain.append("\n".join([title, *said]))
+        parts += [heading(title), html_table(["part of a line"], rows, below=[line.what for line in lines])]
+    if not found:
+        return _unplanned("no layout fits, so there is nothing to see")
+    looks: dict[tuple[str, str], list[str]] = {}
+    for look in (look for one in found.values() for look in one.looks):
+        looks.setdefault((look.what, look.expected), []).append(shlex.join(look.words))
+    for (what, expected), commands in looks.items():
+        title = f"Look, without changing anything: {what}"
+        plain.append("\n".join([title, *(f"  {command}" for command in commands), wrap(f"Expect: {expected}.")]))
+        parts += [heading(title), preformatted("\n".join(commands)), remark(f"Expect: {expected}.")]
+    unknown = list(dict.fromkeys(said for one in found.values() for said in one.unknown))
+    plain += [wrap(f"Not known: {said}", "") for said in unknown]
+    return Shown(joined(plain), "".join([*parts, *(remark(f"Not known: {said}") for said in unknown)]))
+
+
+class _Beside(NamedTuple):
+    """A figure of a start, as planned and as printed."""
+
+    name: str
+    planned: float
+    low: float | None
+    high: float | None
+    printed: float
+    style: str
+
+    @property
+    def off(self) -> float:
+        """Share by which the plan is above what was printed."""
+        return self.planned / self.printed - 1
+
+    @property
+    def band(self) -> str:
+        if self.low is None or self.high is None:
+            return ""
+        return f"{format(self.low, self.style)} to {format(self.high, self.style)}"
+
+    @property
+    def cells(self) -> list[str]:
+        off = f"{self.off:+.1%}" if abs(self.off) >= 0.0005 else "0.0%"
+        return [self.name, format(self.planned, self.style), format(self.printed, self.style), off]
+
+
+def beside(starts: Sequence[Start], planned: Sequence[Plan | str]) -> Shown:
+    """Every start's plan beside what it printed; a text in place of a plan says why there is none."""
+    found = [
+        _figures(start, plan) if isinstance(plan, Plan) else [] for start, plan in zip(starts, planned, strict=True)
+    ]
+    every = [figure for figures in found for figure in figures]
+    if not every:
+        said = next((plan for plan in planned if isinstance(plan, str)), "The log prints no figure that is planned.")
+        return Shown(said, tag("p", escape(said)))
+    farthest = max(every, key=lambda figure: abs(figure.off))
+    number = next(at for at, figures in enumerate(found, 1) if farthest in figures)
+    lead = Headline(
+        "planned",
+        f"{len(every)} printed figures; the farthest is {abs(farthest.off):.1%} off "
+        f"({farthest.name} of start {number})",
+    )
+    plain, parts = [wrap(str(lead), "")], [verdict(lead, _PLANNED_TONE)]
+    for at, (start, plan, figures) in enumerate(zip(starts, planned, found, strict=True), 1):
+        title = " · ".join(filter(None, [start_pictures.label(start, at), start_pictures.distinction(start)]))
+        if isinstance(plan, str):
+            plain.append(f"{title}\n{wrap(f'not planned: {plan}')}")
+            parts += [heading(title), remark(f"Not planned: {plan}")]
+            continue
+        rows = [f"  {'':<20}{'planned':>12}  {'band':<22}{'printed':>10}{'off by':>10}"]
+        for figure in figures:
+            name, expected, printed, off = figure.cells
+            rows.append(f"  {name:<20}{expected:>12}  {figure.band:<22}{printed:>10}{off:>10}")
+        plain.append("\n".join([title, *rows]))
+        compared = cells([figure.cells for figure in figures])
+        bands = [f"planned {figure.band}" if figure.band else "" for figure in figures]
+        parts += [
+            heading(title),
+            html_table(["", "planned", "printed", "off by"], compared, numeric=(1, 2, 3), below=bands),
+        ]
+    return Shown(joined(plain), "".join(parts))
+
+
+_PLANNED_TONE = "#57606a"
+
+
+def _figures(start: Start, plan: Plan) -> list[_Beside]:
+    """What a start printed of what is planned; requests only where they are counted for the same context."""
+    facts, cache = start.facts, plan.kv_cache
+    weights = [term for rank in plan.per_gpu for term in rank.terms if term.name == "weights" and term.expected_gib]
+    most = max(weights, key=lambda term: term.expected_gib or 0.0, default=None)
+    sides = (None, None, None) if most is None else (most.expected_gib, most.low_gib, most.high_gib)
+    is_same = facts.max_concurrency_tokens in (None, plan_words.option(plan, "max_model_len"))
+    rows = [
+        ("weights GiB", *sides, facts.weights_gib, ".2f"),
+        ("KV cache GiB", cache.gib, cache.low, cache.high, facts.kv_cache_gib, ".2f"),
+        ("KV cache tokens", cache.tokens, cache.tokens_low, cache.tokens_high, facts.kv_cache_tokens, ",.0f"),
+        ("requests at once", cache.max_concurrency, None, None, facts.max_concurrency if is_same else None, ".2f"),
+    ]  # fmt: skip
+    return [
+        _Beside(name, planned, low, high, printed, style)
+        for name, planned, low, high, printed, style in rows
+        if planned is not None and printed
+    ]
+
+
+def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
+    """The encoder's part of the profiling run, step by step, beside the allocation that a log says failed.
+
+    Args:
+        planned: The start; else why it is not planned.
+        printed: Captures of the failure: its modality, the MiB that were tried, the GiB that were allocated.
+    """
+    if isinstance(planned, str):
+        return _unplanned(planned)
+    if planned.encoder is None:
+        return _unplanned("this start profiles no encoder, or what its profile takes is not known")
+    profile, weights = planned.encoder, _weights(planned)
+    sizes = [f"{tried(step.size) / 2**20:.2f}" for step in profile.steps]
+    failed = printed.get("tried_mib") if printed.get("modality") == profile.modality else None
+    at = sizes.index(failed) if failed in sizes else None
+    rows = [
+        ["profiled", f"{profile.items} {profile.modality}", _printed_items(printed)],
+        ["tokens of the encoder's cache", str(profile.budget), printed.get("encoder_budget_tokens", "")],
+    ]
+    if at is not None:
+        step = profile.steps[at]
+        before = f"{(weights + step.live - step.size) / GIB:.2f}"
+        rows.append(["allocation that failed, MiB", sizes[at], failed or ""])
+        rows.append(["allocated before it, GiB", before, printed.get("allocated_gib", "")])
+        lead = Headline("reproduced", f"{sizes[at]} MiB, {step.what} in a layer of the encoder")
+    else:
+        lead = Headline("planned", f"{profile.items} {profile.modality}; the log names no step of it")
+    steps = [
+        [step.what, size, f"{(weights + step.live) / GIB:.2f}", "failed" if at == number else ""]
+        for number, (step, size) in enumerate(zip(profile.steps, sizes, strict=True))
+    ]
+    note = f"Held: weights and the encoder's tensors, once the step has its own. {profile.source}."
+    figures = [f"  {'':<32}{'planned':>12}{'printed':>12}", *(f"  {a:<32}{b:>12}{c:>12}".rstrip() for a, b, c in rows)]
+    ladder = [f"  {'STEP':<32}{'asks MiB':>12}{'held GiB':>12}"]
+    ladder += [f"  {a:<32}{b:>12}{c:>12}  {d}".rstrip() for a, b, c, d in steps]
+    plain = joined([wrap(str(lead), ""), "\n".join(figures), "\n".join(ladder), wrap(note, "")])
+    body = verdict(lead, plans.TONES[True if at is not None else None])
+    body += html_table(["", "planned", "printed"], cells(rows), numeric=(1, 2))
+    body += heading("What the encoder asks for, one after the other")
+    body += html_table(["step", "asks for MiB", "then held GiB", ""], cells(steps), numeric=(1, 2))
+    return Shown(plain, body + remark(note))
+
+
+def _weights(planned: Budget) -> int:
+    return next((t.band.expected for t in planned.ranks[0].terms if t.name == "weights" and t.band), 0)
+
+
+def _printed_items(printed: Mapping[str, str]) -> str:
+    items = (printed.get("encoder_items"), printed.get("modality"))
+    return " ".join(word for word in items if word)
+
+
+def ways_out(found: Sequence[WayOut] | str) -> Shown:
+    """Changes with which a start fits, those that take least from the user first, with the room that they leave."""
+    if isinstance(found, str):
+        return _unplanned(found)
+    if not found:
+        said = "No change of one or two options makes it fit, or it fits as it is."
+        return Shown(said, remark(said))
+    rows, plain, below = [], [], []
+    for way in found:
+        options = " ".join(_as_option(name, value) for name, value in way.changes.items())
+        low, expected, _ = (side / GIB for side in way.margin or NOTHING)
+        left = "" if way.margin is None else f"{expected:.2f}"
+        room = "" if way.margin is None else f"leaves {expected:.2f} GiB, {low:.2f} at least; "
+        cost = "; ".join(way.costs)
+        shown = f'<code style="overflow-wrap:anywhere">{escape(options)}</code>'
+        rows.append([shown, plan_words.ANSWERS[way.fits], left])
+        plain.append(f"  - {options}\n{wrap(f'{_SURE[way.fits]}, {room}{cost}', '    ')}")
+        below.append(f"{cost}; " + ("" if way.margin is None else f"at least {low:.2f} GiB are left"))
+    table = html_table(["change", "fits", "GiB left"], rows, numeric=(2,), below=below)
+    note = "GiB left: of the KV cache on the card that has least, beyond one request of the longest length."
+    return Shown(joined(["\n".join(plain), wrap(note, "")]), table + remark(note))
+
+
+_SURE = {True: "fits", None: "is expected to fit", False: "does not fit"}
+
+
+def _as_option(name: str, value: Any) -> str:
+    dashed = name.replace("_", "-")
+    if value is True:
+        return f"--{dashed}"
+    return f"--{dashed} {shlex.quote(json.dumps(value)) if isinstance(value, (dict, list)) else value}"

@@ -1,0 +1,310 @@
+"""What a plan says, whatever shows it: the answer in one line, its reasons, and its figures in rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vllm_runbooks.core.records import Compared, ComparedTerm
+from vllm_runbooks.core.views.elements import Headline
+from vllm_runbooks.lint.records import CommandRelease
+from vllm_runbooks.plan.records import Find, Found, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
+from vllm_runbooks.plan.render import pictures as plan_pictures
+
+ANSWERS = {True: "yes", False: "no", None: "?"}
+_ROOM = {True: "enough for a request", False: "too little"}
+"""What a card alone has; whether the start fits is said of the plan."""
+VERDICTS = {True: "fits", False: "does not fit", None: "not certain"}
+_MEANINGS = {"slots": "slots of one layer group", "full-length": "tokens of full-length requests"}
+_FOUND = {
+    Find.CONTEXT: "longest context",
+    Find.CONCURRENCY: "requests at once",
+    Find.GPUS: "cards needed",
+    Find.UTILIZATION: "lowest utilisation",
+}
+
+
+def headline(plan: Plan) -> Headline:
+    """The answer in one line."""
+    if plan.legal is False:
+        return Headline("not legal", next(iter(plan.reasons), "this release refuses it"))
+    why = {True: _what_it_gives, False: _why_not, None: _why_uncertain}[plan.fits](plan)
+    return Headline(VERDICTS[plan.fits], why)
+
+
+def _what_it_gives(plan: Plan) -> str:
+    cache, at_once = plan.kv_cache, plan_pictures.requests_at_once(plan)
+    is_shared = plan_pictures.is_copied(plan)
+    each_card = " on each card" if is_shared or len(plan.per_gpu) > 1 else ""
+    each_replica, in_all = (" in each replica", " in all") if is_shared else ("", "")
+    parts = [] if cache.gib is None else [f"{_gib(cache.gib)} GiB KV cache{each_card}"]
+    parts += [] if cache.tokens is None else [f"{cache.tokens:,} tokens{each_replica}"]
+    parts += [] if at_once is None else [f"{_count(at_once)} requests of {_context(plan)}{in_all}"]
+    return ", ".join(parts) or "the memory of the KV cache is not known"
+
+
+def _why_not(plan: Plan) -> str:
+    """What ends the start first."""
+    return next(iter(plan.limits), None) or _too_small(plan) or "the cards are full before the KV cache"
+
+
+def _too_small(plan: Plan) -> str | None:
+    cache = plan.kv_cache
+    if cache.needed_gib is None or cache.gib is None or cache.gib >= cache.needed_gib:
+        return None
+    need = f"one request of {_context(plan)} needs {_gib(cache.needed_gib)} GiB of KV cache on each card"
+    return f"{need}, {_gib(max(cache.gib, 0.0))} are left"
+
+
+def _why_uncertain(plan: Plan) -> str:
+    if missing := _unknown_terms(plan):
+        return "; ".join(f"{plan_pictures.term_name(t.name)} unknown: {t.source}" for t in missing)
+    cache = plan.kv_cache
+    if plan.limits and cache.low is not None and cache.needed_gib is not None and cache.low >= cache.needed_gib:
+        return plan.limits[0]  # the cache is not what it depends on
+    if cache.low is not None and cache.high is not None and cache.needed_gib is not None and not plan.missing:
+        band = f"{_gib(max(cache.low, 0.0))} to {_gib(max(cache.high, 0.0))} GiB are left for the KV cache of each card"
+        return f"{band}, one request of {_context(plan)} needs {_gib(cache.needed_gib)}"
+    return next(iter(plan.limits), "it depends on what is not known")
+
+
+def _unknown_terms(plan: Plan) -> list[PlannedTerm]:
+    """Terms that are not known on some card, each once; the KV cache only follows from them."""
+    found = {t.name: t for rank in plan.per_gpu for t in rank.terms if t.expected_gib is None and t.name != "kv_cache"}
+    return list(found.values())
+
+
+def _gib(amount: float) -> str:
+    return f"{amount:,.1f}" if abs(amount) >= 10 else f"{amount:.2f}"
+
+
+def _amount(gib: float) -> str:
+    return f"{gib:.2f} GiB" if gib >= 0.1 else f"{gib * 1024:.1f} MiB"
+
+
+def _count(number: float) -> str:
+    return f"{number:,.2f}"
+
+
+def _context(plan: Plan) -> str:
+    length = option(plan, "max_model_len")
+    return f"{length:,} tokens" if isinstance(length, int) else "the whole context"
+
+
+def option(plan: Plan, name: str) -> Any:
+    """The value that a plan rests on, by argparse destination: as given, else as the release settles it."""
+    given = plan.deployment.flags.get(name) if plan.deployment else None
+    return plan.options.get(name) if given is None else given
+
+
+def utilization(plan: Plan) -> float | None:
+    """The share of a card that the plan gives to vLLM; None where it is not known."""
+    share = option(plan, "gpu_memory_utilization")
+    return float(share) if isinstance(share, (int, float)) else None
+
+
+def subject(planned: Plan | Layouts) -> str:
+    """What is planned: the model, on which cards, for which release."""
+    gpus = " + ".join(
+        f"{gpu.count} x {gpu.name}{f' on {gpu.node}' if gpu.node else ''}"
+        f" ({'memory unknown' if gpu.total_gib is None else f'{gpu.total_gib:.2f} GiB'})"
+        for gpu in planned.gpus
+    )
+    return f"{planned.model} on {gpus or 'no card'}, {release(planned.vllm)}"
+
+
+def release(vllm: CommandRelease) -> str:
+    """Which release's rules the plan follows."""
+    newest = ", the newest known" if vllm.source == "newest" else ""
+    return f"vLLM {vllm.version}{newest}{'' if vllm.data == vllm.version else f', by the rules of {vllm.data}'}"
+
+
+def card_name(group: Sequence[PlannedRank]) -> str:
+    """Cards that are alike, with their memory and what is left of it."""
+    rank, name = group[0], plan_pictures.cards_name(group)
+    total = "its memory is unknown" if rank.total_gib is None else f"{rank.total_gib:.2f} GiB"
+    left = "" if rank.available_gib is None else f", {rank.available_gib:.2f} for the KV cache"
+    return f"{name[:1].upper()}{name[1:]}: {total}{left}{'' if rank.fits is None else f', {_ROOM[rank.fits]}'}"
+
+
+def cell(amount: float | None) -> str:
+    """An amount in GiB, as a table shows it."""
+    return "" if amount is None else f"{amount:.2f}"
+
+
+def cache_rows(plan: Plan) -> list[tuple[str, str]]:
+    """What is known of the KV cache, and of its amount, where it is not known, what is missing."""
+    cache = plan.kv_cache
+    if cache.gib is None:
+        missing = ", ".join(plan_pictures.term_name(t.name) for t in _unknown_terms(plan))
+        return [("on each card", f"unknown: {missing or 'see the limits'}"), *_needed(plan)]
+    meaning = _MEANINGS.get(cache.tokens_meaning or "", "")
+    rows = [("on each card", f"{cache.gib:.2f} GiB{_between(cache.low, cache.high, '.2f')}")]
+    if cache.tokens is not None:
+        tokens = f"{cache.tokens:,}{_between(cache.tokens_low, cache.tokens_high, ',')}"
+        rows.append(("tokens", f"{tokens}{f', {meaning}' if meaning else ''}"))
+    if cache.max_concurrency is not None:
+        rows.append(("requests at once", f"{_count(cache.max_concurrency)} of {_context(plan)}{_together(plan)}"))
+    if cache.longest_context is not None:
+        rows.append(("longest context", f"{cache.longest_context:,} tokens"))
+    rows += _needed(plan)
+    if cache.blocks is not None:
+        each = "" if cache.block_tokens is None else f" of {cache.block_tokens} tokens"
+        rows.append(("blocks", f"{cache.blocks:,}{each}"))
+    return rows
+
+
+def _needed(plan: Plan) -> list[tuple[str, str]]:
+    needed = plan.kv_cache.needed_gib
+    return [] if needed is None else [("one request needs", f"{_amount(needed)} of each card")]
+
+
+def _together(plan: Plan) -> str:
+    if plan.total_concurrency is None or not plan_pictures.is_copied(plan):
+        return ""
+    return f" in each replica, {_count(plan.total_concurrency)} in all"
+
+
+def _between(low: float | None, high: float | None, style: str) -> str:
+    if low is None or high is None or low == high:
+        return ""
+    return f" ({format(low, style)} to {format(high, style)})"
+
+
+def settled(options: Mapping[str, Any]) -> str:
+    """What the release settles by itself."""
+    return ", ".join(f"{name} {'unknown' if value is None else json.dumps(value)}" for name, value in options.items())
+
+
+def speed(found: Speed) -> str:
+    """The estimate of the speed, and what it rests on."""
+    return f"At most {found.tokens_per_s:,.0f} tokens/s of one request while decoding: {found.basis}"
+
+
+def calibrated(plan: Plan) -> Sequence[str]:
+    """What recorded starts the plan rests on, a sentence each."""
+    if not plan.calibration.used:
+        return ["none: from the configuration and this release's rules and constants"]
+    return plan.calibration.rows or ["used; no recorded start corrects these terms"]
+
+
+def legal(found: Layouts) -> list[Plan]:
+    """The layouts that the release does not refuse, the best first."""
+    return [plan for plan in found.layouts if plan.legal is not False]
+
+
+def layouts_headline(found: Layouts) -> Headline:
+    """The answer in one line: the best layout, or that there is none."""
+    ranked = legal(found)
+    if not ranked:
+        return Headline(VERDICTS[False], "no layout of these cards is legal")
+    if found.fits is False:
+        why = f"; {plan_pictures.layout_name(ranked[0])}: {ranked[0].limits[0]}" if ranked[0].limits else ""
+        return Headline(VERDICTS[False], f"none of {len(ranked)} legal layout{'s' * (len(ranked) != 1)}{why}")
+    first = ranked[0]
+    return Headline(VERDICTS[found.fits], f"best as {plan_pictures.layout_name(first)}, {headline(first).why}")
+
+
+def folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:
+    """The layouts without those that are another one's copies inside one server, with the same figures; and which."""
+    shown: dict[tuple[object, ...], Plan] = {}
+    same: dict[tuple[object, ...], list[Plan]] = {}
+    for number, plan in enumerate(plans):
+        layout = plan.layout
+        if layout is None:
+            shown[(number,)] = plan
+            continue
+        key = (layout.replicas * layout.dp, layout.tp, layout.pp, plan.fits, plan.kv_cache)
+        if key in shown and layout.dp > 1:
+            same.setdefault(key, []).append(plan)
+        else:
+            shown[key if key not in shown else (number,)] = plan
+    said = [
+        f"{', '.join(map(plan_pictures.layout_name, each))} as {plan_pictures.layout_name(shown[key])}"
+        for key, each in same.items()
+    ]
+    note = f"The same with copies inside one server (DP) in place of servers: {'; '.join(said)}." if said else ""
+    return list(shown.values()), note
+
+
+def layout_cells(plan: Plan) -> list[str]:
+    """A layout, whether it fits, its context, its requests at once, and its KV cache."""
+    cache: PlannedCache = plan.kv_cache
+    at_once = plan_pictures.requests_at_once(plan)
+    figures = [
+        "" if cache.longest_context is None else f"{cache.longest_context:,}",
+        "" if at_once is None else _count(at_once),
+        "" if cache.gib is None else f"{cache.gib:.2f}",
+    ]
+    is_unknown = plan.fits is None
+    shown = [figure or ("unknown" if is_unknown else "-") for figure in figures]
+    return [plan_pictures.layout_name(plan), ANSWERS[plan.fits], *shown]
+
+
+def refusal(plan: Plan) -> str:
+    """A layout that is not legal, and why."""
+    return f"{plan_pictures.layout_name(plan)}: {'; '.join(plan.reasons) or 'this release refuses it'}"
+
+
+def found_headline(found: Found) -> Headline:
+    """The answer in one line."""
+    name = _FOUND[found.what]
+    if found.value is None:
+        return Headline(name, f"unknown: {next(iter(found.reasons), 'it depends on what is not known')}")
+    band = ""
+    if found.low is not None and found.high is not None and found.low != found.high:
+        band = f" ({_value(found, found.low)} to {_value(found, found.high)})"
+    return Headline(name, f"{_value(found, found.value)}{f' {_unit(found)}' if found.unit else ''}{band}")
+
+
+def reasons(found: Found) -> Sequence[str]:
+    """What its answer rests on, without what the answer says itself."""
+    return found.reasons if found.value is not None else found.reasons[1:]
+
+
+def _unit(found: Found) -> str:
+    """What is counted: "2 cards of H100", "1 card of H100"."""
+    counted, space, rest = found.unit.partition(" ")
+    return f"{counted.removesuffix('s')}{space}{rest}" if found.value == 1 else found.unit
+
+
+def _value(found: Found, value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    shown = f"{value:,.4f}" if found.what is Find.UTILIZATION else f"{value:,.2f}"
+    return shown.rstrip("0").rstrip(".")
+
+
+def compared_headline(compared: Compared) -> Headline:
+    """The answer in one line: which term is off, or that none is."""
+    if compared.off is not None:
+        term = next((t for t in compared.terms if t.name == compared.off), None)
+        name = plan_pictures.term_name(compared.off)
+        if term is None or term.planned_gib is None or term.actual_gib is None:
+            return Headline("off", name)
+        return Headline("off", f"{name}, {term.actual_gib:.2f} GiB printed where {term.planned_gib:.2f} were planned")
+    both = sum(term.planned_gib is not None and term.actual_gib is not None for term in compared.terms)
+    if not both:
+        return Headline("not compared", "; ".join(compared.missing) or "the log prints no term of the plan")
+    return Headline("as planned", f"{both} printed term{'s' * (both != 1)} within the plan's own band")
+
+
+def compared_cells(term: ComparedTerm) -> list[str]:
+    """A term, what was planned of it, its band, what was printed, and the difference."""
+    name = plan_pictures.term_name(term.name)
+    band = "" if term.low_gib is None or term.high_gib is None else f"{term.low_gib:.2f} to {term.high_gib:.2f}"
+    off = "" if term.planned_gib is None or term.actual_gib is None else f"{term.actual_gib - term.planned_gib:+.2f}"
+    planned = "unknown" if term.planned_gib is None else f"{term.planned_gib:.2f}"
+    actual = "unknown" if term.actual_gib is None else f"{term.actual_gib:.2f}"
+    return [name, planned, band, actual, off]
+
+
+def residuals(compared: Compared) -> list[str]:
+    """What is kept for calibration, a sentence for each term."""
+    return [
+        f"{plan_pictures.term_name(kept.term)}: {kept.actual_gib:.2f} GiB where {kept.planned_gib:.2f} "
+        f"were planned, vLLM {kept.release}, {kept.gpu or 'card unknown'}, "
+        f"{kept.architecture or 'architecture unknown'}, tensor parallel {kept.tensor_parallel_size}"
+        for kept in compared.residuals
+    ]

@@ -1,0 +1,269 @@
+"""What is to be planned, and what it comes to: settings, budgets, and the ways to use the cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.catalog.room import of_share
+from vllm_runbooks.catalog.specs import Card, Gpu
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.lint.records import CommandRelease
+from vllm_runbooks.plan import inverse
+from vllm_runbooks.plan import layouts as _layouts
+from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget
+from vllm_runbooks.plan.network import Network
+from vllm_runbooks.plan.records import Layout
+from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.weights import Ranks
+
+SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+"""By a size's field in a `Layout` its option, by argparse destination."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A host as the servers of a plan need to know it."""
+
+    address: str | None = None
+    """By which the other hosts reach it; None: by its name."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables that it alone needs, or with a value of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is to be planned."""
+
+    model: Subject
+    cards: tuple[Card, ...]
+    release: CommandRelease
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Engine arguments that are given, by argparse destination, converted."""
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    """Variables of the start; None: set where it is started, as secrets are."""
+    calibrate: Calibrate | None = None
+    """Corrects the terms by what earlier starts printed."""
+    replicas: int = 1
+    numbers: tuple[int, ...] = ()
+    """Of each card its place among those of its host; none: as they were read, else counted as they stand."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """By host what is known of it beside its cards."""
+    master_port: int | None = None
+    """Where the hosts of one server meet; None: the release's default."""
+    by_ray: bool | None = None
+    """Whether Ray joins hosts; None: where the release does not do it itself."""
+    network: Network = field(default_factory=dict)
+    """What was measured between hosts."""
+
+    @property
+    def data(self) -> ReleaseData:
+        """The release's own."""
+        return options.load(self.release.version)
+
+    @cached_property
+    def variables(self) -> Mapping[str, str]:
+        """The variables whose values are known."""
+        return {name: value for name, value in self.environment.items() if value is not None}
+
+
+def release_of(version: str | None) -> CommandRelease:
+    """The release to plan for: the one that is given, else the newest that is known.
+
+    Raises:
+        InputError: The text is no version.
+    """
+    if version is None:
+        newest = options.known_releases()[-1]
+        return CommandRelease(newest, "newest", newest)
+    data = options.load(version)
+    return CommandRelease(data.asked, "given", data.version)
+
+
+def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None) -> Settings:
+    """What the start comes to, with further options instead of its own."""
+    first = gpu or (request.cards[0].gpu if request.cards else None)
+    return settle(
+        request.model.shape,
+        {**request.options, **(more or {})},
+        request.release.version,
+        environment=request.variables,
+        gpu_name=(first.aliases or (first.name,))[0] if first else None,
+        memory_gib=first.memory_gib if first else None,
+        capability=first.version if first else None,
+        config=request.model.config,
+        draft=request.model.draft,
+    )
+
+
+def budget_of(request: Request, asked: Settings, devices: Sequence[Device]) -> Budget:
+    """The memory of one replica."""
+    return budget(request.model, asked, devices, environment=request.variables, calibrate=request.calibrate)
+
+
+def check(request: Request) -> None:
+    """Refuse what nothing can be planned of.
+
+    Raises:
+        InputError: The model's layers are not known, or there is no card.
+    """
+    shape = request.model.shape
+    if not shape.pattern:
+        missing = ", ".join(shape.missing) or "its layers"
+        raise InputError(f"{request.model.name}: nothing can be planned: not known: {missing}")
+    if not request.cards:
+        raise InputError("no card is given; name some, as in --gpus 8xRTX3090")
+
+
+def sizes_of(ranks: Ranks) -> dict[str, Any]:
+    """The options that split a model so."""
+    return dict(zip(SIZES.values(), (ranks.tensor, ranks.pipeline, ranks.data), strict=True))
+
+
+def split_as(request: Request, ranks: Ranks, replicas: int) -> Request:
+    """The request for so many copies of the model, each split so."""
+    return replace(request, options={**request.options, **sizes_of(ranks)}, replicas=replicas)
+
+
+def maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
+    """What the start comes to, split otherwise, on other cards."""
+    by_name = {gpu.name: gpu for gpu in (*gpus, *(card.gpu for card in request.cards))}
+
+    def make(ranks: Ranks, first: Device) -> Settings:
+        return settings(request, sizes_of(ranks), gpu=by_name[first.name])
+
+    return make
+
+
+def ways(request: Request) -> tuple[_layouts.Way, ...]:
+    """Every way to use the cards, the best first.
+
+    Cards that were read and are too busy for the start, or of which that is not told, are left out as long as the model
+    fits without them.
+    """
+    found: tuple[_layouts.Way, ...] = ()
+    for places in _choices(request):
+        found = _ways(request, places)
+        if any(way.legal and way.fits is not False for way in found):
+            break
+    return found
+
+
+def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.Way, ...]:
+    """Every way to use some of the cards, with the places of the request."""
+    found = _layouts.ways(
+        request.model,
+        maker(request),
+        [Device.of(request.cards[place]) for place in places],
+        like=settings(request).ranks,
+        environment=request.variables,
+        calibrate=request.calibrate,
+        network=request.network,
+    )
+    left = [place for place in range(len(request.cards)) if place not in places]
+    if not left:
+        return found
+    numbers = numbers_of(request)
+    said = f"left out, as they are in use or that is not told: GPU {', '.join(str(numbers[place]) for place in left)}"
+    return tuple(
+        replace(
+            way,
+            places=tuple(tuple(places[place] for place in copy) for copy in way.places),
+            idle=way.idle + len(left),
+            reasons=(*way.reasons, said),
+        )
+        for way in found
+    )
+
+
+def _choices(request: Request) -> Iterator[list[int]]:
+    """The cards that are free for sure, then those that may be, then all; each choice once."""
+    share = settings(request).utilization
+    states = [is_free(card, share) for card in request.cards]
+    sizes = set()
+    for allowed in ((True,), (True, None), (True, None, False)):
+        places = [place for place, state in enumerate(states) if state in allowed]
+        if places and len(places) not in sizes:
+            sizes.add(len(places))
+            yield places
+
+
+def is_free(card: Card, share: float) -> bool | None:
+    """Whether a share of a card's memory is free; None: it was read, and what is in use of it was not told."""
+    if card.number is None:
+        return True
+    if card.used_gib is None or card.gpu.total is None:
+        return None
+    return of_share(card.gpu.total.expected, card.used_gib, share).is_enough
+
+
+def freest_first(cards: Sequence[Card]) -> tuple[Card, ...]:
+    """The cards host by host as they come, those that were read by what is in use of them, the least first.
+
+    Those of which it is not told come behind.
+    """
+    nodes = list(dict.fromkeys(card.node for card in cards))
+    return tuple(sorted(cards, key=lambda card: (nodes.index(card.node), *_use(card))))
+
+
+def _use(card: Card) -> tuple[bool, float]:
+    if card.number is None:
+        return False, 0.0
+    return card.used_gib is None, card.used_gib or 0.0
+
+
+def layout_of(way: _layouts.Way) -> Layout:
+    """The sizes of a way."""
+    return Layout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data)
+
+
+def stages_of(request: Request) -> tuple[int, ...] | None:
+    """Layers of each stage by which unequal cards hold more than by even ones; None: even ones, or given ones, do."""
+    ranks = settings(request).ranks
+    devices = [Device.of(card) for card in request.cards[: ranks.cards]]
+    if ranks.pipeline < 2 or ranks.partition is not None or len(devices) < ranks.cards:
+        return None
+    made = _layouts.staged(
+        request.model,
+        maker(request),
+        ranks,
+        devices,
+        environment=request.variables,
+        calibrate=request.calibrate,
+    )
+    return made.settings.ranks.partition
+
+
+def taking(request: Request, way: _layouts.Way) -> Request:
+    """The request with the cards of a way, copy by copy, and what the way sets."""
+    places = [place for copy in way.places for place in copy]
+    numbers = numbers_of(request)
+    return replace(
+        request,
+        cards=tuple(request.cards[place] for place in places),
+        numbers=tuple(numbers[place] for place in places),
+        environment={**request.environment, **way.environment},
+    )
+
+
+def numbers_of(request: Request) -> tuple[int, ...]:
+    """Of each card its number on its host."""
+    if request.numbers:
+        return request.numbers
+    seen: dict[str | None, int] = {}
+    found = []
+    for card in request.cards:
+        found.append(seen.get(card.node, 0) if card.number is None else card.number)
+        seen[card.node] = found[-1] + 1
+    return tuple(found)
+
+
+def fewest_cards(first: Card, count: int) -> tuple[Card, ...]:
+    """So many cards of a kind, on hosts of the usual size where one does not suffice."""
+    return tuple(
+        replace(first, node=node or first.node, number=None, used_gib=None) for node in inverse.on_hosts(count)
+    )

@@ -1,0 +1,81 @@
+"""The servers of a layout: on which cards each runs, and the command that starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.plan.records import PlannedDeployment
+from vllm_runbooks.plan.requests import SIZES, Place, Request, numbers_of, sizes_of
+from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.weights import Ranks
+from vllm_runbooks.reading import deployment
+from vllm_runbooks.reading.deployment import fleet
+
+
+def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
+    """The hosts of the first cards, each card by its number there."""
+    found: dict[str | None, list[str]] = {}
+    for card, number in zip(request.cards[:count], numbers_of(request), strict=False):
+        found.setdefault(card.node, []).append(str(number))
+    places = {node: request.places.get(node or "", Place()) for node in found}
+    return tuple(
+        fleet.Host(tuple(devices), node, places[node].address, places[node].environment)
+        for node, devices in found.items()
+    )
+
+
+def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
+    """The servers of a layout, on the first cards.
+
+    Raises:
+        InputError: The release has no option for it.
+    """
+    return fleet.instances(
+        request.model.name,
+        request.data,
+        hosts(request, replicas * ranks.cards),
+        replicas=replicas,
+        split=split_of(ranks),
+        flags=_without_sizes(request.options),
+        environment=request.environment,
+        first_port=first_port,
+        master_port=request.master_port,
+        by_ray=bool(request.by_ray),
+    )
+
+
+def split_of(ranks: Ranks) -> fleet.Split:
+    """How one copy of the model is split, in the words of a deployment."""
+    return fleet.Split(ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)
+
+
+def _without_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {dest: value for dest, value in given.items() if dest not in SIZES.values()}
+
+
+def deployment_of(request: Request, asked: Settings, replicas: int) -> PlannedDeployment | None:
+    """The first instance's start; None where this release has no option for it."""
+    try:
+        first = [part for part in parts(request, asked.ranks, replicas) if not part.instance]
+    except InputError:
+        return None  # `plan` refuses what was given; of a layout its reasons say why
+    sizes = {dest: size for dest, size in sizes_of(asked.ranks).items() if size > 1}
+    return PlannedDeployment(
+        request.model.name,
+        {dest: _open(dest, value) for dest, value in {**_without_sizes(request.options), **sizes}.items()},
+        {
+            name: None if value and deployment.is_secret(name, value) else value
+            for name, value in first[0].deployment.environment
+        },
+        fleet.shown(first),
+    )
+
+
+def _open(dest: str, value: Any) -> Any:
+    """A value as it may be shown: in place of a secret, its placeholder."""
+    if isinstance(value, str):
+        return redact.redact_value(value) if deployment.is_secret(dest, value) else value
+    return [_open(dest, each) for each in value] if isinstance(value, (list, tuple)) else value

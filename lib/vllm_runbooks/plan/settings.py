@@ -1,0 +1,1209 @@
+"""What a start asks of memory, settled: every option with the value that the release gives it.
+
+`settle` fills in what is not given by the rules of a release: the batch and the requests by the card, the longest
+context by the model, the CUDA graphs by the batch, the engine, its runner and its sampler by what they can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog import options as releases
+from vllm_runbooks.catalog.eras import Key
+from vllm_runbooks.catalog.start_rules import StartRules, start_rules
+from vllm_runbooks.plan import drafts, json_options
+from vllm_runbooks.plan.drafts import Draft, Drafting
+from vllm_runbooks.plan.shape import Attention, Experts, Latent, Recurrent, Shape
+from vllm_runbooks.plan.weights import Ranks
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options, defaults filled in by the release's own rules; tokens unless said otherwise."""
+
+    version: str
+    """The release that was asked for, by its number."""
+    key: Key
+    """The same as numbers."""
+    is_v0: bool
+    """Whether the older engine runs."""
+    max_model_len: int
+    """0: not known."""
+    is_length_fitted: bool
+    """`--max-model-len auto` (-1): the start takes the longest that fits, `max_model_len` is the model's own."""
+    batched_tokens: int
+    """`max_num_batched_tokens`: T. 0: not known."""
+    sequences: int
+    """`max_num_seqs`. 0: not known."""
+    utilization: float
+    """`gpu_memory_utilization`, as a share of the card's memory."""
+    ranks: Ranks
+    dtype: str
+    """Of the model's run: "bfloat16", "float16" or "float32"."""
+    quantization: str | None = None
+    """Asked for at the start; a checkpoint's own is in the shape."""
+    cache_dtype: str = "auto"
+    block_tokens: int | None = None
+    """`block_size` where it is given."""
+    piecewise_graphs: int = 0
+    """CUDA graphs of pieces between attentions that are captured."""
+    full_graphs: int = 0
+    """CUDA graphs of whole decoding steps."""
+    is_eager: bool = False
+    is_compiled: bool = True
+    """Whether the model runs as compiled pieces."""
+    concurrent_batches: int = 1
+    """Batches that are under way at the same time."""
+    is_v2_runner: bool = False
+    """Whether the newer model runner runs."""
+    sampler: str = "sort"
+    """What finds the most likely tokens in the profiling run: "sort", "triton" or "flashinfer"."""
+    is_chunked: bool = True
+    """Whether long prompts are read in parts."""
+    caches_prefixes: bool | None = None
+    mixes_groups: bool = True
+    """False: the hybrid cache manager is switched off by an option."""
+    items: Mapping[str, int] | None = field(default=None, hash=False)
+    """`--limit-mm-per-prompt`, by modality; a modality that is not named has the release's default. None: not given."""
+    item_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
+    """Sizes of `--limit-mm-per-prompt`, by modality: num_frames, width and height, those that are given."""
+    encoder_data: bool = False
+    """`--mm-encoder-tp-mode data`."""
+    skips_encoder_profile: bool = False
+    """`--skip-mm-profiling`."""
+    language_only: bool = False
+    """`--language-model-only`: no encoder is loaded."""
+    processor: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """`--mm-processor-kwargs`."""
+    cache_bytes: int | None = None
+    """`--kv-cache-memory-bytes`: the cache takes this, whatever the utilisation."""
+    blocks_override: int | None = None
+    """`--num-gpu-blocks-override`."""
+    cpu_offload_bytes: int = 0
+    """`--cpu-offload-gb`: bytes of weights on the host instead of each card."""
+    speculative_tokens: int = 0
+    draft_layers: int = 0
+    """Layers of the checkpoint's own draft module that run."""
+    draft_model: str | None = None
+    """A model of its own that drafts."""
+    draft_method: str = ""
+    """How it does so: "draft_model", "eagle", "eagle3" or "medusa"; "": its memory is not known, or there is none."""
+    lora_rank: int = 0
+    """`--max-lora-rank` where LoRA is on; 0: it is off."""
+    loras: int = 0
+    """`--max-loras`."""
+    lora_bytes: int = 0
+    """Of a value of an adapter (`--lora-dtype`)."""
+    shards_loras: bool = False
+    """`--fully-sharded-loras`."""
+    lora_words: int = 0
+    """`--lora-extra-vocab-size`: words of its own that an adapter may bring."""
+    lora_bias: bool = False
+    """`--enable-lora-bias`."""
+    decode_shards: int = 1
+    """`--decode-context-parallel-size`."""
+    prefill_shards: int = 1
+    """`--prefill-context-parallel-size`."""
+    state_dtype: str = "auto"
+    """`--mamba-cache-dtype`."""
+    recurrent_dtype: str = "auto"
+    """`--mamba-ssm-cache-dtype`."""
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """By field where a value comes from: "given", or the release's rule with its source line."""
+    missing: tuple[str, ...] = ()
+    """What would have to be known and is not."""
+    limits: tuple[str, ...] = ()
+    """What the release refuses in these settings, a sentence each; the start would end before memory matters."""
+
+    @property
+    def loads_no_encoder(self) -> bool:
+        """Whether every modality is switched off."""
+        return self.language_only or (bool(self.items) and not any((self.items or {}).values()))
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a value of the model."""
+        return 4 if self.dtype == "float32" else 2
+
+
+class _Early(NamedTuple):
+    """Defaults of the newer engine in releases that decide them by a card's name."""
+
+    names: tuple[str, ...]
+    tokens: int
+    others: int
+
+
+_REQUESTS_OF_OLDER = 256
+"""`max_num_seqs` of the older engine (0.7.2 engine/arg_utils.py:217, 0.8.5 :1501)."""
+_REQUESTS_EARLY = 1024
+"""Of the newer engine before 0.8 (0.7.2 engine/arg_utils.py:217)."""
+_BATCH_EARLY = {"serve": _Early(("h100", "h200"), 8192, 2048), "llm": _Early(("h100", "h200"), 16384, 8192)}
+"""Its batch (0.7.2 engine/arg_utils.py:1296)."""
+_BATCH_OF_OLDER = 2048
+_BATCH_OF_POOLING = 32768
+_BATCH_OF_MEDIA = 5120
+"""Least batches of the older engine (0.7.2 config.py:53)."""
+_LONG_CONTEXT = 32768
+"""Longer contexts are read in parts by the older engine (0.7.2 engine/arg_utils.py:1113)."""
+_LARGEST_OF_OLDER = 8192
+_UNSCALED_KINDS = ("default", "su", "longrope", "llama3")
+"""Rotary embeddings whose configured context is the whole one (0.6.6 config.py:2281)."""
+_YARN = ("yarn", "deepseek_yarn")
+_VIDEO_FRAMES = 32
+_VIDEO_FRAME_TOKENS = 78
+"""Tokens of a video that Gemma 4 takes at most: frames, each with 70 tokens, 2 marks and 6 of its time
+(0.22.1 model_executor/models/gemma4_mm.py:258)."""
+_DTYPES = {
+    "bfloat16": "bfloat16",
+    "float16": "float16",
+    "half": "float16",
+    "float32": "float32",
+    "float": "float32",
+}
+_MODES = {"NONE": (0, 0), "PIECEWISE": (1, 0), "FULL": (0, 2), "FULL_DECODE_ONLY": (0, 1), "FULL_AND_PIECEWISE": (1, 1)}
+"""By `cudagraph_mode`: whether pieces are captured; whole steps: 0 none, 1 of decoding, 2 of any batch."""
+_MODE_NUMBERS = {0: "NONE", 1: "PIECEWISE", 2: "FULL"}
+_LORA_CHANGES = {
+    "lora_target_modules": "which layers have adapters with lora_target_modules",
+    "long_lora_scaling_factors": "the tables of cosines and sines that long_lora_scaling_factors asks for",
+    "enable_tower_connector_lora": "the adapters of the encoder that enable_tower_connector_lora asks for",
+    "enable_mixed_moe_lora_format": "the form of the experts' adapters with enable_mixed_moe_lora_format",
+    "enable_moe_shared_loras": "the form of the experts' adapters with enable_moe_shared_loras",
+}
+"""What is not known of LoRA's memory where an option is given."""
+_TRUE = ("1", "true")
+_SHARING = ((12, 1),)
+"""Capability of cards without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
+_LARGEST_GRAPH = 65_536
+"""Tokens of a CUDA graph beyond which none is counted: a typing error must not take all time and memory."""
+_NOT_YET = "the release has nothing to choose"
+_WITHOUT_MODEL = ("", "ngram", "[ngram]", "ngram_gpu", "suffix")
+"""Methods of speculation that load nothing (0.33.0 config/speculative.py:1276-1340)."""
+_SUFFIX_DEPTH = 24
+"""Tokens that `suffix` speculates at most where no number is given (0.33.0 config/speculative.py:1735)."""
+_MTP_COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "num_mtp_modules")
+"""Fields that count a model's own drafting layers (0.33.0 config/speculative.py:686-1170, :1390)."""
+_VIDEO_FAMILIES = frozenset({
+    "qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_vl", "glm4v", "gemma4", "llava_onevision", "internvl", "internvit",
+})  # fmt: skip
+"""Whose tower reads videos as well: it is loaded unless both are limited to none (0.33.0
+model_executor/models/qwen2_5_vl.py:1434, 0.11.2 :1229)."""
+_NAMED = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dspark", "dspark"))
+"""Parts of a model's name that tell how it drafts, the first decides (0.33.0 config/speculative.py:1445)."""
+_POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling")
+
+
+class _Known(NamedTuple):
+    """What depends on the release and the card alone."""
+
+    context: str
+    gpu: str | None
+    capability: tuple[int, int] | None
+    version: str
+    key: Key
+    by: StartRules
+    written: Mapping[str, str]
+    batch: releases.Default
+    requests: releases.Default
+    utilization: float
+    lora_rank: int
+    loras: int
+    lora_words: int
+
+
+@lru_cache(maxsize=512)
+def _known(
+    release: str, context: str, gpu: str | None, memory: float | None, capability: tuple[int, int] | None
+) -> _Known:
+    data = releases.load(release)
+    version = data.asked if releases.version_key(data.asked) else data.version
+    key = (releases.version_key(version) or ())[:3]
+    by, written = start_rules(key)
+    number = None if capability is None else f"{capability[0]}.{capability[1]}"
+    if capability in _SHARING and not by.asks_shared:
+        memory = 0.0
+
+    def default(dest: str) -> releases.Default:
+        return data.default(dest, context=context, gpu=gpu, memory_gib=memory, capability=number)
+
+    return _Known(
+        context,
+        gpu,
+        capability,
+        version,
+        key,
+        by,
+        written,
+        default("max_num_batched_tokens"),
+        default("max_num_seqs"),
+        float(default("gpu_memory_utilization").value),
+        int(default("max_lora_rank").value or 0),
+        int(default("max_loras").value or 0),
+        int(default("lora_extra_vocab_size").value or 0),
+    )
+
+
+PARTITION = "VLLM_PP_LAYER_PARTITION"
+"""Variable that gives the layers of each pipeline stage."""
+
+
+def partition(told: str) -> tuple[int, ...] | None:
+    """Layers of each stage, read as vLLM reads them; None: `damaged` says why (0.33.0 distributed/utils.py:217)."""
+    try:
+        parts = tuple(int(part) for part in told.split(","))
+    except ValueError:
+        return None
+    return parts if min(parts) >= 0 else None
+
+
+def damaged(told: str) -> str:
+    """What is wrong with such a text."""
+    try:
+        least = min(int(part) for part in told.split(","))
+    except ValueError:
+        return f"{PARTITION}: vLLM ends its start: Invalid partition string: {told[:80]}"
+    return f"{PARTITION}={told[:80]}: no stage has {least} layers; give each 0 at least"
+
+
+def mismatch(ranks: Ranks, layers: int) -> str | None:
+    """What vLLM says of stages that do not add up (distributed/utils.py, get_pp_indices: 0.6.6 :76, 0.33.0 :220)."""
+    parts = ranks.partition
+    if parts is None:
+        return None
+    told = f"{PARTITION}={','.join(map(str, parts))}: vLLM ends its start:"
+    if len(parts) != ranks.pipeline:
+        return f"{told} len(partitions)={len(parts)} does not match pp_size={ranks.pipeline}."
+    if sum(parts) != layers:
+        return f"{told} sum(partitions)={sum(parts)} does not match num_hidden_layers={layers}."
+    return None
+
+
+# ---- settling
+
+
+def settle(
+    shape: Shape,
+    options: Mapping[str, Any],
+    release: str,
+    *,
+    environment: Mapping[str, str] | None = None,
+    gpu_name: str | None = None,
+    memory_gib: float | None = None,
+    capability: tuple[int, int] | None = None,
+    config: Mapping[str, Any] | None = None,
+    draft: Draft | None = None,
+    context: str = "serve",
+) -> Settings:
+    """Every value that a start's memory depends on; what is not known is named in `missing`.
+
+    Args:
+        shape: The model, `--hf-overrides` and the like already applied.
+        options: What is given, by argparse name, converted: lengths are numbers, JSON options are mappings.
+        release: Of any form.
+        environment: Variables that are set for the start.
+        gpu_name: The first card's name, as the driver tells it; None: not known. So are the next two.
+        memory_gib: Its whole memory.
+        capability: Its compute capability.
+        config: The model's `config.json`, for the few fields that `shape` does not keep.
+        draft: The model of its own that drafts, where its configuration is at hand.
+        context: "serve" for a server, "llm" for the class LLM.
+
+    Raises:
+        InputError: The release is no version.
+    """
+    known = _known(release, context, gpu_name, memory_gib, capability)
+    return _Start(shape, options, known, environment or {}, config or {}, draft=draft).settings()
+
+
+@dataclass(frozen=True)
+class _Speculation:
+    """How tokens are drafted."""
+
+    method: str = ""
+    """"" where none are; every kind of MTP is "mtp"."""
+    tokens: int = 0
+    layers: int = 0
+    model: str | None = None
+    is_parallel: bool = False
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """`--speculative-config`."""
+
+
+class _Start:
+    """One start, from its options to its settings."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        options: Mapping[str, Any],
+        known: _Known,
+        environment: Mapping[str, str],
+        config: Mapping[str, Any],
+        *,
+        draft: Draft | None = None,
+    ) -> None:
+        self.shape = shape
+        self.draft = draft
+        self.options = options
+        self.known = known
+        self.by = known.by
+        self.environment = environment
+        self.capability = known.capability
+        self.config = config
+        self.missing: dict[str, None] = {}
+        self.limits: list[str] = []
+        self.sources: dict[str, str] = {}
+        mixers = [mixer for layer in shape.kinds for mixer in layer.mixers]
+        self.attention = [mixer for mixer in mixers if isinstance(mixer, Attention)]
+        self.has_state = any(isinstance(mixer, Recurrent) for mixer in mixers)
+        self.has_latent = any(isinstance(mixer, Latent) for mixer in mixers)
+        self.has_experts = any(isinstance(layer.feed_forward, Experts) for layer in shape.kinds)
+        self.ropes = [mixer.rope for mixer in mixers if isinstance(mixer, (Attention, Latent)) and mixer.rope]
+        self.has_media = shape.encoders != () and not options.get("language_model_only")
+        task = options.get("task") or options.get("convert") or "auto"
+        runner = options.get("runner") or "auto"
+        self.is_pooling = runner == "pooling" or task in _POOLING_TASKS
+        self.eager = bool(options.get("enforce_eager"))
+        compilation = options.get("compilation_config")
+        if isinstance(compilation, (int, str)) and not isinstance(compilation, bool):
+            compilation = {"level": compilation}
+        self.compilation: Mapping[str, Any] = compilation if isinstance(compilation, Mapping) else {}
+
+    def written(self, name: str, *rules: str) -> None:
+        """Note which rules a value comes from."""
+        places = [self.known.written[rule] for rule in rules if rule in self.known.written]
+        self.sources[name] = f"vllm {' and '.join(dict.fromkeys(places))}" if places else _NOT_YET
+
+    def given(self, name: str, dest: str) -> Any:
+        """What an option says; None: it is not given."""
+        value = self.options.get(dest)
+        if value is not None:
+            self.sources[name] = "given"
+        return value
+
+    def number(self, dest: str, default: int = 0) -> int:
+        value = self.options.get(dest)
+        return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+    def switch(self, name: str) -> bool | None:
+        """A variable that is 0 or 1; None: it is not set."""
+        text = self.environment.get(name)
+        if text is None:
+            return None
+        text = text.strip()
+        return bool(int(text)) if text.lstrip("-").isdecimal() else text.casefold() in _TRUE
+
+    def told(self, name: str) -> Any:
+        """A field of the configuration, of its text part first."""
+        for part in ("text_config", "llm_config", "language_config"):
+            inner = self.config.get(part)
+            if isinstance(inner, Mapping) and inner.get(name) is not None:
+                return inner[name]
+        return self.config.get(name)
+
+    # -- model
+
+    def dtype(self) -> str:
+        asked = str(self.given("dtype", "dtype") or "auto").lower().removeprefix("torch.")
+        if asked in _DTYPES:
+            return _DTYPES[asked]
+        if asked != "auto":
+            self.missing[f"the dtype {asked}"] = None
+        found = _DTYPES.get(self.shape.dtype or "")
+        self.written("dtype", "fitting_dtype" if self.by.fitting_dtype else "wide_default")
+        if not self.by.fitting_dtype:
+            is_wide = self.shape.model_type in self.by.wide_default
+            return ("bfloat16" if is_wide else "float16") if found in (None, "float32") else found
+        if self.capability is None and self.shape.model_type in self.by.no_half:
+            # Any other model runs in 16 bits, in whichever form of them.
+            self.missing["compute capability of the card (dtype depends on it)"] = None
+        has_wide = self.capability is None or self.capability >= (8, 0)
+        can = [name for name, has in (("bfloat16", has_wide), ("float16", True), ("float32", True)) if has]
+        if self.shape.model_type in self.by.no_half:
+            can.remove("float16")
+        return found if found in can and found != "float32" else can[0]
+
+    def positions(self) -> int | None:
+        """The longest context that the model takes."""
+        longest = self.shape.max_positions
+        allowed = self.told("model_max_length") if self.by.longest_allowed else None
+        if isinstance(allowed, int) and allowed:
+            longest = allowed
+        windows = [mixer.window for mixer in self.attention if mixer.kind == "sliding" and mixer.window]
+        if longest is None:
+            return None
+        if self.options.get("disable_sliding_window") and windows:
+            longest = min(longest, *windows)
+        if any(name in (self.shape.text_type or "") for name in self.by.unscaled):
+            return longest
+        factor = 1.0
+        for rope in self.ropes:
+            if rope.kind in _UNSCALED_KINDS or (rope.kind in _YARN and not self.by.stretched_yarn):
+                continue
+            factor = max(factor, rope.factor)
+            if rope.kind in _YARN:
+                longest = rope.positions
+        return int(longest * factor)
+
+    def length(self) -> tuple[int, bool]:
+        """`max_model_len`, and whether the start fits it to its memory."""
+        asked = self.given("max_model_len", "max_model_len")
+        longest = self.positions()
+        if asked is None or asked == -1:
+            self.written("max_model_len", "stretched_yarn", "trained_longrope")
+            if longest is None:
+                self.missing["the longest context: the model's configuration has no max_position_embeddings"] = None
+            long = [rope for rope in self.ropes if rope.kind in ("longrope", "su")]
+            if longest is not None and long and self.by.trained_longrope:
+                longest = long[0].positions
+            return longest or 0, asked == -1 and self.by.fits_length
+        allowed = self.told("model_max_length")
+        is_allowed = self.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0").strip().casefold() in _TRUE
+        is_beyond = longest is not None and asked > longest and not (isinstance(allowed, int) and asked <= allowed)
+        if is_beyond and not is_allowed:
+            self.limits.append(
+                f"--max-model-len {asked} is more than the {longest} tokens that the model takes: "
+                f"vLLM {self.known.version} refuses it unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 is set"
+            )
+        return int(asked), False
+
+    def speculation(self) -> _Speculation:
+        told = self.speculative()
+        if told is None:
+            return _Speculation()
+        model, method, known = told.get("model"), str(told.get("method") or ""), self.known
+        given = json_options.whole(told.get("num_speculative_tokens"))
+        tokens = given if given is not None and given > 0 else None
+        if model is None and not method and json_options.drafts_itself(self.shape.text_type, known.key):
+            method = "mtp"
+        if method in ("", "draft_model") and isinstance(model, str):
+            method = self._method(model)
+        is_own = isinstance(model, str) and method not in _WITHOUT_MODEL
+        if json_options.is_mtp(method):
+            layers = len(self.shape.mtp)
+            if not layers and tokens is None:
+                self.missing["num_speculative_tokens"] = None
+            if not layers and is_own:
+                self.missing[f"the memory that the draft model {model} takes"] = None
+            if not is_own:
+                self.judge_mtp()
+            return _Speculation("mtp", layers if tokens is None else tokens, layers)
+        if method == "suffix" and tokens is None:
+            tokens = json_options.whole(told.get("suffix_decoding_max_tree_depth", _SUFFIX_DEPTH))
+        if tokens is None:
+            self.missing["num_speculative_tokens"] = None
+        if not is_own and method and method not in _WITHOUT_MODEL:
+            self.missing[f"the memory that drafting by {method} takes"] = None
+        is_parallel = bool(told.get("parallel_drafting"))
+        return _Speculation(method, tokens or 0, 0, model if is_own else None, is_parallel, told)
+
+    def speculative(self) -> Mapping[str, Any] | None:
+        """What is asked of speculation, by the keys of `--speculative-config`; None: nothing."""
+        known, option = self.known, self.options.get
+        given, twice = json_options.speculative(self.options)
+        if twice is not None:
+            self.limits.append(f"{twice} are mutually exclusive: vLLM {known.version} ends its start")
+        if given is None:
+            model, tokens = option("speculative_model"), option("num_speculative_tokens")
+            if not model and tokens is None:
+                return None
+            given = {"num_speculative_tokens": tokens, **({"model": model} if model else {})}
+        told, fault = json_options.speculation(given, known.key, known.version, self.shape.text_type)
+        if fault is not None:
+            self.limits.append(fault)
+        return told or None
+
+    def judge_mtp(self) -> None:
+        """Whether the release finds layers of the model itself to draft with."""
+        since = drafts.own_layers(self.shape.model_type, self.shape.architecture)
+        version, architecture = self.known.version, self.shape.architecture or "the model"
+        if since is not None and since > self.known.key:
+            self.limits.append(f"vLLM {version} does not draft by the MTP layers of {architecture}: it ends the start")
+        elif not self.shape.mtp:
+            is_unknown = since is not None or any(self.told(name) is not None for name in _MTP_COUNTS)
+            if is_unknown or self.options.get("model_impl") == "transformers" or self.shape.architecture is None:
+                self.missing["the MTP layers of the model: its configuration names none"] = None
+            else:
+                self.limits.append(
+                    f"{architecture} has no MTP layers to draft with: vLLM {version} ends the start "
+                    "(0.19.0 config/speculative.py:530)"
+                )
+
+    def _method(self, model: str) -> str:
+        """How a model drafts by its name or its kind, where the start does not say it."""
+        lower = model.lower()
+        if lower in ("ngram", "[ngram]"):
+            return "ngram"
+        kind = str(self.draft.config.get("model_type")) if self.draft is not None else ""
+        named = next((method for part, method in _NAMED if part in lower), "draft_model")
+        return kind if named == "draft_model" and kind in ("medusa", "mlp_speculator") else named
+
+    def drafting(self, speculation: _Speculation, ranks: Ranks, *, is_older: bool, is_newer_runner: bool) -> str:
+        """How the model of its own drafts where what it takes is known, else ""."""
+        method, name, draft, release = speculation.method, speculation.model, self.draft, self.known.key
+        if name is None:
+            return ""
+        version = self.known.version
+        if drafts.refusal(method, release):
+            self.limits.append(f"vLLM {version} does not draft by {method}: it ends the start")
+            return ""
+        split = speculation.told.get("draft_tensor_parallel_size")
+        if split not in (None, 1, ranks.tensor):
+            self.limits.append(f"vLLM {version} splits a draft model over 1 card or {ranks.tensor}, not {split}")
+        unknown: tuple[str, ...]
+        if draft is None or draft.name != name:
+            unknown = ("it is no model of the catalog; give a folder with its config.json",)
+        elif is_older:
+            unknown = ("the older engine shares the cache with it in its own way",)
+        elif speculation.told.get("quantization"):
+            unknown = (f"how {speculation.told['quantization']} stores its weights",)
+        elif method == "draft_model" and split not in (None, ranks.tensor) and is_newer_runner:
+            unknown = ("how the newer runner loads it on one card of several",)
+        else:
+            form = self.shape.quantization is not None or self.options.get("quantization") is not None
+            unknown = drafts.unknown(draft, Drafting(method, speculation.tokens), release, ranks, target_form=form)
+        if unknown:
+            self.missing[f"the memory that the draft model {name} takes: {', '.join(unknown)}"] = None
+            return ""
+        if draft is not None:
+            self._refused_draft(draft, speculation, ranks, is_newer_runner=is_newer_runner)
+        return method
+
+    def _refused_draft(self, draft: Draft, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> None:
+        """Note what of a drafting model ends the start.
+
+        0.16.0 config/speculative.py:713, v1/spec_decode/draft_model.py:36, config/model.py:1043.
+        """
+        version, told = self.known.version, draft.shape
+        mixers = [kind.mixer for kind in told.kinds]
+        heads = next((mixer.heads for mixer in mixers if isinstance(mixer, (Attention, Latent))), 0)
+        if heads % ranks.tensor:
+            self.limits.append(f"{heads} attention heads of {draft.name} cannot be split over {ranks.tensor} cards")
+        if speculation.method != "draft_model":
+            return
+        split = speculation.told.get("draft_tensor_parallel_size")
+        if split not in (None, ranks.tensor) and not is_newer_runner:
+            self.limits.append(f"vLLM {version} splits a draft model as the model itself, over {ranks.tensor} cards")
+        if told.vocabulary_size != self.shape.vocabulary_size and not speculation.told.get("use_heterogeneous_vocab"):
+            self.limits.append(
+                f"{draft.name} has {told.vocabulary_size} tokens, the model {self.shape.vocabulary_size}: "
+                f"vLLM {version} drafts with models of one vocabulary alone"
+            )
+
+    def shortened(self, length: int, speculation: _Speculation, method: str, *, is_newer_runner: bool) -> int:
+        """The longest context beside a drafting model that takes less (0.33.0 config/vllm.py:3025)."""
+        if self.draft is None or not method or not is_newer_runner:
+            return length
+        asked = speculation.told.get("max_model_len")
+        own = _Start(self.draft.shape, {}, self.known, self.environment, self.draft.config).positions()
+        most = drafts.longest(self.draft, own, method, self.known.key, asked if isinstance(asked, int) else None)
+        if most is None or most >= length:
+            return length
+        self.sources["max_model_len"] = "vllm 0.33.0 config/vllm.py:3025"
+        return most
+
+    # -- engine and runner
+
+    def is_older(self, dtype: str, speculation: _Speculation, ranks: Ranks) -> bool:
+        """Whether the older engine runs."""
+        asked = self.switch("VLLM_USE_V1")
+        self.written("is_v0", "engine", "older_for")
+        if self.by.engine == "newer":
+            return False
+        if self.by.engine == "older" or asked is False:
+            return not asked
+        if self.capability is None and "old card" in self.by.older_for:
+            self.missing["compute capability of the card (the engine depends on it)"] = None
+        present = set(self._engine_features(dtype, speculation, ranks))
+        lacking = sorted(present & self.by.older_for)
+        if lacking and asked:
+            names = ", ".join(lacking)
+            self.limits.append(
+                f"vLLM {self.known.version} refuses VLLM_USE_V1=1 with what the newer engine lacks: {names}"
+            )
+            return False
+        return bool(lacking) or (not asked and bool(present & self.by.experimental))
+
+    def _engine_features(self, dtype: str, speculation: _Speculation, ranks: Ranks) -> Iterator[str]:
+        """What a start does that an early newer engine could not; 0.8.5 engine/arg_utils.py:1292 and after it."""
+        option, cache = self.options.get, str(self.options.get("kv_cache_dtype") or "auto")
+        for name, dest, default in (
+            ("logits processor", "logits_processor_pattern", None),
+            ("preemption", "preemption_mode", None),
+            ("output processing", "disable_async_output_proc", False),
+            ("scheduling policy", "scheduling_policy", "fcfs"),
+            ("scheduler steps", "num_scheduler_steps", 1),
+            ("scheduler delay", "scheduler_delay_factor", 0.0),
+            ("prompt adapter", "enable_prompt_adapter", False),
+            ("prompt embeddings", "enable_prompt_embeds", False),
+            ("partial prefills", "max_num_partial_prefills", 1),
+            ("tracing", "otlp_traces_endpoint", None),
+        ):
+            if option(dest) not in (None, default):
+                yield name
+        form = option("load_format")
+        if form in ("tensorizer", "sharded_state"):
+            yield "load format"
+        if form == "sharded_state":
+            yield "sharded state"
+        if self.capability is not None and self.capability < (8, 0):
+            yield "old card"
+        if cache != "auto" and not self._has_cache(cache):
+            yield "quantised cache"
+        if dtype == "float32":
+            yield "32 bit values"
+        if option("quantization") == "gguf":
+            yield "gguf"
+        if self.is_pooling:
+            yield "pooling"
+        if any(mixer.kind == "cross" for mixer in self.attention):
+            yield "cross attention"
+        if self.has_state:
+            yield "state"
+        if speculation.method:
+            kind = "eagle" if speculation.method in ("eagle", "eagle3", "mtp") else speculation.method
+            yield kind if kind in ("ngram", "eagle", "medusa") else "draft"
+        backend = option("distributed_executor_backend")
+        if ranks.pipeline > 1 and backend != "ray":
+            yield "stages"
+        if ranks.pipeline > 1 and backend not in (None, "ray", "mp", "external_launcher"):
+            yield "stages by another backend"
+
+    def _has_cache(self, cache_dtype: str) -> bool:
+        """Whether the early newer engine has a cache of that dtype (0.8.5 :1340, 0.10.2 platforms/cuda.py:522)."""
+        backend = self.environment.get("VLLM_ATTENTION_BACKEND")
+        major = self.capability[0] if self.capability is not None else None
+        is_flash = backend in (None, "FLASH_ATTN_VLLM_V1") and cache_dtype.startswith("fp8") and major == 9
+        if not self.by.caches_by_backend:
+            return is_flash
+        if self.has_latent:
+            return backend in (None, "FLASHMLA", "CUTLASS_MLA")
+        return is_flash or major == 10 or backend == "FLASHINFER" or not cache_dtype.startswith("fp8")
+
+    def is_newer_runner(self, speculation: _Speculation, ranks: Ranks) -> bool:
+        """Whether the newer model runner runs."""
+        asked = self.switch("VLLM_USE_V2_MODEL_RUNNER")
+        self.written("is_v2_runner", "runner", "runner_lacks")
+        if asked is not None:
+            self.sources["is_v2_runner"] = "given"
+            return asked
+        by, architecture = self.by, self.shape.architecture
+        is_listed = architecture in by.runner_models
+        if not by.runner or (by.runner != "all" and self.is_pooling):
+            return False
+        if by.runner == "listed" and not is_listed:
+            return False
+        if by.runner_small and (self.has_experts or self.shape.quantization or self.options.get("quantization")):
+            return False
+        is_plain = not self.has_experts and not self.has_state
+        if by.runner == "plain" and not is_plain and not (is_listed and not self.has_state):
+            return False
+        return by.runner_lacks.isdisjoint(self._runner_features(speculation, ranks))
+
+    def _runner_features(self, speculation: _Speculation, ranks: Ranks) -> Iterator[str]:
+        """What a start does that the newer runner could not at first (0.22.1 config/vllm.py:1977 and after it)."""
+        option = self.options.get
+        if self.has_state:
+            yield "state"
+            if option("mamba_cache_mode") == "all":
+                yield "states of every block"
+            if option("mamba_cache_mode") == "align" or option("enable_prefix_caching"):
+                yield "aligned states"
+        if self.number("prefill_context_parallel_size", 1) > 1:
+            yield "prefill shards"
+            if not self.has_latent:
+                yield "prefill shards of heads"
+        if self._level() in ("1", "STOCK_TORCH_COMPILE"):
+            yield "stock compile"
+        if speculation.method:
+            if speculation.method not in self.by.runner_speculation:
+                yield "speculation"
+            if speculation.is_parallel and speculation.method not in ("dflash", "dspark"):
+                yield "parallel drafting"
+            if speculation.method == "eagle3" and ranks.pipeline > 1:
+                yield "eagle3 over stages"
+        if option("distributed_executor_backend") == "external_launcher" and ranks.pipeline > 1:
+            yield "launched stages"
+        for name, dest in (
+            ("reasoning", "reasoning_config"),
+            ("two batches at once", "enable_dbo"),
+            ("routed experts", "enable_return_routed_experts"),
+            ("logits processors", "logits_processors"),
+            ("prompt embeddings", "enable_prompt_embeds"),
+            ("fast prefill", "kv_sharing_fast_prefill"),
+            ("encoder transfer", "ec_transfer_config"),
+            ("elastic experts", "enable_elastic_ep"),
+        ):
+            if option(dest):
+                yield name
+        if option("logprobs_mode") in ("raw_logits", "processed_logits"):
+            yield "logits as logprobs"
+
+    def batches(self, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> int:
+        """Batches under way at the same time."""
+        by, asked = self.by, self.options.get("async_scheduling")
+        self.written("concurrent_batches", "asynchronous", "asynchronous_speculation")
+        method = speculation.method
+        can_speculate = method in ("", *by.asynchronous_speculation) or (by.newer_speculates and is_newer_runner)
+        can_stage = by.asynchronous_stages == "all" or (by.asynchronous_stages == "newer" and is_newer_runner)
+        states = self.has_state and bool(self.options.get("enable_prefix_caching"))
+        ahead = (
+            by.asynchronous
+            and can_speculate
+            and (ranks.pipeline == 1 or can_stage)
+            and (by.asynchronous_pooling or not self.is_pooling)
+            and (by.asynchronous_states or not states)
+            and self.options.get("distributed_executor_backend") in (None, "mp", "uni", "external_launcher")
+        )
+        if not (ahead if asked is None else asked):
+            return ranks.pipeline
+        if is_newer_runner:
+            return ranks.pipeline + 1
+        return 2 if ranks.pipeline == 1 else ranks.pipeline
+
+    def sampler(self, requests: int, *, is_older: bool, is_newer_runner: bool) -> str:
+        """What finds the most likely tokens."""
+        by, asked = self.by, self.switch("VLLM_USE_FLASHINFER_SAMPLER")
+        self.written("sampler", "triton_rows", "flashinfer")
+        if is_older:
+            return "sort"
+        can = not is_newer_runner or by.flashinfer_v2
+        if self.options.get("logprobs_mode") in ("processed_logits", "processed_logprobs") and not is_newer_runner:
+            can = False
+        if can and (by.flashinfer if asked is None else asked):
+            if self.capability is None:
+                self.missing["compute capability of the card (the sampler depends on it)"] = None
+            if self.capability is None or by.flashinfer_floor <= self.capability <= (12, 1):
+                return "flashinfer"
+        return "triton" if by.triton_rows is not None and requests >= by.triton_rows else "sort"
+
+    # -- batch
+
+    def older_batch(self, length: int, speculation: _Speculation) -> tuple[int, int, bool]:
+        """Batch, requests and whether long prompts are read in parts, by the older engine (0.7.2 config.py:1521)."""
+        requests = self.given("sequences", "max_num_seqs")
+        if requests is None:
+            requests = _REQUESTS_OF_OLDER
+            self.sources["sequences"] = "vllm 0.7.2 engine/arg_utils.py:217"
+        asked = self.options.get("enable_chunked_prefill")
+        is_windowed = bool(self.attention) and all(mixer.kind == "sliding" for mixer in self.attention)
+        is_cut = (
+            length > _LONG_CONTEXT
+            and not is_windowed
+            and not speculation.method
+            and not self.options.get("enable_lora")
+            and not self.options.get("enable_prompt_adapter")
+            and not self.is_pooling
+            and not self.has_media
+            and (self.by.older_latent or not self.has_latent)
+        )
+        is_cut = is_cut if asked is None else bool(asked)
+        batch = self.given("batched_tokens", "max_num_batched_tokens")
+        if batch is None:
+            self.sources["batched_tokens"] = "vllm 0.7.2 config.py:1521"
+            is_whole = not is_cut or self.number("num_scheduler_steps", 1) > 1
+            batch = max(length, _BATCH_OF_OLDER) if is_whole else _BATCH_OF_OLDER
+            batch = max(batch, _BATCH_OF_POOLING) if self.is_pooling else batch
+            batch = max(batch, _BATCH_OF_MEDIA) if self.has_media else batch
+            if not length:
+                batch = 0
+            elif self.by.older_cap:
+                batch = min(requests * length, batch)
+        return batch, requests, is_cut
+
+    def newer_batch(self, length: int) -> tuple[int, int, bool]:
+        """The same by the newer engine."""
+        by = self.by
+        batch = self.given("batched_tokens", "max_num_batched_tokens")
+        requests = self.given("sequences", "max_num_seqs")
+        asked_batch, asked_requests = batch is not None, requests is not None
+        if not asked_batch:
+            batch = self._default_batch()
+        if not asked_requests:
+            requests = self._default_requests()
+        is_crossed = any(mixer.kind == "cross" for mixer in self.attention)
+        asked = self.options.get("enable_chunked_prefill")
+        is_cut = not is_crossed if asked is None or not by.whole_prompts else bool(asked) and not is_crossed
+        if self.is_pooling and asked is None:
+            self.missing["how the model pools (long prompts are read in parts or whole)"] = None
+        twice = 2 if by.throughput and self.options.get("performance_mode") == "throughput" else 1
+        batch = batch if asked_batch else batch * twice
+        requests = requests if asked_requests else requests * twice
+        if not asked_batch and batch:
+            if by.whole_prompts and not is_cut:
+                batch = max(length, batch)
+            if by.holds_item:
+                batch = max(batch, self._largest_item(batch))
+            if by.caps_batch and requests and length:
+                batch = min(requests * length, batch)
+        if not asked_requests and by.caps_requests and batch:
+            requests = min(requests, batch)
+        return batch, requests, is_cut
+
+    def _default_batch(self) -> int:
+        by, told = self.by, self.known.batch
+        self.sources["batched_tokens"] = f"vllm {self.known.version}, for this card"
+        if (
+            by.batched_experts is not None
+            and self.options.get("all2all_backend") in ("deepep_low_latency", "nixl_ep")
+            and self.options.get("enable_expert_parallel")
+            and self.number("data_parallel_size", 1) > 1
+        ):
+            self.written("batched_tokens", "batched_experts")
+            return by.batched_experts
+        if by.engine == "older":
+            early = _BATCH_EARLY[self.known.context]
+            self.sources["batched_tokens"] = "vllm 0.7.2 engine/arg_utils.py:1296"
+            if self.known.gpu is None:
+                self.missing["the card's name (max_num_batched_tokens depends on it)"] = None
+                return 0
+            return early.tokens if any(name in self.known.gpu.casefold() for name in early.names) else early.others
+        if not told.is_known or told.value is None:
+            self.missing["the card's name and memory (max_num_batched_tokens depends on them)"] = None
+            return 0
+        return int(told.value)
+
+    def _default_requests(self) -> int:
+        told = self.known.requests
+        self.sources["sequences"] = f"vllm {self.known.version}, for this card"
+        if self.by.engine == "older":
+            return _REQUESTS_EARLY
+        if not told.is_known or told.value is None:
+            self.missing["the card's name and memory (max_num_seqs depends on them)"] = None
+            return 0
+        return int(told.value)
+
+    def _largest_item(self, batch: int) -> int:
+        """Tokens of the largest item where the model attends to all of an item at once."""
+        largest = _VIDEO_FRAMES * _VIDEO_FRAME_TOKENS
+        if self.shape.model_type != "gemma4" or not self.has_media or batch >= largest:
+            return 0
+        told = self.told("use_bidirectional_attention")
+        if told is None:
+            self.missing["use_bidirectional_attention"] = None
+        self.written("batched_tokens", "holds_item")
+        return largest if told == "vision" else 0
+
+    # -- graphs
+
+    def _level(self) -> str:
+        """How much is compiled, as the options say it; "" where they do not."""
+        told = self.compilation.get("mode", self.compilation.get("level"))
+        return "" if told is None else str(told).upper()
+
+    def graphs(
+        self, batch: int, requests: int, speculation: _Speculation, *, is_older: bool, is_newer_runner: bool
+    ) -> tuple[int, int, bool]:
+        """Graphs of pieces, graphs of whole decoding steps, and whether the model is compiled."""
+        by = self.by
+        if self.eager or not batch or not requests:
+            return 0, 0, not self.eager and not is_older
+        if is_older:
+            self.sources["full_graphs"] = "vllm 0.6.6 config.py:3163"
+            return 0, len(_sizes_of_older(requests)), False
+        self.written("piecewise_graphs", "sizes")
+        self.written("full_graphs", "sizes", "full_graphs")
+        is_compiled = self._level() in ("", "3", "VLLM_COMPILE", "PIECEWISE")
+        if by.offload_stops and self.options.get("cpu_offload_gb"):
+            is_compiled = False
+        level = str(self.options.get("optimization_level", 2)).lstrip("Oo") if by.levels else "2"
+        if level == "0" and not self._level():
+            is_compiled = False
+        pieces, whole = self._mode(level)
+        if not is_compiled:
+            pieces = 0
+            whole = whole if "cudagraph_mode" in self.compilation else 0
+        query = 1 + speculation.tokens
+        sizes = self._sizes(batch, requests, query)
+        decodes: Sequence[int] = sizes
+        if query > 1 and whole == 1 and sizes:
+            rounded = sorted({up for size in sizes if (up := -(-size // query) * query) <= sizes[-1]})
+            if by.full_rounded_v2 and is_newer_runner:
+                decodes = rounded
+            elif by.sizes_rounded:
+                sizes = decodes = rounded or [query]
+        has_lora = bool(self.options.get("enable_lora"))
+        cases = 2 if has_lora and (by.lora_graphs_v2 if is_newer_runner else by.lora_graphs) else 1
+        if whole == 1:
+            decodes = [size for size in decodes if query <= size <= requests * query]
+        return pieces * len(sizes) * cases, (len(decodes) * cases if whole else 0), is_compiled
+
+    def _mode(self, level: str) -> tuple[int, int]:
+        """Whether pieces and whole steps are captured, as `_MODES` has it."""
+        told = self.compilation.get("cudagraph_mode")
+        if told is not None:
+            name = _MODE_NUMBERS.get(told, "") if isinstance(told, int) else str(told).upper().rpartition(".")[2]
+            mode = _MODES.get(name, (1, 0))
+        elif self.compilation.get("use_cudagraph") is False:
+            mode = (0, 0)
+        elif self.compilation.get("full_cuda_graph"):
+            mode = (0, 2)
+        else:
+            has_whole = self.by.full_graphs == "all" or (self.by.full_graphs == "state" and self.has_state)
+            mode = {"0": (0, 0), "1": (1, 0)}.get(level, (1, 1 if has_whole else 0))
+        pieces, whole = mode
+        major = self.capability[0] if self.capability is not None else None
+        if whole == 2 and major != 9 and self.by.full_graphs:
+            # FlashAttention 3 alone captures whole steps of any batch; others fall back to both kinds.
+            pieces, whole = 1, 1
+        if whole and self.is_pooling:
+            pieces, whole = 1, 0
+        if whole and self.has_latent and not self.by.full_latent and major not in (9, 10):
+            if major is None:
+                self.missing["compute capability of the card (CUDA graphs depend on it)"] = None
+            pieces, whole = 1, 0
+        return pieces, whole
+
+    def _sizes(self, batch: int, requests: int, query: int) -> list[int]:
+        """The sizes that are captured."""
+        by, option = self.by, self.options.get
+        asked = self.compilation.get("cudagraph_capture_sizes") or option("cudagraph_capture_sizes")
+        largest = self.compilation.get("max_cudagraph_capture_size") or option("max_cudagraph_capture_size")
+        old = option("cuda_graph_sizes")
+        is_gpt_oss = self.shape.text_type == "gpt_oss"
+        if not asked and isinstance(old, (list, tuple)) and len(old) > 1:
+            asked = old
+        if asked:
+            return sorted({size for size in asked if size <= batch or not by.sizes_within})
+        is_wide = self.capability is not None and self.capability[0] == 10
+        top = 512 if not is_wide else by.sizes_wide
+        step = 16 if by.sizes == "sixteenth" else 8
+        if by.sizes != "fixed":
+            top = min(2 * requests * (query if by.sizes_speculate else 1), top)
+        more: list[int] = []
+        if isinstance(largest, int):
+            top = min(largest, _LARGEST_GRAPH)
+        elif isinstance(old, (list, tuple)) and old:
+            top = min(old[0], _LARGEST_GRAPH)
+        elif is_gpt_oss and by.sizes_gpt_oss > 512:
+            top, step = max(top, by.sizes_gpt_oss), 16
+        elif query > 1 and by.sizes_verify:
+            counts = _counts(min(requests, by.sizes_wide if is_wide else 512), 16)
+            more = [query * count for count in {*counts, min(requests, 512)} if query * count <= top]
+        elif by.sizes_requests and requests <= top:
+            more = [requests]
+        if by.sizes == "sixteenth":
+            top = min(top, batch)
+        else:
+            more += [1, 2, 4]
+        every = by.sizes_interactive and option("performance_mode") == "interactivity"
+        sizes = {*_counts(top, step), *more}
+        if every:
+            sizes.update(range(1, min(top, 32) + 1))
+        if by.sizes_batch and batch <= top:
+            sizes.add(batch)
+        return sorted(size for size in sizes if size <= batch or not by.sizes_within)
+
+    # -- all of it
+
+    def mixes(self) -> bool:
+        """Whether groups of several kinds share the cache."""
+        if self.options.get("disable_hybrid_kv_cache_manager"):
+            return False
+        by = self.by
+        if self.options.get("kv_events_config") and by.events_off:
+            return False
+        if not self.options.get("kv_transfer_config") or not by.transfer:
+            return True
+        kinds = {type(layer.mixer).__name__ + getattr(layer.mixer, "kind", "") for layer in self.shape.kinds}
+        if by.transfer == "some" and len(kinds) > 1 and self.options.get("disable_hybrid_kv_cache_manager") is None:
+            self.missing["whether the KV connector takes groups of several kinds"] = None
+        return by.transfer == "some"
+
+    def ranks(self) -> Ranks:
+        told = self.environment.get(PARTITION)
+        parts = None if told is None else partition(told)
+        if told is not None and parts is None:
+            self.limits.append(damaged(told))
+        return Ranks(
+            tensor=self.number("tensor_parallel_size", 1),
+            pipeline=self.number("pipeline_parallel_size", 1),
+            data=self.number("data_parallel_size", 1),
+            splits_experts=bool(self.options.get("enable_expert_parallel")),
+            partition=parts,
+            encoder_data=self.options.get("mm_encoder_tp_mode") == "data",
+            prefill=self.number("prefill_context_parallel_size", 1),
+        )
+
+    def judge_split(self, ranks: Ranks) -> None:
+        """Whether the release splits layers and contexts over ranks so."""
+        fault = mismatch(ranks, self.shape.layers)
+        if fault is not None:
+            self.limits.append(fault)
+        decode, version = self.number("decode_context_parallel_size", 1), self.known.version
+        if ranks.prefill > 1:
+            if not self.by.prompt_shards or not self.has_latent:
+                whose = "a model without latent attention" if self.by.prompt_shards else "any model"
+                self.limits.append(f"vLLM {version} does not run {whose} with --prefill-context-parallel-size")
+            elif decode not in (1, ranks.prefill, ranks.tensor * ranks.prefill):
+                self.limits.append(
+                    f"--decode-context-parallel-size {decode} is refused: with prefill shards it is 1, "
+                    f"{ranks.prefill} or {ranks.tensor * ranks.prefill} (0.26.0 config/parallel.py:514)"
+                )
+            else:
+                self.missing["what activation takes with --prefill-context-parallel-size"] = None
+            return
+        if ranks.tensor % decode:
+            self.limits.append(
+                f"tp_size={ranks.tensor} must be divisible by dcp_size={decode}: vLLM {version} ends its start"
+            )
+        elif decode > 1 and not self.has_latent and self.attention:
+            heads = max(mixer.kv_heads for mixer in self.attention)
+            if decode > ranks.tensor // heads:
+                most = ranks.tensor // heads
+                able = f"at most {most} here" if most > 1 else "none here"
+                self.limits.append(
+                    f"--decode-context-parallel-size {decode} is refused: it is bounded by tensor parallel size / "
+                    f"key-value heads, {ranks.tensor} / {heads}: {able} (0.11.2 config/model.py:1178, 0.33.0 :1577)"
+                )
+
+    def items(self, usual: int) -> Mapping[str, int] | None:
+        """Items by modality; pictures and videos that are not named have the usual count."""
+        told = self.options.get("limit_mm_per_prompt")
+        families = {tower.family for tower in self.shape.encoders or ()}
+        is_judged = told is not None and self.shape.encoders != ()
+        fault = json_options.limited(told, self.known.key, self.known.version) if is_judged else None
+        if fault is not None:
+            self.limits.append(fault)
+        if not isinstance(told, Mapping):
+            return None
+        counts = {str(name): json_options.count(value) for name, value in told.items()}
+        for name, count in counts.items():
+            if is_judged and fault is None and (count is None or count < 0):
+                self.missing[f"what vLLM makes of the limit of {name}"] = None
+        found = {name: count for name, count in counts.items() if count is not None and count >= 0}
+        if not found or not families:
+            return found
+        has_pictures = any(not family.endswith("_audio") for family in families)
+        modalities = ("image",) * has_pictures + ("video",) * (not families.isdisjoint(_VIDEO_FAMILIES))
+        return {**dict.fromkeys(modalities, usual), **found}
+
+    def lora_bytes(self, dtype: str) -> int:
+        """Bytes of a value of an adapter; options that change which layers have one are named as missing."""
+        for dest, what in _LORA_CHANGES.items():
+            if self.options.get(dest):
+                self.missing[what] = None
+        asked = str(self.options.get("lora_dtype") or "auto").lower().removeprefix("torch.")
+        name = dtype if asked == "auto" else _DTYPES.get(asked)
+        if name is None:
+            self.missing[f"the lora_dtype {asked}"] = None
+        return 4 if name == "float32" else 2
+
+    def item_sizes(self) -> Mapping[str, Mapping[str, int]]:
+        told = self.options.get("limit_mm_per_prompt")
+        items = told.items() if isinstance(told, Mapping) else ()
+        given = {str(name): json_options.sizes(value) for name, value in items}
+        return {name: each for name, each in given.items() if each}
+
+    def judge_loras(self, most: int) -> None:
+        """Whether the host has room for the adapters that run (0.6.6 config.py:2042, 0.33.0 config/lora.py:123)."""
+        kept = self.number("max_cpu_loras", most)
+        if kept < most:
+            self.limits.append(
+                f"max_cpu_loras ({kept}) must be >= max_loras ({most}): vLLM {self.known.version} ends its start"
+            )
+
+    def settings(self) -> Settings:
+        option, known = self.options.get, self.known
+        ranks, speculation = self.ranks(), self.speculation()
+        self.judge_split(ranks)
+        dtype = self.dtype()
+        is_older = self.is_older(dtype, speculation, ranks)
+        is_newer_runner = not is_older and self.is_newer_runner(speculation, ranks)
+        length, is_fitted = self.length()
+        drafting = self.drafting(speculation, ranks, is_older=is_older, is_newer_runner=is_newer_runner)
+        length = self.shortened(length, speculation, drafting, is_newer_runner=is_newer_runner)
+        if is_older:
+            batch, requests, is_cut = self.older_batch(length, speculation)
+        else:
+            batch, requests, is_cut = self.newer_batch(length)
+        pieces, whole, is_compiled = self.graphs(
+            batch, requests, speculation, is_older=is_older, is_newer_runner=is_newer_runner
+        )
+        utilization = self.given("utilization", "gpu_memory_utilization")
+        if utilization is None:
+            utilization = known.utilization
+            self.sources["utilization"] = f"vllm {known.version}"
+        processor, caching = option("mm_processor_kwargs"), option("enable_prefix_caching")
+        offload = option("cpu_offload_gb")
+        has_lora = bool(option("enable_lora"))
+        lora_bytes = self.lora_bytes(dtype) if has_lora else 0
+        loras = self.number("max_loras", known.loras) if has_lora else 0
+        self.judge_loras(loras)
+        sampler = self.sampler(min(requests, batch), is_older=is_older, is_newer_runner=is_newer_runner)
+        concurrent = self.batches(speculation, ranks, is_newer_runner=is_newer_runner) if not is_older else 1
+        return Settings(
+            version=known.version,
+            key=known.key,
+            is_v0=is_older,
+            max_model_len=length,
+            is_length_fitted=is_fitted,
+            batched_tokens=batch,
+            sequences=requests,
+            utilization=float(utilization),
+            ranks=ranks,
+            dtype=dtype,
+            quantization=option("quantization"),
+            cache_dtype=str(option("kv_cache_dtype") or "auto"),
+            block_tokens=option("block_size"),
+            piecewise_graphs=pieces,
+            full_graphs=whole,
+            is_eager=self.eager,
+            is_compiled=is_compiled,
+            concurrent_batches=concurrent,
+            is_v2_runner=is_newer_runner,
+            sampler=sampler,
+            is_chunked=is_cut,
+            caches_prefixes=None if caching is None else bool(caching),
+            mixes_groups=self.mixes(),
+            items=self.items(1 if is_older else json_options.COUNT),
+            item_sizes=self.item_sizes(),
+            encoder_data=ranks.encoder_data,
+            skips_encoder_profile=bool(option("skip_mm_profiling")),
+            language_only=bool(option("language_model_only")),
+            processor=processor if isinstance(processor, Mapping) else {},
+            cache_bytes=option("kv_cache_memory_bytes"),
+            blocks_override=option("num_gpu_blocks_override"),
+            cpu_offload_bytes=int(offload * _GIB) if isinstance(offload, (int, float)) else 0,
+            speculative_tokens=speculation.tokens,
+            draft_layers=speculation.layers,
+            draft_model=speculation.model,
+            draft_method=drafting,
+            lora_rank=self.number("max_lora_rank", known.lora_rank) if has_lora else 0,
+            loras=loras,
+            lora_bytes=lora_bytes,
+            shards_loras=has_lora and bool(option("fully_sharded_loras")),
+            lora_words=self.number("lora_extra_vocab_size", known.lora_words) if has_lora else 0,
+            lora_bias=has_lora and bool(option("enable_lora_bias")),
+            decode_shards=self.number("decode_context_parallel_size", 1),
+            prefill_shards=self.number("prefill_context_parallel_size", 1),
+            state_dtype=str(option("mamba_cache_dtype") or "auto"),
+            recurrent_dtype=str(option("mamba_ssm_cache_dtype") or "auto"),
+            sources=self.sources,
+            missing=tuple(self.missing),
+            limits=tuple(self.limits),
+        )
+
+
+@cache
+def _counts(top: int, step: int) -> tuple[int, ...]:
+    """1, 2, 4, every eighth below 256 and from there on every `step`-th number."""
+    return (
+        *(size for size in (1, 2, 4) if size <= top),
+        *range(8, min(top + 1, 256), 8),
+        *range(256, top + 1, step),
+    )
+
+
+@cache
+def _sizes_of_older(requests: int) -> tuple[int, ...]:
+    """Sizes of the older engine's graphs: to the first that holds all requests (0.6.6 config.py:3163)."""
+    sizes = _counts(_LARGEST_OF_OLDER, 8)
+    enough = next((size for size in sizes if size >= requests), sizes[-1])
+    return tuple(size for size in sizes if size <= enough)

@@ -1,0 +1,1258 @@
+"""What a `config.json` says that memory depends on: the layers with their sizes, experts, encoder and quantisation.
+
+`shape` reads a configuration without guessing. What no field and no default of the model's own class says is named in
+`Shape.missing`; a reader that needs it answers "unknown".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeGuard
+
+from vllm_runbooks.plan.families import FAMILIES, Family, Mixture
+
+MAX_LAYERS = 10_000
+"""A file with more is damaged, or an attempt to use up memory."""
+
+
+@dataclass(frozen=True)
+class Rope:
+    """A table of cosines and sines that vLLM keeps on the card, one for all layers that ask for the same."""
+
+    kind: str
+    """As the configuration names it: "default", "llama3", "yarn", "deepseek_yarn", "longrope", "mrope" …"""
+    dim: int
+    """Values in a row: the part of a head that is rotated."""
+    positions: int
+    """Positions before any scaling: the trained length where the kind names one, else the longest context."""
+    factor: float = 1.0
+    """Of the scaling."""
+    base: float = 0.0
+    """Tables of two bases are two tables."""
+    longest: int = 0
+    """The longest context."""
+    is_multimodal: bool = False
+    """Rotated by place in a picture as well (mrope)."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention over cached keys and values."""
+
+    kind: str
+    """"full", "sliding", "chunked", "cross" (over an encoder's output) or "encoder" (no cache)."""
+    heads: int
+    kv_heads: int
+    head_dim: int
+    value_dim: int
+    window: int | None = None
+    """Tokens: the window of "sliding", the chunk of "chunked"."""
+    bias: bool = False
+    """Of queries, keys and values."""
+    output_bias: bool = False
+    query_key_norm: str = ""
+    """"head": one norm for a head of queries, one of keys; "flat": over all heads together; "whole": so, and each rank
+    has all of it."""
+    is_gated: bool = False
+    """Queries come with a gate of their own size."""
+    gates_heads: bool = False
+    """Each head's output has a gate of one value."""
+    input_dim: int = 0
+    """Of what it reads; 0: the hidden size."""
+    has_sinks: bool = False
+    shares_cache_of: int | None = None
+    """The layer whose keys and values are used: this one has neither a cache nor projections of its own."""
+    value_is_key: bool = False
+    """The checkpoint has no projection of values; vLLM copies that of the keys."""
+    rope: Rope | None = None
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Multi-head latent attention: one compressed latent for all heads, which every rank holds whole."""
+
+    heads: int
+    query_rank: int | None
+    """None: queries are not compressed."""
+    latent_dim: int
+    rope_dim: int
+    nope_dim: int
+    value_dim: int
+    index_heads: int = 0
+    """Heads of the indexer of sparse attention; 0: the layer has none."""
+    index_dim: int = 0
+    """Of an indexer's head."""
+    rope: Rope | None = None
+
+    @property
+    def cached_dim(self) -> int:
+        """Values cached for a token."""
+        return self.latent_dim + self.rope_dim
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    """A layer whose state does not grow with the context; which sizes count depends on `kind`.
+
+    "mamba1": inner, state, rank; "mamba2": inner, heads, head_dim, state, groups; "gdn" and "kda": key and value heads
+    and dims; "linear": heads, head_dim; "short_conv": inner.
+    """
+
+    kind: str
+    conv_kernel: int = 0
+    inner: int = 0
+    state: int = 0
+    rank: int = 0
+    """Of the time step."""
+    heads: int = 0
+    head_dim: int = 0
+    groups: int = 0
+    key_heads: int = 0
+    key_dim: int = 0
+    value_heads: int = 0
+    value_dim: int = 0
+    bias: bool = False
+    conv_bias: bool = False
+    has_norm: bool = True
+    """"mamba1" norms the time step and what it chooses with, "mamba2" its output."""
+    state_dtype: str | None = None
+    """What the configuration asks for (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None: nothing."""
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A feed-forward network."""
+
+    size: int
+    is_gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True)
+class Experts:
+    """A mixture of experts with its router and what all tokens share."""
+
+    count: int
+    per_token: int
+    size: int
+    is_gated: bool = True
+    bias: bool = False
+    shared_size: int = 0
+    """Intermediate size of all shared experts together."""
+    shared_gate: bool = False
+    correction: bool = False
+    """A bias that only the choice of experts sees."""
+    router_bias: bool = False
+    latent: int = 0
+    """Size that the hidden state is projected to before the experts and back after them; 0: none."""
+    scales: int = 0
+    """Values beside the router: gemma 4's scale of inputs and of each expert."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One decoder layer."""
+
+    mixer: Attention | Latent | Recurrent | None
+    feed_forward: Dense | Experts | None
+    beside: Dense | None = None
+    """A dense network beside the experts (gemma 4)."""
+    also: Recurrent | None = None
+    """A mixer with a state beside attention (Falcon-H1) or behind it and its network (Zamba2)."""
+    norms: int = 2
+    """Norms over the hidden size."""
+    scalars: int = 0
+    streams: int = 0
+    """Parallel hidden states (gemma 3n's AltUp)."""
+    detour: int = 0
+    """Rank of a low-rank path beside attention (gemma 3n's LAuReL)."""
+    repeats: bool = False
+    """Attention and network have the weights of an earlier layer (Zamba2)."""
+    adapters: tuple[int, int] = (0, 0)
+    """Ranks of what such a layer adds to the projections of attention and to its network's first one."""
+
+    @property
+    def mixers(self) -> tuple[Attention | Latent | Recurrent, ...]:
+        """What mixes tokens in this layer, each with a cache of its own."""
+        return tuple(mixer for mixer in (self.mixer, self.also) if mixer is not None)
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a linear layer's weights are stored."""
+
+    bits: int
+    """Of a weight."""
+    group: int = 0
+    """Weights along the input that share a scale; 0: one scale for each output channel or tensor; see `strategy`."""
+    strategy: str = "group"
+    """"group", "channel", "tensor" or "block"."""
+    block: tuple[int, int] = (0, 0)
+    """Output and input size of a block."""
+    scale_bytes: int = 2
+    has_zeros: bool = False
+    has_order: bool = False
+    """A permutation of the input channels is kept (GPTQ)."""
+    is_float: bool = False
+    vector_scales: bool = False
+    """The scale of a whole tensor is saved as a vector of one."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How the checkpoint is quantised: the first target that names a layer decides."""
+
+    method: str
+    """As vLLM names it: "awq", "gptq", "fp8", "compressed-tensors", "mxfp4", "modelopt", "bitsandbytes" …"""
+    formats: tuple[tuple[tuple[str, ...], Format], ...] = ()
+    """Names ("Linear", a module, `re:…`) and the form of what they name."""
+    ignored: tuple[str, ...] = ()
+    kv_cache: str | None = None
+    """"fp8" where the checkpoint asks for a quantised cache."""
+    experts_alone: bool = False
+    """Nothing but experts is quantised (MXFP4)."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A tower for images, videos or audio; sizes by the names its own family gives them."""
+
+    family: str
+    sizes: Mapping[str, Any] = field(hash=False)
+    """The part of the configuration, its class' defaults filled in."""
+
+
+@dataclass(frozen=True)
+class PerLayerInput:
+    """Gemma 3n's and 4's second embedding: a small vector for each layer."""
+
+    size: int
+    vocabulary: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What memory depends on; `missing` names what the configuration does not say."""
+
+    architecture: str | None
+    model_type: str | None
+    text_type: str | None
+    """`model_type` of the family that the text part belongs to: a key of `families`."""
+    dtype: str | None
+    """Of the checkpoint: "bfloat16", "float16", "float32"; None: not said."""
+    hidden_size: int = 0
+    vocabulary_size: int = 0
+    max_positions: int | None = None
+    """As the configuration has it, no scaling counted."""
+    ties_embeddings: bool | None = None
+    head_bias: bool = False
+    kinds: tuple[Layer, ...] = ()
+    """The kinds of layers that occur, in order of their first layer."""
+    pattern: tuple[int, ...] = ()
+    """The kind of each layer, as an index into `kinds`."""
+    mtp: tuple[Layer, ...] = ()
+    """Layers for speculative decoding that the checkpoint has; vLLM loads them only when asked to."""
+    per_layer_input: PerLayerInput | None = None
+    index_topk: int | None = None
+    """Tokens that an indexer chooses."""
+    quantization: Quantization | None = None
+    encoders: tuple[Encoder, ...] | None = ()
+    """None: there are some of a family that is not known."""
+    missing: tuple[str, ...] = ()
+    """Fields and facts without which the sizes are not known; where there are any, `kinds` may be empty."""
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers."""
+        return len(self.pattern)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many layers are of each kind."""
+        return tuple(self.pattern.count(index) for index in range(len(self.kinds)))
+
+    def layer(self, index: int) -> Layer:
+        """One layer."""
+        return self.kinds[self.pattern[index]]
+
+
+class _Unknown(Exception):  # noqa: N818 - it ends the reading of one part, no caller sees it
+    """A field that is needed is not there."""
+
+
+class _Reader:
+    """One part of a configuration with the defaults of its class."""
+
+    def __init__(self, config: Mapping[str, Any], family: Family, *, is_partial: bool) -> None:
+        self.config = config
+        self.family = family
+        self.is_partial = is_partial
+        self.missing: dict[str, None] = {}
+
+    def get(self, *names: str) -> Any:
+        """The first field that is there, else the class's default; None: neither, or null."""
+        for name in names:
+            if name in self.config:
+                return self.config[name]
+        for name in names:
+            if name in self.family.defaults:
+                if self.is_partial and name not in self.config:
+                    self.missing[name] = None
+                return self.family.defaults[name]
+        return None
+
+    def number(self, *names: str) -> int:
+        """A count or size that must be known."""
+        value = self.get(*names)
+        if isinstance(value, (list, tuple)) and value and all(item == value[0] for item in value):
+            # One for each layer, all alike.
+            value = value[0]
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        self.missing[names[0]] = None
+        raise _Unknown
+
+    def optional(self, *names: str) -> int | None:
+        """A count or size that may be absent or null."""
+        return None if self.get(*names) is None else self.number(*names)
+
+    def flag(self, rule: bool | str) -> bool:  # noqa: FBT001 - the family's rule is its data
+        """What a family says outright or by a field's name."""
+        if isinstance(rule, bool):
+            return rule
+        value = self.get(rule)
+        return value == "noaux_tc" if isinstance(value, str) else bool(value)
+
+
+def _part(config: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    for name in names:
+        inner = config.get(name)
+        if isinstance(inner, Mapping):
+            return inner
+    return {}
+
+
+def _longest(read: _Reader) -> int | None:
+    names = ("max_position_embeddings", "seq_length")
+    value = read.get(*names)
+    is_told = isinstance(value, int) and (not read.is_partial or any(name in read.config for name in names))
+    return value if is_told else None
+
+
+def _ropes(read: _Reader) -> Callable[[str, int], Rope | None]:
+    """Reads the tables of cosines and sines: by kind of attention and size of a head."""
+    config = read.config
+    told = _part(config, "rope_parameters", "rope_scaling")
+    longest = _longest(read)
+    factor_of_head = config.get("partial_rotary_factor")
+    rotary_dim = config.get("rotary_dim")
+
+    def one(kind: str, size: int) -> Rope | None:
+        if not read.family.has_rope or longest is None:
+            return None
+        mine = _part(told, f"{kind}_attention") or (
+            {} if any(isinstance(value, Mapping) for value in told.values()) else told
+        )
+        base = mine.get("rope_theta", config.get("rope_theta", 0.0))
+        if kind == "sliding" and (local := read.get("rope_local_base_freq", "swa_rope_theta")) is not None:
+            mine, base = {}, local
+        name = mine.get("rope_type", mine.get("type", "default"))
+        part = mine.get("partial_rotary_factor", factor_of_head)
+        part = read.family.partial_rotary if part is None else part
+        dim = rotary_dim if _is_size(rotary_dim) else size if name == "proportional" else int(size * part)
+        factor = mine.get("factor", 1.0)
+        trained = mine.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
+        scaled = name in ("yarn", "deepseek_yarn", "longrope", "su")
+        return Rope(
+            kind=str(name),
+            dim=dim,
+            positions=trained if scaled and isinstance(trained, int) else longest,
+            factor=float(factor) if isinstance(factor, (int, float)) else 1.0,
+            base=float(base) if isinstance(base, (int, float)) else 0.0,
+            longest=longest,
+            is_multimodal=read.family.is_multimodal_rope or "mrope_section" in mine or name == "mrope",
+        )
+
+    return one
+
+
+def _attention(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Attention:
+    """The attention of a layer of the first kind; the readers of layers change what differs."""
+    family = read.family
+    heads = read.number("num_attention_heads")
+    head_dim = read.optional("head_dim", "kv_channels") if family.head_dim or "head_dim" in read.config else None
+    if head_dim is None:
+        head_dim = read.number("hidden_size") // heads
+    kv_heads = read.optional("num_key_value_heads", "multi_query_group_num")
+    if kv_heads == 0:
+        read.missing["num_key_value_heads"] = None
+        raise _Unknown
+    window = read.optional("sliding_window") if family.window else None
+    used = window is not None and (family.window == "all" or bool(read.get("use_sliding_window")))
+    has_norm = family.query_key_norm and (not family.norm_field or read.flag(family.norm_field))
+    return Attention(
+        kind="sliding" if used else "full",
+        heads=heads,
+        kv_heads=heads if kv_heads is None else kv_heads,
+        head_dim=head_dim,
+        value_dim=head_dim,
+        window=window if used else None,
+        bias=read.flag(family.qkv_bias),
+        output_bias=read.flag(family.output_bias),
+        query_key_norm=family.query_key_norm if has_norm else "",
+        is_gated=read.flag(family.attention_gate),
+        has_sinks=family.has_sinks,
+        rope=rope("full", head_dim),
+    )
+
+
+def _latent(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Latent:
+    config = read.config
+    rope_dim = read.number("qk_rope_head_dim")
+    index_heads = read.optional("index_n_heads") if config.get("index_topk") or config.get("index_n_heads") else None
+    table = rope("full", rope_dim)
+    if table is not None and table.kind == "yarn":
+        table = replace(table, kind="deepseek_yarn")
+    return Latent(
+        heads=read.number("num_attention_heads"),
+        query_rank=read.optional("q_lora_rank"),
+        latent_dim=read.number("kv_lora_rank"),
+        rope_dim=rope_dim,
+        nope_dim=read.number("qk_nope_head_dim"),
+        value_dim=read.number("v_head_dim"),
+        index_heads=index_heads or 0,
+        index_dim=read.number("index_head_dim") if index_heads else 0,
+        rope=table,
+    )
+
+
+def _experts(read: _Reader, mixture: Mixture) -> Experts:
+    size = read.number(*mixture.size)
+    shared = 0
+    if mixture.shared_count:
+        each = read.number(mixture.shared_of) if mixture.shared_of else size
+        shared = each * read.number(mixture.shared_count)
+    if mixture.shared_size:
+        shared = read.number(*mixture.shared_size)
+    return Experts(
+        count=read.number(*mixture.count),
+        per_token=read.number(*mixture.per_token),
+        size=size,
+        is_gated=read.family.is_gated,
+        bias=mixture.bias,
+        shared_size=shared,
+        shared_gate=mixture.shared_gate,
+        correction=read.flag(mixture.correction),
+        router_bias=mixture.router_bias,
+        latent=read.optional("moe_latent_size") or 0,
+    )
+
+
+def _has_experts(read: _Reader, index: int) -> bool:
+    """Whether a layer's feed-forward network is a mixture, by whichever fields the family has for it."""
+    config, family = read.config, read.family
+    if family.mixture is None:
+        return False
+    frequency = config.get("moe_layer_freq", family.defaults.get("moe_layer_freq"))
+    listed = config.get("mlp_layer_types")
+    if isinstance(listed, Sequence) and not isinstance(listed, str):
+        return index < len(listed) and listed[index] != "dense"
+    if "expert_layer_period" in family.defaults:
+        return index % read.number("expert_layer_period") == read.number("expert_layer_offset")
+    names = ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
+    first = next((each[name] for each in (config, family.defaults) for name in names if name in each), 0) or 0
+    if isinstance(frequency, Sequence):
+        return bool(frequency[index]) if index < len(frequency) else False
+    if index < first:
+        return False
+    if isinstance(frequency, int) and frequency > 1:
+        return index % frequency == 0
+    if index in (config.get("mlp_only_layers") or ()):
+        return False
+    step = config.get("decoder_sparse_step", family.defaults.get("decoder_sparse_step", 1))
+    step = config.get("interleave_moe_layer_step", family.defaults.get("interleave_moe_layer_step", step))
+    return bool(step) and (index + 1) % step == 0
+
+
+def _feed_forward(read: _Reader) -> Callable[[int], Dense | Experts]:
+    family = read.family
+    mixture = family.mixture
+    sparse = _experts(read, mixture) if mixture is not None and read.get(*mixture.count) else None
+    name = mixture.dense_size if mixture is not None else "intermediate_size"
+
+    def one(index: int) -> Dense | Experts:
+        if sparse is not None and _has_experts(read, index):
+            return sparse
+        return Dense(
+            read.number(name, "ffn_hidden_size", "ffn_dim"), is_gated=family.is_gated, bias=read.flag(family.mlp_bias)
+        )
+
+    return one
+
+
+_KINDS = {
+    "full_attention": "full",
+    "attention": "full",
+    "sliding_attention": "sliding",
+    "chunked_attention": "chunked",
+    "linear_attention": "linear",
+    "mamba": "linear",
+    "conv": "linear",
+    "hybrid": "hybrid",
+}
+
+
+def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> list[str]:
+    """The kind of each layer: "full", "sliding", "chunked", "linear" or, with attention and a state, "hybrid".
+
+    The last two are kinds only of families that have states.
+    """
+    listed = read.config.get("layer_types", read.config.get("layers_block_type"))
+    if isinstance(listed, Sequence) and not isinstance(listed, str):
+        kinds = [_KINDS.get(str(kind), "") for kind in listed[:layers]]
+        is_read = has_states or {"linear", "hybrid"}.isdisjoint(kinds)
+        if len(kinds) == layers and all(kinds) and is_read:
+            return kinds
+        read.missing["layer_types"] = None
+        raise _Unknown
+    places = read.config.get("attn_layer_indices", read.config.get("full_attn_idxs"))
+    if isinstance(places, Sequence) and not isinstance(places, str):
+        kept = {place for place in places if isinstance(place, int)}
+        return ["full" if index in kept else "linear" for index in range(layers)]
+    if "attn_layer_period" in read.family.defaults:
+        every, first = read.number("attn_layer_period"), read.number("attn_layer_offset")
+        return ["full" if index % every == first else "linear" for index in range(layers)]
+    if read.family.layer_types in ("mamba2", "short_conv", "zamba2", "step3p5"):
+        # Their classes' default is one kind alone, which no published model is.
+        read.missing["layer_types"] = None
+        raise _Unknown
+    if read.family.layer_types == "linear":
+        every = read.number("full_attention_interval")
+        return ["full" if (index + 1) % every == 0 else "linear" for index in range(layers)]
+    every = read.number("sliding_window_pattern", "_sliding_window_pattern")
+    return ["full" if (index + 1) % every == 0 else "sliding" for index in range(layers)]
+
+
+def _plain(read: _Reader, layers: int) -> Iterable[Layer]:
+    attention = _attention(read, _ropes(read))
+    network = _feed_forward(read)
+    norms, scalars = read.family.norms, read.family.scalars
+    return (Layer(attention, network(index), norms=norms, scalars=scalars) for index in range(layers))
+
+
+def _falcon(read: _Reader, layers: int) -> Iterable[Layer]:
+    config = read.config
+    heads, hidden = read.number("num_attention_heads", "n_head"), read.number("hidden_size")
+    is_new = bool(config.get("new_decoder_architecture"))
+    several = read.number("num_kv_heads", "n_head_kv") if is_new else heads
+    attention = Attention(
+        kind="full",
+        heads=heads,
+        kv_heads=1 if read.get("multi_query") and not is_new else several,
+        head_dim=hidden // heads,
+        value_dim=hidden // heads,
+        bias=bool(read.get("bias")),
+        output_bias=bool(read.get("bias")),
+        rope=None if config.get("alibi") else _ropes(read)("full", hidden // heads),
+    )
+    wide = read.optional("ffn_hidden_size")
+    network = Dense(4 * hidden if wide is None else wide, is_gated=False, bias=bool(read.get("bias")))
+    told = read.optional("num_ln_in_parallel_attn")
+    norms = (2 if is_new else 1) if told is None else told
+    return [Layer(attention, network, norms=norms if is_new or read.get("parallel_attn") else 2)] * layers
+
+
+def _listed(read: _Reader, layers: int) -> Iterable[Layer]:
+    """Families whose class lists sliding layers only when told to: else as `_plain`."""
+    kinds = read.config.get("layer_types")
+    uses = read.get("use_sliding_window") and read.optional("sliding_window")
+    if not kinds and not uses:
+        return _plain(replace_window(read), layers)
+    attention = _attention(replace_window(read), _ropes(read))
+    network = _feed_forward(read)
+    first = read.optional("max_window_layers") or 0
+    names = _layer_kinds(read, layers) if kinds else ["sliding" if i >= first else "full" for i in range(layers)]
+    sliding = replace(attention, kind="sliding", window=read.optional("sliding_window"))
+    return (
+        Layer(sliding if kind == "sliding" else attention, network(index), norms=read.family.norms)
+        for index, kind in enumerate(names)
+    )
+
+
+def replace_window(read: _Reader) -> _Reader:
+    """The same reader for a family without a window over all layers."""
+    other = _Reader(read.config, replace(read.family, window=""), is_partial=read.is_partial)
+    other.missing = read.missing
+    return other
+
+
+def _sliding(read: _Reader, layers: int) -> Iterable[Layer]:
+    rope = _ropes(read)
+    attention = _attention(read, rope)
+    network = _feed_forward(read)
+    window = read.number("sliding_window")
+    sliding = replace(attention, kind="sliding", window=window, rope=rope("sliding", attention.head_dim))
+    return (
+        Layer(sliding if kind == "sliding" else attention, network(index), norms=read.family.norms)
+        for index, kind in enumerate(_layer_kinds(read, layers))
+    )
+
+
+def _linear(read: _Reader, layers: int) -> Iterable[Layer]:
+    attention = _attention(read, _ropes(read))
+    network = _feed_forward(read)
+    recurrent = Recurrent(
+        kind="gdn",
+        conv_kernel=read.number("linear_conv_kernel_dim"),
+        key_heads=read.number("linear_num_key_heads"),
+        key_dim=read.number("linear_key_head_dim"),
+        value_heads=read.number("linear_num_value_heads"),
+        value_dim=read.number("linear_value_head_dim"),
+        state_dtype=read.config.get("mamba_ssm_dtype"),
+    )
+    return (
+        Layer(recurrent if kind == "linear" else attention, network(index))
+        for index, kind in enumerate(_layer_kinds(read, layers, has_states=True))
+    )
+
+
+def _gemma4(read: _Reader, layers: int) -> Iterable[Layer]:
+    rope = _ropes(read)
+    local = _attention(read, rope)
+    local = replace(local, kind="sliding", window=read.number("sliding_window"))
+    local = replace(local, rope=rope("sliding", local.head_dim))
+    size = (
+        read.optional("global_head_dim") or local.head_dim
+        if "global_head_dim" in read.family.defaults
+        else local.head_dim
+    )
+    heads = read.optional("num_global_key_value_heads") or local.kv_heads
+    is_shared = bool(read.get("attention_k_eq_v"))
+    whole = replace(local, kind="full", window=None, head_dim=size, value_dim=size, rope=rope("full", size))
+    if is_shared:
+        whole = replace(whole, kv_heads=heads, value_is_key=True)
+    shared = read.number("num_kv_shared_layers")
+    kinds = _layer_kinds(read, layers)
+    if kinds:
+        kinds[-1] = "full"
+    inputs = read.optional("hidden_size_per_layer_input") or 0
+    mixture = read.family.mixture
+    sparse = None
+    sizes = read.get("intermediate_size")
+    sizes = sizes if isinstance(sizes, (list, tuple)) else [read.number("intermediate_size")] * layers
+    streams, detour = read.optional("altup_num_inputs") or 0, read.optional("laurel_rank") or 0
+    if read.get("enable_moe_block") and mixture is not None:
+        sparse = replace(_experts(read, mixture), scales=read.number("hidden_size") + read.number(*mixture.count))
+    wide = bool(read.get("use_double_wide_mlp"))
+    for index, kind in enumerate(kinds):
+        mixer = local if kind == "sliding" else whole
+        source = None
+        if index >= layers - shared:
+            source = max((i for i in range(layers - shared) if kinds[i] == kind), default=None)
+            mixer = replace(mixer, shares_cache_of=source)
+        network = Dense(sizes[index] * (2 if wide and source is not None else 1))
+        # A norm before and after attention and network each; the experts beside it have three more, the input of the
+        # layer one.
+        norms = 4 + (3 if sparse else 0) + (1 if inputs else 0)
+        yield Layer(
+            mixer,
+            sparse or network,
+            beside=network if sparse else None,
+            norms=norms,
+            scalars=0 if streams else 1,
+            streams=streams,
+            detour=detour,
+        )
+
+
+def _mla(read: _Reader, layers: int) -> Iterable[Layer]:
+    attention = _latent(read, _ropes(read))
+    network = _feed_forward(read)
+    listed = read.config.get("indexer_types")
+    without = replace(attention, index_heads=0, index_dim=0)
+    for index in range(layers):
+        shares = isinstance(listed, Sequence) and index < len(listed) and listed[index] == "shared"
+        yield Layer(without if shares else attention, network(index))
+
+
+def _kimi_linear(read: _Reader, layers: int) -> Iterable[Layer]:
+    attention = replace(_latent(read, _ropes(read)), rope=None)
+    network = _feed_forward(read)
+    told = _part(read.config, "linear_attn_config")
+    listed = read.config.get("layer_types")
+    if isinstance(listed, (list, tuple)) and len(listed) == layers:
+        recurrent = [kind == "linear_attention" for kind in listed]
+    else:
+        places = told.get("kda_layers")
+        if not isinstance(places, (list, tuple)):
+            read.missing["linear_attn_config.kda_layers"] = None
+            raise _Unknown
+        recurrent = [index + 1 in places for index in range(layers)]
+    for name, part in (("use_full_rank_gate", told), ("mla_use_output_gate", read.config)):
+        if part.get(name):
+            read.missing[f"sizes with {name}"] = None
+    heads, size = told.get("num_heads"), told.get("head_dim")
+    heads = heads if isinstance(heads, int) else read.number("linear_num_heads")
+    size = size if isinstance(size, int) else read.number("linear_head_dim")
+    kernel = told.get("short_conv_kernel_size")
+    mixer = Recurrent(
+        kind="kda",
+        conv_kernel=kernel if isinstance(kernel, int) else read.number("linear_conv_kernel_dim"),
+        heads=heads,
+        head_dim=size,
+        key_heads=heads,
+        key_dim=size,
+        value_heads=heads,
+        value_dim=size,
+    )
+    return (Layer(mixer if is_linear else attention, network(index)) for index, is_linear in enumerate(recurrent))
+
+
+def _llama4(read: _Reader, layers: int) -> Iterable[Layer]:
+    rope = _ropes(read)
+    attention = _attention(read, rope)
+    network = _feed_forward(read)
+    every = read.number("no_rope_layer_interval")
+    listed = read.config.get("no_rope_layers") or [int((i + 1) % every != 0) for i in range(layers)]
+    chunk = read.optional("attention_chunk_size")
+    chunked = replace(attention, kind="chunked", window=chunk) if chunk else attention
+    for index in range(layers):
+        # A one in `no_rope_layers` marks a layer with rotary embeddings; only those look at chunks.
+        yield Layer(chunked if listed[index] else replace(attention, rope=None), network(index))
+
+
+def _mamba2(read: _Reader, layers: int) -> Iterable[Layer]:
+    """State spaces and attention, one behind the other or, of kind "hybrid", side by side."""
+    inner = read.optional("mamba_d_ssm")
+    inner = read.number("mamba_expand") * read.number("hidden_size") if inner is None else inner
+    heads = read.number("mamba_n_heads")
+    size = read.get("mamba_d_head")
+    recurrent = Recurrent(
+        kind="mamba2",
+        conv_kernel=read.number("mamba_d_conv"),
+        inner=inner,
+        state=read.number("mamba_d_state"),
+        heads=heads,
+        head_dim=size if isinstance(size, int) else inner // heads,
+        groups=read.number("mamba_n_groups"),
+        bias=bool(read.get("mamba_proj_bias")),
+        conv_bias=bool(read.get("mamba_conv_bias")),
+        has_norm=read.flag("mamba_rms_norm") if "mamba_rms_norm" in read.family.defaults else True,
+    )
+    attention = _attention(read, _ropes(read))
+    if read.get("position_embedding_type") in ("nope", None) and "position_embedding_type" in read.family.defaults:
+        attention = replace(attention, rope=None)
+    network = _feed_forward(read)
+    beside = read.optional("shared_intermediate_size")
+    kinds = (
+        ["hybrid"] * layers if read.family.layer_types == "parallel" else _layer_kinds(read, layers, has_states=True)
+    )
+    for index, kind in enumerate(kinds):
+        yield Layer(
+            recurrent if kind == "linear" else attention,
+            # Without experts a network stands alone that otherwise all tokens share beside them.
+            Dense(beside) if beside and not read.get("num_local_experts") else network(index),
+            also=recurrent if kind == "hybrid" else None,
+        )
+
+
+def _jamba(read: _Reader, layers: int) -> Iterable[Layer]:
+    hidden = read.number("hidden_size")
+    rank = read.get("mamba_dt_rank")
+    recurrent = Recurrent(
+        kind="mamba1",
+        conv_kernel=read.number("mamba_d_conv"),
+        inner=read.number("mamba_expand") * hidden,
+        state=read.number("mamba_d_state"),
+        rank=rank if isinstance(rank, int) else -(-hidden // 16),
+        bias=bool(read.get("mamba_proj_bias")),
+        conv_bias=bool(read.get("mamba_conv_bias")),
+    )
+    attention = _attention(read, _ropes(read))
+    network = _feed_forward(read)
+    return (
+        Layer(recurrent if kind == "linear" else attention, network(index))
+        for index, kind in enumerate(_layer_kinds(read, layers, has_states=True))
+    )
+
+
+def _zamba2(read: _Reader, layers: int) -> Iterable[Layer]:
+    """State spaces, in front of some of which one of a few blocks of attention and network stands."""
+    hidden, heads = read.number("hidden_size"), read.number("num_attention_heads")
+    inner, count = read.number("mamba_expand") * hidden, read.number("n_mamba_heads")
+    recurrent = Recurrent(
+        kind="mamba2",
+        conv_kernel=read.number("mamba_d_conv"),
+        inner=inner,
+        state=read.number("mamba_d_state"),
+        heads=count,
+        head_dim=inner // count,
+        groups=read.number("mamba_ngroups"),
+        bias=bool(read.get("add_bias_linear")),
+        conv_bias=bool(read.get("use_conv_bias")),
+    )
+    size = 2 * hidden // heads
+    rope = _ropes(read)("full", size) if read.get("use_mem_rope") else None
+    # The block reads the embedding beside the hidden state.
+    attention = Attention("full", heads, heads, size, size, input_dim=2 * hidden, rope=rope)
+    network = Dense(read.number("intermediate_size"), bias=bool(read.get("add_bias_linear")))
+    blocks, rank = read.number("num_mem_blocks"), read.number("adapter_rank")
+    ranks = (rank if read.get("use_shared_attention_adapter") else 0, rank)
+    seen = 0
+    for kind in _layer_kinds(read, layers, has_states=True):
+        if kind == "hybrid":
+            yield Layer(
+                attention, network, also=recurrent, norms=4 if seen < blocks else 1, repeats=seen >= blocks,
+                adapters=ranks,
+            )  # fmt: skip
+            seen += 1
+        else:
+            yield Layer(recurrent, None, norms=1)
+
+
+def _mamba(read: _Reader, layers: int) -> Iterable[Layer]:
+    """Nothing but state spaces."""
+    inner = read.optional("intermediate_size") or read.number("expand") * read.number("hidden_size")
+    heads = read.optional("num_heads")
+    recurrent = Recurrent(
+        kind="mamba2" if heads else "mamba1",
+        conv_kernel=read.number("conv_kernel"),
+        inner=inner,
+        state=read.number("state_size"),
+        bias=bool(read.get("use_bias")),
+        conv_bias=bool(read.get("use_conv_bias")),
+    )
+    if heads:
+        recurrent = replace(recurrent, heads=heads, head_dim=inner // heads, groups=read.number("n_groups"))
+    else:
+        rank = read.get("time_step_rank")
+        rank = rank if isinstance(rank, int) else -(-read.number("hidden_size") // 16)
+        recurrent = replace(recurrent, rank=rank, has_norm=False)
+    return [Layer(recurrent, None, norms=1)] * layers
+
+
+def _step3p5(read: _Reader, layers: int) -> Iterable[Layer]:
+    config, rope = read.config, _ropes(read)
+    kinds = _layer_kinds(read, layers)
+    whole = replace(
+        _attention(read, rope),
+        kv_heads=read.number("num_attention_groups"),
+        gates_heads=bool(config.get("use_head_wise_attn_gate")),
+    )
+    other = _part(config, "attention_other_setting")
+    heads = config.get("num_sliding_attention_heads") or other.get("num_attention_heads")
+    sliding = replace(whole, kind="sliding", window=read.number("sliding_window"))
+    if _is_size(heads) and other.get("attention_type", "sliding_attention") == "sliding_attention":
+        sliding = replace(sliding, heads=heads)
+    experts = _experts(read, read.family.mixture) if read.family.mixture is not None else None
+    dense = Dense(read.number("intermediate_size"))
+    listed, told = config.get("mlp_layer_types"), config.get("moe_layers_enum")
+    if isinstance(listed, (list, tuple)):
+        sparse = {index for index, kind in enumerate(listed) if kind == "sparse"}
+    else:
+        sparse = {int(index) for index in told.split(",")} if isinstance(told, str) else set(range(1, layers))
+    return (
+        Layer(sliding if kind == "sliding" else whole, experts if index in sparse else dense)
+        for index, kind in enumerate(kinds)
+    )
+
+
+def _short_conv(read: _Reader, layers: int) -> Iterable[Layer]:
+    recurrent = Recurrent(
+        kind="short_conv",
+        conv_kernel=read.number("conv_L_cache"),
+        inner=read.optional("conv_dim") or read.number("hidden_size"),
+        bias=bool(read.get("conv_bias")),
+        conv_bias=bool(read.get("conv_bias")),
+    )
+    attention = _attention(read, _ropes(read))
+    network = _feed_forward(read)
+    size = read.optional("block_ff_dim", "intermediate_size") or 0
+    if read.get("block_auto_adjust_ff_dim"):
+        # Two thirds, times a factor, rounded up: what gated networks have at the cost of one that is not.
+        size = int(int(2 * size / 3) * read.get("block_ffn_dim_multiplier"))
+        multiple = read.number("block_multiple_of")
+        size = -(-size // multiple) * multiple
+    for index, kind in enumerate(_layer_kinds(read, layers, has_states=True)):
+        part = network(index)
+        part = Dense(size) if isinstance(part, Dense) else part
+        yield Layer(recurrent if kind == "linear" else attention, part)
+
+
+_LETTERS = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
+
+
+def _nemotron_pattern(config: Mapping[str, Any]) -> str | None:
+    """A letter for each layer, from either of the two fields that tell it."""
+    pattern, listed = config.get("hybrid_override_pattern"), config.get("layers_block_type")
+    if isinstance(pattern, str):
+        return pattern
+    if isinstance(listed, (list, tuple)) and all(kind in _LETTERS for kind in listed):
+        return "".join(_LETTERS[kind] for kind in listed)
+    return None
+
+
+def _nemotron_h(read: _Reader, layers: int) -> Iterable[Layer]:
+    pattern = _nemotron_pattern(read.config)
+    if pattern is None or len(pattern) != layers:
+        read.missing["hybrid_override_pattern"] = None
+        raise _Unknown
+    heads, size = read.number("mamba_num_heads"), read.number("mamba_head_dim")
+    recurrent = Recurrent(
+        kind="mamba2",
+        conv_kernel=read.number("conv_kernel"),
+        inner=heads * size,
+        state=read.number("ssm_state_size"),
+        heads=heads,
+        head_dim=size,
+        groups=read.number("n_groups"),
+        bias=bool(read.get("use_bias")),
+        conv_bias=bool(read.get("use_conv_bias")),
+        state_dtype=read.config.get("mamba_ssm_cache_dtype"),
+    )
+    attention = _attention(read, _ropes(read)) if "*" in pattern else None
+    mixture = read.family.mixture
+    sparse = _experts(read, mixture) if "E" in pattern and mixture is not None else None
+    kinds = {
+        "M": Layer(recurrent, None, norms=1),
+        "*": Layer(attention, None, norms=1),
+        "E": Layer(None, sparse, norms=1),
+    }
+    if "-" in pattern:
+        dense = Dense(read.number("intermediate_size"), is_gated=False, bias=read.flag(read.family.mlp_bias))
+        kinds["-"] = Layer(None, dense, norms=1)
+    if set(pattern) - set(kinds):
+        read.missing["hybrid_override_pattern"] = None
+        raise _Unknown
+    return (kinds[letter] for letter in pattern)
+
+
+def _blocks(read: _Reader, layers: int) -> Iterable[Layer]:
+    """Nemotron-NAS: each layer's own sizes, some without attention or without a network."""
+    attention = _attention(read, _ropes(read))
+    hidden = read.number("hidden_size")
+    told = read.config.get("block_configs") or ()
+    if len(told) != layers:
+        read.missing["block_configs"] = None
+        raise _Unknown
+    for block in told:
+        first, second = _part(block, "attention"), _part(block, "ffn")
+        if first.get("replace_with_linear") or second.get("replace_with_linear"):
+            read.missing["block_configs"] = None
+            raise _Unknown
+        mixer = None
+        if not first.get("no_op"):
+            mixer = replace(attention, kv_heads=attention.heads // first["n_heads_in_group"])
+        network = None
+        if not second.get("no_op"):
+            # Two thirds of the multiple, rounded up to 256, is how the family derives its sizes.
+            size = int(2 * second["ffn_mult"] * hidden / 3)
+            network = Dense(-(-size // 256) * 256)
+        yield Layer(mixer, network, norms=(mixer is not None) + (network is not None))
+
+
+def _mimo_v2(read: _Reader, layers: int) -> Iterable[Layer]:
+    rope = _ropes(read)
+    config = read.config
+    whole = replace(_attention(read, rope), value_dim=read.number("v_head_dim"))
+    size = read.number("swa_head_dim")
+    sliding = replace(
+        whole,
+        kind="sliding",
+        heads=read.number("swa_num_attention_heads"),
+        kv_heads=read.number("swa_num_key_value_heads"),
+        head_dim=size,
+        value_dim=read.number("swa_v_head_dim"),
+        window=read.number("sliding_window"),
+        has_sinks=bool(config.get("add_swa_attention_sink_bias")),
+        rope=rope("sliding", size),
+    )
+    whole = replace(whole, has_sinks=bool(config.get("add_full_attention_sink_bias")))
+    network = _feed_forward(read)
+    pattern = config.get("hybrid_layer_pattern") or ()
+    if len(pattern) != layers:
+        read.missing["hybrid_layer_pattern"] = None
+        raise _Unknown
+    return (Layer(sliding if kind else whole, network(index)) for index, kind in enumerate(pattern))
+
+
+def _mllama(read: _Reader, layers: int) -> Iterable[Layer]:
+    attention = _attention(read, _ropes(read))
+    network = _feed_forward(read)
+    cross = set(read.config.get("cross_attention_layers") or (3, 8, 13, 18, 23, 28, 33, 38))
+    over = replace(attention, kind="cross", query_key_norm="head", rope=None)
+    for index in range(layers):
+        if index in cross:
+            yield Layer(over, network(index), scalars=2)
+        else:
+            yield Layer(attention, network(index))
+
+
+_LAYERS: Mapping[str, Callable[[_Reader, int], Iterable[Layer]]] = {
+    "": _plain,
+    "falcon": _falcon,
+    "listed": _listed,
+    "sliding": _sliding,
+    "linear": _linear,
+    "gemma4": _gemma4,
+    "latent": _mla,
+    "llama4": _llama4,
+    "nemotron_h": _nemotron_h,
+    "mamba2": _mamba2,
+    "parallel": _mamba2,
+    "jamba": _jamba,
+    "mamba": _mamba,
+    "zamba2": _zamba2,
+    "step3p5": _step3p5,
+    "short_conv": _short_conv,
+    "blocks": _blocks,
+    "kimi_linear": _kimi_linear,
+    "mimo_v2": _mimo_v2,
+    "mllama": _mllama,
+}
+
+_FP8 = Format(bits=8, strategy="tensor", scale_bytes=4, is_float=True)
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    if isinstance(value, (list, tuple)):
+        return tuple(item for item in value if isinstance(item, str))
+    return ()
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _block(value: Any) -> tuple[int, int]:
+    if isinstance(value, (list, tuple)) and len(value) == 2 and all(isinstance(item, int) for item in value):
+        return value[0], value[1]
+    return 0, 0
+
+
+def _compressed(told: Mapping[str, Any], missing: dict[str, None]) -> tuple[tuple[tuple[str, ...], Format], ...]:
+    """Forms by `config_groups`."""
+    found = []
+    for name, group in _part(told, "config_groups").items():
+        weights = _part(group, "weights") if isinstance(group, Mapping) else {}
+        bits = weights.get("num_bits")
+        if not isinstance(bits, int):
+            missing[f"quantization_config.config_groups.{name}"] = None
+            continue
+        is_float = weights.get("type") == "float"
+        whole = "tensor" if is_float else "channel"
+        strategy = str(weights.get("strategy") or ("group" if weights.get("group_size") else whole))
+        style = str(group.get("format") or told.get("format") or told.get("quant_algo") or "")
+        is_small = is_float and bits == 4
+        shares = _count(weights.get("group_size")) or (32 if "mxfp4" in style else 16 if is_small else 0)
+        found.append((
+            _strings(group.get("targets")) or ("Linear",),
+            Format(
+                bits=bits,
+                group=shares if strategy in ("group", "tensor_group") or is_small else 0,
+                strategy="group" if strategy == "tensor_group" or is_small else strategy,
+                block=_block(weights.get("block_structure")),
+                scale_bytes=1 if is_small else 4 if strategy in ("tensor", "block") else 2,
+                has_zeros=weights.get("symmetric") is False,
+                has_order=weights.get("actorder") in ("group", "dynamic"),
+                is_float=is_float,
+            ),
+        ))  # fmt: skip
+    return tuple(found)
+
+
+def _modelopt(told: Mapping[str, Any]) -> Format | None:
+    algorithm = str(told.get("quant_algo") or "").upper()
+    if "NVFP4" in algorithm:
+        return Format(bits=4, group=_count(told.get("group_size")) or 16, scale_bytes=1, is_float=True)
+    if algorithm.startswith("FP8"):
+        return _FP8
+    return None
+
+
+def _is_size(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _quantization(told: Mapping[str, Any], missing: dict[str, None]) -> Quantization | None:
+    """The checkpoint's own quantisation; an unknown method is named as missing."""
+    if not told:
+        return None
+    producer = _part(told, "producer").get("name")
+    method = str(told.get("quant_method") or (producer if producer == "modelopt" else ""))
+    bits, group = told.get("bits", told.get("w_bit")), told.get("group_size", told.get("q_group_size", 128))
+    ignored = _strings(told.get("ignore")) + _strings(told.get("ignored_layers"))
+    ignored += _strings(told.get("modules_to_not_convert")) + _strings(told.get("exclude_modules"))
+    cache = str(told.get("kv_cache_quant_algo") or "").lower() or None
+    if _part(told, "kv_cache_scheme") or str(told.get("kv_cache_scheme")).lower() == "fp8":
+        cache = "fp8"
+    forms: tuple[tuple[tuple[str, ...], Format], ...] = ()
+    if method in ("awq", "awq_marlin", "gptq", "gptq_marlin") and _is_size(bits) and isinstance(group, int):
+        is_awq = method.startswith("awq")
+        form = Format(
+            bits=bits,
+            group=max(group, 0),
+            strategy="group" if group > 0 else "channel",
+            has_zeros=is_awq or not told.get("sym", True),
+            has_order=not is_awq and bool(told.get("desc_act")),
+        )
+        forms = ((("Linear",), form),)
+    elif method == "fp8":
+        block = _block(told.get("weight_block_size"))
+        static = told.get("activation_scheme") == "static"
+        form = replace(_FP8, strategy="block" if block[0] else "tensor", block=block, vector_scales=static)
+        forms = ((("Linear",), form),)
+    elif method == "mxfp4":
+        forms = ((("Experts",), Format(bits=4, group=32, scale_bytes=1, is_float=True)),)
+        return Quantization("mxfp4", forms, ignored, experts_alone=True)
+    elif method == "bitsandbytes":
+        small = bool(told.get("load_in_4bit") or told.get("_load_in_4bit"))
+        forms = (
+            (("Linear",), Format(bits=4, group=64, scale_bytes=4) if small else Format(bits=8, strategy="channel")),
+        )
+        ignored += _strings(told.get("llm_int8_skip_modules"))
+    elif method in ("compressed-tensors", "modelopt", "modelopt_fp4"):
+        forms = _compressed(told, missing)
+        if not forms and (form_ := _modelopt(told)) is not None:
+            forms = ((("Linear",), form_),)
+    if not forms:
+        missing[f"quantization_config: {method or 'no method'}"] = None
+        return None
+    return Quantization(method, forms, ignored, cache)
+
+
+_TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
+_TOWERS = ("vision_config", "audio_config")
+_PARTS_OF_DTYPE = ("dtype", "torch_dtype")
+
+
+def _dtype(*parts: Mapping[str, Any]) -> str | None:
+    for part in parts:
+        for name in _PARTS_OF_DTYPE:
+            if isinstance(part.get(name), str):
+                return str(part[name]).removeprefix("torch.")
+    return None
+
+
+_AROUND = (
+    "alignment_intermediate_size", "downsample_factor", "projector_bias", "projector_hidden_size",
+    "projector_use_layernorm", "scale_factor", "spatial_merge_size", "vision_feature_layer",
+)  # fmt: skip
+"""Fields beside a tower's own that decide its sizes."""
+
+
+def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] | None:
+    if family.encoder is None:
+        return None if any(isinstance(config.get(name), Mapping) for name in _TOWERS) else ()
+    if family.encoder == "unknown":
+        return None
+    config = _part(config, "thinker_config") or config
+    told = config.get("vision_config")
+    found = []
+    if isinstance(told, Mapping):
+        found = [Encoder(family.encoder, {name: config[name] for name in _AROUND if name in config} | dict(told))]
+    audio = config.get("audio_config")
+    if isinstance(audio, Mapping):
+        found.append(Encoder(f"{family.encoder}_audio", audio))
+    return tuple(found) if found else None
+
+
+def _merged(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The text part with what stands outside it, and the text part alone."""
+    inner = _part(config, *_TEXT)
+    inner = _part(inner, "text_config") or inner
+    if not inner:
+        return config, config
+    outside = {name: value for name, value in config.items() if name not in ("model_type", "architectures")}
+    return {**outside, **inner}, inner
+
+
+def _mtp(read: _Reader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """Layers for speculative decoding behind the others: of the last layer's kind."""
+    defaults = read.family.defaults
+    count = read.config.get("num_nextn_predict_layers", read.config.get("mtp_num_hidden_layers"))
+    count = defaults.get("num_nextn_predict_layers", 0) if count is None and not read.is_partial else count
+    if not layers or not isinstance(count, int) or not 0 < count <= MAX_LAYERS:
+        return ()
+    if read.family.mtp == "nemotron":
+        parts = (Attention, Experts)
+        found = [
+            next((each for each in layers if isinstance(each.mixer or each.feed_forward, part)), None) for part in parts
+        ]
+        return tuple(each for each in found if each is not None) * count
+    last = next((layer for layer in reversed(layers) if not isinstance(layer.mixer, Recurrent)), layers[-1])
+    if isinstance(last.mixer, Latent) and not last.mixer.index_heads:
+        # Where layers share what one indexer chose, the layer behind them has its own.
+        indexed = next((x.mixer for x in layers if isinstance(x.mixer, Latent) and x.mixer.index_heads), last.mixer)
+        last = replace(last, mixer=indexed)
+    return (last,) * count
+
+
+def _layer_count(read: _Reader) -> int:
+    letters = _nemotron_pattern(read.config)
+    count = len(letters) if letters else read.number("num_hidden_layers", "num_layers", "n_layer")
+    if count > MAX_LAYERS:
+        read.missing["num_hidden_layers"] = None
+        raise _Unknown
+    return count
+
+
+def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
+    """What memory depends on in a `config.json`; never raises.
+
+    With `is_partial` a field that is left out is unknown where a whole file would leave it to its class.
+    """
+    text, inner = _merged(config)
+    listed = config.get("architectures")
+    architecture = listed[0] if isinstance(listed, (list, tuple)) and listed and isinstance(listed[0], str) else None
+    model_type = config.get("model_type") if isinstance(config.get("model_type"), str) else None
+    outer_family = FAMILIES.get(model_type or "")
+    inner_type = str(inner.get("model_type") or "")
+    text_type = inner_type if inner_type in FAMILIES else model_type
+    family = FAMILIES.get(text_type or "")
+    known = Shape(architecture, model_type, text_type, _dtype(config, text))
+    if family is None or outer_family is None:
+        return replace(known, missing=(f"architecture {architecture or model_type or 'not named'}",))
+    read = _Reader(text, family, is_partial=is_partial)
+    told = _part(config, "quantization_config", "compression_config") or _part(text, "quantization_config")
+    quantization = _quantization(told, read.missing)
+    kinds: dict[Layer, int] = {}
+    pattern: list[int] = []
+    hidden = vocabulary = 0
+    mtp: tuple[Layer, ...] = ()
+    inputs: PerLayerInput | None = None
+    try:
+        hidden = read.number("hidden_size")
+        vocabulary = read.number("vocab_size", "padded_vocab_size")
+        for name in family.unread:
+            if text.get(name) and text[name] != hidden:
+                read.missing[f"sizes with {name}"] = None
+        layers = tuple(_LAYERS[family.layer_types](read, _layer_count(read)))
+        pattern.extend(kinds.setdefault(layer, len(kinds)) for layer in layers)
+        mtp = _mtp(read, layers)
+        size = read.optional("hidden_size_per_layer_input")
+        if size:
+            inputs = PerLayerInput(size, read.optional("vocab_size_per_layer_input") or vocabulary)
+    except (_Unknown, LookupError, TypeError, ValueError, ZeroDivisionError):
+        if not read.missing:
+            read.missing["a field of another form than expected"] = None
+        kinds, pattern, mtp, inputs = {}, [], (), None
+    tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
+    return replace(
+        known,
+        hidden_size=hidden,
+        vocabulary_size=vocabulary,
+        max_positions=_longest(read),
+        ties_embeddings=read.get("tie_word_embeddings") if tied is None else bool(tied),
+        head_bias=read.flag(family.head_bias),
+        kinds=tuple(kinds),
+        pattern=tuple(pattern),
+        mtp=mtp,
+        per_layer_input=inputs,
+        index_topk=text.get("index_topk") if isinstance(text.get("index_topk"), int) else None,
+        quantization=quantization,
+        encoders=_encoders(config, outer_family),
+        missing=tuple(read.missing),
+    )

@@ -1,0 +1,254 @@
+"""The files that start a plan on the nodes of a cluster, each with the environment of its own node, and what to do.
+
+They are those of a plan (`plans.files`) and the same in containers; nothing of a node's name or address gets into one
+that is not a host's name or an address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from vllm_runbooks.catalog.specs import Card, Specs
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.host import inspection as inventories
+from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding, Reach, Reachability
+from vllm_runbooks.host.records import VLLM_PACKAGES
+from vllm_runbooks.plan import plans
+from vllm_runbooks.plan.network import Link, Network
+from vllm_runbooks.plan.records import NodeStart, Plan, StartFiles
+from vllm_runbooks.plan.settings import PARTITION
+from vllm_runbooks.reading.deployment import containers, executors, fleet
+
+WAYS = ("nnodes", "ray")
+"""What may join hosts."""
+_ADDRESS = "VLLM_HOST_IP"
+_VERIFY = "verify.txt"
+_PROXY = "nginx.conf"
+
+
+def places(environments: Iterable[NodeEnvironment]) -> dict[str, plans.Place]:
+    """What servers need to know of each node: its variables, and its address by them."""
+    found = {}
+    for one in environments:
+        variables = dict(one.variables)
+        found[one.node] = plans.Place(variables.get(_ADDRESS), tuple(variables.items()))
+    return found
+
+
+def network(nodes: Cluster, known: Mapping[str, plans.Place]) -> Network:
+    """What was measured between each two nodes, in the worse direction, at the addresses that are used where known."""
+    links: dict[frozenset[str], list[Reach]] = {}
+    for one in nodes.reaches or ():
+        place = known.get(one.target)
+        if one.state is Reachability.OPEN and (place is None or place.address in (None, one.address)):
+            links.setdefault(frozenset((one.source, one.target)), []).append(one)
+    found = {}
+    for pair, reaches in links.items():
+        rates = [one.bandwidth_mbit_s for one in reaches if one.bandwidth_mbit_s]
+        waits = [one.latency_ms for one in reaches if one.latency_ms is not None]
+        if rates or waits:
+            found[pair] = Link(min(rates, default=None), max(waits, default=None))
+    return found
+
+
+def cards(nodes: Cluster, specs: Specs) -> tuple[Card, ...]:
+    """The cards of all nodes that have any, node by node, those of the head first.
+
+    Raises:
+        InputError: None has one, or one is neither known nor told of.
+    """
+    found = [
+        card
+        for node in sorted(nodes.nodes, key=lambda node: node.name != nodes.head)
+        if node.inventory.gpus
+        for card in inventories.cards(node.inventory, specs, node.name, node.name)
+    ]
+    if not found:
+        raise InputError("none of the nodes lists a GPU; name the cards, as in --gpus RTX3090@node1,H800@node2")
+    return tuple(found)
+
+
+def release(nodes: Cluster) -> str | None:
+    """The release of vLLM that the nodes have; None: none says.
+
+    Raises:
+        InputError: They have different ones.
+    """
+    told = {
+        node.name: next((held[name] for name in VLLM_PACKAGES if name in held), None)
+        for node in nodes.nodes
+        if (held := node.inventory.packages) is not None
+    }
+    found = {version for version in told.values() if version}
+    if len(found) > 1:
+        listed = ", ".join(f"{name} {version}" for name, version in told.items() if version)
+        raise InputError(f"the nodes have different releases of vLLM ({listed}); make them one, or give --vllm")
+    return next(iter(found), None)
+
+
+def files(
+    request: plans.Request,
+    one: Plan,
+    *,
+    first_port: int = fleet.FIRST_PORT,
+    image: str | None = None,
+    retries_posts: bool = False,
+    met: Sequence[NodeFinding] = (),
+) -> tuple[dict[str, str], StartFiles]:
+    """A plan as files by name, and what they are; linted by whoever calls.
+
+    Args:
+        request: What was planned, with the places of its nodes.
+        one: The plan.
+        first_port: The first server's; the others have those after it.
+        image: Of a container, instead of the one that is published of the release.
+        retries_posts: Whether nginx sends a failed POST to another server.
+        met: What a start over the nodes meets, whatever the files set.
+
+    Raises:
+        InputError: The release has no option for it, or what joins the hosts is none.
+    """
+    parts = plans.servers(request, one, first_port=first_port)
+    made = plans.deployed(request, one, first_port=first_port, retries_posts=retries_posts)
+    joined = [part for part in parts if part.joined]
+    _check_joined(request, joined)
+    why_none = containers.why_no_ray(request.data, image) if joined else ""
+    in_ray = [str(host.node) for host in fleet.ray_hosts(parts)]
+    nodes = list(dict.fromkeys([*(str(part.node) for part in parts), *in_ray]))
+    has_several = len(nodes) > 1
+    doubts = plans.doubts(one)
+    for node in nodes:
+        mine = [part for part in parts if str(part.node) == node and not part.joined]
+        behind = f"-{node}" if has_several else ""
+        if mine:
+            made[f"docker{behind}.sh"] = containers.docker(mine, doubts, image)
+            if image is not None:
+                made[f"compose{behind}.yaml"] = fleet.compose(
+                    [replace(part, deployment=replace(part.deployment, image=image)) for part in mine], doubts
+                )
+        if node in in_ray and not why_none:
+            made[f"ray-docker-{node}.sh"] = containers.ray_docker(joined, node, image, doubts)
+            made[f"ray-compose-{node}.yaml"] = containers.ray_compose(joined, node, image, doubts)
+    made = {name: made[name] for name in sorted(made)}
+    notes = [f"{each.severity.capitalize()}: {each.text}. So: {each.effect}. To do: {each.do}." for each in met]
+    told = _told(request, one, parts, nodes, made, notes=[*notes, *([why_none] if why_none else [])])
+    return {**made, "steps.txt": _steps_text(told)}, replace(told, files=(*told.files, "steps.txt"))
+
+
+def _check_joined(request: plans.Request, joined: Sequence[fleet.Part]) -> None:
+    """See that hosts are joined as it was asked for.
+
+    Raises:
+        InputError: Only Ray joins these.
+    """
+    if joined and request.by_ray is False:
+        cards = [len(host.devices) for host in joined[0].joined]
+        raise InputError(
+            f"--by nnodes: {executors.joining(request.data, cards).said}; give --by ray, or another layout"
+        )
+
+
+def _told(
+    request: plans.Request,
+    one: Plan,
+    parts: Sequence[fleet.Part],
+    nodes: Sequence[str],
+    made: Mapping[str, str],
+    *,
+    notes: Sequence[str],
+) -> StartFiles:
+    """What the files are."""
+    first = [part for part in parts if not part.instance]
+    hosts = list(first[0].joined) or [part.host for part in first if part.host is not None]
+    cards = [len(host.devices) for host in hosts]
+    joining = executors.joining(request.data, cards, copies=one.layout.dp if one.layout else 1)
+    by = "ray" if first[0].joined else joining.by
+    why = joining.said if by == joining.by else f"Ray was asked for, though it is needless: {joining.said}"
+    world = sum(cards)
+    alone = executors.chosen(request.data, world, cards[0])
+    written = executors.chosen(request.data, world, cards[0], nodes=len(cards) if by == "nnodes" else 1)
+    asked = request.options.get("distributed_executor_backend")
+    executor = "ray" if by == "ray" else str(asked) if asked else written.name
+    itself = "" if alone.name == executor else f"{alone.said} ({alone.source})" if alone.source else alone.said
+    starts = []
+    for node in nodes:
+        place = request.places.get(node, plans.Place())
+        own = tuple(name for name in made if _is_of(name, node, nodes))
+        starts.append(NodeStart(node, place.address, dict(place.environment), own))
+    unplaced = [node for node in nodes if not request.places.get(node, plans.Place()).environment]
+    if unplaced and len(nodes) > 1:
+        unknown = (
+            f"By which address and interface the others reach {', '.join(unplaced)} is not known: the files there set "
+            f"no {_ADDRESS}. Measure it, or give --address and --interface."
+        )
+        notes = [*notes, unknown]
+    stages = (one.deployment.env if one.deployment is not None else {}).get(PARTITION)
+    if stages:
+        notes = [*notes, f"{PARTITION}={stages} is how many layers each stage has: the same on every node."]
+    in_steps = (fleet.NOT_IN_A_CONTAINER, fleet.together(nodes))
+    said = [each for part in parts for each in part.unwritten if each not in in_steps]
+    return StartFiles(
+        model=one.model,
+        vllm=one.vllm,
+        layout=one.layout,
+        fits=one.fits,
+        joined_by=by,
+        why=why,
+        executor=executor,
+        by_itself=itself,
+        nodes=tuple(starts),
+        files=tuple(made),
+        steps=tuple(_steps(parts, made, by)),
+        notes=tuple(dict.fromkeys((*notes, *plans.doubts(one), *said))),
+    )
+
+
+def _is_of(name: str, node: str, nodes: Sequence[str]) -> bool:
+    """Whether a file belongs on a node; one that is for all belongs on the first."""
+    stem = name.rpartition("/")[0] or name.rpartition(".")[0]
+    owner = next((each for each in sorted(nodes, key=len, reverse=True) if stem.endswith(f"-{each}")), None)
+    return owner == node if owner is not None else node == nodes[0]
+
+
+def _steps(parts: Sequence[fleet.Part], made: Mapping[str, str], by: str) -> list[str]:
+    """What to do, in order."""
+    nodes = list(dict.fromkeys(str(part.node) for part in parts))
+    hosts = [str(host.node) for host in fleet.ray_hosts(parts)]
+    has_several = len({*nodes, *hosts}) > 1
+    said = ["Copy each node's files to it; choose one way for all nodes: scripts, containers, or units."]
+    if by:
+        said.append(
+            "See that only these nodes reach each other's ports: what vLLM and Ray say between nodes is neither "
+            "encrypted nor checked, and whoever reaches them can run programs there."
+        )
+    if by == "ray":
+        said.append(f"Run {', then '.join(f'ray-{node}.sh on {node}' for node in hosts)}: each joins the Ray cluster.")
+        said.append(f"Run `ray status` on {hosts[0]}: it lists {len(hosts)} nodes, and a GPU for every card.")
+        said.append(f"Run {', '.join(f'start-{node}.sh on {node}' for node in nodes)}.")
+    else:
+        scripts = ", ".join(f"start-{node}.sh on {node}" if has_several else "start.sh" for node in nodes)
+        together = " at about the same time: each waits for the others" if by == "nnodes" else ""
+        said.append(f"Run {scripts}{together}.")
+    said.append(f"{_VERIFY} says for each node which lines its log then holds, and that its cards hold memory.")
+    if _PROXY in made:
+        said.append(f"Run nginx with {_PROXY} where clients ask: it shares their requests among the servers.")
+    end = " `ray stop` on each node ends Ray, and every other Ray of it." if by == "ray" else ""
+    if by:
+        end += " A part that is gone while nothing is asked is noticed by the others at the next request only."
+    said.append(f"To stop, end the scripts of all nodes: each ends its own servers.{end}")
+    return said
+
+
+def _steps_text(told: StartFiles) -> str:
+    lines = [
+        f"{told.model}, vLLM {told.vllm.version}",
+        "",
+        *(f"{number}. {one}" for number, one in enumerate(told.steps, 1)),
+    ]
+    lines += ["", f"What joins the hosts: {told.why}."]
+    lines += [f"Given the sizes alone on one node: {told.by_itself}."] if told.by_itself else []
+    for node in told.nodes:
+        lines += ["", f"{node.node}{f' at {node.address}' if node.address else ''}: {', '.join(node.files)}"]
+        lines += [f"  {name}={value}" for name, value in node.environment.items()]
+    return "\n".join([*lines, *([""] if told.notes else []), *told.notes]) + "\n"

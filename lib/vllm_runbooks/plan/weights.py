@@ -1,0 +1,744 @@
+"""Bytes of a model's weights on each card, in the layout that vLLM keeps them in.
+
+`inventory` turns a `Shape` into its tensors, once; `load` adds up what a rank holds of them. Sizes are bytes, exact for
+the tensors that are named; where the layout depends on what is not known (the kernel of a quantised mixture, how the
+allocator rounds), `low` and `high` say how far it can be off.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from functools import lru_cache
+
+from vllm_runbooks.catalog.eras import NEVER, Key, Rule, in_release
+from vllm_runbooks.plan.encoders import encoder_tensors, taps
+from vllm_runbooks.plan.families import FAMILIES, Mixture
+from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
+from vllm_runbooks.plan.tensors import CORRECTION, Tensor, layer_tensors, linear, mtp_tensors, norm
+
+"""A release as numbers that can be compared."""
+
+_MIB = 2**20
+VOCABULARY_PADDING = 64
+"""Rows that a sharded embedding is padded to (vocab_parallel_embedding.py, DEFAULT_VOCAB_PADDING_SIZE)."""
+_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
+"""Of a value, by name of the dtype."""
+
+
+Stored = tuple[tuple[Tensor, Format | None], ...]
+"""Tensors with the form they are stored in; None: the model's dtype."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Layers that are alike down to how each tensor is stored."""
+
+    layers: tuple[int, ...]
+    tensors: Stored
+    ropes: tuple[Rope, ...]
+    uses_other_cache: bool = False
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All tensors of a model, layers that are alike counted together."""
+
+    shape: Shape
+    variants: tuple[Variant, ...]
+    embedding: Stored
+    head: Stored
+    """Empty where the embedding serves as head."""
+    norm: Tensor | None
+    """Behind the last layer; None: there is none."""
+    encoders: Stored
+    mtp: Stored
+    missing: tuple[str, ...] = ()
+    """What keeps the sizes from being known."""
+
+    @property
+    def everything(self) -> Iterator[tuple[Tensor, Format | None, int]]:
+        """Each tensor with its form and how many layers have it."""
+        for variant in self.variants:
+            for tensor, form in variant.tensors:
+                yield tensor, form, len(variant.layers)
+        for part in (self.embedding, self.head, self.encoders, self.last_norm, self.mtp):
+            for tensor, form in part:
+                yield tensor, form, 1
+
+    @property
+    def last_norm(self) -> Stored:
+        """The norm behind the last layer, where there is one."""
+        return () if self.norm is None else ((self.norm, None),)
+
+    def parameters(
+        self, *, with_scales: bool = True, with_corrections: bool = True, with_mtp: bool = True
+    ) -> int | None:
+        """Values that the checkpoint's files hold; None: not known.
+
+        Of packed integers the weights before packing, of NVFP4 the bytes, are counted: so do published figures, some of
+        which leave out the scales, or the biases of the choice of experts, which are float32. Some checkpoints leave
+        out the layers for speculative decoding that their configuration names.
+        """
+        if self.missing:
+            return None
+        return sum(
+            _stored(tensor, form, with_scales=with_scales) * times
+            for tensor, form, times in self.everything
+            if tensor.in_checkpoint
+            and (with_corrections or not tensor.name.endswith(CORRECTION))
+            and (with_mtp or tensor.component != "mtp")
+        )
+
+    @property
+    def by_component(self) -> Mapping[str, int]:
+        """Parameters by component, however they are stored."""
+        found: dict[str, int] = {}
+        for tensor, _, times in self.everything:
+            if tensor.in_checkpoint:
+                found[tensor.component] = found.get(tensor.component, 0) + tensor.values * times
+        return found
+
+
+_HARMLESS = {"max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
+"""Fields whose absence leaves weights known."""
+
+
+def _scale_count(form: Format, rows: int, columns: int) -> int:
+    if form.strategy == "block":
+        return -(-rows // form.block[0]) * -(-columns // form.block[1])
+    if form.strategy == "group" and form.group:
+        return rows * -(-columns // form.group)
+    return rows if form.strategy == "channel" else 1
+
+
+def _stored(tensor: Tensor, form: Format | None, *, with_scales: bool) -> int:
+    if form is None or form.bits == 16:
+        return tensor.values
+    weights = tensor.rows * tensor.columns
+    scales = _scale_count(form, tensor.rows, tensor.columns) if with_scales else 0
+    if form.strategy == "tensor":
+        # A scale without dimensions counts as none; a checkpoint with `activation_scheme` writes them as vectors.
+        scales = 2 * form.vector_scales if with_scales else 0
+    bias = tensor.rows if tensor.bias else 0
+    if form.bits >= 8:
+        return tensor.count * (weights + bias + scales)
+    if form.is_float and form.group == 16:
+        return tensor.count * (weights // 2 + scales + bias)
+    return tensor.values
+
+
+_ROOTS = ("model.language_model.", "language_model.model.", "model.", "backbone.", "language_model.", "")
+
+
+class _Names:
+    """Matches the names of modules that a quantisation leaves out or means."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self.exact: set[str] = set()
+        starts, general = [], []
+        for pattern in patterns:
+            if pattern.startswith("re:"):
+                general.append(pattern.removeprefix("re:"))
+            elif pattern.endswith("*") and "*" not in pattern[:-1]:
+                starts.append(pattern[:-1])
+            elif "*" in pattern:
+                general.append(translate(pattern))
+            else:
+                self.exact.add(pattern)
+        self.starts = tuple(starts)
+        self.general = [re.compile(pattern) for pattern in general]
+        self.is_per_layer = any("layers" in text for text in (*self.exact, *starts, *general))
+        self.words = {pattern for pattern in self.exact if "." not in pattern}
+
+    def has(self, name: str) -> bool:
+        """Whether a module, by its name behind the root, is among them."""
+        if not (self.exact or self.starts or self.general):
+            return False
+        parts = name.split(".")
+        if not self.words.isdisjoint(parts):
+            return True
+        for root in _ROOTS:
+            full = root + name
+            if full.startswith(self.starts) or any(each.match(full) for each in self.general):
+                return True
+            if any(root + ".".join(parts[:cut]) in self.exact for cut in range(len(parts), 0, -1)):
+                return True
+        return False
+
+
+class _Forms:
+    """Which tensors are quantised, and how."""
+
+    def __init__(self, quantization: Quantization | None) -> None:
+        self.quantization = quantization
+        told = quantization.formats if quantization is not None else ()
+        self.groups = [(_Names(names), "Linear" in names, "Experts" in names, form) for names, form in told]
+        self.ignored = _Names(quantization.ignored if quantization is not None else ())
+
+    @property
+    def is_per_layer(self) -> bool:
+        return self.ignored.is_per_layer or any(names.is_per_layer for names, *_ in self.groups)
+
+    def of(self, tensor: Tensor, name: str) -> Format | None:
+        """The form of a tensor; None: the model's dtype."""
+        if not tensor.is_linear or not self.groups or self.ignored.has(name):
+            return None
+        for names, is_general, is_experts, form in self.groups:
+            if (is_experts and tensor.component == "experts") or (not is_experts and (is_general or names.has(name))):
+                return form
+        return None
+
+    def named(self, name: str) -> Format | None:
+        """The form of a module that is quantised only where its own name says so."""
+        return next((form for names, _, _, form in self.groups if names.has(name)), None)
+
+
+def _ropes(layer: Layer) -> tuple[Rope, ...]:
+    rope = getattr(layer.mixer, "rope", None)
+    return (rope,) if rope is not None else ()
+
+
+def inventory(shape: Shape) -> Inventory:
+    """The tensors of a model; what keeps their sizes from being known is named."""
+    hidden, vocabulary = shape.hidden_size, shape.vocabulary_size
+    family = FAMILIES.get(shape.text_type or "")
+    missing = [name for name in shape.missing if name not in _HARMLESS]
+    if shape.ties_embeddings is None:
+        missing.append("tie_word_embeddings")
+    encoders: list[Tensor] = []
+    if shape.encoders is None:
+        missing.append("sizes of the encoder")
+    for encoder in shape.encoders or ():
+        found = encoder_tensors(encoder, hidden)
+        if found is None:
+            missing.append(f"sizes of the encoder {encoder.family}")
+        encoders.extend(found or ())
+    last = norm("model.norm", hidden, bias=family.norm_bias if family is not None else False)
+    if family is None or not shape.kinds:
+        return Inventory(shape, (), (), (), last, (), (), tuple(dict.fromkeys(missing or ["layers"])))
+    told = family.mixture or Mixture()
+    forms = _Forms(shape.quantization)
+    names = (family.mixer_name, family.network_name)
+    inputs = shape.per_layer_input
+    by_kind = [
+        tuple(
+            layer_tensors(
+                layer,
+                hidden,
+                told,
+                norm_bias=family.norm_bias,
+                inputs=inputs.size if inputs else 0,
+                names=names,
+                state=family.state_name,
+            )
+        )
+        for layer in shape.kinds
+    ]
+    groups: dict[tuple[int, tuple[Format | None, ...]], list[int]] = {}
+    uniform: dict[int, tuple[Format | None, ...]] = {}
+    for index, kind in enumerate(shape.pattern):
+        known = uniform.get(kind)
+        if known is None:
+            known = tuple(forms.of(tensor, f"layers.{index}.{tensor.name}") for tensor in by_kind[kind])
+            if not forms.is_per_layer:
+                uniform[kind] = known
+        groups.setdefault((kind, known), []).append(index)
+    variants = tuple(
+        Variant(
+            tuple(layers),
+            tuple(zip(by_kind[kind], known, strict=True)),
+            _ropes(shape.kinds[kind]),
+            uses_other_cache=getattr(shape.kinds[kind].mixer, "shares_cache_of", None) is not None,
+        )
+        for (kind, known), layers in groups.items()
+    )
+    embedding = [Tensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")]
+    if inputs is not None:
+        wide = inputs.size * shape.layers
+        embedding.append(Tensor("embedding", "embed_tokens_per_layer", inputs.vocabulary, wide, "vocabulary"))
+        embedding.append(linear("embedding", "per_layer_model_projection", wide, hidden, "column"))
+        embedding.append(norm("per_layer_projection_norm", inputs.size))
+    if family.positions is not None and shape.max_positions is not None:
+        embedding.append(Tensor("embedding", "embed_positions", shape.max_positions + family.positions, hidden))
+    streams = shape.kinds[0].streams
+    if streams:
+        embedding.append(linear("embedding", "altup_projections", hidden, hidden, "column", count=2 * (streams - 1)))
+    extra = _EXTRA_ROWS.get(shape.model_type or "", 0)
+    if extra:
+        embedding[0] = replace(embedding[0], rows=vocabulary + extra)
+    head = Tensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
+    mtp = tuple(mtp_tensors(shape, told, family.mtp, norm_bias=family.norm_bias, names=names, state=family.state_name))
+    return Inventory(
+        shape,
+        variants,
+        tuple((tensor, forms.of(tensor, tensor.name)) for tensor in embedding),
+        () if shape.ties_embeddings else ((head, forms.named(head.name)),),
+        last,
+        tuple((tensor, None) for tensor in encoders),
+        tuple((tensor, forms.of(tensor, f"layers.{shape.layers}.{tensor.name}")) for tensor in mtp),
+        tuple(dict.fromkeys(missing)),
+    )
+
+
+_EXTRA_ROWS = {"mllama": 8}
+"""Rows of the embedding beyond the vocabulary: the tokens of pictures."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """How cards share a model."""
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    splits_experts: bool = False
+    """`--enable-expert-parallel`: each card has some experts whole instead of a part of each."""
+    partition: tuple[int, ...] | None = None
+    """Layers of each pipeline stage (VLLM_PP_LAYER_PARTITION); None: vLLM's own choice."""
+    encoder_data: bool = False
+    """`--mm-encoder-tp-mode data`: each card has the whole encoder."""
+    prefill: int = 1
+    """Prefill context parallel size: cards that read a prompt together and each have the weights, experts apart."""
+
+    @property
+    def cards(self) -> int:
+        """Cards of one replica (config/parallel.py, `world_size`: 0.12.0 :504, 0.33.0 :964)."""
+        return self.tensor * self.pipeline * self.data * self.prefill
+
+    def stage(self, rank: int) -> int:
+        """The pipeline stage of a rank: tensor ranks count fastest, then those of a prompt, then stages."""
+        return rank // (self.tensor * self.prefill) % self.pipeline
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What one card of a pipeline stage holds after loading, in bytes."""
+
+    components: Mapping[str, int]
+    """"allocator" is what the allocator rounds up, "rotary" tables of cosines and sines."""
+    low: int
+    expected: int
+    high: int
+    reasons: tuple[str, ...] = ()
+    """Why `low` and `high` differ from `expected`."""
+
+
+_REMAINDER = (Rule("last"), Rule("before last", (0, 8)))
+"""Which stages get the layers left over: distributed/utils.py get_pp_indices (0.7.3 :65-86, 0.8.5 :103-105)."""
+_DYNAMIC_ROWS = (Rule("stretched"), Rule("plain", (0, 22)))
+"""Rows of the table of "dynamic": layers/rotary_embedding/dynamic_ntk_scaling_rope.py (0.21.0 :62, 0.22.1 :67)."""
+_ABSORBED = (Rule("products"), Rule("factors", (0, 8)))
+"""What is kept of latent attention's second projection beside it.
+
+"products" of it with the projections before and behind it (attention/backends/mla/utils.py, 0.7.2 :330-394, 0.7.3
+:323-390); "factors": its two halves, views of the weight itself unless that is quantised (mla/common.py).
+"""
+_ENCODER_OFF: Mapping[str, Key] = {
+    "qwen2_vl": (0, 10), "qwen2_5_vl": (0, 10), "qwen3_vl": (0, 11), "llava": (0, 10), "pixtral": (0, 10),
+    "glm4v": (0, 15), "gemma3": (0, 15), "internvit": (0, 15), "gemma4": (0, 19), "gemma4_audio": (0, 19),
+    "llama4": (0, 10), "qwen2_5_omni": (0, 10), "qwen2_5_omni_audio": (0, 10), "cohere2_vision": (0, 15),
+    "idefics3": (0, 15), "internvl": (0, 15), "lfm2_vl": (0, 15), "llava_next": (0, 15), "llava_onevision": (0, 15),
+    "paligemma": (0, 15), "qwen2_audio_audio": (0, 15), "moonvit": (0, 16),
+}  # fmt: skip
+"""Since when a family's tower is left out where all its modalities are limited to 0 (models/*.py: 0.10.2
+`get_limit_per_prompt`, 0.15.1 `_mark_tower_model`)."""
+_SHARED_PROJECTIONS = (Rule(True), Rule(False, (0, 30)))
+"""Whether layers that use another's cache load its projections: models/gemma4.py (0.29.0 :421, 0.30.0 :409-419)."""
+
+
+def stages(layers: int, ranks: Ranks, release: Key | None = None) -> tuple[int, ...]:
+    """How many layers each pipeline stage has."""
+    if ranks.partition is not None:
+        return ranks.partition
+    each, left = divmod(layers, ranks.pipeline)
+    counts = [each] * ranks.pipeline
+    if left and in_release(_REMAINDER, release) == "last":
+        counts[-1] += left
+    else:
+        for place in range(2, left + 2):
+            counts[-place] += 1
+    return tuple(counts)
+
+
+_MULTIMODAL_ROWS = 4
+"""Times that a table for places in pictures is longer (mrope.py, `cache_max_position_num`)."""
+
+
+def table_bytes(rope: Rope, release: Key | None, width: int) -> int:
+    """Bytes of a table of cosines and sines."""
+    stretched = int(rope.positions * rope.factor)
+    if rope.kind in ("yarn", "deepseek_yarn", "linear", "ntk"):
+        rows = stretched
+    elif rope.kind in ("longrope", "su"):
+        rows = rope.positions + rope.longest
+    elif rope.kind == "dynamic" and in_release(_DYNAMIC_ROWS, release) == "stretched":
+        rows = stretched
+    else:
+        rows = rope.longest
+    return rows * (_MULTIMODAL_ROWS if rope.is_multimodal else 1) * rope.dim * width
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """What a kernel of MXFP4 experts pads, in values: multiples of sizes."""
+
+    hidden: int = 1
+    inner: int = 1
+    inputs: int = 1
+    """Of each matrix' input, its scales not counted."""
+    scale_rows: int = 1
+    bias_width: int = 0
+    """Bytes of a bias; 0: the dtype's."""
+
+
+_MARLIN = (Rule(_Kernel(256, 128)),)
+_TRITON = (
+    Rule(_Kernel(1, 64, inputs=256, scale_rows=256, bias_width=4)),
+    Rule(_Kernel(1, 128, inputs=256, scale_rows=256, bias_width=4), (0, 19)),
+)
+_KERNELS: Mapping[str, tuple[Rule, ...]] = {
+    "marlin": _MARLIN,
+    "triton": _TRITON,
+    "trtllm": (Rule(_Kernel(256, 256)),),
+    "none": (Rule(_Kernel()),),
+}
+"""By kernel of MXFP4 experts.
+
+quantization/mxfp4.py (0.15.1 :277-329, :738-750), fused_moe/oracle/mxfp4.py (0.19.0 :370-399). What Triton's layout for
+Hopper pads is not in vLLM's source: inputs to 128 bytes and rows of scales to 256 follow from starts that were measured
+(gpt-oss 20B and 120B on H100, one and two cards: 13.47, 64.38, 32.98, from 0.19 on 7.01 GiB).
+"""
+
+
+def mxfp4_kernel(capability: tuple[int, int] | None) -> str | None:
+    """The kernel that a card's compute capability leads to where no variable says otherwise; None: not known."""
+    if capability is None:
+        return None
+    if capability[0] == 9:
+        return "triton"
+    if capability[0] == 10:
+        return "trtllm"
+    return "marlin"
+
+
+_RUNTIME: Mapping[str, tuple[Format, bool]] = {
+    "fp8": (Format(bits=8, strategy="tensor", scale_bytes=4, is_float=True), False),
+    "fp8_per_tensor": (Format(bits=8, strategy="tensor", scale_bytes=4, is_float=True), False),
+    "fp8_per_block": (Format(bits=8, strategy="block", block=(128, 128), scale_bytes=4, is_float=True), False),
+    "ptpc_fp8": (Format(bits=8, strategy="channel", scale_bytes=4, is_float=True), False),
+    "bitsandbytes": (Format(bits=4, group=64, scale_bytes=4), False),
+    "experts_int8": (Format(bits=8, strategy="channel", scale_bytes=4), True),
+}
+"""Quantisations done while loading, and whether they are for experts alone."""
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The next multiple."""
+    return -(-value // multiple) * multiple
+
+
+def on_rank(tensor: Tensor, ranks: Ranks) -> tuple[int, int, int]:
+    """Count, rows and columns of a tensor on a rank."""
+    count, rows, columns = tensor.count, tensor.rows, tensor.columns
+    split, tp = tensor.split, ranks.tensor
+    if not split:
+        return count, rows, columns
+    if split.startswith("experts"):
+        group = tp * ranks.data * ranks.prefill
+        if ranks.splits_experts:
+            return -(-count // group), rows, columns
+        split, tp = split.removeprefix("experts/"), group
+    if tp == 1 and split != "vocabulary":
+        return count, rows, columns
+    if split == "column":
+        return count, -(-rows // tp), columns
+    if split == "row":
+        return count, rows, -(-columns // tp)
+    if split == "kv":
+        return count, rows // tensor.heads * max(1, -(-tensor.heads // tp)), columns
+    return count, -(-round_up(rows, VOCABULARY_PADDING) // tp), columns
+
+
+def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int, *, bias: bool) -> tuple[int, int]:
+    """Of the weights, and of their scales, zeros and biases."""
+    beside = count * rows * width if bias else 0
+    if form is None:
+        return count * rows * columns * width, beside
+    weights = count * (rows * columns * form.bits // 8)
+    scales = _scale_count(form, rows, columns)
+    beside += count * scales * form.scale_bytes
+    if form.has_zeros:
+        beside += count * (scales * form.bits // 8)
+    if form.has_order:
+        beside += count * columns * 4
+    return weights, beside
+
+
+def size_on_rank(tensor: Tensor, ranks: Ranks, dtype: str | None) -> int:
+    """Bytes of a tensor that is not quantised on each rank."""
+    width = tensor.width or _BYTES.get(dtype or "", 2)
+    return sum(_bytes(*on_rank(tensor, ranks), None, width, bias=tensor.bias))
+
+
+def checkpoint_bytes(stock: Inventory) -> int | None:
+    """Bytes of all tensors of a checkpoint in the form that its configuration tells, else in 16 bits; None: unknown."""
+    if stock.missing:
+        return None
+    width = _BYTES.get(stock.shape.dtype or "", 2)
+    return sum(
+        times * sum(_bytes(tensor.count, tensor.rows, tensor.columns, form, tensor.width or width, bias=tensor.bias))
+        for tensor, form, times in stock.everything
+        if tensor.in_checkpoint
+    )
+
+
+def _slack(blocks: Iterable[int]) -> int:
+    """What the allocator of torch adds to the allocations of a layer.
+
+    One of 10 MiB and more gets a segment rounded up to 2 MiB, and a rest of 1 MiB or less stays with it; one between 1
+    and 10 MiB is cut from a segment of 20 MiB, whose rest serves others (c10/cuda/CUDACachingAllocator.cpp:
+    kMinLargeAlloc, kLargeBuffer, kRoundLarge, should_split with kSmallSize).
+    """
+    sizes = [size for size in blocks if size > _MIB]
+    small = min((size for size in sizes if size < 10 * _MIB), default=None)
+    served = 20 * _MIB - small if small is not None else 0
+    total = 0
+    for size in sizes:
+        if size >= 10 * _MIB and size > served:
+            rest = -size % (2 * _MIB)
+            total += rest if rest <= _MIB else 0
+    return total
+
+
+@dataclass(frozen=True)
+class _How:
+    """What decides the form of tensors beside ranks."""
+
+    width: int
+    kernel: _Kernel | None = None
+    """Of quantised experts."""
+    drops_shared: bool = False
+    absorbed: str = "factors"
+    runtime: tuple[Format, bool] | None = None
+
+
+def _is_loaded(tensor: Tensor, how: _How, *, latent_is_quantized: bool) -> bool:
+    if not tensor.is_loaded or (how.drops_shared and tensor.split == "kv" and tensor.is_linear):
+        return False
+    if tensor.name.startswith("absorbed."):
+        if tensor.name == "absorbed.factors":
+            return how.absorbed == "factors" and latent_is_quantized
+        return how.absorbed == "products"
+    return True
+
+
+def _padded(tensor: Tensor, form: Format, kernel: _Kernel, part: tuple[int, int, int], width: int) -> tuple[int, int]:
+    """Bytes of experts' weights, and of their scales and biases, as a kernel keeps them."""
+    count, rows, columns = part
+    is_first = tensor.fused == "w13"
+    rows = round_up(rows, kernel.inner if is_first else kernel.hidden)
+    columns = round_up(columns, kernel.hidden if is_first else kernel.inner)
+    scales = count * round_up(rows, kernel.scale_rows) * -(-columns // form.group) * form.scale_bytes
+    biases = count * rows * (kernel.bias_width or width) if tensor.bias else 0
+    return count * (rows * round_up(columns, kernel.inputs) * form.bits // 8), scales + biases
+
+
+def _sum(tensors: Iterable[tuple[Tensor, Format | None]], ranks: Ranks, how: _How) -> dict[str, int]:
+    """Bytes by component, the allocator's rounding among them."""
+    found: dict[str, int] = {}
+    blocks: dict[str, int] = {}
+    latent_is_quantized = False
+    for tensor, told in tensors:
+        if not _is_loaded(tensor, how, latent_is_quantized=latent_is_quantized):
+            continue
+        form = told
+        is_expert = tensor.component == "experts"
+        if form is None and how.runtime is not None and tensor.is_linear and (is_expert or not how.runtime[1]):
+            form = how.runtime[0]
+        if tensor.name.endswith("kv_b_proj"):
+            latent_is_quantized = form is not None
+        part = on_rank(tensor, ranks)
+        if how.kernel is not None and form is not None and is_expert:
+            weights, beside = _padded(tensor, form, how.kernel, part, how.width)
+        else:
+            weights, beside = _bytes(*part, form, tensor.width or how.width, bias=tensor.bias)
+        found[tensor.component] = found.get(tensor.component, 0) + weights + beside
+        if tensor.component in ("vision", "audio"):
+            # Of a tower all layers are counted together: what is rounded of each is left out.
+            continue
+        block = tensor.fused or tensor.name
+        blocks[block] = blocks.get(block, 0) + weights
+        if form is not None:
+            blocks[f"{block} scales"] = blocks.get(f"{block} scales", 0) + beside
+    found["allocator"] = _slack(blocks.values())
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _variant(variant: Variant, ranks: Ranks, how: _How) -> dict[str, int]:
+    return _sum(variant.tensors, ranks, how)
+
+
+def _buffers(shape: Shape, tokens: int, width: int, *, has_encoder: bool) -> int:
+    """Buffers for a step's tokens that are made while loading."""
+    size = 0
+    for encoder in shape.encoders or ():
+        if has_encoder and encoder.family == "qwen3_vl":
+            size += taps(encoder.sizes) * tokens * shape.hidden_size * width
+    if shape.per_layer_input is not None:
+        size += tokens * shape.layers * shape.per_layer_input.size * width
+    if any(isinstance(kind.mixer, Latent) and kind.mixer.index_heads for kind in shape.kinds):
+        size += tokens * (shape.index_topk or 0) * 4
+    return size
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What all stages of one layout have in common."""
+
+    ranks: Ranks
+    release: Key | None
+    how: _How
+    others: tuple[_How, ...]
+    """Other forms that are possible."""
+    shares: bool
+    """Layers that use another's cache load projections of keys and values."""
+    fixed: Mapping[str, int]
+    """What each stage has: the encoder and buffers."""
+    reasons: tuple[str, ...]
+    spread: int
+    """Bytes that the fixed part can be off."""
+    is_quantized: bool
+
+
+def _layers(stock: Inventory, plan: _Plan, start: int, end: int) -> tuple[dict[str, int], int, int, set[Rope]]:
+    """Bytes by component of some layers, how much less and more is possible, and the tables they use."""
+    total: dict[str, int] = {}
+    less = more = 0
+    tables: set[Rope] = set()
+    for variant in stock.variants:
+        times = len(variant.layers)
+        if plan.ranks.pipeline > 1:
+            times = bisect_left(variant.layers, end) - bisect_left(variant.layers, start)
+        if not times:
+            continue
+        how = plan.how
+        if not plan.shares and variant.uses_other_cache:
+            how = replace(how, drops_shared=True)
+        own = _variant(variant, plan.ranks, how)
+        for component, size in own.items():
+            total[component] = total.get(component, 0) + size * times
+        if plan.others:
+            sizes = [sum(_variant(variant, plan.ranks, other).values()) - sum(own.values()) for other in plan.others]
+            less, more = less + min(0, *sizes) * times, more + max(0, *sizes) * times
+        tables.update(variant.ropes)
+    return total, less, more, tables
+
+
+def _stage(stock: Inventory, plan: _Plan, start: int, end: int, ends: Stored) -> Loaded:
+    total, less, more, tables = _layers(stock, plan, start, end)
+    for part in (plan.fixed, _sum(ends, plan.ranks, plan.how)):
+        for component, size in part.items():
+            total[component] = total.get(component, 0) + size
+    total["rotary"] = sum(table_bytes(rope, plan.release, plan.how.width) for rope in tables)
+    expected = sum(total.values())
+    rounded = total["allocator"]
+    reasons = plan.reasons
+    if plan.is_quantized:
+        reasons = ("kernels of quantised layers keep scales and padding in forms of their own", *reasons)
+    if rounded:
+        reasons = ("how the allocator rounds depends on the order of allocations", *reasons)
+    kernels = expected // _KERNEL_SHARE if plan.is_quantized else 0
+    low = expected - max(rounded + expected // _PRINTED, kernels) + less - plan.spread
+    high = expected + max(rounded // 2, expected // _UNSEEN, kernels) + more + plan.spread
+    return Loaded(total, low, expected, high, reasons)
+
+
+_PRINTED = 1000
+"""A part of the whole by which starts that were measured print less than what is added up."""
+_KERNEL_SHARE = 200
+"""A part of the whole that kernels of quantised layers add or leave out: what starts that were measured scatter by."""
+_UNSEEN = 400
+"""A part of the whole that small buffers can add: workspaces of kernels, scales of caches (starts that were measured
+print up to this much more)."""
+_USUAL_TOKENS = 8192
+"""Tokens of a step that buffers are made for where none are told."""
+
+
+def load(
+    stock: Inventory,
+    ranks: Ranks,
+    *,
+    release: Key | None = None,
+    dtype: str | None = None,
+    quantization: str | None = None,
+    capability: tuple[int, int] | None = None,
+    tokens: int | None = None,
+    with_mtp: bool = False,
+    encoder_off: bool = False,
+) -> tuple[Loaded, ...] | None:
+    """What a card of each pipeline stage holds; None where `stock.missing` says why it is not known.
+
+    `dtype` is the one asked for (`--dtype`): without one all checkpoints load as 16 bit values, also float32.
+    `quantization` is the one asked for at start; a checkpoint's own goes before it. `tokens` is
+    `--max-num-batched-tokens`; `encoder_off`: all modalities are limited to 0.
+    """
+    shape = stock.shape
+    told = shape.quantization
+    if stock.missing or (quantization is not None and told is None and quantization not in _RUNTIME):
+        return None
+    width = _BYTES.get(dtype or "", 2)
+    name = mxfp4_kernel(capability)
+    is_mxfp4 = told is not None and told.experts_alone
+    how = _How(
+        width,
+        kernel=in_release(_KERNELS[name or "marlin"], release) if is_mxfp4 else None,
+        absorbed=in_release(_ABSORBED, release),
+        runtime=_RUNTIME.get(quantization or "") if told is None else None,
+    )
+    others: tuple[_How, ...] = ()
+    reasons = []
+    if is_mxfp4 and name is None:
+        others = tuple(replace(how, kernel=in_release(_KERNELS[each], release)) for each in ("none", "trtllm"))
+        reasons.append("the kernel of the experts, which decides their padding, depends on the card")
+    has_encoder = not encoder_off or any(
+        release is not None and release < _ENCODER_OFF.get(encoder.family, NEVER) for encoder in shape.encoders or ()
+    )
+    fixed: dict[str, int] = {}
+    if has_encoder:
+        fixed.update(_sum(stock.encoders, replace(ranks, tensor=1) if ranks.encoder_data else ranks, how))
+    buffers = _buffers(shape, _USUAL_TOKENS if tokens is None else tokens, width, has_encoder=has_encoder)
+    if buffers:
+        fixed["buffers"] = buffers
+    spread = buffers if tokens is None else 0
+    if spread:
+        reasons.append("buffers grow with the tokens of a step, which are not known")
+    if shape.max_positions is None:
+        reasons.append("tables of cosines and sines are left out: the longest context is not known")
+    plan = _Plan(
+        ranks,
+        release,
+        how,
+        others,
+        in_release(_SHARED_PROJECTIONS, release),
+        fixed,
+        tuple(reasons),
+        spread,
+        told is not None or quantization is not None,
+    )
+    found = []
+    start = 0
+    for stage, count in enumerate(stages(shape.layers, ranks, release)):
+        ends: Stored = ()
+        is_last = stage == ranks.pipeline - 1
+        if stage == 0 or (is_last and not stock.head):
+            ends += stock.embedding
+        if is_last:
+            ends += (*stock.head, *stock.last_norm, *(stock.mtp if with_mtp else ()))
+        found.append(_stage(stock, plan, start, start + count, ends))
+        start += count
+    return tuple(found)

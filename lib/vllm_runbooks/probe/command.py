@@ -1,0 +1,180 @@
+"""`vllm-runbooks probe`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.history import kept
+
+if TYPE_CHECKING:
+    from vllm_runbooks.probe.records import Health
+
+_LIVE = ("key_env", "model", "log", "command", "seconds", "load", "at_once", "prompt_tokens", "answer_tokens")
+_F = TypeVar("_F", bound=Callable[..., Any])
+_TIME = given.Span("0.1s", "1h")
+_TEXTS = ("key_env", "model", "log", "command", "gpu_memory")
+_LOADED = ("at_once", "prompt_tokens", "answer_tokens")
+
+
+def _count(option: str, most: int, says: str) -> Callable[[_F], _F]:
+    return click.option(option, metavar="N", type=click.IntRange(1, most), help=says)
+
+
+@click.command(
+    epilog=given.examples(
+        "probe http://127.0.0.1:8000",
+        "probe https://llm.example.org --key-env LLM_KEY --model qwen3 --load 30s --at-once 8",
+        "probe http://127.0.0.1:8000 --command launch.sh --record cases/slow-evening",
+    )
+)
+@click.argument("server", metavar="URL|FILE|CASE", type=complete.SERVER)
+@click.option(
+    "--key-env",
+    metavar="NAME",
+    help="Environment variable that holds the key (default: VLLM_API_KEY, for a server on this host or one whose "
+    "certificate is good).",
+)
+@click.option("--model", metavar="NAME", help="Name that requests are sent to (default: the first that is served).")
+@click.option(
+    "--log",
+    metavar="FILE",
+    type=complete.LOG,
+    help="The server's log: its diagnosis is told as well, and ways out use its arguments.",
+)
+@click.option(
+    "--command",
+    metavar="FILE",
+    type=complete.SCRIPT,
+    help="The script or manifest that starts the server: ways out change it.",
+)
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The server's cards, for ways out: 2xA100-80GB, a snapshot's file, local.",
+)
+@click.option("--seconds", metavar="TIME", type=_TIME, help="Read its metrics for so long (default: 2s).")
+@click.option(
+    "--load", metavar="TIME", type=_TIME, help="Put a small load on it for so long, as in 30s, and measure it."
+)
+@_count("--at-once", 1024, "Requests of the load in flight (default: 4).")
+@_count("--prompt-tokens", 1_000_000, "Words of its prompts, a token or a little more each (default: 128).")
+@_count("--answer-tokens", 1_000_000, "Tokens of its answers (default: 64).")
+@click.option("--record", metavar="DIR", type=given.NEW_FOLDER, help="Make a case of it, secrets replaced.")
+@click.option(
+    "--gpu-memory",
+    metavar="SOURCE",
+    default="nvml",
+    show_default=True,
+    help="Where readings of GPU memory come from: the driver of this host (nvml), or a recorded series (a file).",
+)
+@click.option(
+    "--patience", metavar="TIME", type=_TIME, default="60s", show_default=True, help="Longest wait for each answer."
+)
+@click.option("--insecure", is_flag=True, help="Take any certificate.")
+@kept.NO_HISTORY
+@given.FORMAT
+def probe(
+    *,
+    server: str,
+    gpus: str | None,
+    record: Path | None,
+    patience: float,
+    no_history: bool,
+    form: str,
+    **live: Any,
+) -> int:
+    """Diagnose a running server, or one that was recorded.
+
+    A server is asked for more and more, from an open port to a tool call, and its metrics are read over some seconds.
+    What is wrong is told with the rung or the figure that proves it, and what to change with its cost. A file that
+    `--record` or `--format json` wrote, or a recorded case, is judged in the same way.
+
+    Exit status: 0 nothing wrong, 1 something wrong, 2 the request cannot be read.
+    """
+    from vllm_runbooks.diagnosis import session  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.probe.probing import is_address, target_of  # noqa: PLC0415
+    from vllm_runbooks.runbooks import recording  # noqa: PLC0415 - `--help` needs none of it
+
+    if live["load"] is None and (needless := [name for name in _LOADED if live[name] is not None]):
+        raise click.UsageError(f"--{needless[0].replace('_', '-')} is about a load; give --load TIME as well.")
+    for name, text in {"gpus": gpus, **{each: live[each] for each in _TEXTS}}.items():
+        if text is not None and not text.strip():
+            raise click.UsageError(f"--{name.replace('_', '-')} is empty; give what it names, or leave it out.")
+    if record is not None:
+        recording.check_folder(record)
+    if not is_address(server):
+        if (needless := [name for name in _LIVE if live[name] is not None]) or live["insecure"]:
+            option = "--insecure" if not needless else f"--{needless[0].replace('_', '-')}"
+            raise click.UsageError(
+                f"{option} is about a server that runs, whose address begins with http:// or https://; a recorded one "
+                "is judged as it is."
+            )
+        return _tell(session.health(_recorded(server), gpus=gpus or ""), form, record)
+    if gpus:
+        session.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
+    asked = {**live, "gpus": gpus, "patience": patience}
+    with kept.opened(no_history=no_history) as history, kept.look(history, target_of(server).place, asked) as told:
+        found = session.health(_observed(server, patience, live), gpus=gpus or "")
+        told(found)
+    return _tell(found, form, record)
+
+
+def _tell(found: Health, form: str, record: Path | None) -> int:
+    from vllm_runbooks.core.display import to_json  # noqa: PLC0415
+    from vllm_runbooks.core.errors import RunbooksError  # noqa: PLC0415
+    from vllm_runbooks.diagnosis import session  # noqa: PLC0415
+    from vllm_runbooks.probe import render as render_health  # noqa: PLC0415
+    from vllm_runbooks.runbooks import recording  # noqa: PLC0415
+
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show(render_health.view(found, session.serving()))
+    if record is not None:
+        try:
+            case = recording.record_health(record, found)
+        except RunbooksError as error:
+            output.say(f"no case was made: {error}")
+            return int(found.cause is not None)
+        output.say(f"{record}: written ({', '.join([*case.files, 'case.yaml'])}); run it: vllm-runbooks check --cases "
+             f"{shlex.quote(str(record))}")  # fmt: skip
+    return int(found.cause is not None)
+
+
+def _recorded(name: str) -> Any:
+    from vllm_runbooks.core.errors import WrongFileError  # noqa: PLC0415
+    from vllm_runbooks.diagnosis import session  # noqa: PLC0415
+
+    try:
+        return session.load_files([name])
+    except WrongFileError as error:
+        from vllm_runbooks.core.errors import InputError  # noqa: PLC0415
+
+        raise InputError(f"{error}; the address of a server begins with http:// or https://") from None
+
+
+def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:
+    from vllm_runbooks.runbooks.live import probing  # noqa: PLC0415
+
+    chosen = {name: live[name] for name in _LOADED if live[name] is not None}
+    return probing.probe(
+        url,
+        key_env=live["key_env"] or "",
+        model=live["model"] or "",
+        log=live["log"] or "",
+        command=live["command"] or "",
+        seconds=live["seconds"] or 2.0,
+        load_seconds=live["load"] or 0.0,
+        **chosen,
+        memory=live["gpu_memory"],
+        patience_s=patience,
+        is_verified=not live["insecure"],
+        say=output.say,
+    )

@@ -1,0 +1,198 @@
+"""Ask a running server for its proof, and observe it: the ladder, its metrics over some seconds, a load where asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vllm_runbooks.core import moments
+from vllm_runbooks.probe import metrics
+from vllm_runbooks.probe.address import is_address, is_local, target_of
+from vllm_runbooks.probe.asking import Asking, Target, Unanswered, is_open
+from vllm_runbooks.probe.ladder import MAX_METRICS, NAMES, Ladder, answered, climb
+from vllm_runbooks.probe.load import Load, Loading
+from vllm_runbooks.probe.records import FEWEST, LOAD, RUNGS, LoadMeasured, Observation, Point, Sample, Serving
+from vllm_runbooks.probe.starts import Result, Rung
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "NAMES",
+    "Load",
+    "Request",
+    "Target",
+    "answered",
+    "climb",
+    "is_address",
+    "is_local",
+    "is_open",
+    "observe",
+    "target_of",
+]
+
+_MOST = 121
+_METRICS_S = 5.0
+"""Time for one reading of /metrics, which a busy server answers late; less where the patience is less."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is observed."""
+
+    target: Target
+    model: str | None = None
+    """Name that requests are to be sent to; None: the first that is served."""
+    seconds: float = 2.0
+    """From the first reading of the metrics to the last, where no load is put on."""
+    load: Load | None = None
+    patience_s: float = 60.0
+    """Time for each answer."""
+
+
+def observe(request: Request, serving: Serving, *, say: Callable[[str], None] = lambda _: None) -> Observation:
+    """Climb the ladder, read the metrics, and put the load on; a server that answers nothing costs its patience once.
+
+    Args:
+        request: What is observed.
+        serving: The series that are kept.
+        say: Told in a line what is done that takes its time.
+    """
+    began, at = time.monotonic(), moments.now()
+    ladder = Ladder(request.target, request.patience_s, asked=request.model, is_diagnosis=True)
+    rungs = tuple(_climbed(ladder))
+    failed = next((rung for rung in rungs if rung.result is Result.FAILED and rung.is_needed), None)
+    sampling = _Sampling(request, serving, began)
+    measured: LoadMeasured | None = None
+    notes = []
+    is_there = (
+        failed is None or (failed.name not in ("port", "server") and failed.reason != "no-answer") or ladder.version
+    )
+    if request.load is not None and failed is None and not ladder.other:
+        say(f"a load of {request.load.at_once} at once for {request.load.seconds:g} s")
+        measured = sampling.under(Loading(request.target, ladder.model, request.load, patience_s=request.patience_s))
+        rungs = (*rungs, _borne(measured))
+    else:
+        if request.load is not None:
+            notes.append("no load was put on: " + (f"{failed.name} failed" if failed else "the model makes no text"))
+        if is_there:
+            sampling.quiet()
+    return Observation(
+        kind="probe",
+        at=at,
+        place=request.target.place,
+        seconds=time.monotonic() - began,
+        model=sampling.clean(ladder.model) or None,
+        rungs=rungs,
+        vllm=ladder.version,
+        models=tuple(replace(each, id=sampling.clean(each.id)) for each in ladder.models),
+        settings=sampling.settings,
+        samples=sampling.kept,
+        load=measured,
+        notes=(*notes, *sampling.notes),
+    )
+
+
+def _climbed(ladder: Ladder) -> Iterator[Rung]:
+    """The rungs of a diagnosis; a server that does not chat is not asked for tool calls."""
+    for rung in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
+        yield rung
+        if rung.name == "chat" and rung.result is not Result.PASSED:
+            return
+
+
+def _borne(load: LoadMeasured) -> Rung:
+    """Whether a load was answered, as the rung above the requests that are made alone."""
+    failed = sum(load.errors.values())
+    if failed <= load.answered:
+        return Rung(LOAD, Result.PASSED, f"{load.answered} of {load.requests} requests answered")
+    said = "; ".join(f"{count} x {kind}" for kind, count in load.errors.items())
+    return Rung(LOAD, Result.FAILED, f"{load.answered} of {load.requests} requests answered: {said}", reason="refused")
+
+
+class _Sampling:
+    """Readings of the metrics, as far as they are kept."""
+
+    def __init__(self, request: Request, serving: Serving, began: float) -> None:
+        self._asking = Asking(request.target, min(request.patience_s, _METRICS_S))
+        self._request, self._serving, self._began = request, serving, began
+        self._samples: list[Sample] = []
+        self.settings: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    def clean(self, text: str) -> str:
+        """A text of the server's, to be kept."""
+        return self._asking.harmless(text)
+
+    @property
+    def kept(self) -> tuple[Sample, ...]:
+        """The samples; histograms are kept of the first and the last, between which they are compared."""
+        last = len(self._samples) - 1
+        return tuple(
+            sample if number in (0, last) else replace(sample, points=tuple(filter(_is_small, sample.points)))
+            for number, sample in enumerate(self._samples)
+        )
+
+    def _read(self) -> bool:
+        """Take a sample; whether there will be more."""
+        try:
+            said = self._asking.get("/metrics", most=MAX_METRICS)
+        except Unanswered as failure:
+            self.notes.append(f"the metrics could not be read: {failure}")
+            return False
+        if said.status != 200:
+            self.notes.append(f"/metrics: {said.status}: no figures of the server are known")
+            return False
+        at = time.monotonic() - self._began
+        text = said.body.decode("utf-8", "replace")
+        found, settings = metrics.points(text, self._serving, self.clean, drop=self._drop)
+        self.settings = self.settings or dict(settings)
+        if not found:
+            self.notes.append("/metrics holds no metrics of vLLM: no figures of the server are known")
+            return False
+        self._samples.append(Sample(at, found))
+        return True
+
+    def _drop(self, name: str) -> None:
+        note = f"{name}: a value that it cannot have was left out"
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def quiet(self) -> None:
+        """Read the metrics some times while nothing is sent."""
+        count = min(max(FEWEST, int(self._request.seconds) + 1), _MOST)
+        for number in range(count):
+            if number:
+                time.sleep(self._request.seconds / (count - 1))
+            if not self._read():
+                return
+
+    def under(self, loading: Loading) -> LoadMeasured:
+        """Read the metrics once a second while a load is on; an interrupt ends the load, and the rest is told."""
+        every = max(1.0, loading.load.seconds / (_MOST - 1))
+        every = min(every, loading.load.seconds / (FEWEST + 1))
+        try:
+            with loading:
+                # The first reading is made when the workers are at work, and the last before they stop: in between the
+                # load is the same. vLLM sets its gauges when a step ends, and a first step may take its time.
+                loading.until_first_token()
+                time.sleep(min(every, loading.left_s))
+                while loading.left_s > 0:
+                    took = time.monotonic()
+                    if not self._read():
+                        time.sleep(loading.left_s)
+                    elif not loading.left_s and len(self._samples) > FEWEST:
+                        self._samples.pop()  # answered when the load was over, which it may show already
+                    time.sleep(min(max(0.0, every - (time.monotonic() - took)), loading.left_s))
+        except KeyboardInterrupt:
+            self.notes.append("the load was interrupted; what it had shown by then is told")
+        measured = loading.measured()
+        if not measured.answered:
+            self.notes.append("no request of the load was answered within its time; give it longer, or shorter answers")
+        return measured
+
+
+def _is_small(point: Point) -> bool:
+    return not point.name.endswith("_bucket")

@@ -1,0 +1,405 @@
+"""An observation of a running server to its figures, to the conditions that hold, and to one verdict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import ge, gt, le, lt
+from typing import TYPE_CHECKING, Any
+
+from vllm_runbooks.catalog import options
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.records import Facts, Outcome, Release, Severity, Verdict
+from vllm_runbooks.diagnosis import answer
+from vllm_runbooks.diagnosis.causes import fill, filled_or_plain
+from vllm_runbooks.probe.records import (
+    FEWEST,
+    MOST,
+    EngineFacts,
+    Health,
+    Observation,
+    Point,
+    Proof,
+    Sample,
+    Serving,
+    ServingCondition,
+    ServingFact,
+    ServingFinding,
+    ServingTest,
+)
+from vllm_runbooks.probe.starts import Result
+
+if TYPE_CHECKING:
+    from vllm_runbooks.catalog.specs import Card
+    from vllm_runbooks.lint.linting import Knowledge
+
+_COMPARED: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
+_SAID = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}
+_ROOM = 0.9
+"""Of the KV cache: with less than this in use more requests have room."""
+_NOT_SET = ("", "None", "auto")
+_MAX_NAMES = 20
+
+
+def judge(
+    seen: Observation,
+    serving: Serving,
+    knowledge: Callable[[], Knowledge],
+    *,
+    cards: Sequence[Card] = (),
+) -> Health:
+    """Judge what was observed.
+
+    Args:
+        seen: A live observation or a recorded one.
+        serving: The figures and conditions.
+        knowledge: Gives what changed commands are judged by; asked where a change is offered.
+        cards: Those of the server, where they are known.
+    """
+    figures = Figures(seen.samples, serving)
+    told = _told(seen, figures)
+    asked = [each for each in serving.conditions if seen.load is None or not each.is_of_clients]
+    held = [(condition, proofs) for condition in asked if (proofs := _proofs(condition, seen, figures))]
+    instead = {name for condition, _ in held for name in condition.instead_of}
+    found = [
+        _finding(condition, proofs, seen, told, (knowledge, cards))
+        for condition, proofs in held
+        if condition.id not in instead
+    ]
+    found.sort(key=lambda finding: _RANKS[finding.severity])
+    cause = next((each for each in found if each.severity is not Severity.HINT), None)
+    return Health(
+        kind="probe",
+        verdict=Verdict.FAIL if cause else Verdict.PASS,
+        reason=_reason(cause, seen, found),
+        outcome=_outcome(seen),
+        cause=cause,
+        findings=tuple(found),
+        vllm=_release(seen.vllm),
+        facts=figures.of(),
+        engines=tuple(figures.engines()),
+        observation=seen,
+        notes=seen.notes,
+    )
+
+
+_RANKS = {Severity.FATAL: 0, Severity.DEGRADED: 1, Severity.HINT: 2}
+
+
+def _reason(cause: ServingFinding | None, seen: Observation, found: Sequence[ServingFinding]) -> str:
+    if cause is not None:
+        return f"{cause.title} ({cause.id}; {'; '.join(proof.says for proof in cause.proofs)})"
+    passed = [rung.name for rung in seen.rungs if rung.result is Result.PASSED]
+    hints = f"; {len(found)} hints" if len(found) > 1 else "; 1 hint" if found else ""
+    return f"nothing wrong: {', '.join(passed) or 'no rung'} passed{hints}"
+
+
+def _outcome(seen: Observation) -> Outcome:
+    by_name = {rung.name: rung.result for rung in seen.rungs}
+    if by_name.get("token") is Result.PASSED and by_name.get("stream") is not Result.FAILED:
+        return Outcome.RUNNING
+    return Outcome.FAILED if Result.FAILED in by_name.values() else Outcome.UNKNOWN
+
+
+def _release(version: str | None) -> Release:
+    if version is None:
+        return Release()
+    try:
+        return Release(version, "printed", data=options.load(version).version)
+    except InputError:
+        return Release(version, "printed")
+
+
+# Figures
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures that follow from samples of a server's metrics."""
+
+    samples: tuple[Sample, ...]
+    serving: Serving
+
+    def of(self, engine: tuple[str, str] | None = None) -> dict[str, float | None]:
+        """Every fact by name, over all engines or of one: of a gauge the last sample."""
+        return {name: self.value(fact, engine) for name, fact in self.serving.facts.items()}
+
+    def engines(self) -> Iterator[EngineFacts]:
+        """The figures of each engine of each model, where there are several."""
+        known = sorted(
+            {_engine(point) for sample in self.samples for point in sample.points if "engine" in point.labels}
+        )
+        if len(known) > 1:
+            for model, engine in known[:_MAX_ENGINES]:
+                yield EngineFacts(model, engine, self.of((model, engine)))
+
+    def value(self, fact: ServingFact, engine: tuple[str, str] | None = None) -> float | None:
+        """A fact of the whole window; None where nothing tells it."""
+        if fact.kind == "gauge":
+            return self.gauge(fact, len(self.samples) - 1, engine) if self.samples else None
+        increases = self._increases(fact.series, fact.labels, engine)
+        if fact.kind == "quantile":
+            return quantile(fact.quantile or 0.5, _by_bound(increases)) if increases is not None else None
+        if increases is None:
+            return None
+        if fact.kind == "rate":
+            return sum(increases.values()) / self.seconds if self.seconds else None
+        whole = self._increases(fact.of or fact.series, {}, engine)
+        total = sum(whole.values()) if whole else 0.0
+        return min(1.0, sum(increases.values()) / total) if total > 0 else None
+
+    def gauge(self, fact: ServingFact, number: int, engine: tuple[str, str] | None = None) -> float | None:
+        """A gauge in one of the samples."""
+        found = self._points(number, fact.series, fact.labels, engine)
+        values = [point.value for point in found]
+        return None if not values else max(values) if fact.join == "max" else sum(values)
+
+    @cached_property
+    def seconds(self) -> float:
+        """From the first sample to the last."""
+        return self.samples[-1].at_s - self.samples[0].at_s if len(self.samples) > 1 else 0.0
+
+    def _points(
+        self, number: int, series: str, labels: Mapping[str, Sequence[str]], engine: tuple[str, str] | None
+    ) -> list[Point]:
+        """The points of a series in a sample, by the first of its names that the sample has."""
+        told = self.serving.series[series]
+        by_name = self._by_name[number]
+        suffix = "_bucket" if told.type == "histogram" else ""
+        found = next((by_name[n] for name in told.names if (n := f"{name.name}{suffix}") in by_name), [])
+        return [
+            point
+            for point in found
+            if (engine is None or _engine(point) == engine)
+            and all(point.labels.get(label) in values for label, values in labels.items())
+        ]
+
+    @cached_property
+    def _by_name(self) -> list[dict[str, list[Point]]]:
+        every = []
+        for sample in self.samples:
+            by_name: dict[str, list[Point]] = defaultdict(list)
+            for point in sample.points:
+                by_name[point.name].append(point)
+            every.append(dict(by_name))
+        return every
+
+    def _increases(
+        self, series: str, labels: Mapping[str, Sequence[str]], engine: tuple[str, str] | None
+    ) -> dict[tuple[tuple[str, str], ...], float] | None:
+        """By how much each point of a counter grew over the window; None where the series is not exported.
+
+        What was not there at the beginning began at 0, and so did what is smaller at the end: its server was restarted.
+        """
+        if not self.seconds or not self._points(-1, series, {}, engine):
+            return None
+        first = {_key(point): point.value for point in self._points(0, series, labels, engine)}
+        last = {_key(point): point.value for point in self._points(-1, series, labels, engine)}
+        grown = {key: value - first.get(key, 0.0) for key, value in last.items()}
+        return {key: last[key] if by < 0 else by for key, by in grown.items()}
+
+
+_MAX_ENGINES = 64
+
+
+def _engine(point: Point) -> tuple[str, str]:
+    return point.labels.get("model_name", ""), point.labels.get("engine", "")
+
+
+def _key(point: Point) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(point.labels.items()))
+
+
+def _by_bound(increases: Mapping[tuple[tuple[str, str], ...], float]) -> dict[float, float]:
+    """Cumulated counts by upper bound, of several engines together."""
+    found: dict[float, float] = defaultdict(float)
+    for key, value in increases.items():
+        try:
+            found[float(dict(key).get("le", "nan"))] += value
+        except ValueError:
+            continue
+    return {bound: count for bound, count in found.items() if bound == bound}  # noqa: PLR0124 - no bound is nan
+
+
+def quantile(share: float, buckets: Mapping[float, float]) -> float | None:
+    """The value below which a share of observations lies, as Prometheus' histogram_quantile tells it.
+
+    Within a bucket observations are taken to lie evenly. In the last, which has no upper bound, the value is that of
+    its lower bound. None where there is no observation.
+
+    Args:
+        share: Between 0 and 1.
+        buckets: Cumulated counts by upper bound, the last of which is infinite.
+    """
+    bounds = sorted(buckets)
+    counts: list[float] = []
+    for bound in bounds:
+        counts.append(max(buckets[bound], counts[-1] if counts else 0.0))
+    if len(bounds) < 2 or counts[-1] <= 0:
+        return None
+    rank = share * counts[-1]
+    place = next(index for index, count in enumerate(counts) if count >= rank)
+    if bounds[place] == float("inf"):
+        return bounds[place - 1]
+    if place == 0 and bounds[0] <= 0:
+        return bounds[0]
+    low = bounds[place - 1] if place else 0.0
+    before = counts[place - 1] if place else 0.0
+    inside = counts[place] - before
+    return low + (bounds[place] - low) * (rank - before) / inside if inside else bounds[place]
+
+
+# Conditions
+
+
+def _proofs(condition: ServingCondition, seen: Observation, figures: Figures) -> tuple[Proof, ...]:
+    """What shows that every test of a condition holds; nothing where one does not, or is not known to."""
+    proofs = [_proof(test, seen, figures) for test in condition.when]
+    return tuple(proof for proof in proofs if proof) if all(proofs) else ()
+
+
+def _proof(test: ServingTest, seen: Observation, figures: Figures) -> Proof | None:
+    if test.rung:
+        failed = (
+            rung
+            for rung in seen.rungs
+            if rung.result is Result.FAILED and rung.name in test.rung and rung.reason in test.reason
+        )
+        rung = next(failed, None)
+        return None if rung is None else Proof(rung.name, None, f"{rung.name}: {rung.says}")
+    if test.setting is not None:
+        value = seen.settings.get(test.setting)
+        return Proof(None, None, f"{test.setting} is {value}") if value == test.equals and value is not None else None
+    return _measured(test, figures)
+
+
+def _measured(test: ServingTest, figures: Figures) -> Proof | None:
+    fact = figures.serving.facts[test.fact or ""]
+    compare, said = _COMPARED[test.op], _SAID[test.op]
+    if test.over == "window":
+        value = figures.value(fact)
+        if value is None or test.limit is None or not compare(value, test.limit):
+            return None
+        limit = shown(test.limit, fact.unit)
+        return Proof(
+            None, test.fact, f"{fact.says} {shown(value, fact.unit)} over {figures.seconds:.1f} s, {said} {limit}"
+        )
+    values = [figures.gauge(fact, number) for number in range(len(figures.samples))]
+    limits: list[float | None] = [test.limit] * len(values)
+    if test.than is not None:
+        other = figures.serving.facts[test.than]
+        limits = [_times(figures.gauge(other, number), test.times) for number in range(len(values))]
+    holds = [v is not None and limit is not None and compare(v, limit) for v, limit in zip(values, limits, strict=True)]
+    least = {"every": len(holds), "most": MOST * len(holds)}.get(test.over, 1)
+    if sum(holds) < least or (test.over != "any" and len(holds) < FEWEST):
+        return None
+    known = [value for value in values if value is not None]
+    span = " to ".join(dict.fromkeys(shown(value, fact.unit) for value in (min(known), max(known))))
+    limit = shown(test.limit, fact.unit) if test.limit is not None else _other(test, figures)
+    return Proof(None, test.fact, f"{fact.says} {span} in {sum(holds)} of {len(holds)} samples, {said} {limit}")
+
+
+def _times(value: float | None, times: float) -> float | None:
+    return None if value is None else value * times
+
+
+def _other(test: ServingTest, figures: Figures) -> str:
+    says = figures.serving.facts[test.than or ""].says
+    return says if test.times == 1 else f"{test.times:g} x {says}"
+
+
+def shown(value: float | None, unit: str) -> str:
+    """A figure with its unit, for people."""
+    if value is None:
+        return "unknown"
+    if unit == "share":
+        return f"{value:.1%}"
+    if unit == "s":
+        return f"{1000 * value:.1f} ms" if value < 1 else f"{value:.2f} s"
+    number = f"{value:,.0f}" if value == round(value) or value >= 100 else f"{value:,.2f}"
+    return number if unit == "requests" else f"{number} per second" if unit == "1/s" else f"{number} {unit}"
+
+
+def _told(seen: Observation, figures: Figures) -> dict[str, str]:
+    """What texts of conditions may name: facts as shown, and the names of `probe_records.TOLD`."""
+    facts = figures.serving.facts
+    told = {name: shown(value, facts[name].unit) for name, value in figures.of().items() if value is not None}
+    gauges = {
+        name: [figures.gauge(facts[name], n) for n in range(len(seen.samples))] for name in _GAUGES if name in facts
+    }
+    running = [value for value in gauges.get("running", ()) if value is not None]
+    both = [
+        a + b
+        for a, b in zip(*(gauges.get(n, ()) for n in _GAUGES[:2]), strict=False)
+        if a is not None and b is not None
+    ]
+    use = [value for value in gauges.get("kv_use", ()) if value is not None]
+    if running and max(running) >= 2:
+        told["half_running"] = f"{int(max(running)) // 2}"
+    if both and max(both) >= 1:
+        told["in_flight"] = f"{int(max(both))}"
+    if use and max(use) < _ROOM:
+        told["kv_has_room"] = f"{max(use):.1%}"
+    if seen.model is not None:
+        told["asked"] = seen.model
+    if seen.models:
+        told["served"] = ", ".join(each.id for each in seen.models[:_MAX_NAMES])
+    if seen.cards:
+        told["on_gpu"] = seen.cards[0].name or "a card"
+    if seen.settings.get("cache_dtype") == "auto":
+        told["cache_not_fp8"] = "auto"
+    for name in ("gpu_memory_utilization", "num_gpu_blocks_override"):
+        if seen.settings.get(name, "") not in _NOT_SET:
+            told[name] = seen.settings[name]
+    return told
+
+
+_GAUGES = ("running", "waiting", "kv_use")
+
+
+def _settings(seen: Observation) -> dict[str, Any]:
+    """What the server tells of itself, by option."""
+    found: dict[str, Any] = {}
+    for name, text in seen.settings.items():
+        if text in _NOT_SET:
+            continue
+        try:
+            found[name] = float(text) if "." in text else int(text)
+        except ValueError:
+            found[name] = text
+    return found
+
+
+def _finding(
+    condition: ServingCondition,
+    proofs: tuple[Proof, ...],
+    seen: Observation,
+    told: Mapping[str, str],
+    asked: tuple[Callable[[], Knowledge], Sequence[Card]],
+) -> ServingFinding:
+    changes, left_out = answer.offered(
+        condition.changes,
+        told,
+        _settings(seen),
+        command=seen.command,
+        arguments=seen.arguments,
+        vllm=seen.vllm,
+        knowledge=asked[0],
+        cards=asked[1],
+    )
+    return ServingFinding(
+        id=condition.id,
+        title=fill(condition.title, told, Facts()) or condition.title,
+        severity=condition.severity,
+        proofs=proofs,
+        explanation=filled_or_plain(condition.explanation, told, Facts()),
+        do_first=filled_or_plain(condition.do_first, told, Facts()),
+        confirm=filled_or_plain(condition.confirm, told, Facts()),
+        refute=filled_or_plain(condition.refute, told, Facts()),
+        source=condition.source,
+        why_limits=condition.why_limits,
+        changes=changes,
+        left_out=left_out,
+    )

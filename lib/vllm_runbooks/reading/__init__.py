@@ -1,0 +1,1 @@
+"""Text to records: shell, documents, arguments, deployments, logs."""

@@ -1,0 +1,454 @@
+"""JSON inside an option: read as vLLM reads it, its keys and values judged by the types of a release.
+
+Types are JSON values themselves, in the grammar of the release data: a name ("int", "str", "any" …) or one pair such as
+{"optional": TYPE}, {"list": TYPE}, {"object": NAME}. The rules are those of pydantic's lax mode on JSON: what converts
+is right. What cannot be judged from data (a check written in Python, an opaque type) is never a fault.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog.options import LIMITS
+from vllm_runbooks.core.json_errors import same_words
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
+
+_MAX_DEPTH = 60
+"""Levels of nesting that are looked into; deeper values are taken as they are."""
+_MAX_FAULTS = 20
+"""Faults told of one value."""
+_TRUE = ("1", "on", "t", "true", "y", "yes")
+_FALSE = ("0", "off", "f", "false", "n", "no")
+_INTEGER = re.compile(r"[+-]?\d+(?:_\d+)*(?:\.0+)?", re.ASCII)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_NAMES = {
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a string",
+    "null": "null",
+    "list": "a list",
+    "set": "a list",
+    "tuple": "a list",
+    "dict": "an object",
+    "object": "an object",
+}
+
+
+class Fault(NamedTuple):
+    """Something in a JSON value that the release refuses."""
+
+    kind: str
+    """bad-json, unknown-key, wrong-key-type or conflict."""
+    path: tuple[str | int, ...]
+    """The keys and list indices that lead to it; empty for the whole value."""
+    says: Mapping[str, str]
+    """Named details: key, value, expected, near (a known key), choices; for bad JSON reason and at (offset)."""
+
+
+@dataclass
+class _Judge:
+    """Collects what is wrong in one value."""
+
+    objects: Mapping[str, Any]
+    faults: list[Fault] = field(default_factory=list)
+
+    def judge(self, value: Any, kind: Any, path: tuple[str | int, ...] = ()) -> bool:
+        """Whether the value is of the type, as far as that can be known; what is wrong goes to the faults."""
+        if value is UNKNOWN or len(path) > _MAX_DEPTH or len(self.faults) >= _MAX_FAULTS:
+            return True
+        name, inner = form(kind)
+        if name == "optional":
+            return value is None or self.judge(value, inner, path)
+        if name == "union":
+            return self._union(value, inner, path)
+        if name == "chain":
+            return self.judge(value, inner[0], path) if inner else True
+        if name == "checked":
+            return self._checked(value, kind, path)
+        if name in ("list", "set", "tuple", "dict", "object"):
+            return self._container(value, name, inner, path, kind)
+        if name == "enum":
+            return self._known(value, inner, path, kind)
+        if name == "never":
+            return self._wrong(value, path, "nothing that JSON can hold")
+        return self._scalar(value, name, inner or {}, path)
+
+    def _wrong(self, value: Any, path: tuple[str | int, ...], expected: str, **more: str) -> bool:
+        says = {"key": dotted(path), "value": shown(value), "expected": expected, **more}
+        self.faults.append(Fault("wrong-key-type", path, says))
+        return False
+
+    def _union(self, value: Any, kinds: Sequence[Any], path: tuple[str | int, ...]) -> bool:
+        tries = []
+        for kind in kinds:
+            attempt = _Judge(self.objects)
+            if attempt.judge(value, kind, path) and not attempt.faults:
+                return True
+            tries.append(attempt.faults)
+        # What is told of the member that the value came closest to: its faults lie deepest.
+        deepest = max(tries, key=lambda faults: max((len(fault.path) for fault in faults), default=0), default=[])
+        if deepest and max(len(fault.path) for fault in deepest) > len(path):
+            self.faults += deepest
+            return False
+        return self._wrong(value, path, " or ".join(dict.fromkeys(described(kind) for kind in kinds)))
+
+    def _checked(self, value: Any, kind: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
+        """A value that a function of the release checks, judged by what the function was found to accept."""
+        tried = _tried(value, kind)
+        if tried is None and isinstance(value, dict) and kind.get("any_keys") is False:
+            return self.judge(value, kind["checked"], path)
+        if tried is None:
+            # A check that runs before the type may turn the value into one that fits it, or replace the type.
+            is_last = str(kind.get("by", "")).startswith("after")
+            if is_last and not _is_right(value, kind["checked"], self.objects):
+                return self.judge(value, kind["checked"], path)
+            beneath = _beneath(kind)
+            has_type = beneath != "any" or not isinstance(value, int | float)
+            is_right = has_type and _is_right(value, beneath, self.objects)
+            tried = is_right or not _is_like_refused(value, kind)
+        words = kind.get("words", ())
+        more = {"choices": " ".join(words)} if words else {}
+        expected = f"one of {' '.join(words)}" if words else described(kind["checked"])
+        return tried or self._wrong(value, path, expected, **more)
+
+    def _container(self, value: Any, name: str, inner: Any, path: tuple[str | int, ...], kind: Any) -> bool:
+        if name == "object":
+            return self._object(value, inner, path)
+        if name == "dict":
+            if not isinstance(value, dict):
+                return self._wrong(value, path, _NAMES[name])
+            # All, not the first: every fault is told.
+            return all([self.judge(item, inner[1], (*path, key)) for key, item in value.items()])
+        if not isinstance(value, list):
+            return self._wrong(value, path, _NAMES[name])
+        if name == "tuple":
+            if "variadic" in kind:
+                return True
+            if len(value) != len(inner):
+                return self._wrong(value, path, f"a list of {len(inner)}")
+            return all(
+                [self.judge(item, each, (*path, i)) for i, (item, each) in enumerate(zip(value, inner, strict=True))]
+            )
+        if len(value) < kind.get("min_length", 0) or len(value) > kind.get("max_length", len(value)):
+            return self._wrong(value, path, "a list of another length")
+        return all([self.judge(item, inner, (*path, index)) for index, item in enumerate(value)])
+
+    def _object(self, value: Any, name: str, path: tuple[str | int, ...]) -> bool:
+        keys = self.objects.get(name, {}).get("keys")
+        if keys is None:
+            return True
+        if not isinstance(value, dict):
+            return self._wrong(value, path, _NAMES["object"])
+        known = {entry.get("alias") or key: entry for key, entry in keys.items() if entry.get("init", True)}
+        right = True
+        for key, item in value.items():
+            entry = known.get(key)
+            if entry is not None:
+                right &= self.judge(item, entry["type"], (*path, key))
+            elif self.objects[name].get("extra") == "forbid":
+                says = {"key": dotted((*path, key)), "keys": " ".join(sorted(known))}
+                self.faults.append(Fault("unknown-key", (*path, key), says))
+                right = False
+        for key, entry in known.items():
+            if entry.get("required") and key not in value:
+                right = self._wrong(value, path, f"an object with {key}", missing=key)
+        return self._conditions(value, name, known, path) if right else False
+
+    def _conditions(
+        self, value: Mapping[str, Any], name: str, known: Mapping[str, Any], path: tuple[str | int, ...]
+    ) -> bool:
+        """What the class itself refuses in values that are all of their types."""
+
+        def current(key: str) -> Any:
+            entry = known.get(key)
+            if entry is None:
+                return UNKNOWN
+            if key not in value:
+                default = entry.get("default", UNKNOWN)
+                return UNKNOWN if isinstance(default, dict) and default else default
+            return _converted(value[key], entry["type"])
+
+        for condition in self.objects[name].get("conditions", ()):
+            met = holds(condition["when"], Values(current, value.__contains__))
+            if met is UNKNOWN or not met:
+                continue
+            keys = [key for key in dict.fromkeys(names(condition["when"])) if key in value]
+            says = {"key": dotted((*path, *keys[:1])), "keys": " ".join(keys), "message": condition["says"]}
+            self.faults.append(Fault("conflict", (*path, *keys[:1]), says))
+            return False
+        return True
+
+    def _known(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...], kind: Any) -> bool:
+        if "missing" in kind or any(
+            value == each and isinstance(value, bool) == isinstance(each, bool) for each in values
+        ):
+            return True
+        if isinstance(value, bool | int | float | str) and any(isinstance(each, int) for each in values):
+            # An enumeration of integers takes what converts to one; whether it is one is not known here.
+            return any(_integer(value) == each for each in values) or self._choices(value, values, path)
+        return self._choices(value, values, path)
+
+    def _choices(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...]) -> bool:
+        choices = " ".join("null" if each is None else str(each) for each in values)
+        return self._wrong(value, path, f"one of {choices}", choices=choices)
+
+    def _scalar(self, value: Any, name: str, limits: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
+        if name == "null":
+            return value is None or self._wrong(value, path, _NAMES[name])
+        if name == "str":
+            right = isinstance(value, str) and _within(len(value), limits, "min_length", "max_length")
+            if right and "pattern" in limits:
+                return True
+            return right or self._wrong(value, path, _NAMES[name])
+        if name == "bool":
+            text = value.lower() if isinstance(value, str) else ""
+            right = isinstance(value, bool) or value in (0, 1) or text in _TRUE or text in _FALSE
+            return right or self._wrong(value, path, _NAMES[name])
+        if name in ("int", "float"):
+            number = _integer(value) if name == "int" else _number(value)
+            if number is None:
+                return self._wrong(value, path, _NAMES[name])
+            return _limited(number, limits) or self._wrong(value, path, f"{_NAMES[name]} {_limits(limits)}")
+        return True
+
+
+_FORMS = ("optional", "union", "chain", "checked", "list", "set", "tuple", "dict", "object", "enum", "never", "opaque")
+
+
+def form(kind: Any) -> tuple[str, Any]:
+    """The name of a type and what it is made of: ("list", "int"), ("str", None)."""
+    if isinstance(kind, str):
+        return kind, None
+    for name in (*_FORMS, "int", "float", "str"):
+        if name in kind:
+            return name, kind[name]
+    return "any", None
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def _is_right(value: Any, kind: Any, objects: Mapping[str, Any]) -> bool:
+    attempt = _Judge(objects)
+    return attempt.judge(value, kind) and not attempt.faults
+
+
+def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
+    """Whether a checked value is accepted, from the values that were tried; None where it is not one of them."""
+    if any(_same(value, each) for each in kind.get("accepts", ())):
+        return True
+    if any(_same(value, each) for each in kind.get("refuses", ())):
+        return False
+    where = kind.get("words_in", "value")
+    words = [item for item in _items(value, where) if isinstance(item, str)] if "words" in kind else []
+    return True if words and all(_is_word(word, kind) for word in words) else None
+
+
+def _beneath(kind: Mapping[str, Any]) -> Any:
+    """The type beneath a check and those within it that were tried together with it."""
+    inner = kind["checked"]
+    while isinstance(inner, dict) and "checked" in inner and "accepts" not in inner:
+        inner = inner["checked"]
+    return inner if "accepts" in kind else kind["checked"]
+
+
+def _is_like_refused(value: Any, kind: Mapping[str, Any]) -> bool:
+    """Whether a sample of the same kind was refused, so that nothing but what was tried is accepted of it."""
+    refuses = kind.get("refuses", ())
+    if isinstance(value, list):
+        return bool(value) and any(_same(["abc"], each) for each in refuses) and all(isinstance(i, str) for i in value)
+    sample: Any = {str: "abc", int: _TRIED, float: 1.5, dict: {}}.get(type(value), UNKNOWN)
+    return sample is not UNKNOWN and any(_same(sample, each) for each in refuses)
+
+
+_TRIED = 5
+"""The largest integer that was tried."""
+
+
+def _items(value: Any, where: str) -> list[Any]:
+    if where == "list":
+        return value if isinstance(value, list) else []
+    if where == "dict":
+        return list(value.values()) if isinstance(value, dict) else []
+    return [value]
+
+
+def _is_word(text: str, kind: Mapping[str, Any]) -> bool:
+    words = kind["words"]
+    if kind.get("any_case"):
+        text, words = text.lower(), [word.lower() for word in words]
+    return text in words or (bool(kind.get("any_dash")) and text.replace("-", "_") in words)
+
+
+def _converted(value: Any, kind: Any) -> Any:
+    """What a value that fits a type becomes; UNKNOWN where a check may replace it or it is not known which it is."""
+    name, inner = form(kind)
+    if name == "optional":
+        return None if value is None else _converted(value, inner)
+    if name == "checked":
+        return _converted(value, inner) if str(kind.get("by", "")).startswith("after") else UNKNOWN
+    if name == "union":
+        return value if any(_same(_converted(value, each), value) for each in inner) else UNKNOWN
+    if name in ("list", "set"):
+        items = [_converted(item, inner) for item in value] if isinstance(value, list) else [UNKNOWN]
+        return UNKNOWN if any(item is UNKNOWN for item in items) else items
+    if name == "enum":
+        return value if any(_same(value, each) for each in inner) else UNKNOWN
+    if name == "bool":
+        return value in (True, 1) or (isinstance(value, str) and value.lower() in _TRUE)
+    number = {"int": _integer, "float": _number}.get(name)
+    if number is not None:
+        result = number(value)
+        return UNKNOWN if result is None else result
+    right = {"str": str, "dict": dict, "any": object}.get(name)
+    return value if right is not None and isinstance(value, right) else UNKNOWN
+
+
+def _within(length: int, limits: Mapping[str, Any], least: str, most: str) -> bool:
+    return bool(limits.get(least, 0) <= length <= limits.get(most, length))
+
+
+def _integer(value: Any) -> int | None:
+    """What a JSON value is as an integer, where it may stand for one."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return int(value) if abs(value) < _MAX_WHOLE and value == value // 1 else None
+    text = value.strip() if isinstance(value, str) else ""
+    return int(text.split(".")[0]) if len(text) <= _MAX_DIGITS and _INTEGER.fullmatch(text) else None
+
+
+_MAX_WHOLE = 2.0**63
+"""A number with a decimal point stands for an integer below this one."""
+_MAX_DIGITS = 4300
+"""Characters of a text that stands for an integer, at most."""
+
+
+def _number(value: Any) -> float | None:
+    """What a JSON value is as a number, where it may stand for one."""
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, str) and value.strip().isascii():
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return None
+
+
+def _limited(number: float, limits: Mapping[str, Any]) -> bool:
+    is_within = all(LIMITS[name].holds(number, limit) for name, limit in limits.items() if name in LIMITS)
+    return is_within and not (limits.get("multiple_of") and number % limits["multiple_of"])
+
+
+_SIGNS = {**{name: limit.sign for name, limit in LIMITS.items()}, "multiple_of": "a multiple of"}
+
+
+def _limits(limits: Mapping[str, Any]) -> str:
+    return " and ".join(f"{_SIGNS[name]} {limit}" for name, limit in limits.items() if name in _SIGNS)
+
+
+def described(kind: Any) -> str:
+    """A type in words: "an integer", "one of a b"."""
+    name, inner = form(kind)
+    if name in ("optional", "checked"):
+        return described(inner)
+    if name == "union":
+        return " or ".join(dict.fromkeys(described(each) for each in inner))
+    if name == "enum":
+        return f"one of {' '.join(map(str, inner))}"
+    return _NAMES.get(name, "a value")
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """A path as it is written after an option: `a.b.0`."""
+    return ".".join(map(str, path))
+
+
+def shown(value: Any) -> str:
+    """A value as JSON, cut to a readable length."""
+    text = json.dumps(value, default=repr, ensure_ascii=False) if not isinstance(value, str) else value
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+_SHOWN = 80
+"""Characters of a value that a message repeats."""
+
+
+def judged(value: Any, kind: Any, objects: Mapping[str, Any]) -> list[Fault]:
+    """What a release refuses in a JSON value; empty where it is right or cannot be judged."""
+    judge = _Judge(objects)
+    judge.judge(value, kind)
+    return judge.faults[:_MAX_FAULTS]
+
+
+def read(text: str) -> tuple[Any, Fault | None]:
+    """The value of a JSON text, and what is wrong with it; a text that cannot be read has no value."""
+    try:
+        return json.loads(text), None
+    except json.JSONDecodeError as error:
+        told = same_words(error)
+        return None, Fault("bad-json", (), {"reason": told.msg, "at": str(told.pos), **_why(text, told.pos)})
+    except RecursionError:
+        return None, Fault("bad-json", (), {"reason": "too deeply nested", "at": "0"})
+    except ValueError:
+        return None, Fault("bad-json", (), {"reason": "a number with too many digits", "at": "0"})
+
+
+def _why(text: str, at: int) -> dict[str, str]:
+    """What people most often meant where JSON cannot be read."""
+    here, before = text[at : at + 1], text[:at].rstrip()[-1:]
+    if not text.strip():
+        return {"hint": "empty"}
+    if "'" in text and '"' not in text:
+        return {"hint": "single-quotes"}
+    if re.match(r"True|False|None", text[at:]):
+        return {"hint": "python-literal"}
+    if here in ("}", "]") and before == ",":
+        return {"hint": "trailing-comma"}
+    if before == "," and here == "":
+        return {"hint": "cut"}
+    if not re.search(r'["\d\[\]]', text) and text.lstrip()[:1] == "{":
+        return {"hint": "quotes-lost"}
+    if here == "":
+        return {"hint": "cut"}
+    return {"hint": "quotes-lost"} if text.lstrip()[:1] == "{" and '"' not in text else {}
+
+
+def place(text: str, path: Sequence[str | int]) -> int | None:
+    """The offset in a JSON text of the value (of the key, where a key leads to it) at a path; None: not found."""
+    wanted = [str(step) for step in path]
+    where: list[str | int | None] = []
+    """The key (None: it comes next) or the index in each collection that is open."""
+    for sign, at in _signs(text):
+        if sign in {"}", "]"}:
+            del where[-1:]
+        elif sign == ",":
+            last = where.pop() if where else None
+            where.append(last + 1 if isinstance(last, int) else None)
+        elif sign != ":":
+            is_key = where[-1:] == [None]
+            if is_key:
+                where[-1] = _unquoted(sign)
+            if len(where) == len(wanted) and [*map(str, where)] == wanted:
+                return at
+            if not is_key and sign in {"{", "["}:
+                where.append(None if sign == "{" else 0)
+    return None
+
+
+def _signs(text: str) -> Iterator[tuple[str, int]]:
+    return ((match[0], match.start()) for match in _TOKEN.finditer(text))
+
+
+def _unquoted(text: str) -> str | None:
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return None

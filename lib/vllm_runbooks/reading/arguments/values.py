@@ -1,0 +1,319 @@
+"""The text of one value, read as the type that a release gives an option."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from vllm_runbooks.reading.arguments import json_keys
+from vllm_runbooks.reading.arguments.conditions import UNKNOWN
+
+_HUMAN = re.compile(r"(\d{1,300})((?:\.\d{1,300})?)([kKmMgGtT])")
+_BARE_HUMAN = re.compile(r"\b\d{1,300}(?:\.\d{1,300})?[kKmMgGtT]\b")
+_UNITS = {
+    **dict(zip("kmgt", (10**3, 10**6, 10**9, 10**12), strict=True)),
+    **{c: 2 ** (10 * i) for i, c in enumerate("KMGT", 1)},
+}
+_MAX_LITERAL = 5000
+"""Characters of a Python literal that are read; what is longer is taken as right."""
+_DEEP = re.compile(r"[-+~(\[{\s]{60}")
+_LOWERED: tuple[Callable[[str], str], ...] = (
+    str,
+    str.lower,
+    str.upper,
+    lambda text: text.lower().replace("-", "_"),
+)
+"""What conversions without a name have been found to do to a text."""
+_EXPECTED = {
+    "int": "an integer",
+    "float": "a number",
+    "human_int": "an integer, also as 8k, 1.5k or 8K",
+    "human_int_or_auto": "an integer, also as 8k or 8K, or auto",
+    "json": "JSON",
+    "int_pairs": "KEY=INTEGER, separated by commas",
+}
+
+
+class ValueFault(NamedTuple):
+    """What a release refuses in one value."""
+
+    kind: str
+    says: Mapping[str, str]
+    path: tuple[str | int, ...] = ()
+    """Where in a JSON value; empty for all of it."""
+
+
+class RefusedError(Exception):
+    """A text that a conversion refuses."""
+
+    def __init__(self, kind: str, **says: str) -> None:
+        super().__init__(kind)
+        self.fault = ValueFault(kind, says)
+
+
+class Reader:
+    """Reads texts as the types of a release; what is wrong is kept in `faults`."""
+
+    def __init__(self, objects: Mapping[str, Any], conversions: Mapping[str, Any]) -> None:
+        self.objects, self.conversions = objects, conversions
+        self.faults: list[ValueFault] = []
+
+    def read(self, text: str, kind: Any, made: Any = UNKNOWN) -> Any:
+        """The value of a text; UNKNOWN where it cannot be known. `made` is the value of JSON that was put together."""
+        try:
+            return self._read(text, kind, made)
+        except RefusedError as refused:
+            self.faults.append(refused.fault)
+            return UNKNOWN
+
+    def read_by_action(self, value: Any, text: str, action: str, probes: Mapping[str, Any]) -> Any:
+        """What an action of vLLM's own makes of a converted value."""
+        try:
+            if action in _ACTIONS:
+                return _ACTIONS[action](self, value, text, probes)
+            _refuse_tried(text, probes)
+        except RefusedError as refused:
+            self.faults.append(refused.fault)
+            return UNKNOWN
+        return value
+
+    def _read(self, text: str, kind: Any, made: Any) -> Any:
+        if isinstance(kind, str):
+            return self._by_name(text, kind, made)
+        name, inner = _form(kind)
+        if name == "optional":
+            return None if made is UNKNOWN and text in ("", "None") else self._read(text, inner, made)
+        if name == "json_or_str":
+            is_json = made is not UNKNOWN or inner is None or re.match(inner, text) is not None
+            return self._json(text, made) if is_json else text
+        if name == "json_or_pairs":
+            # No text at all is no pair either; where it means nothing, the option is optional.
+            is_json = made is not UNKNOWN or re.match(inner, text) is not None
+            return self._json(text, made) if is_json else _pairs(text or ",")
+        if name == "dataclass":
+            return self._dataclass(text, inner, kind, made)
+        return self._opaque(text, inner)
+
+    def _by_name(self, text: str, kind: str, made: Any) -> Any:
+        if kind == "json":
+            return self._json(text, made)
+        if kind in _CONVERSIONS:
+            unit = text.strip()[-1:]
+            if "error" in self.conversions.get(kind, {}).get(f"1{unit}", ()):
+                raise RefusedError("wrong-type", expected=f"no unit {unit}", value=text)
+            try:
+                return _CONVERSIONS[kind](text)
+            except ValueError:
+                raise RefusedError("wrong-type", expected=_EXPECTED.get(kind, kind), value=text) from None
+        return bool(text) if kind == "bool" else text
+
+    def _json(self, text: str, made: Any) -> Any:
+        if made is not UNKNOWN:
+            return made
+        value, fault = json_keys.read(text)
+        if fault:
+            raise RefusedError(fault.kind, **fault.says)
+        return value
+
+    def _dataclass(self, text: str, cls: str, kind: Mapping[str, Any], made: Any) -> Any:
+        via = kind.get("via", {})
+        if text in via.get("words", ()):
+            return text
+        if made is UNKNOWN:
+            reads = via.get("reads", "json")
+            if reads == "other":
+                return UNKNOWN
+            if kind.get("expands") == "human_numbers":
+                text = _expanded(text)
+            made = _literal(text) if reads == "literal" else self._json(text, made)
+        self.judge(made, cls, is_plain=via.get("reads") == "json_keywords" and not via.get("validated"))
+        return made
+
+    def judge(self, value: Any, cls: str, *, is_plain: bool) -> None:
+        """Judge the keys of an object; of a plain class, which is given keywords, the values may be anything."""
+        objects = self.objects
+        if is_plain:
+            keys = objects.get(cls, {}).get("keys", {})
+            objects = {cls: {"keys": {key: {**entry, "type": "any"} for key, entry in keys.items()}, "extra": "forbid"}}
+        faults = json_keys.judged(value, {"object": cls}, objects)
+        self.faults += [ValueFault(fault.kind, fault.says, fault.path) for fault in faults]
+
+    def _opaque(self, text: str, name: str) -> Any:
+        probes = self.conversions.get(name, {})
+        outcome = probes.get(text)
+        if outcome is not None:
+            _refuse_tried(text, probes)
+            return outcome["value"]
+        results = [(probe, outcome.get("value")) for probe, outcome in probes.items()]
+        for change in _LOWERED:
+            if results and all(change(probe) == value for probe, value in results):
+                return change(text)
+        return UNKNOWN
+
+
+_PARAMETRIC = ("optional", "json_or_str", "json_or_pairs", "dataclass", "opaque")
+
+
+def _form(kind: Mapping[str, Any]) -> tuple[str, Any]:
+    """The name of a conversion and what it is made of."""
+    return next(((name, kind[name]) for name in _PARAMETRIC if name in kind), ("opaque", ""))
+
+
+def _human_int(text: str) -> int:
+    text = text.strip()
+    match = _HUMAN.fullmatch(text)
+    if match is None:
+        return int(text)
+    number, fraction, unit = match.groups()
+    if unit.islower():
+        return int(float(number + fraction) * _UNITS[unit])
+    if fraction:
+        raise RefusedError(
+            "wrong-type",
+            expected="no decimals before K, M, G and T",
+            value=text,
+            near=f"{number}{fraction}{unit.lower()}",
+        )
+    return int(number) * int(_UNITS[unit])
+
+
+def _human_int_or_auto(text: str) -> int:
+    return -1 if text.strip().lower() in ("-1", "auto") else _human_int(text)
+
+
+_CONVERSIONS: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "human_int": _human_int,
+    "human_int_or_auto": _human_int_or_auto,
+}
+
+
+def human_number(text: str) -> int | None:
+    """The number that a release which reads 8k and 8K makes of a text; None where it is none."""
+    try:
+        return _human_int(text)
+    except (ValueError, RefusedError, OverflowError):
+        return None
+
+
+def _pairs(text: str) -> dict[str, int] | None:
+    """KEY=INTEGER,KEY=INTEGER, as it was read before JSON."""
+    if not text:
+        return None
+    found: dict[str, int] = {}
+    for item in text.split(","):
+        parts = [part.lower().strip() for part in item.split("=")]
+        try:
+            key, value = parts[0], int(parts[1])
+        except (IndexError, ValueError):
+            raise RefusedError("wrong-type", expected=_EXPECTED["int_pairs"], value=text) from None
+        if len(parts) > 2 or found.setdefault(key, value) != value:
+            raise RefusedError("wrong-type", expected=_EXPECTED["int_pairs"], value=text)
+    return found
+
+
+_CONVERSIONS["int_pairs"] = _pairs
+
+
+def _refuse_tried(text: str, outcomes: Mapping[str, Any]) -> None:
+    if "error" in outcomes.get(text, ()):
+        raise RefusedError("wrong-type", expected="another value", value=text)
+
+
+def _literal(text: str) -> Any:
+    """A Python literal, as releases that read JSON options with `ast.literal_eval` take it."""
+    from vllm_runbooks.core import python_trees  # noqa: PLC0415 - few releases read values so
+
+    if len(text) > _MAX_LITERAL or _DEEP.search(text):
+        return UNKNOWN
+    try:
+        return python_trees.literal(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        at = getattr(error, "offset", None)
+        says = {"reason": "not a Python literal", "at": str((at or 1) - 1)}
+        raise RefusedError("bad-json", **says) from None
+
+
+def _expanded(text: str) -> str:
+    """JSON with 8k and 8K outside of strings written as numbers."""
+    pieces, done = [], 0
+    while done < len(text):
+        quote = text.find('"', done)
+        end = _closing(text, quote) if quote >= 0 else -1
+        outside = text[done:quote] if end >= 0 else text[done:]
+        pieces.append(_BARE_HUMAN.sub(lambda match: str(_human_int(match[0])), outside))
+        if end < 0:
+            break
+        pieces.append(text[quote:end])
+        done = end
+    return "".join(pieces)
+
+
+def _closing(text: str, quote: int) -> int:
+    """Where the JSON string that begins at a quote ends; -1: nowhere."""
+    at = quote + 1
+    while True:
+        close = text.find('"', at)
+        if close < 0:
+            return -1
+        backslashes = 0
+        while close - 1 - backslashes > quote and text[close - 1 - backslashes] == "\\":
+            backslashes += 1
+        if backslashes % 2 == 0:
+            return close + 1
+        at = close + 1
+
+
+def _boolean(_: Reader, value: Any, text: str, _probes: Mapping[str, Any]) -> Any:
+    if str(value).lower() not in ("true", "false"):
+        raise RefusedError("wrong-type", expected="true or false", value=text)
+    return str(value).lower() == "true"
+
+
+def _lora_module(reader: Reader, value: Any, text: str, probes: Mapping[str, Any]) -> Any:
+    """A LoRA module: name=path, or JSON with name and path."""
+    if value in (None, ""):
+        return UNKNOWN
+    if "=" in text and "," not in text:
+        if text.count("=") > 1 and "error" in probes.get("a=b=c", ()):
+            raise RefusedError("wrong-type", expected="name=path with one =", value=text)
+        module_name, _, path = text.partition("=")
+        return {"name": module_name, "path": path}
+    given, fault = json_keys.read(text)
+    if fault:
+        raise RefusedError(fault.kind, **fault.says, expected='name=path or {"name": …, "path": …}')
+    missing = [key for key in ("name", "path") if not isinstance(given, dict) or key not in given]
+    if missing:
+        raise RefusedError("wrong-type", expected='name=path or {"name": …, "path": …}', value=text, missing=missing[0])
+    if _LORA_CLASS in reader.objects:
+        reader.judge(given, _LORA_CLASS, is_plain=True)
+    return given
+
+
+_LORA_CLASS = "LoRAModulePath"
+"""vLLM's class of what `--lora-modules` holds."""
+
+
+def _name_and_path(_: Reader, value: Any, text: str, _probes: Mapping[str, Any]) -> Any:
+    if value is None or text.count("=") != 1:
+        raise RefusedError("wrong-type", expected="name=path", value=text)
+    return {"name": text.partition("=")[0], "path": text.partition("=")[2]}
+
+
+_ACTIONS: dict[str, Callable[[Reader, Any, str, Mapping[str, Any]], Any]] = {
+    "StoreBoolean": _boolean,
+    "LoRAParserAction": _lora_module,
+    "PromptAdapterParserAction": _name_and_path,
+}
+
+
+def type_in_words(kind: Any) -> str:
+    """The type of an option in words: "an integer", "JSON"."""
+    if isinstance(kind, str):
+        return _EXPECTED.get(kind, "a text")
+    name, inner = _form(kind)
+    if name == "optional":
+        return type_in_words(inner)
+    return {"json_or_str": "JSON or a text", "json_or_pairs": "JSON", "dataclass": "JSON"}.get(name, "a value")

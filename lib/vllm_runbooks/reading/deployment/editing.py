@@ -1,0 +1,742 @@
+"""A start of vLLM edited where it stands in a file.
+
+An edit keeps order and comments, and is never trusted: the file is read again with it, and the edit is dropped unless
+exactly the asked argument or variable has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from vllm_runbooks.catalog.options import CALLS, ReleaseData
+from vllm_runbooks.core.excerpt import Replacement
+from vllm_runbooks.core.records import Edit
+from vllm_runbooks.reading import arguments, documents
+from vllm_runbooks.reading.arguments import Parsed
+from vllm_runbooks.reading.deployment import (
+    PLAIN,
+    Deployment,
+    Given,
+    RefusedError,
+    is_option,
+    parser_entry,
+    systemd_quoted,
+    yaml_double,
+    yaml_quoted,
+)
+from vllm_runbooks.reading.documents import Page
+from vllm_runbooks.reading.documents.starts import Found, Keyword, Setting, Within
+from vllm_runbooks.reading.shell import Word
+
+_PLAIN_YAML = re.compile(r"(?:--?)?[A-Za-z/][A-Za-z0-9_./@+=-]*(?::[A-Za-z0-9_./-]+)*\Z", re.ASCII)
+_YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "none", "y", "n"}
+_SEPARATORS = re.compile(r"(?:[ \t\r\n]|\\\r?\n(?:[ \t]{0,8}>)*)*\Z")
+_LEADING = re.compile(r"[ \t>]*\Z")
+_COMMENT = re.compile(r"(?:^|(?<=[ \t]))(#[^\r\n]*)", re.MULTILINE)
+_COMMA = re.compile(r"[ \t]*,[ \t]*")
+_MAX_LEAD = 200
+"""Characters in front of a setting in which the option that carries it is looked for."""
+
+
+def edits(page: Page, found: Found, changes: Sequence[Edit], release: ReleaseData) -> tuple[Replacement, ...]:
+    """Replacements in the page's text that make the changes of one of its starts; none where that is not certain."""
+    for is_compact in (False, True):  # JSON without blanks can stand where `: ` or quotes would break what is around it
+        made: list[Replacement] = []
+        try:
+            for change in changes:
+                made += _Place(page.text, found, release, is_compact=is_compact).replacements(change)
+        except RefusedError:
+            continue
+        made = _merged(made)
+        if made and _is_as_asked(page, found, changes, release, made):
+            return tuple(made)
+    return ()
+
+
+def without(page: Page, found: Found, first: int, last: int, release: ReleaseData) -> tuple[Replacement, ...]:
+    """Replacements that take the words from one index up to another out of a start; none where that is not certain."""
+    if found.entry in CALLS or found.language in {"glued", "argv"}:
+        return ()
+    try:
+        made = _merged(_Place(page.text, found, release, is_compact=False).removed(first, last))
+    except RefusedError:
+        return ()
+    kept = [word.value for word in (*found.words[:first], *found.words[last:])]
+    after = [start for start in documents.read(page.changed(made), kind=page.kind).starts if start.start == found.start]
+    return tuple(made) if any([word.value for word in start.words] == kept for start in after) else ()
+
+
+def unset(page: Page, setting: Setting) -> tuple[Replacement, ...]:
+    """The replacement that takes a variable out of a page, with the line, option or item that is there for it alone.
+
+    Nothing where that is not certain, or where anything else would change with it.
+    """
+    span = _span_of(page, setting)
+    if span is None:
+        return ()
+    made = (Replacement(*span, ""),)
+    again = documents.read(page.changed(made), kind=page.kind)
+    if len(again.starts) != len(page.starts):
+        return ()
+    for before, after in zip(page.starts, again.starts, strict=True):
+        held = before.environment.get(setting.name)
+        wanted = _environment(before)
+        if held is not None and held.start == setting.start:
+            del wanted[setting.name]
+        if not _is_same(before, after) or wanted != _environment(after):
+            return ()
+    return made
+
+
+def _span_of(page: Page, setting: Setting) -> tuple[int, int] | None:
+    """From where to where a setting stands with all that is there for its sake alone."""
+    text = page.text
+    start, end = setting.pair or (setting.start, setting.end)
+    line = text.rfind("\n", 0, start) + 1
+    stop = text.find("\n", end)
+    stop = len(text) if stop < 0 else stop
+    lead, rest = text[line:start], text[end:stop]
+    is_last = not rest.strip("\r \t")
+    whole = line, min(stop + 1, len(text))
+    form = setting.form
+    if form == "assignment":
+        if re.fullmatch(r"[ \t]*(?:export[ \t]+)?", lead) and is_last and setting.is_exported:
+            return whole
+        after = re.match(r"(?:[ \t]|\\\r?\n)+(?=[^\s#])", text[end:])
+        return (start, end + after.end()) if after and setting.is_exported else None
+    if form == "option":
+        before = re.search(r"(?:[ \t]|\\\r?\n)+(?:-e|--env)(?:[ \t]|\\\r?\n|=)+\Z", text[:start][-_MAX_LEAD:])
+        return (start - len(before[0]), end) if before else None
+    pattern = {
+        "map": r"[ \t]*",
+        "list": r"[ \t]*-[ \t]+[\"']?",
+        "entry": r"[ \t]*-[ \t]+(?:name:[ \t]*)?",
+        "unit": r"[ \t]*Environment[ \t]*=[ \t]*",
+        "dockerfile": r"[ \t]*ENV[ \t]+",
+        "python": r"(?:os\.environ\[.{1,80}\][ \t]*=[ \t]*)?",
+    }.get(form)
+    if pattern is None or not is_last or not re.fullmatch(pattern, lead):
+        return None
+    own = [key for key in ("environment", "env") for one in page.starts if _is_alone(one, setting, key)]
+    if form in {"map", "list", "entry"} and own:
+        return _key_of(page, setting, own[0])
+    return whole
+
+
+def _is_alone(found: Found, setting: Setting, key: str) -> bool:
+    """Whether a setting is the only one that stands under a key of a manifest."""
+    span = found.keys.get(key)
+    if span is None or not span[0] <= setting.start <= span[1]:
+        return False
+    return sum(span[0] <= one.start <= span[1] for one in found.environment.values()) == 1
+
+
+def _key_of(page: Page, setting: Setting, key: str) -> tuple[int, int] | None:
+    """The lines of a key that holds one setting alone."""
+    text = page.text
+    span = next(one.keys[key] for one in page.starts if _is_alone(one, setting, key))
+    line = text.rfind("\n", 0, span[0]) + 1
+    stop = text.find("\n", setting.end)
+    stop = len(text) if stop < 0 else stop
+    is_own = not text[line : span[0]].strip() and not text[setting.end : stop].strip()
+    return (line, min(stop + 1, len(text))) if is_own and not text[stop : span[1]].strip() else None
+
+
+def _merged(made: list[Replacement]) -> list[Replacement]:
+    """Several insertions at one place as one."""
+    found: list[Replacement] = []
+    for one in sorted(made, key=lambda edit: edit[:2]):
+        if found and found[-1].start == found[-1].end == one.start == one.end:
+            found[-1] = found[-1]._replace(new_text=found[-1].new_text + one.new_text)
+        else:
+            found.append(one)
+    return found
+
+
+class _Place:
+    """One start in a text, being edited."""
+
+    def __init__(self, text: str, found: Found, release: ReleaseData, *, is_compact: bool) -> None:
+        self.text, self.found, self.release, self.is_compact = text, found, release, is_compact
+        self.values = [word.value for word in found.words]
+
+    def replacements(self, change: Edit) -> list[Replacement]:
+        """What has to be replaced for one change.
+
+        Raises:
+            RefusedError: It cannot be done here.
+        """
+        if change.op == "env":
+            return self._set_variable(change.name, "" if change.value is None else str(change.value))
+        if self.found.entry in CALLS:
+            return self._set_keyword(change) if change.op == "set" else self._remove_keyword(change.name)
+        if self.found.language in {"glued", "argv"}:
+            raise RefusedError
+        given = Given(self.values, self.release, parser_entry(self.found.entry, self.values, self.release))
+        groups = given.groups(change.name)
+        made = [] if change.op == "remove" else given.written(change.name, change.value)
+        if self.is_compact and isinstance(change.value, Mapping):
+            made[-1] = json.dumps(change.value, separators=(",", ":"), ensure_ascii=False)
+        if not made:
+            return [one for group in groups for one in self.removed(*group)]
+        if not groups:
+            return [self._added(made)]
+        extra = [one for group in groups[:-1] for one in self.removed(*group)]
+        return [self._replaced(*groups[-1], made), *extra]
+
+    # Arguments
+
+    def _replaced(self, first: int, last: int, made: list[str]) -> Replacement:
+        words = self.found.words[first:last]
+        self._check(words)
+        if len(words) == 1 and "=" in (words[0].value or "") and (words[0].value or "").startswith("-"):
+            option = (words[0].value or "").partition("=")[0]
+            if len(made) == 2:
+                return Replacement(words[0].start, words[0].end, self._quoted(f"{option}={made[1]}", words[0]))
+        if len(words) == 2 and len(made) == 2:
+            return Replacement(words[1].start, words[1].end, self._quoted(made[1], words[1]))
+        if len(words) == len(made) == 1:
+            return Replacement(words[0].start, words[0].end, self._quoted(made[0], words[0]))
+        if self._is_list():
+            raise RefusedError
+        return Replacement(words[0].start, words[-1].end, " ".join(self._quoted(one, words[0]) for one in made))
+
+    def removed(self, first: int, last: int) -> list[Replacement]:
+        """What takes words out, with the blanks, line or list item that they leave."""
+        words = self.found.words[first:last]
+        self._check(words)
+        start, end = words[0].start, words[-1].end
+        if self._is_list():
+            return self._without_items(first, last)
+        before = max((word.end for word in self._own() if word.end <= start), default=None)
+        if before is not None and _SEPARATORS.match(self.text[before:start]):
+            return [Replacement(before, end, "")]
+        if _SEPARATORS.match(self.text[self._line(start) : start]):
+            return [Replacement(start, end, "")]
+        raise RefusedError
+
+    def _without_items(self, first: int, last: int) -> list[Replacement]:
+        """Items of a list taken out: their lines, or what stands between them and their neighbours; comments stay."""
+        words = self.found.words
+        start, end = words[first].start, words[last - 1].end
+        line = self._line(start)
+        stop = self.text.find("\n", end)
+        stop = len(self.text) if stop < 0 else stop
+        is_block = self.found.language == "yaml" and re.fullmatch(r"[ \t]*-[ \t]+", self.text[line:start])
+        if is_block:
+            if len(words) == last - first:
+                raise RefusedError  # an empty list is another thing
+            ends = [word.end for word in words[first:last]]
+            behind = zip(ends, [*(word.start for word in words[first + 1 : last]), stop], strict=True)
+            comments = [match[1] for gap in behind for match in _COMMENT.finditer(self.text[slice(*gap)])]
+            indent = self.text[line:start].partition("-")[0]
+            newline = "\r\n" if self.text[stop - 1 : stop] == "\r" else "\n"
+            kept = "".join(f"{indent}{comment}{newline}" for comment in comments)
+            return [Replacement(line, min(stop + 1, len(self.text)), kept)]
+        gaps = pairwise(words[max(first - 1, 0) : last + (not first)])
+        if any("#" in self.text[one.end : other.start] for one, other in gaps):
+            return self._without_each(first, last)
+        if first:
+            return [Replacement(words[first - 1].end, end, "")]
+        if last < len(words):
+            return [Replacement(start, words[last].start, "")]
+        return [Replacement(start, end, "")]
+
+    def _without_each(self, first: int, last: int) -> list[Replacement]:
+        """Items between brackets taken out one by one, each with a comma, so that the comments beside them stay."""
+        words = self.found.words
+        made = []
+        comma = None
+        for word in words[first:last]:
+            comma = _COMMA.match(self.text, word.end)
+            start, end = word.start, comma.end() if comma else word.end
+            line, stop = self._line(start), self.text.find("\n", end)
+            if stop >= 0 and not self.text[line:start].strip() and self.text[end:stop].strip() in {"", "\\"}:
+                start, end = line, stop + 1  # nothing else stands on its line
+            made.append(Replacement(start, end, ""))
+        if comma is None and first:  # the list ends here: its last item has no comma in JSON
+            before = _COMMA.match(self.text, words[first - 1].end)
+            if before is None:
+                raise RefusedError
+            at = self.text.index(",", before.start())
+            made.append(Replacement(at, at + 1, ""))
+        return made
+
+    def _added(self, made: list[str]) -> Replacement:
+        own = self._own()
+        if not own:
+            raise RefusedError
+        last = max(own, key=lambda word: word.end)
+        if self._is_list():
+            return self._added_items(last, made)
+        quoted = " ".join(self._quoted(one, last) for one in made)
+        line = self._line(self._option_start())
+        lead = self.text[line : self._option_start()]
+        if _LEADING.match(lead) and self.found.words and self._may_break():
+            mark = "" if self.found.language == "compose" else " \\"
+            newline = "\r\n" if self.text[: last.end].endswith("\r\n") or "\r\n" in self.text[line - 2 : line] else "\n"
+            return Replacement(last.end, last.end, f"{mark}{newline}{lead}{quoted}")
+        return Replacement(last.end, last.end, f" {quoted}")
+
+    def _added_items(self, last: Word, made: list[str]) -> Replacement:
+        line = self._line(last.start)
+        lead = re.fullmatch(r"[ \t]*-[ \t]+", self.text[line : last.start])
+        if self.found.language == "yaml" and lead:
+            if any(word.value and re.match(r"--[^=]+=", word.value) for word in self.found.words) and len(made) == 2:
+                made = [f"{made[0]}={made[1]}"]
+            stop = self.text.find("\n", max(last.end - 1, last.start))
+            stop = len(self.text) if stop < 0 else stop
+            stop -= self.text[stop - 1 : stop] == "\r"
+            if self.text[last.end - 1 : last.end] == "\n":
+                stop = last.end - 1  # a block scalar ends with its last line
+            newline = self._newline(stop)
+            return Replacement(stop, stop, "".join(f"{newline}{lead[0]}{self._quoted(one, last)}" for one in made))
+        return Replacement(last.end, last.end, "".join(f", {self._quoted(one, last)}" for one in made))
+
+    def _own(self) -> list[Word]:
+        """The words that stand in the command's own text, not in a variable's."""
+        found = self.found
+        within = found.within[-1] if found.within else None
+        first, last = (within.start, within.end) if within else (found.start, found.end)
+        return [word for word in (*found.prefix, *found.words) if first <= word.start and word.end <= last]
+
+    def _option_start(self) -> int:
+        """Where the last option of the command begins."""
+        starts = [word.start for word in self.found.words if word.value and is_option(word.value)]
+        return max(starts, default=self.found.words[-1].start if self.found.words else self.found.start)
+
+    def _is_list(self) -> bool:
+        return self.found.language in {"yaml", "python", "json"}
+
+    def _may_break(self) -> bool:
+        """Whether a line end may be put between words."""
+        for layer in self.found.within:
+            opening = self.text[layer.start : layer.start + 1]
+            if layer.language == "yaml":
+                if opening in "\"'" or (opening not in "|>" and self.found.language != "compose"):
+                    return False
+            elif layer.language != "shell":
+                return False
+        return True
+
+    def _check(self, words: Sequence[Word]) -> None:
+        """Words that share a place with others came out of one that was expanded.
+
+        Raises:
+            RefusedError: So they cannot be replaced one by one.
+        """
+        for word in words:
+            same = [one for one in self.found.words if one.start < word.end and word.start < one.end]
+            if len(same) > 1 or word.end <= word.start:
+                raise RefusedError
+
+    def _line(self, offset: int) -> int:
+        return self.text.rfind("\n", 0, offset) + 1
+
+    def _newline(self, stop: int) -> str:
+        """How the line ends whose content ends at an offset."""
+        return "\r\n" if self.text[stop : stop + 1] == "\r" else "\n"
+
+    # Quoting
+
+    def _quoted(self, value: str, like: Word) -> str:
+        """A word as it is written at this place: quoted in its own language, then for all that it stands in."""
+        language = self.found.language
+        written = _quoted_in(
+            language, value, self.text[like.start : like.start + 1], is_compose=self.found.kind == "compose"
+        )
+        for layer in reversed(self.found.within):
+            written = _within(layer, self.text, written, is_compose=self.found.kind == "compose")
+        return written
+
+    # Variables
+
+    def _set_variable(self, name: str, value: str) -> list[Replacement]:
+        setting = self.found.environment.get(name)
+        if setting is not None:
+            return [self._changed_variable(setting, value)]
+        if self.found.kind == "python" and self.found.language == "python":
+            return [self._new_python(name, value)]
+        if self.found.kind == "systemd" and not self.found.within:
+            line = self._line(self.found.start)
+            return [Replacement(line, line, f"Environment={systemd_quoted(f'{name}={value}', is_command=False)}\n")]
+        if self.found.kind == "dockerfile":
+            line = self._line(self.found.start)
+            return [Replacement(line, line, f"ENV {name}={_docker_quoted(value)}\n")]
+        if self.found.kind in {"compose", "kubernetes"} and self.found.keys:
+            return [self._new_in_manifest(name, value)]
+        if self.found.kind == "docker" and self.found.image is not None and self.found.container:
+            return [self._new_option(name, value)]
+        if self.found.language == "shell":
+            return [self._new_in_shell(name, value)]
+        raise RefusedError
+
+    def _changed_variable(self, setting: Setting, value: str) -> Replacement:
+        is_compose = self.found.kind == "compose"
+        if setting.form == "assignment":
+            written = _quoted_in("shell", value, "")
+            for layer in reversed(self._layers_of(setting)):
+                written = _within(layer, self.text, written, is_compose=is_compose)
+            return Replacement(setting.value.start, setting.value.end, written)
+        if setting.form in {"option", "list"} and setting.pair:
+            pair = f"{setting.name}={value}"
+            if setting.form == "list":
+                return Replacement(*setting.pair, _quoted_in("yaml", pair, self.text[setting.pair[0]], is_compose=True))
+            written = _quoted_in("shell", pair, "")
+            for layer in reversed(self._layers_of(setting)):
+                written = _within(layer, self.text, written, is_compose=is_compose)
+            return Replacement(*setting.pair, written)
+        if setting.form == "unit" and setting.pair:
+            return Replacement(*setting.pair, systemd_quoted(f"{setting.name}={value}", is_command=False))
+        if setting.form in {"map", "entry"} and setting.value.end > setting.value.start:
+            quoted = yaml_quoted(value) if is_compose else yaml_double(value)
+            return Replacement(setting.value.start, setting.value.end, quoted)
+        if setting.form == "python":
+            return Replacement(
+                setting.value.start, setting.value.end, _python_quoted(value, self.text[setting.value.start])
+            )
+        raise RefusedError
+
+    def _layers_of(self, setting: Setting) -> list[Within]:
+        return [layer for layer in self.found.within if layer.start <= setting.start and setting.end <= layer.end]
+
+    def _new_in_shell(self, name: str, value: str) -> Replacement:
+        written = f"{name}={_quoted_in('shell', value, '')}"
+        exported = [
+            one
+            for one in self.found.environment.values()
+            if one.form == "assignment" and one.start < self.found.start and self._is_export(one)
+        ]
+        layers = self.found.within
+        if exported and all(layer.start <= exported[-1].start for layer in layers) and self._may_break():
+            last = max(exported, key=lambda one: one.end)
+            line = self._line(last.start)
+            lead = re.match(r"[ \t>]*", self.text[line:])
+            return Replacement(line, line, f"{lead[0] if lead else ''}export {self._layered(written)}\n")
+        invocation = self.found.invocation
+        begin = next((word for word in self.found.prefix if word.value), None)
+        if invocation is None or begin is None:
+            raise RefusedError
+        is_first = invocation.words[:1] == self.found.prefix[:1]
+        is_wrapped = not is_first or not re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", begin.value or "")
+        if not is_wrapped:
+            return Replacement(begin.start, begin.start, f"{self._layered(written)} ")
+        programs = [
+            word for word in self.found.prefix if re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", word.value or "")
+        ]
+        if not programs:
+            raise RefusedError
+        program = programs[-1]
+        return Replacement(program.start, program.start, f"env {self._layered(written)} ")
+
+    def _is_export(self, setting: Setting) -> bool:
+        line = self._line(setting.start)
+        return (
+            re.match(r"[ \t>]*export[ \t]+\Z", self.text[line : setting.start]) is not None
+            or re.match(r"export[ \t]", self.text[setting.start :]) is not None
+        )
+
+    def _layered(self, written: str) -> str:
+        for layer in reversed(self.found.within):
+            written = _within(layer, self.text, written, is_compose=self.found.kind == "compose")
+        return written
+
+    def _new_option(self, name: str, value: str) -> Replacement:
+        """An option of `docker run`, in front of the image."""
+        image = self.found.image
+        if image is None or any(one.start <= image.start < one.end for one in self.found.within[-1:]):
+            raise RefusedError
+        line = self._line(image.start)
+        written = f"-e {_quoted_in('shell', f'{name}={value}', '')}"
+        lead = self.text[line : image.start]
+        if _LEADING.match(lead):
+            return Replacement(image.start, image.start, f"{written} \\\n{lead}")
+        return Replacement(image.start, image.start, f"{written} ")
+
+    def _new_in_manifest(self, name: str, value: str) -> Replacement:
+        keys = self.found.keys
+        key = "environment" if self.found.kind == "compose" else "env"
+        given = [one for one in self.found.environment.values() if one.form in {"map", "list", "entry"}]
+        quoted = yaml_quoted(value) if self.found.kind == "compose" else yaml_double(value)
+        if given and key in keys:
+            last = max(given, key=lambda one: one.end)
+            first = min(given, key=lambda one: one.start)
+            line = self._line(last.start)
+            lead = self.text[line : last.start]
+            stop = self.text.find("\n", last.end)
+            stop = len(self.text) if stop < 0 else stop
+            stop -= self.text[stop - 1 : stop] == "\r"
+            if not keys[key][0] < first.start <= keys[key][1]:
+                raise RefusedError
+            newline = self._newline(stop)
+            if last.form == "map" and not lead.strip():
+                return Replacement(stop, stop, f"{newline}{lead}{name}: {quoted}")
+            if last.form == "list" and re.fullmatch(r"[ \t]*-[ \t]+", lead):
+                item = _quoted_in("yaml", f"{name}={value}", self.text[last.start], is_compose=True)
+                return Replacement(stop, stop, f"{newline}{lead}{item}")
+            if last.form == "entry" and re.fullmatch(r"[ \t]*-[ \t]+", lead):
+                indent = " " * len(lead)
+                return Replacement(stop, stop, f"{newline}{lead}name: {name}{newline}{indent}value: {quoted}")
+            raise RefusedError
+        if key in keys:
+            raise RefusedError
+        at = next((keys[one][0] for one in ("command", "args", "entrypoint", "image") if one in keys), None)
+        if at is None:
+            raise RefusedError
+        lead = self.text[self._line(at) : at]
+        indent = " " * len(lead)
+        body = (
+            f"environment:\n{indent}  {name}: {quoted}\n"
+            if self.found.kind == "compose"
+            else f"env:\n{indent}- name: {name}\n{indent}  value: {quoted}\n"
+        )
+        # The key's own line may begin with the dash of a list: the new key takes its place, and it moves down.
+        return Replacement(at, at, f"{body}{indent}")
+
+    def _new_python(self, name: str, value: str) -> Replacement:
+        match = re.search(r"^(?:from vllm\b|import vllm\b)", self.text, re.MULTILINE)
+        line = match.start() if match else self._line(self.found.start)
+        if line > self.found.start or (not match and self.text[line : line + 1].isspace()):
+            raise RefusedError
+        has_import = re.search(r"^import os\b", self.text[:line], re.MULTILINE) is not None
+        lines = ("" if has_import else "import os\n") + f'os.environ["{name}"] = {_python_quoted(value, chr(34))}\n'
+        return Replacement(line, line, lines)
+
+    # Keywords of a call
+
+    def _set_keyword(self, change: Edit) -> list[Replacement]:
+        keyword = self._keyword(change.name)
+        written = _python_literal(change.value)
+        if keyword is not None:
+            return [Replacement(keyword.start, keyword.end, written)]
+        given = [one for one in self.found.keywords if self.found.start < one.name_start and one.end <= self.found.end]
+        close = self.found.end - 1
+        if not given:
+            if self.text[close : close + 1] != ")":
+                raise RefusedError
+            before = self.text[:close].rstrip()[-1:]
+            return [Replacement(close, close, f"{'' if before in '(,' else ', '}{change.name}={written}")]
+        last = max(given, key=lambda one: one.end)
+        line = self._line(last.name_start)
+        lead = self.text[line : last.name_start]
+        comma = re.compile(r"[ \t]*,").match(self.text, last.end)
+        if lead.strip() or not lead:
+            return [Replacement(last.end, last.end, f", {change.name}={written}")]
+        if comma is None:
+            return [Replacement(last.end, last.end, f",\n{lead}{change.name}={written}")]
+        stop = self.text.find("\n", comma.end())
+        rest = self.text[comma.end() : stop] if stop >= 0 else ""
+        if stop < 0 or (rest.strip() and not rest.lstrip().startswith("#")):
+            return [Replacement(comma.end(), comma.end(), f" {change.name}={written},")]
+        return [Replacement(stop, stop, f"\n{lead}{change.name}={written},")]
+
+    def _remove_keyword(self, name: str) -> list[Replacement]:
+        keyword = self._keyword(name)
+        if keyword is None:
+            return []
+        line, end = self._line(keyword.name_start), keyword.end
+        comma = re.compile(r"[ \t]*,[ \t]*").match(self.text, end)
+        end = comma.end() if comma else end
+        stop = self.text.find("\n", end)
+        if stop >= 0 and not self.text[line : keyword.name_start].strip() and not self.text[end:stop].strip():
+            return [Replacement(line, stop + 1, "")]
+        if comma is None:
+            before = re.search(r",\s*\Z", self.text[: keyword.name_start])
+            return [Replacement(before.start() if before else keyword.name_start, end, "")]
+        return [Replacement(keyword.name_start, end, "")]
+
+    def _keyword(self, name: str) -> Keyword | None:
+        return next((one for one in self.found.keywords if one.name == name), None)
+
+
+def _quoted_in(language: str, value: str, like: str, *, is_compose: bool = False) -> str:
+    """A word in the quoting of a language; `like` is the character that a neighbour begins with."""
+    if language == "shell":
+        return shlex.quote(value)
+    if language == "systemd":
+        return systemd_quoted(value)
+    if language == "json":
+        return json.dumps(value)
+    if language == "python":
+        return _python_quoted(value, like)
+    if language == "compose":
+        return _compose_quoted(value)
+    if language != "yaml":
+        raise RefusedError
+    if is_compose:
+        value = value.replace("$", "$$")
+    elif "$(" in value:
+        value = value.replace("$(", "$$(")
+    if like not in "\"'" and _PLAIN_YAML.match(value) and value.lower() not in _YAML_WORDS:
+        return value
+    if like == "'" and value.isprintable():
+        return "'" + value.replace("'", "''") + "'"
+    return yaml_double(value)
+
+
+def _compose_quoted(value: str) -> str:
+    """A word of a command that compose splits: it knows quotes and backslashes."""
+    if value and PLAIN.match(value):
+        return value
+    if "'" not in value:
+        return f"'{value}'"
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _docker_quoted(value: str) -> str:
+    return '"' + re.sub(r'([\\"$])', r"\\\1", value) + '"'
+
+
+def _python_quoted(value: str, like: str) -> str:
+    if like == '"' or "'" in value:
+        return json.dumps(value, ensure_ascii=False) if value.isprintable() else ascii(value)
+    return repr(value)
+
+
+def _python_literal(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False) if value.isprintable() else ascii(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_python_literal(key)}: {_python_literal(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_python_literal(one) for one in value) + "]"
+    return repr(value)
+
+
+def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
+    """What is written, for the inside of what it stands in.
+
+    Raises:
+        RefusedError: It cannot stand there.
+    """
+    opening = text[layer.start : layer.start + 1]
+    if layer.language == "yaml":
+        if is_compose:
+            written = written.replace("$", "$$")
+        if opening == '"':
+            return yaml_double(written)[1:-1]
+        if opening == "'":
+            return written.replace("'", "''")
+        if opening in "|>":
+            return written
+        if re.search(r": |:\Z| #|\n", written):
+            raise RefusedError
+        return written
+    if layer.language == "json":
+        return json.dumps(written)[1:-1]
+    if layer.language == "python":
+        start = re.match(r"[A-Za-z]{0,2}('''|\"\"\"|'|\")", text[layer.start : layer.start + 6])
+        if not start or "r" in start[0].lower() or "f" in start[0].lower():
+            raise RefusedError
+        return written.replace("\\", "\\\\").replace(start[1][0], f"\\{start[1][0]}").replace("\n", "\\n")
+    if opening == "'":
+        if layer.language == "systemd":
+            return written.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$").replace("'", "\\'")
+        if layer.language == "shell":
+            return written.replace("'", "'\\''")
+        if "'" in written:
+            raise RefusedError
+    elif opening == '"':
+        written = written.replace("\\", "\\\\").replace('"', '\\"')
+        if layer.language == "systemd":
+            return written.replace("%", "%%").replace("$", "$$")
+        if layer.language == "shell":
+            return written.replace("$", "\\$").replace("`", "\\`")
+    else:
+        raise RefusedError
+    return written
+
+
+# Checking
+
+
+def _is_as_asked(
+    page: Page, found: Found, changes: Sequence[Edit], release: ReleaseData, made: Sequence[Replacement]
+) -> bool:
+    """Whether the text, read again, has the changes and no other."""
+    again = documents.read(page.changed(made), kind=page.kind)
+    if len(again.starts) != len(page.starts):
+        return False
+    for before, after in zip(page.starts, again.starts, strict=True):
+        if before.start == found.start and before.kind == found.kind:
+            if before.entry != after.entry or not _differs_as_asked(before, after, changes, release):
+                return False
+        elif not _is_same(before, after):
+            return False
+    return True
+
+
+def _is_same(one: Found, other: Found) -> bool:
+    return _content(one) == _content(other)
+
+
+def _content(found: Found) -> tuple[Any, ...]:
+    return (
+        found.entry,
+        tuple(word.value for word in found.words),
+        tuple((one.name, repr(one.value), one.is_known) for one in found.keywords),
+    )
+
+
+def _environment(found: Found) -> dict[str, str | None]:
+    return {name: one.value.value for name, one in found.environment.items()}
+
+
+def _differs_as_asked(before: Found, after: Found, changes: Sequence[Edit], release: ReleaseData) -> bool:
+    environment = _environment(before)
+    environment |= {one.name: "" if one.value is None else str(one.value) for one in changes if one.op == "env"}
+    if environment != _environment(after):
+        return False
+    own = [one for one in changes if one.op != "env"]
+    if before.entry in CALLS:
+        return _keywords_as_asked(before, after, own)
+    words = [word.value for word in before.words]
+    wanted = Deployment(before.entry, tuple(words)).edited(own, release).words
+    entry = parser_entry(before.entry, words, release)
+    got = [word.value for word in after.words]
+    one, other = arguments.parse(list(wanted), release, entry), arguments.parse(got, release, entry)
+    changed = {change.name for change in own}
+    kept = {dest: value for dest, value in one.flags.items() if dest not in changed}
+    return (
+        sorted(_parts(wanted, one)) == sorted(_parts(got, other))
+        and kept == {dest: value for dest, value in other.flags.items() if dest not in changed}
+        and all(_normal(one.flags.get(dest)) == _normal(other.flags.get(dest)) for dest in changed)
+        and one.model == other.model
+    )
+
+
+def _parts(words: Sequence[str | None], read: Parsed) -> list[str]:
+    """Words, options by their own name and `--option=value` in two, JSON in one form."""
+    found: list[str] = []
+    for word, role in zip(words, read.roles, strict=True):
+        name, equals, value = (word or "").partition("=")
+        own = role.option if role.kind == "option" and role.option else name.replace("_", "-")
+        if re.fullmatch(r"--?[A-Za-z][\w.-]*", name):
+            found += [own, _normal(value)] if equals else [own]
+        else:
+            found.append(_normal(word or ""))
+    return found
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, str) and value[:1] in {"{", "["}:
+        try:
+            return json.dumps(json.loads(value))
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _keywords_as_asked(before: Found, after: Found, changes: Sequence[Edit]) -> bool:
+    wanted = {one.name: (one.value, one.is_known) for one in before.keywords}
+    for change in changes:
+        if change.op == "remove":
+            wanted.pop(change.name, None)
+        else:
+            wanted[change.name] = (json.loads(json.dumps(change.value)), True)
+    return wanted == {one.name: (one.value, one.is_known) for one in after.keywords}

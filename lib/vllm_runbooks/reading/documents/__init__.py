@@ -1,0 +1,502 @@
+"""Every start of vLLM in a file of any kind, each word with its place: scripts, manifests, units, code, pages of text.
+
+`read(text, name)` tells the format by name and content; `from_argv` and `from_arguments` make the same record of an
+argument vector and of the arguments that a log prints. Nothing is run, and nothing in a text makes it raise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vllm_runbooks.core import python_trees
+from vllm_runbooks.core.excerpt import Excerpt, Replacement, applied
+from vllm_runbooks.core.json_errors import same_words
+from vllm_runbooks.reading.documents import (
+    cell_edits,
+    container_files,
+    formats,
+    glued,
+    magics,
+    manifests,
+    pages,
+    placed_words,
+    programs,
+    python_calls,
+    unit_files,
+)
+from vllm_runbooks.reading.documents.starts import Around, Found, Loose, Reading, Setting
+from vllm_runbooks.reading.shell import Trouble, Word
+
+MAX_STARTS = 1000
+"""Starts of one file that are looked at: a file of more was made to keep its reader busy."""
+MAX_LENGTH = 8_000_000
+"""Characters of a file that are read."""
+_HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(['\"\\]?)([A-Za-z_]\w{0,60})['\"]?([^\n]*)\n")
+_DIRECTIVE = re.compile(r"#[ \t]?(?:SBATCH|PBS|BSUB|OAR|COBALT|FLUX|MSUB|SLURM|PJM)\b|#\$|#@|#!")
+"""Comments that are options of a batch system."""
+_TARGET = re.compile(r">{1,2}[ \t]*[\"']?([\w./~${}-]{1,200})|\btee[ \t]+(?:-\w+[ \t]+)?[\"']?([\w./~${}-]{1,200})")
+_GIVEN_SHELL = re.compile(r"(?:^|[\s;&|(/])(?:(?:ba|z|da|k)?sh|ssh)(?=[\s<]|\Z)(?![^|\n]{0,400}\b(?:cat|tee)\b)")
+"""A shell that reads what it is handed, and does not hand it on to a file."""
+_GIVEN_PYTHON = re.compile(r"\s*(?:sudo\s+)?python[\d.]{0,5}(?:\s+-\w{1,20})*(?:\s+-(?=[\s<])|\s*<<)")
+"""Python that is given no file of a program: what it is handed is one."""
+_NOT_THE_GRAMMAR = frozenset(("unexpected-token", "unclosed-quote", "unclosed-bracket"))
+"""Troubles of a text that no shell would begin to run."""
+_OTHER_CONTINUATION = re.compile(r"(?<=[ \t])[`^](?=[ \t]{0,8}\r?\n[ \t]*(?:-|[\w./-]+:|vllm|python))")
+_CUT = re.compile(r"[ \t]\\[ \t]*#")
+_NEXT_OPTION = re.compile(r"[ \t]{0,200}--?[A-Za-z]")
+_CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
+_INTEREST = re.compile(r"vllm|VLLM|LLM\(|EngineArgs|environ|run_cluster|--[A-Za-z]|[A-Z]=")
+"""What a block has that is worth reading."""
+_MAX_WITHIN = 4
+"""How deep code may stand within a word of a script within code."""
+_MAX_NESTED = 60
+"""Levels of JSON."""
+_MAX_CALLS = 100
+"""Calls that are looked for in code that does not parse as a whole."""
+_MAX_CALL = 8000
+"""Characters of a call in code that does not parse as a whole."""
+_TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|[\[\]{}:,]|[^\s\[\]{}:,\"]++")
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a file says about starts of vLLM; places are offsets in its text."""
+
+    kind: str
+    """"shell", "yaml", "unit", "python", "dockerfile", "notebook", "page", "argv" or "log"."""
+    text: str
+    starts: tuple[Found, ...] = ()
+    nodes: tuple[Found, ...] = ()
+    """Containers that join a Ray cluster: an environment, and no arguments of vLLM."""
+    settings: tuple[Setting, ...] = ()
+    """Every setting of an environment variable, in order, whether a start sees it or not."""
+    loose: tuple[Loose, ...] = ()
+    """Options apart from any command."""
+    troubles: tuple[Trouble, ...] = ()
+    images: tuple[Word, ...] = ()
+    """Every container image that is named as one."""
+
+    def fitted(self, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
+        """Changes of what the file says as changes of its text: those of a notebook's cells stay JSON."""
+        return cell_edits.fitted(self.text, edits) if self.kind == "notebook" else tuple(edits)
+
+    def changed(self, edits: Iterable[Replacement]) -> str:
+        """The text with changes made of what the file says."""
+        return applied(self.text, self.fitted(edits))
+
+
+def read(text: str, name: str = "", kind: str | None = None) -> Page:
+    """Everything in a file that starts vLLM or sets its environment; `name` helps to tell the format, `kind` is it."""
+    source = Excerpt.whole(text[:MAX_LENGTH])
+    # A command that is typed or pasted may be a description, as one in a page is: `<model>` is no redirection there.
+    is_page = kind is None and not formats.is_named(name) and not source.text.startswith("#!")
+    kind = kind or formats.kind_of(source.text, name)
+    reading = Reading(file=source.text)
+    if len(text) > MAX_LENGTH:
+        reading.troubles.append(_too_much(MAX_LENGTH, f"more than {MAX_LENGTH} characters"))
+    _read(source, kind, Around(is_page=is_page and kind == "shell"), reading)
+    if len(reading.starts) > MAX_STARTS:
+        reading.starts.sort(key=lambda start: start.start)
+        reading.troubles.append(_too_much(reading.starts[MAX_STARTS].start, f"more than {MAX_STARTS} starts"))
+        del reading.starts[MAX_STARTS:]
+    return _page(kind, text, reading)
+
+
+def from_argv(words: Sequence[str]) -> Page:
+    """A command given as its argument vector; places are those in `shlex.join(words)`."""
+    text = shlex.join(words)
+    made, at = [], 0
+    for word in words:
+        raw = shlex.quote(word)
+        places = range(at, at + len(word)) if raw == word else None
+        made.append(Word(word, at, at + len(raw), raw, "", places))
+        at += len(raw) + 1
+    reading = Reading()
+    pairs = 0
+    while pairs < len(words) and re.match(r"[A-Za-z_]\w{0,200}=", words[pairs]):
+        pairs += 1
+    settings = [one for word in made[:pairs] if (one := placed_words.setting_of(word, "assignment")) is not None]
+    reading.settings += settings
+    around = Around(kind="argv", language="argv", environment={one.name: one for one in settings})
+    programs.read_command(tuple(made[pairs:]), around, reading)
+    return _page("argv", text, reading)
+
+
+def from_arguments(
+    arguments: Mapping[str, Any], *, entry: str = "serve", spelling: Callable[[str], str] | None = None
+) -> Found:
+    """A start as a log prints its arguments (argparse destination to value); `spelling` gives an option's name."""
+    spell = spelling or (lambda dest: f"--{dest.replace('_', '-')}")
+    values: list[str] = []
+    for dest, value in arguments.items():
+        if dest in {"model_tag", "model"} and entry == "serve" and isinstance(value, str):
+            if not values or values[0].startswith("-"):
+                values.insert(0, value)
+        else:
+            values += option_words(spell(dest), value)
+    return Found("log", entry, tuple(Word(value, 0, 0, value) for value in values), 0, 0)
+
+
+def option_words(option: str, value: Any) -> list[str]:
+    """An option and its value as words of a command; none for a value of None."""
+    if value is None:
+        return []
+    if value is True:
+        return [option]
+    if value is False:
+        return [f"--no-{option.removeprefix('--')}"]
+    if isinstance(value, (list, tuple)):
+        return [option, *(item if isinstance(item, str) else json.dumps(item) for item in value)]
+    if isinstance(value, Mapping):
+        return [option, json.dumps(value, ensure_ascii=False)]
+    return [option, str(value)]
+
+
+def _too_much(at: int, what: str) -> Trouble:
+    return Trouble("file.too-much", at, at + 1, {"what": what}, ())
+
+
+def _page(kind: str, text: str, reading: Reading) -> Page:
+    def place(one: Found | Setting | Loose | Trouble) -> tuple[int, int]:
+        return one.start, one.end
+
+    every = sorted(reading.starts, key=place)
+    return Page(
+        kind,
+        text,
+        tuple(one for one in every if one.entry != "node"),
+        tuple(one for one in every if one.entry == "node"),
+        _once(sorted(reading.settings, key=place)),
+        tuple(sorted(reading.loose, key=place)),
+        _once(sorted(reading.troubles, key=place)),
+        tuple(reading.images),
+    )
+
+
+def _once(items: Sequence[Any]) -> tuple[Any, ...]:
+    """Items without those that stand at the same place with the same content; loops and functions repeat them."""
+    seen: set[str] = set()
+    found = []
+    for item in items:
+        key = repr(
+            (
+                item.start,
+                item.end,
+                getattr(item, "kind", ""),
+                getattr(item, "name", ""),
+                getattr(getattr(item, "value", None), "value", ""),
+            )
+        )
+        if key not in seen:
+            seen.add(key)
+            found.append(item)
+    return tuple(found)
+
+
+def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
+    if kind == "page":
+        _read_page(source, around, reading)
+    elif kind == "shell":
+        _read_shell(source, around, reading)
+    elif kind == "yaml":
+        manifests.read(source, around, reading)
+        _read_comments(source, reading)
+    elif kind == "unit":
+        unit_files.read(source, around, reading)
+        _read_comments(source, reading)
+    elif kind == "dockerfile":
+        container_files.read(source, around, reading)
+        _read_comments(source, reading)
+    elif kind == "notebook":
+        _check_json(source, reading)
+        for cell in cells(source):
+            _read(cell.text, cell.kind, replace(around, is_page=True), reading)
+    elif kind == "python":
+        _read_python(source, around, reading)
+    while reading.code:
+        code, within = reading.code.pop()
+        if within.depth <= _MAX_WITHIN:
+            _read_python(code, replace(within, is_page=True), reading)
+
+
+def _read_shell(source: Excerpt, around: Around, reading: Reading) -> None:
+    before = len(reading.starts)
+    programs.read_script(source, around, reading)
+    run = sorted(one.start for one in reading.starts[before:])
+    for body, target, is_literal in heredocs(source):
+        inner = formats.kind_of(body.text, target)
+        is_run = bisect_left(run, body.at[0]) < bisect_left(run, body.at[-1])
+        if inner == "page" or is_run:  # what a shell is handed (`bash <<EOF`) is read with the script
+            continue
+        is_guess = inner == "shell" and not formats.is_named(target) and not body.text.startswith("#!")
+        if is_guess and formats.has_suffix(target):
+            continue
+        found = Reading(file=reading.file)
+        body = body if is_literal else _written(body)  # noqa: PLW2901 - as the file will have it
+        _read(body, inner, replace(around, depth=around.depth + 1, is_certain=False), found)
+        if is_guess and any(one.kind in _NOT_THE_GRAMMAR for one in found.troubles):
+            continue
+        if not is_literal:  # an edit with a backslash would have to be written in another way
+            found.troubles = [
+                replace(one, edits=()) if any("\\" in edit.new_text for edit in one.edits) else one
+                for one in found.troubles
+            ]
+        reading.add(found)
+    _read_comments(source, reading)
+
+
+def _read_comments(source: Excerpt, reading: Reading) -> None:
+    if "#" not in source.text or "--" not in source.text:
+        return
+    spans = [(word.start, word.end) for one in reading.starts for word in (*one.prefix, *one.words)]
+    for comment in pages.comments(source, spans):
+        if _DIRECTIVE.match(comment.text):
+            continue
+        reading.loose += pages.options_in(comment, "comment")
+
+
+def _read_page(source: Excerpt, around: Around, reading: Reading) -> None:
+    around = replace(around, is_page=True)
+    source = _with_backslashes(source)
+    for block in pages.blocks(source):
+        if block.kind == "cut":
+            reading.troubles.append(_too_much(block.text.at[0], "commands in one line"))
+            continue
+        if not _INTEREST.search(block.text.text):
+            continue
+        inner = Reading(file=reading.file)
+        if block.kind == "prose":
+            _read_prose(block.text, around, inner)
+        elif block.kind in {"command", "span"}:
+            one = replace(around, is_certain=block.kind == "command")
+            text = block.text
+            if glued.is_glued(text.text):
+                glued.read(text, one, inner)
+            else:
+                _read_shell(text, one, inner)
+        elif block.kind != "skip":
+            kind = block.kind or _kind_of_block(block.text.text)
+            text = pages.without_prompts(block.text) if kind == "shell" else block.text
+            _read(text, kind, around, inner)
+        # `vllm serve` alone is a mention, where it is not typed into a script.
+        inner.starts = [
+            one for one in inner.starts if one.words or one.keywords or one.is_elided or one.entry == "node"
+        ]
+        is_ours = bool(inner.starts) or any(one.where == "bare" for one in inner.loose)
+        is_told = block.kind not in {"", "prose", "span"} and "vllm" in block.text.text.lower()
+        reading.starts += inner.starts
+        reading.loose += inner.loose
+        reading.images += inner.images
+        reading.settings += inner.settings
+        # A block about something else is no concern: what looks like a script there may be a program's output.
+        reading.troubles += inner.troubles if is_ours or is_told else ()
+
+
+def _with_backslashes(source: Excerpt) -> Excerpt:
+    """Commands of Windows' shells continue as those of others do: their own sign at a line's end becomes that."""
+    if "vllm" not in source.text:
+        return source
+    return Excerpt(_OTHER_CONTINUATION.sub("\\\\", source.text), source.at)
+
+
+def _kind_of_block(text: str) -> str:
+    kind = formats.by_content(text)
+    return "shell" if kind == "page" else kind
+
+
+def _read_prose(source: Excerpt, around: Around, reading: Reading) -> None:
+    loose, settings = pages.table_options(source)
+    reading.loose += [*loose, *pages.bare_options(source)]
+    reading.settings += settings
+    begin = 0
+    for line in source.text.split("\n"):
+        if len(line) > 20 and glued.is_glued(line):
+            glued.read(source.part(begin, begin + len(line)), around, reading)
+        begin += len(line) + 1
+
+
+def _read_python(source: Excerpt, around: Around, reading: Reading) -> None:
+    text = source.text
+    if re.search(r"^[ \t]*[!%]", text, re.MULTILINE) or re.search(
+        r"^[ \t]*(?:>>>|\.\.\.)(?:[ \t]|$)", text, re.MULTILINE
+    ):
+        source = _without_magic(source, around, reading)
+    elif text[:1] in " \t" and around.is_page:
+        source = pages.dedented(source)
+    count = len(reading.troubles)
+    if not python_calls.read(source, around, reading) and around.is_page:
+        _read_calls(source, around, reading)
+        # In a page code may be a fragment; it is reported only where nothing could be read of what matters.
+        has_calls = _CALL.search(source.text) is not None and not any(one.kind == "python" for one in reading.starts)
+        if not has_calls:
+            reading.troubles[count:] = [one for one in reading.troubles[count:] if one.kind == "file.too-much"]
+
+
+def _without_magic(source: Excerpt, around: Around, reading: Reading) -> Excerpt:
+    """Python without prompts and without a notebook's lines of shell, which are read as such."""
+    parts: list[tuple[int, int]] = []
+    begin = 0
+    command: int | None = None
+    for line in source.text.split("\n"):
+        end = begin + len(line)
+        stop = min(end + 1, len(source.text))
+        mark = re.match(r"[ \t]*(?:([!%])|(?:>>>|\.\.\.)(?: |$))", line) if command is None else None
+        if mark and mark[1] == "!":
+            command = begin + mark.end()
+        if command is not None or (mark and mark[1]):
+            parts.append((stop - 1, stop) if stop > end else (stop, stop))
+            goes_on = line.rstrip().endswith("\\") or (
+                _CUT.search(line) is not None and _NEXT_OPTION.match(source.text, stop) is not None
+            )
+            if command is not None and not (goes_on and stop > end):
+                programs.read_script(source.part(command, end), around, reading)
+                command = None
+        else:
+            parts.append((begin + (mark.end() if mark else 0), stop))
+        begin = stop
+    return source.joined(parts)
+
+
+def _read_calls(source: Excerpt, around: Around, reading: Reading) -> None:
+    """The engine's calls in code that does not parse as a whole, each read alone."""
+    text = source.text
+    for count, match in enumerate(_CALL.finditer(text)):
+        if count >= _MAX_CALLS:
+            reading.troubles.append(_too_much(source.at[match.start()], "calls in code that does not parse"))
+            return
+        stop = _closing(text, match.end() - 1)
+        if stop is None:
+            continue
+        call = re.sub(
+            r",(\s*)\.\.\.(\s*(?:#[^\n]*\s*)?)\)\Z", lambda m: f" {m[1]}   {m[2]})", text[match.start() : stop]
+        )
+        try:
+            python_trees.parse(call)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            continue
+        python_calls.read(Excerpt(call, source.at[match.start() : stop + 1]), around, reading)
+
+
+def _closing(text: str, index: int) -> int | None:
+    """Index behind the parenthesis that closes the one at an index."""
+    depth, quote = 0, ""
+    place = index
+    while place < min(len(text), index + _MAX_CALL):
+        character = text[place]
+        if quote:
+            if character == "\\":
+                place += 1
+            elif character == quote:
+                quote = ""
+        elif character in "\"'":
+            quote = character
+        elif character == "#":
+            stop = text.find("\n", place)
+            place = len(text) if stop < 0 else stop
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if depth == 0:
+                return place + 1
+        place += 1
+    return None
+
+
+def _written(body: Excerpt) -> Excerpt:
+    """A here-document without quotes around its mark, as the shell writes it: backslashes that quote are gone."""
+    text, kept = body.text, []
+    index = 0
+    while index < len(text):
+        if text[index] == "\\" and text[index + 1 : index + 2] in {"\\", "$", "`", "\n"}:
+            index += 1
+            if text[index] == "\n":
+                index += 1
+                continue
+        kept.append(index)
+        index += 1
+    return Excerpt("".join(text[at] for at in kept), [*(body.at[at] for at in kept), body.at[len(text)]])
+
+
+def heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
+    """Texts that a script writes to files or hands to programs: the file's name, and whether nothing is expanded."""
+    text, place = source.text, 0
+    while True:
+        match = _HEREDOC.search(text, place)
+        if not match:
+            return
+        end = re.compile(rf"^{'[	]*' if match[1] else ''}{re.escape(match[3])}[ \t\r]*$", re.MULTILINE).search(
+            text, match.end()
+        )
+        if not end:
+            return
+        line = text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
+        target = _TARGET.search(line)
+        body = source.part(match.end(), max(end.start(), match.end()))
+        if match[1]:  # `<<-` takes the tabs away that its lines begin with
+            body = body.joined(one.span(1) for one in re.finditer(r"\t*([^\n]*\n?)", body.text))
+        place = end.end()
+        if _GIVEN_PYTHON.match(line):
+            name = "a.py"
+        elif _GIVEN_SHELL.search(line):
+            name = "a.sh"
+        else:
+            name = (target[1] or target[2]) if target else ""
+        yield body, name, bool(match[2])
+
+
+def _check_json(source: Excerpt, reading: Reading) -> None:
+    """Tell where a notebook stops being JSON; what can be read of it is read nevertheless."""
+    if any(one.kind == "file.too-much" for one in reading.troubles):
+        return
+    try:
+        json.loads(source.text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        told = same_words(error)
+        at = source.at[min(told.pos + source.text.startswith("\ufeff"), len(source.text))]
+        reading.troubles.append(Trouble("file.not-json", at, at, {"says": told.msg}, ()))
+    except (ValueError, RecursionError):  # numbers with too many digits, lists in lists
+        reading.troubles.append(Trouble("file.not-json", source.at[0], source.at[0], {"says": "no JSON"}, ()))
+
+
+def cells(source: Excerpt) -> Iterator[magics.Cell]:
+    """The cells of a notebook; a text that is no JSON has none."""
+    opened: list[str] = []
+    keys: list[str] = [""]
+    kind = ""
+    characters: list[tuple[str, int]] = []
+    for match in _TOKEN.finditer(source.text):
+        sign = match[0]
+        is_cell = len(opened) == 3 and keys[1] == "cells"
+        if sign in {"[", "{"} and len(opened) < _MAX_NESTED:
+            opened.append(sign)
+            keys.append("")
+            if len(opened) == 3:
+                kind, characters = "", []
+        elif sign in {"]", "}"} and opened:
+            if is_cell and characters:
+                yield _cell(kind, characters)
+                characters = []
+            opened.pop()
+            keys.pop()
+        elif sign[0] == '"' and opened:
+            following = source.text[match.end() : match.end() + 8].lstrip()[:1]
+            if following == ":" and opened[-1] == "{":
+                keys[-1] = sign[1:-1]
+            elif is_cell and keys[3] == "cell_type":
+                kind = sign[1:-1]
+            elif len(opened) in {3, 4} and keys[1] == "cells" and keys[3] == "source":
+                characters += container_files.json_characters(source, match.start(), match.end())
+    if characters:  # the text ends within a cell
+        yield _cell(kind, characters)
+
+
+def _cell(kind: str, characters: Sequence[tuple[str, int]]) -> magics.Cell:
+    text = Excerpt("".join(one for one, _ in characters), [*(place for _, place in characters), characters[-1][1] + 1])
+    return magics.cell(kind, text)

@@ -1,0 +1,192 @@
+"""Which format a file has, by its name, else by what stands in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from vllm_runbooks.reading.documents import glued
+
+_SUFFIXES = {
+    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh", ".env", ".envrc", ".sbatch", ".slurm"), "shell"),
+    **dict.fromkeys((".yml", ".yaml"), "yaml"),
+    **dict.fromkeys((".service", ".container"), "unit"),
+    **dict.fromkeys((".py", ".pyw"), "python"),
+    **dict.fromkeys((".md", ".markdown", ".rst", ".html", ".htm", ".mdx", ".adoc"), "page"),
+    **dict.fromkeys((".tf", ".hcl", ".nomad", ".toml", ".js", ".ts", ".go", ".rs", ".java", ".xml", ".ini"), "page"),
+    **dict.fromkeys((".cfg", ".lua", ".rb", ".pl", ".log", ".ps1", ".bat", ".cmd", ".nix", ".el", ".diff"), "page"),
+    ".json": "yaml",
+    ".ipynb": "notebook",
+    ".dockerfile": "dockerfile",
+}
+_MAX_HEAD = 20_000
+"""Characters that are looked at where the whole text need not be."""
+_FENCED = re.compile(r"^[ \t>]{0,20}(?:```|~~~)", re.MULTILINE)
+_CALL = re.compile(r"\b(?:LLM|EngineArgs|AsyncEngineArgs)\(")
+_IMPORT = re.compile(
+    r"^(?:from[ \t]+[\w.]+[ \t]+import|import[ \t]+\w|def[ \t]+\w+\(|class[ \t]+\w+[:(])", re.MULTILINE
+)
+_CALLED = re.compile(r"^[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:vllm\.)?(?:LLM|EngineArgs|AsyncEngineArgs)\(", re.MULTILINE)
+_MANIFEST = re.compile(r"^(?:services|apiVersion|kind|containers|x-[\w-]+):", re.MULTILINE)
+_CONTAINER = re.compile(r"^(?:[ \t]+|- )?(?:image|command|args|environment|entrypoint):(?:[ \t]|\r?$)", re.MULTILINE)
+_YAML_LINE = re.compile(r"(?:- )?[\"']?[\w./-]{1,100}[\"']?:(?:[ \t]|\r?\Z)|-(?:[ \t]|\Z)|---|%YAML|[\[{]")
+"""How a YAML file's first line with something on it begins."""
+_HEREDOC = re.compile(r"(?<!<)<<-?[ \t]*['\"\\]?([A-Za-z_]\w{0,60})")
+_CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef]")
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|(?:^|[ \t])#.*")
+
+_LISTED = re.compile(
+    r"[|>*\u2022]|-[ \t]|\d{1,3}[.)][ \t]|\((?:EngineCore|APIServer|Worker)|(?:INFO|WARNING|ERROR)\b|#{2,6}[ \t]"
+    r"|={3,}\Z|-{3,}\Z|\*{3,}\Z"
+)
+"""What begins a line of a list, a quotation, a heading or a log."""
+_LABEL = re.compile(r"[A-Za-z][\w ()/-]{0,60}:(?:[ \t]|\Z)")
+_OTHER = re.compile(
+    r"[\w.-]+[ \t]+:?=[ \t]|\[{1,2}[\w.:-]+\]{1,2}\Z|(?:\"\"|[\w.-]+)[ \t]*:[ \t]*[\"{\[]|[\w \"]{1,80}\{\Z|[\]}],?\Z"
+)
+"""What other languages have: TOML, HCL, JSON."""
+_CAPITAL = re.compile(r"[A-Z][a-z']*(?:[ \t,]+(?=[A-Za-z`(])|[.!?]?\Z)")
+_WORDS = re.compile(r"[a-z]+[ ,]+(?:[\w',`()-]{1,40}[ ,.:;]+){3}")
+"""Plain words, one behind the other."""
+_OPENING = {
+    *("a", "also", "an", "and", "are", "as", "at", "be", "before", "but", "can", "first", "from", "he"),
+    *("here", "how", "i", "in", "is", "it", "its", "just", "last", "let", "my", "next", "no", "not"),
+    *("note", "now", "of", "ok", "on", "once", "or", "our", "please", "run", "see", "she", "so", "some"),
+    *("that", "the", "their", "then", "there", "these", "they", "this", "those", "to", "try", "us", "use"),
+    *("using", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you"),
+    "your",
+}
+"""Lower-case words that a sentence, and hardly a command, begins with."""
+_ASSIGNED = re.compile(r"[A-Za-z_]\w{0,200}(?:\[[^\]\n]{0,80}\])?\+?=(?!=)")
+_STRUCTURE = re.compile(
+    r"(?:for[ \t]+\w+[ \t]+in\b|for[ \t]*\(\(|(?:if|elif|while|until)[ \t]+(?:!|\[|\(\()|case[ \t].{1,400}[ \t]in\Z"
+    r"|(?:fi|done|esac|else|then|do|;;)(?=[ \t;&|>)]|\Z)|[(){}]+[ \t;&|>]|[(){}]+\Z"
+    r"|(?:function[ \t]+)?[\w.-]{1,80}[ \t]*\(\)"
+    r"|(?:if|elif|while|until)\b.{1,400}(?:;[ \t]*(?:then|do)\b|[ \t;]\Z))"
+)
+"""What only a shell script has."""
+_SIGNS = re.compile(r"[ \t](?:&&|\|\|?|[012]?>{1,2}|<)(?:[ \t&/$\"']|\Z)|2>&1|[ \t]&\Z|[;\\]\Z|\$[({\w]")
+_OPTION = re.compile(r"[ \t]--?[A-Za-z]")
+_PROMPTED = re.compile(
+    r"\s{0,40}>[ \t]+(?:[A-Za-z_]\w{0,80}=|(?:vllm|python[\d.]{0,5}|docker|podman|export|cd|source)[ \t])"
+)
+"""How a session begins whose prompt is that of a continued line."""
+_MARK = re.compile(r"^[ \t]{0,16}>(?:[ \t]|$)", re.MULTILINE)
+_PROGRAM = re.compile(r"(?:\.{0,2}/|~/|\$|\"\$|`)?[a-z0-9_][\w./+@-]{0,200}(?=[ \t]|\Z)|\$\(|[./~\"$:]")
+_ENDED = re.compile(r"[A-Za-z)][.!?]\Z")
+
+
+def kind_of(text: str, name: str = "") -> str:
+    """The format of a file: "shell", "yaml", "unit", "python", "dockerfile", "notebook" or "page"."""
+    return _by_name(name) or by_content(text)
+
+
+def is_named(name: str) -> bool:
+    """Whether a file's name tells its format."""
+    return _by_name(name) is not None
+
+
+def has_suffix(name: str) -> bool:
+    """Whether a file's name says that it is of some kind, one that is known here or another."""
+    return re.search(r"[^/\\]\.[A-Za-z]\w{0,15}\Z", name) is not None
+
+
+def _by_name(name: str) -> str | None:
+    base = re.split(r"[/\\]", name)[-1].lower()
+    if base.startswith(("dockerfile", "containerfile")):
+        return "dockerfile"
+    suffix = re.search(r"\.[a-z]{2,10}1?\Z", base)
+    return _SUFFIXES.get(suffix[0]) if suffix else None
+
+
+def by_content(text: str) -> str:
+    """The format that a text has, whatever its name."""
+    head = text[:_MAX_HEAD]
+    first = head.lstrip("\ufeff \t\r\n").split("\n", 1)[0]
+    if first.startswith("#!"):
+        return "python" if "python" in first else "shell"
+    if first.startswith("{") and '"cells"' in head and "nbformat" in text:
+        return "notebook"
+    # What a script writes to a file says nothing about the script.
+    lines = list(_written(head))
+    own = "\n".join(lines)
+    first = next((line.strip() for line in lines if line.strip() and line.lstrip()[:1] not in {"#", ";"}), "")
+    if first.startswith("[") and re.search(
+        r"^\[(?:Unit|Service|Container|program:[^\]\n]{1,80})\][ \t\r]*$", own, re.MULTILINE
+    ):
+        return "unit"
+    if _FENCED.search(own) or re.match(r"(?i)\s{0,40}(?:<!doctype html|<html\b)", head):
+        return "page"
+    if re.match(r"(?:FROM|ARG)[ \t]", first) and re.search(r"^FROM[ \t]+\S+", own, re.MULTILINE):
+        return "dockerfile"
+    is_manifest = _MANIFEST.search(own) or (_CONTAINER.search(own) and not re.search(r"\\[ \t]*$", first))
+    if (is_manifest and _YAML_LINE.match(first)) or re.match(
+        r"\s{0,40}[\[{]\s{0,40}(?:\{\s{0,40})?\"[\w$-]{1,60}\"\s{0,8}:", head
+    ):
+        return "yaml"
+    if _IMPORT.search(own) or (_CALL.search(own) and _CALLED.search(own)):
+        return "python"
+    if _PROMPTED.match(head):
+        head = _MARK.sub("", head)  # a session's prompts, unless sentences are quoted
+    return "shell" if _is_script(head) else "page"
+
+
+def _written(text: str) -> Iterator[str]:
+    """The lines of a text without those of here-documents that end."""
+    lines = text.split("\n")
+    ends: dict[str, list[int]] = {}
+    for index, line in enumerate(lines):
+        ends.setdefault(line.strip(), []).append(index)
+    index = 0
+    while index < len(lines):
+        yield lines[index]
+        mark = _HEREDOC.search(lines[index])
+        stop = next((end for end in ends.get(mark[1], ()) if end > index), None) if mark else None
+        index = index + 1 if stop is None else stop + 1
+
+
+def _logical(text: str) -> Iterator[str]:
+    """The commands of a script, or lines of a page: continued lines as one, without what is quoted and comments."""
+    parts: list[str] = []
+    for line in _written(text):
+        bare = _QUOTED.sub(' ""', line[:2000]).strip()
+        parts.append(bare.rstrip("\\").rstrip() if line.rstrip().endswith("\\") else bare)
+        if not line.rstrip().endswith("\\"):
+            yield " ".join(parts) + (" \\" if len(parts) > 1 else "")
+            parts = []
+    if parts:
+        yield " ".join(parts)
+
+
+def _is_script(text: str) -> bool:
+    """Whether a text is a shell script rather than a page with commands in it: what most of its lines are tells."""
+    kinds = [_kind_of_line(line) for line in _logical(text) if line]
+    sentences, structure = kinds.count("sentence") + kinds.count("other"), kinds.count("structure")
+    if structure and sentences * 4 <= len(kinds):
+        return True
+    return sentences * 5 <= len(kinds) and not any(glued.is_glued(line) for line in text.split("\n"))
+
+
+def kind_of_line(line: str) -> str:
+    """What a line of a page is by itself: see `_kind_of_line`."""
+    return _kind_of_line(_QUOTED.sub(' ""', line[:2000]).strip())
+
+
+def _kind_of_line(line: str) -> str:
+    """What a line is by itself: "structure" of a script, "command", "sentence", "other" (language), "" where open."""
+    if _STRUCTURE.match(line):
+        return "structure"
+    if _OTHER.match(line):
+        return "other"
+    if line in {'""', '"" \\'}:
+        return ""
+    if _CJK.search(line) or _LISTED.match(line):
+        return "sentence"
+    if _ASSIGNED.match(line):
+        return "command"
+    if _LABEL.match(line) or _CAPITAL.match(line) or line.split(" ", 1)[0].rstrip(",").lower() in _OPENING:
+        return "sentence"
+    is_like_command = _PROGRAM.match(line) is not None and (_SIGNS.search(line) or _OPTION.search(line))
+    if is_like_command:
+        return "command"
+    return "sentence" if _WORDS.match(line) or (_ENDED.search(line) and line.count(" ") > 1) else ""

@@ -1,0 +1,62 @@
+"""GPUs that a start is given, by its container or by variables, and those of them that it sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from vllm_runbooks.reading.documents.starts import Gpus, Setting
+
+_NARROWING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+"""Variables that let a program see some of the GPUs that there are for it."""
+_GIVING = ("NVIDIA_VISIBLE_DEVICES",)
+"""The variable by which a container is given GPUs where its start does not say which."""
+VARIABLES = (*_NARROWING, *_GIVING)
+"""All variables that say which GPUs there are for a program."""
+_NUMBER = re.compile(r"\d{1,4}", re.ASCII)
+
+
+def seen(environment: Mapping[str, Setting], given: Gpus | None = None) -> Gpus | None:
+    """GPUs that a start sees: what a variable leaves of those that its container is given, with the host's numbers."""
+    own = _named(environment, _NARROWING)
+    if given is None or own is None:
+        return own or given or _named(environment, _GIVING)
+    devices = own.devices or ()
+    if given.count is None or not all(_NUMBER.fullmatch(one) for one in devices):
+        return own
+    if any(int(one) >= given.count for one in devices):
+        return given  # the variable names what is not there, and says nothing
+    # Of how many alone is written, it is not known which of the host's they are.
+    kept = tuple(given.devices[int(one)] for one in devices) if given.devices is not None else None
+    return replace(own, devices=kept)
+
+
+def _named(environment: Mapping[str, Setting], variables: tuple[str, ...]) -> Gpus | None:
+    """GPUs that the first of some variables names which is set."""
+    for name in variables:
+        setting = environment.get(name)
+        value = setting.value.value if setting else None
+        if setting and value and value not in {"all", "void", "none"}:
+            devices = tuple(part.strip() for part in value.split(",") if part.strip())
+            return Gpus(devices, len(devices), setting.start, setting.end)
+    return None
+
+
+def of_option(value: str, start: int, end: int) -> Gpus | None:
+    """GPUs of `--gpus` and of podman's `--device`."""
+    text = value.strip().strip("\"'")
+    if text.startswith("nvidia.com/gpu="):
+        text = text.removeprefix("nvidia.com/gpu=")
+        return Gpus(None, None, start, end) if text == "all" else Gpus((text,), 1, start, end)
+    if text.startswith("/"):
+        return None
+    match = re.search(r"device=([\w,:.=-]{1,400})", text)
+    if match:
+        devices = tuple(part for part in match[1].split(",") if part and "=" not in part)
+        return Gpus(devices, len(devices), start, end)
+    match = re.match(r"(?:count=)?(\d{1,4})\b", text)
+    if match:
+        return Gpus(None, int(match[1]), start, end)
+    is_all = not {"all", "count=all", "count=-1"}.isdisjoint(text.split(","))
+    return Gpus(None, None, start, end) if is_all else None

@@ -1,0 +1,227 @@
+"""What starts something in a container, or in one that runs, taken apart: docker, podman, kubectl, apptainer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from vllm_runbooks.reading.documents import gpus
+from vllm_runbooks.reading.documents.placed_words import cut, of_pair, setting_of
+from vllm_runbooks.reading.documents.starts import Gpus, Setting
+from vllm_runbooks.reading.shell import Word
+
+_RUNTIMES = {"docker", "podman", "nerdctl", "nvidia-docker", "docker.exe"}
+_LOOPBACK = re.compile(r"(?:127(?:\.\d{1,3}){3}|\[?::1\]?):", re.ASCII)
+_COMPOSERS = {"docker-compose", "podman-compose"}
+_SANDBOXES = {"apptainer", "singularity"}
+_SANDBOX_IMAGE = re.compile(r"(?:docker|oras|library|shub|docker-daemon|docker-archive)://|.*\.(?:sif|simg|img|sqsh)\Z")
+_BOOLEAN = {
+    *("--rm", "--init", "--privileged", "--detach", "--interactive", "--tty", "--read-only", "--no-healthcheck"),
+    *("--oom-kill-disable", "--publish-all", "--sig-proxy", "--disable-content-trust", "--use-api-socket", "--quiet"),
+    *("--replace", "--rmi", "--no-hosts", "--no-hostname", "--env-host", "--http-proxy", "--passwd", "--tls-verify"),
+    *("--read-only-tmpfs", "--rootfs", "--unsetenv-all", "--help", "--all"),
+}
+"""Options of `docker run` (and of podman) without a value: all others take one."""
+_SHORT_BOOLEAN = "Pditq"
+_GLOBAL_VALUED = {
+    *("-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "-n", "--namespace", "--connection"),
+    "--kubeconfig",
+}
+
+
+class Launch(NamedTuple):
+    """Where a command starts something in a container."""
+
+    at: int
+    """Index of the launcher's own word."""
+    begin: int
+    """Index of what it is given."""
+    how: str
+    """"run" (an image), "exec" (in a container that runs), "kubectl" or "sandbox"."""
+
+
+def launch(values: Sequence[str], heads: Sequence[str]) -> Launch | None:
+    """The launcher among the words of a command, by their values and the programs that they are."""
+    for index, head in enumerate(heads):
+        if head in _COMPOSERS:
+            return Launch(index, index + 1, "exec")
+        if head in _SANDBOXES:
+            return Launch(index, index + 1, "sandbox")
+        if head in _RUNTIMES or head == "kubectl":
+            return _of_runtime(values, index, head)
+    return None
+
+
+def _of_runtime(values: Sequence[str], index: int, head: str) -> Launch | None:
+    at = index + 1
+    while at < len(values) and values[at].startswith("-"):
+        at += 2 if values[at] in _GLOBAL_VALUED else 1
+    if at < len(values) and values[at] == "container":
+        at += 1
+    command = values[at] if at < len(values) else ""
+    if command == "compose":
+        return Launch(index, at + 1, "exec")
+    if head == "kubectl":
+        return Launch(index, at + 1, "kubectl") if command in {"run", "exec"} else None
+    if command in {"run", "create"}:
+        return Launch(index, at + 1, "run")
+    return Launch(index, at + 1, "exec") if command == "exec" else None
+
+
+@dataclass
+class Options:
+    """The options of `docker run`, read."""
+
+    settings: list[Setting] = field(default_factory=list)
+    image: Word | None = None
+    entrypoint: Word | None = None
+    gpus: Gpus | None = None
+    ports: list[str | None] = field(default_factory=list)
+    """That are published, as they are written; None: it is not known where."""
+    network: str | None = None
+    rest: tuple[Word, ...] = ()
+    taken: int = 0
+    """Words up to the image, and with it."""
+
+
+def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options:
+    """Read the options in front of the image; with `is_all`, those anywhere, as a script hands them on."""
+    found = Options()
+    index = 0
+    while index < len(words):
+        word = words[index]
+        value = word.value or ""
+        if not value.startswith("-") or value == "-":
+            if is_all:
+                index += 1
+                continue
+            if word.value is None and "[@]" in word.raw:
+                index += 1  # an array of further options
+                continue
+            break
+        if value == "--":
+            index += 1  # the image comes next, whatever it begins with
+            break
+        name, given, index = _option(words, index)
+        _take(found, name, given, word)
+    if index < len(words) and not is_all:
+        found.image = words[index]
+        found.rest = tuple(words[index + 1 :])
+        found.taken = index + 1
+    return found
+
+
+def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
+    """Name and value of the option at an index, and the index behind both."""
+    word = words[index]
+    value = word.value or ""
+    if value.startswith("--"):
+        name, equals, _ = value.partition("=")
+        if equals:
+            return name, cut(word, len(name) + 1), index + 1
+        if name in _BOOLEAN or index + 1 >= len(words):
+            return name, None, index + 1
+        return name, words[index + 1], index + 2
+    at = 1
+    while at < len(value) and value[at] in _SHORT_BOOLEAN:
+        at += 1
+    if at >= len(value):
+        return value, None, index + 1
+    name = "-" + value[at]
+    if at + 1 < len(value):
+        return name, cut(word, at + 1 + (value[at + 1] == "=")), index + 1
+    return (name, words[index + 1], index + 2) if index + 1 < len(words) else (name, None, index + 1)
+
+
+def _take(found: Options, name: str, given: Word | None, word: Word) -> None:
+    if name == "--publish-all" or (name[1:2] != "-" and "P" in name):
+        found.ports.append(None)
+    if given is None:
+        return
+    value = given.value
+    if name in {"-e", "--env"} and value is not None:
+        setting = setting_of(given, "option")
+        if setting is not None:
+            found.settings.append(replace(setting, start=word.start))
+        elif re.fullmatch(r"[A-Za-z_]\w*", value):
+            handed = Word(None, given.start, given.end, given.raw, "handed on")
+            found.settings.append(Setting(value, handed, word.start, given.end, "option"))
+    elif name in {"-e", "--env"}:
+        match = re.match(r"[\"']?([A-Za-z_]\w{0,200})=", given.raw)
+        if match:
+            found.settings.append(Setting(match[1], given, word.start, given.end, "option"))
+    elif name == "--entrypoint":
+        found.entrypoint = given
+    elif name in {"--gpus", "--device"} and value is not None:
+        found.gpus = gpus.of_option(value, word.start, given.end) or found.gpus
+    elif name in {"-p", "--publish"}:
+        found.ports.append(value)
+    elif name in {"--net", "--network"}:
+        found.network = value
+
+
+def are_local(ports: Sequence[str | None], network: str | None) -> bool:
+    """Whether ports of a container are published, and all of them at an address that its host alone reaches.
+
+    Args:
+        ports: As docker and compose write them: an address in front, or none for every address.
+        network: Of the container; in that of its host nothing is published.
+    """
+    return bool(ports) and network != "host" and all(each is not None and _LOOPBACK.match(each) for each in ports)
+
+
+def is_node(options: Options) -> bool:
+    """Whether a container is there to join a cluster, or is left to be used from within."""
+    return any("ray start" in (word.value or word.raw) or "RAY" in word.raw for word in options.rest)
+
+
+@dataclass(frozen=True)
+class Pod:
+    """What `kubectl run` or `kubectl exec` is given."""
+
+    image: Word | None = None
+    """None of `exec`."""
+    settings: tuple[Setting, ...] = ()
+    rest: tuple[Word, ...] = ()
+    """The words behind `--`."""
+    is_command: bool = False
+    """Whether these are in place of the image's entry point."""
+
+
+def pod(words: Sequence[Word]) -> Pod:
+    """Read the words behind `kubectl run` or `kubectl exec`."""
+    found = Pod()
+    for index, word in enumerate(words):
+        value = word.value or ""
+        if value == "--":
+            return replace(found, rest=tuple(words[index + 1 :]))
+        if value.startswith("--image="):
+            found = replace(found, image=cut(word, len("--image=")))
+        elif value == "--image" and index + 1 < len(words):
+            found = replace(found, image=words[index + 1])
+        elif value.startswith("--env=") and "=" in value[6:]:
+            pair = cut(word, len("--env="))
+            setting = of_pair(pair, (pair.value or "").index("=") + 1, "option")
+            found = replace(found, settings=(*found.settings, setting))
+        elif value == "--command":
+            found = replace(found, is_command=True)
+    return found
+
+
+class Sandbox(NamedTuple):
+    """What `apptainer run [options] IMAGE [arguments]` is given, and `exec`, which begins nothing by itself."""
+
+    image: Word | None
+    behind: int
+    """Index behind the image, or of what is given where none is named."""
+    is_run: bool
+
+
+def sandbox(words: Sequence[Word], begin: int) -> Sandbox:
+    """Read the words of apptainer or singularity from an index."""
+    values = [word.value or "" for word in words]
+    at = next((index for index in range(begin, len(words)) if _SANDBOX_IMAGE.match(values[index])), None)
+    verb = next((value for value in values[begin:at] if value in {"run", "exec", "shell", "instance"}), "")
+    return Sandbox(None, begin, is_run=False) if at is None else Sandbox(words[at], at + 1, verb == "run")

@@ -1,0 +1,156 @@
+"""What the cells of a notebook hold besides Python: commands of the shell and of IPython, and other programs' texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.documents import formats, pages
+
+_CELL = re.compile(r"\s*%%(?P<name>\w{1,60}|!)[ \t]*(?P<words>[^\n]*)(?:\n|\Z)")
+_WORD = re.compile(r"[^\W\d]\w{0,99}")
+_SAME = frozenset(("capture", "time", "timeit", "prun", "memit", "mprun", "lprun", "debug"))
+"""What runs the rest of its cell as if it stood alone."""
+_MAX_DEPTH = 8
+"""Such lines above each other."""
+_SHELLS = frozenset(("bash", "sh", "zsh", "ksh", "dash", "!", "sx", "system"))
+_PYTHONS = re.compile(r"python[\d.]{0,5}|pypy\d?")
+"""What runs the rest of its cell as a program of its own."""
+_SHOWN = frozenset(("html", "javascript", "js", "latex", "markdown", "svg"))
+"""What shows the rest of its cell, and gives no name a meaning."""
+_WRITES = frozenset(("writefile", "file"))
+_KEPT = re.compile(r"--(?:out|err|proc)[ \t=]+(\w{1,100})")
+_FILE = re.compile(r"(?P<more>-a[ \t]+|--append[ \t]+)?[\"']?(?P<name>[^\s\"']{1,300})[\"']?[ \t\r]*\Z")
+_LINE = re.compile(
+    r"(?P<head>[ \t]{0,200}(?:[^\W\d][\w.,\[\] \t]{0,200}=[ \t]{0,20})?)"
+    r"(?:(?P<sign>!{1,2}|%)[ \t]{0,4}(?=\S)|(?P<asks>\?))"
+)
+_ASKED = re.compile(r"(?P<head>[ \t]{0,200})%{0,2}[^\W\d][\w.*\[\]'\"]{0,200}\?{1,2}[ \t;\r]*\Z")
+_MAGIC = re.compile(r"(?P<name>\w{1,60})[ \t]*")
+_OPEN = frozenset(("run", "pylab", "store", "load", "loadpy", "paste", "cpaste", "edit", "recall", "rerun", "macro"))
+"""What may give any name a meaning."""
+_UNKNOWN = "get_ipython()"
+"""What stands for a value that a command gives: a call whose result is not known."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell, by what reads it."""
+
+    kind: str
+    """As of a file; "other": none that is known, or that is judged."""
+    text: Excerpt
+    file: str | None = None
+    """The file that it becomes; "" is a program of its own, None a part of the notebook's."""
+    is_more: bool = False
+    """Whether it is written behind what the file has."""
+    names: frozenset[str] = frozenset()
+    """Those that it gives a meaning, or may give one, besides its Python."""
+
+
+@dataclass
+class Lines:
+    """A cell's Python, without what is none."""
+
+    python: Excerpt
+    commands: list[Excerpt] = field(default_factory=list)
+    """Behind `!` and `%`."""
+    names: set[str] = field(default_factory=set)
+    """Those that commands say: what they are used for is not known."""
+    is_open: bool = False
+    """Whether any name may have been given a meaning."""
+
+
+def cell(kind: str, text: Excerpt, depth: int = 0) -> Cell:
+    """A cell by its kind in the notebook ("code" or another) and its first line; `depth` is of a cell within one."""
+    if kind != "code":
+        return Cell("page", text)
+    first = _CELL.match(text.text)
+    if first is None:
+        return Cell("python", text)
+    rest = text.part(first.end(), len(text.text))
+    name, words = first["name"], first["words"]
+    if name in _SAME and depth < _MAX_DEPTH:
+        kept = [word for word in words.split() if word.isidentifier()] if name == "capture" else []
+        inner = cell(kind, rest, depth + 1)
+        return replace(inner, names=inner.names | frozenset(kept))
+    if name in _WRITES:
+        return _written(rest, words)
+    program = _program(words) if name == "script" else name
+    kept = _KEPT.findall(words)
+    if program in _SHELLS:
+        return Cell("shell", pages.without_prompts(rest), names=frozenset(kept))
+    if _PYTHONS.fullmatch(program):
+        return Cell("python", rest, "", names=frozenset(kept))
+    said = () if name in _SHOWN else _WORD.findall(text.text)
+    return Cell("other", rest, names=frozenset(said))
+
+
+def _program(words: str) -> str:
+    """What `%%script` is told to run."""
+    found = re.sub(r"--(?:out|err|proc)[ \t=]+\S+|--\w[\w-]*", "", words).split()
+    return re.split(r"[/\\]", found[0])[-1] if found else ""
+
+
+def _written(text: Excerpt, words: str) -> Cell:
+    target = _FILE.match(words)
+    name = target["name"] if target else ""
+    is_told = formats.is_named(name) or text.text.startswith("#!")
+    kind = formats.kind_of(text.text, name) if is_told else "other"
+    return Cell("other" if kind in ("page", "notebook") else kind, text, name, bool(target and target["more"]))
+
+
+def lines(text: Excerpt) -> Lines:
+    """A cell of Python without its lines of shell (`!pip install …`), of IPython (`%cd …`), and questions (`name?`).
+
+    A command whose result is kept (`gpus = !nvidia-smi -L`) leaves a value that is not known.
+    """
+    found = Lines(text)
+    parts: list[Excerpt] = []
+    for start, stop in _logical(text.text):
+        line = text.text[start:stop].rstrip("\n")
+        mark = _LINE.match(line)
+        asked = _ASKED.fullmatch(line)
+        if mark is None and asked is None:
+            parts.append(text.part(start, stop))
+            continue
+        head = (asked or mark)["head"]  # type: ignore[index]
+        behind = start + (mark.end() if mark else 0)
+        if mark is not None and mark["sign"] is not None and asked is None:
+            magic = _MAGIC.match(text.text, behind) if mark["sign"] == "%" else None
+            name = magic["name"] if magic else ""
+            if magic and name == "time":  # the rest is run as it stands
+                parts += [text.part(start, start + len(head)), text.part(magic.end(), stop)]
+                continue
+            found.is_open |= name in _OPEN
+            found.names.update(_WORD.findall(line) if name in _SAME else ())
+            found.commands.append(text.part(behind, stop))
+        value = _UNKNOWN if head.strip() else "pass" if head else ""
+        end = start + len(line)
+        at = [*text.at[start : start + len(head)], *[text.at[behind]] * (len(value) + 1)]
+        parts.append(Excerpt(head + value, at))
+        parts.append(text.part(end, stop))
+    if parts:
+        places = [place for part in parts for place in part.at[: len(part.text)]]
+        found.python = Excerpt("".join(part.text for part in parts), [*places, text.at[len(text.text)]])
+    return found
+
+
+def _logical(text: str) -> Iterator[tuple[int, int]]:
+    """The lines of a cell; those of a command that backslashes continue as one."""
+    begin, is_command = 0, False
+    start = 0
+    while begin < len(text):
+        end = text.find("\n", begin)
+        stop = len(text) if end < 0 else end + 1
+        line = text[begin:stop].rstrip("\n")
+        if not is_command:
+            start = begin
+            mark = _LINE.match(line)
+            is_command = mark is not None and mark["sign"] is not None
+        if not (is_command and line.rstrip().endswith("\\") and stop < len(text)):
+            yield start, stop
+            is_command = False
+        begin = stop

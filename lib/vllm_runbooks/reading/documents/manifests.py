@@ -1,0 +1,654 @@
+"""Containers of a YAML file that start vLLM: services of docker compose, containers of Kubernetes, scripts within."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from vllm_runbooks.core.excerpt import Excerpt, Replacement
+from vllm_runbooks.reading.documents import launchers, programs, yaml_places
+from vllm_runbooks.reading.documents.starts import Around, Gpus, Reading, Setting, Within
+from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
+from vllm_runbooks.reading.shell import Trouble, Word
+
+_RUNS = {
+    *("run", "script", "cmd", "cmds", "command", "commands", "shell", "exec", "args", "setup", "entrypoint", "start"),
+    *("before_script", "after_script", "scripts", "bash", "sh", "inline", "startcommand", "start_command"),
+}
+"""Keys whose text other programs hand to a shell."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]{0,200})\)")
+_UNKNOWN = "\ufffc"
+"""Stands in a text for what cannot be known."""
+_PAIR = re.compile(
+    r"(--?[A-Za-z][\w.-]{0,200})[ \t]+(\S.*)|(--[A-Za-z][\w.-]{0,200}=[^\s\"'{\[]{1,400})[ \t]+(--[A-Za-z].*)",
+    re.DOTALL,
+)
+"""An option and its value as one text, or one with a further option behind."""
+_NUMBER = re.compile(
+    r"[-+]?(?:0x[\da-fA-F_]+|0o?[0-7_]+|[\d_]*\d[\d_]*(?:\.[\d_]*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\.inf|\.nan)"
+)
+_BOOLEANS = {
+    "compose": re.compile(r"true|True|TRUE|false|False|FALSE"),
+    "kubernetes": re.compile(r"(?i:true|false|yes|no|on|off)"),
+}
+"""Plain texts that are no text: Kubernetes still reads `yes` as its older YAML did."""
+_PLAIN = re.compile(r"[A-Za-z/][\w./@+-]{0,400}")
+"""What needs no quotes in YAML, unless it is a word with a meaning there."""
+_FURTHER = re.compile(r"(?i)(?:extra|additional|vllm|engine|server|serve|more)_?(?:args|arguments|flags)")
+"""Keys of charts whose list is added to the arguments of a start."""
+_MAX_DOCUMENTS = 300
+"""Documents of one stream that are read."""
+_MAX_NESTED = 8
+"""Defaults within defaults (`${A:-${B:-…}}`)."""
+
+
+def read(source: Excerpt, around: Around, reading: Reading) -> None:
+    """Add what the documents of a YAML stream start; one that is no YAML becomes a trouble."""
+    count = 0
+    for document in yaml_places.documents(source):
+        if not _is_of_interest(document.text):
+            continue
+        if count >= _MAX_DOCUMENTS:
+            at = document.at[0]
+            reading.troubles.append(
+                Trouble("file.not-yaml", at, at, {"says": f"more than {_MAX_DOCUMENTS} documents"}, ())
+            )
+            return
+        count += 1
+        try:
+            root = yaml_places.read(document)
+        except YamlError as error:
+            if not yaml_places.is_near_template(document, error.at):
+                reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}, ()))
+            continue
+        if root is not None:
+            _Manifest(root, around, reading).read()
+
+
+def _is_of_interest(text: str) -> bool:
+    """Whether a document is worth the reading: YAML is slow to read."""
+    return re.search(r"vllm|--[a-z]|VLLM|CUDA_|NCCL_|GLOO_", text) is not None
+
+
+class _Manifest:
+    """One document being read."""
+
+    def __init__(self, root: Node, around: Around, reading: Reading) -> None:
+        self.root, self.around, self.reading = root, around, reading
+        self.is_applied = isinstance(root, yaml_places.Mapping) and None not in (
+            root.get("apiVersion"),
+            root.get("kind"),
+        )
+        """Whether the document is handed to Kubernetes as it is, rather than to a template."""
+        self.done: set[int] = set()
+        """Nodes that were read as part of a container."""
+
+    def read(self) -> None:
+        root = self.root
+        keys = {key.value for key, _ in root.items()} if isinstance(root, yaml_places.Mapping) else set()
+        is_compose = "services" in keys and "kind" not in keys
+        count = 0
+        for count, (path, node) in enumerate(yaml_places.walk(root), 1):  # noqa: B007 - read behind the loop
+            if id(node) in self.done:
+                continue
+            if isinstance(node, yaml_places.Mapping):
+                self._mapping(path, node, is_compose=is_compose)
+            elif isinstance(node, Scalar) and programs.may_start(node.value):
+                self._scalar(path, node)
+            elif isinstance(node, yaml_places.Sequence) and path and _FURTHER.fullmatch(path[-1]):
+                self._further(path, node)
+        if count >= yaml_places.MAX_VISITED:
+            self.reading.troubles.append(
+                Trouble("file.too-much", root.start, root.start + 1, {"what": "values, aliases counted each time"}, ())
+            )
+
+    def _mapping(self, path: tuple[str, ...], node: yaml_places.Mapping, *, is_compose: bool) -> None:
+        given = {key.value: value for key, value in node.items()}
+        is_service = is_compose and len(path) == 2 and path[0] == "services"
+        is_container = is_service or bool(given.keys() & {"command", "args", "entrypoint"})
+        if not is_container or not (is_service or self._is_container(path, given)):
+            return
+        self._tell_repeated(node)
+        for key in ("command", "args", "entrypoint", "environment", "env"):
+            if key in given:
+                self.done |= _all_of(given[key])
+        if (
+            is_service
+            or (not is_compose and ("entrypoint" in given or "environment" in given))
+            or ("args" not in given and "image" in given and _is_of_arguments(given.get("command")))
+        ):
+            self._service(path[-1] if path else "", given, node)
+        else:
+            self._container(given, node)
+
+    def _further(self, path: tuple[str, ...], node: yaml_places.Sequence) -> None:
+        """Arguments that a chart adds to a start of its own."""
+        words = [_word(item) for item in node.items if isinstance(item, Scalar)]
+        if any("vllm" in key.lower() for key in path) or programs.are_own(words):
+            self.reading.loose += programs.options_of(words, "bare")
+
+    def _tell_repeated(self, node: yaml_places.Mapping) -> None:
+        for key in node.repeated():
+            self.reading.troubles.append(Trouble("file.key-again", key.start, key.end, {"key": key.value}, ()))
+
+    def _is_container(self, path: tuple[str, ...], given: Mapping[str, Node]) -> bool:
+        if (
+            "image" in given
+            or _is_served_by_vllm(given)
+            or (path[-1:] == ("-",) and {"containers", "initContainers"} & set(path))
+        ):
+            return True
+        words = [item.value for key in ("command", "args") for item in _scalars(given.get(key))]
+        return any(
+            "vllm" in word or word.startswith(("--served-model-name", "--tensor-parallel-size")) for word in words
+        )
+
+    def _scalar(self, path: tuple[str, ...], node: Scalar) -> None:
+        """A script within: `run: |` of a workflow, a file of a ConfigMap."""
+        key = next((part for part in reversed(path) if part != "-"), "")
+        if key.lower() in _RUNS or key.endswith((".sh", ".bash")):
+            around = replace(self.around, within=(Within("yaml", node.start, node.end),), is_certain=False)
+            programs.read_script(node.text, around, self.reading)
+
+    def _service(self, name: str, given: Mapping[str, Node], node: yaml_places.Mapping) -> None:
+        """A service of docker compose."""
+        text = given.get("command") or given.get("entrypoint")
+        environment = self._environment(given.get("environment"), is_interpolated=True)
+        image = self._image(given.get("image"), is_interpolated=True)
+        around = replace(
+            self.around,
+            kind="compose",
+            name=name,
+            environment=environment,
+            image=image,
+            gpus=_reserved(node, given),
+            is_local=_is_local(given),
+            language="compose" if isinstance(text, Scalar) else "yaml",
+            within=(Within("yaml", text.start, text.end),) if isinstance(text, Scalar) else (),
+            keys=_keys(node),
+        )
+        entry = self._compose_words(given.get("entrypoint"))
+        words = self._compose_words(given.get("command"))
+        # An empty list, or an empty text, takes the image's own entry point away; nothing at all leaves it.
+        is_own = not entry and not _is_emptied(given.get("entrypoint"))
+        self._run(None if is_own else tuple(entry), tuple(words), image, around, node)
+
+    def _container(self, given: Mapping[str, Node], node: yaml_places.Mapping) -> None:
+        """A container of Kubernetes."""
+        environment = self._environment(given.get("env"), is_interpolated=False)
+        known = {key: one.value.value for key, one in environment.items()}
+        name = given.get("name")
+        image = self._image(given.get("image"), is_interpolated=False)
+        around = replace(
+            self.around,
+            kind="kubernetes",
+            name=name.value if isinstance(name, Scalar) else "",
+            environment=environment,
+            image=image,
+            gpus=_limits(given),
+            language="yaml",
+            keys=_keys(node),
+        )
+        entry, words = (
+            tuple(_expanded(scalar, known) for scalar in _scalars(given.get(key))) for key in ("command", "args")
+        )
+        count = len(self.reading.starts)
+        self._run(entry or None, words, image, around, node, is_served=_is_served_by_vllm(given))
+        if _is_served_by_vllm(given):
+            self.reading.starts[count:] = [replace(one, is_elided=True) for one in self.reading.starts[count:]]
+
+    def _run(
+        self,
+        entry: tuple[Word, ...] | None,
+        words: tuple[Word, ...],
+        image: Word | None,
+        around: Around,
+        node: yaml_places.Mapping,
+        *,
+        is_served: bool = False,
+    ) -> None:
+        count = len(self.reading.starts)
+        if image is not None:
+            self.reading.images.append(image)
+        programs.run_image(entry, words, image, around, self.reading, is_ours=is_served)
+        for index in range(count, len(self.reading.starts)):
+            one = self.reading.starts[index]
+            if not one.words and not one.prefix:
+                self.reading.starts[index] = replace(one, start=node.start, end=node.end)
+        if count == len(self.reading.starts):
+            return
+        own = {(word.start, word.end) for one in self.reading.starts[count:] for word in one.words}
+        for key in ("entrypoint", "command", "args"):
+            listed = node.get(key)
+            if isinstance(listed, yaml_places.Sequence):
+                self._tell_items(listed, own, around.kind)
+        if around.kind == "kubernetes":
+            self._tell_values(node.get("env"))
+
+    def _tell_items(self, listed: yaml_places.Sequence, own: set[tuple[int, int]], kind: str) -> None:
+        """Items of a list that are not the one word that each is to be."""
+        for item in listed.items:
+            if not isinstance(item, Scalar):
+                self._tell_collection(item, kind)
+                continue
+            if item.has_template:
+                continue
+            pair = _PAIR.match(item.value) if (item.start, item.end) in own else None
+            if pair:
+                option, value = pair[1] or pair[3], (pair[2] or pair[4]).strip()
+                says = {"option": option, "value": value[:80]}
+                edits = self._parted(listed, item, option, value)
+                self.reading.troubles.append(Trouble("file.two-words-in-item", item.start, item.end, says, edits))
+            elif self.is_applied or kind == "compose":
+                self._tell_type(item, kind)
+
+    def _tell_collection(self, item: yaml_places.Mapping | yaml_places.Sequence, kind: str) -> None:
+        """An item that YAML makes a mapping of, as it does of JSON without quotes around it."""
+        text = self.reading.file[item.start : item.end].rstrip()
+        if kind not in _READERS or not text.startswith("-") or "\n" in text:
+            return
+        says = {"value": text[:80], "type": "mapping", "by": _READERS[kind]}
+        end = item.start + len(text)
+        edits = (Replacement(item.start, item.start, "'"), Replacement(end, end, "'")) if "'" not in text else ()
+        self.reading.troubles.append(Trouble("file.not-a-text", item.start, end, says, edits))
+
+    def _tell_values(self, listed: Node | None) -> None:
+        for item in listed.items if isinstance(listed, yaml_places.Sequence) and self.is_applied else []:
+            value = item.get("value") if isinstance(item, yaml_places.Mapping) else None
+            if isinstance(value, Scalar):
+                self._tell_type(value, "kubernetes")
+
+    def _tell_type(self, item: Scalar, kind: str) -> None:
+        """A number or a truth value where only a text is taken."""
+        is_number = _NUMBER.fullmatch(item.value) is not None
+        if item.style != "plain" or item.has_template or not (is_number or _BOOLEANS[kind].fullmatch(item.value)):
+            return
+        says = {"value": item.value[:80], "type": "number" if is_number else "boolean", "by": _READERS[kind]}
+        edits = (Replacement(item.start, item.start, '"'), Replacement(item.end, item.end, '"'))
+        self.reading.troubles.append(Trouble("file.not-a-text", item.start, item.end, says, edits))
+
+    def _parted(self, listed: yaml_places.Sequence, item: Scalar, option: str, value: str) -> tuple[Replacement, ...]:
+        """The item as several, where that is certain."""
+        values = [value]
+        if value[:1] in {"'", '"'} and value[:1] == value[-1:] and len(value) > 1:
+            values = [value[1:-1]]
+        elif value[:1] not in {"{", "["}:
+            values = value.split()
+        if item.style in {"literal", "folded"} or any(re.search(r"[\\'\"\n]", one) for one in values):
+            return ()
+        words = [option, *(one if _PLAIN.fullmatch(one) and not _is_typed(one) else f'"{one}"' for one in values)]
+        if listed.is_flow:
+            quoted = [one if one[:1] == '"' else f'"{one}"' for one in words]
+            return (Replacement(item.start, item.end, ", ".join(quoted)),)
+        line = self.reading.file.rfind("\n", 0, item.start) + 1
+        lead = self.reading.file[line : item.start]
+        if not re.fullmatch(r"[ \t]*-[ \t]+", lead):
+            return ()
+        return (Replacement(item.start, item.end, f"\n{lead}".join(words)),)
+
+    def _image(self, node: Node | None, *, is_interpolated: bool) -> Word | None:
+        if isinstance(node, yaml_places.Mapping):
+            name, tag = node.get("repository"), node.get("tag")
+            if not isinstance(name, Scalar) or not isinstance(tag, Scalar) or name.has_template or tag.has_template:
+                return None
+            return Word(f"{name.value}:{tag.value}", name.start, name.end, f"{name.value}:{tag.value}")
+        if not isinstance(node, Scalar):
+            return None
+        return self._interpolated_word(node) if is_interpolated else _word(node)
+
+    def _environment(self, node: Node | None, *, is_interpolated: bool) -> dict[str, Setting]:
+        found: list[Setting] = []
+        if isinstance(node, yaml_places.Mapping):
+            for key, value in node.items():
+                if isinstance(value, Scalar):
+                    found.append(
+                        Setting(
+                            key.value, self._value(value, is_interpolated=is_interpolated), key.start, value.end, "map"
+                        )
+                    )
+            self._tell_repeated(node)
+        elif isinstance(node, yaml_places.Sequence):
+            for item in node.items:
+                found += self._item(item, is_interpolated=is_interpolated)
+        self.reading.settings += found
+        return {one.name: one for one in found}
+
+    def _item(self, item: Node, *, is_interpolated: bool) -> list[Setting]:
+        if isinstance(item, Scalar):
+            name, equals, _ = item.value.partition("=")
+            if not equals:
+                handed = Word(None, item.start, item.end, item.value, "handed on")
+                return [Setting(item.value, handed, item.start, item.end, "list")] if _NAME.fullmatch(name) else []
+            cut = len(name) + 1
+            text = item.text.part(cut, len(item.value))
+            last = item.end - (item.style in {"single", "double"})
+            word = Word(text.text, text.at[0], last, text.text, "", text.at[:-1])
+            filled = self._filled(word, is_interpolated=is_interpolated)
+            return [Setting(name, filled, item.start, item.end, "list", pair=(item.start, item.end))]
+        if isinstance(item, yaml_places.Mapping):
+            named, value = item.get("name"), item.get("value")
+            if isinstance(named, Scalar):
+                if isinstance(value, Scalar):
+                    word = self._value(value, is_interpolated=is_interpolated)
+                else:
+                    word = Word(None, named.start, named.end, "", "given by the cluster")
+                return [Setting(named.value, word, item.start, max(named.end, word.end), "entry")]
+        return []
+
+    def _value(self, scalar: Scalar, *, is_interpolated: bool) -> Word:
+        if scalar.style == "plain" and scalar.value in {"", "~", "null"}:
+            return Word(None, scalar.start, scalar.end, scalar.value, "handed on")
+        return self._filled(_word(scalar), is_interpolated=is_interpolated)
+
+    def _filled(self, word: Word, *, is_interpolated: bool) -> Word:
+        if not is_interpolated or word.value is None or "$" not in word.value or word.at is None:
+            return word
+        characters, why = self._interpolated(Excerpt(word.value, [*word.at, word.end]))
+        return _made(characters, word.start, word.end, word.raw, why)
+
+    def _interpolated_word(self, scalar: Scalar) -> Word:
+        return self._filled(_word(scalar), is_interpolated=True)
+
+    def _interpolated(self, text: Excerpt) -> tuple[list[tuple[str, int]], str]:
+        """A compose file's text with its variables replaced, and why a part is unknown."""
+        found: list[tuple[str, int]] = []
+        reasons: list[str] = []
+        bad = _interpolate(text, 0, len(text.text), found, reasons, depth=0)
+        if bad is not None:
+            self.reading.troubles.append(
+                Trouble("file.compose-interpolation", text.at[bad], text.at[min(bad + 1, len(text.text))], {}, ())
+            )
+        return found, reasons[0] if reasons else ""
+
+    def _compose_words(self, node: Node | None) -> list[Word]:
+        """The arguments that compose makes of a command: a list's items, or a text split by its own rules."""
+        if isinstance(node, yaml_places.Sequence):
+            return [self._interpolated_word(item) for item in node.items if isinstance(item, Scalar)]
+        if not isinstance(node, Scalar) or (node.style == "plain" and node.value in {"", "~", "null"}):
+            return []
+        if node.has_template:
+            return _split(_without_templates(node.text), "template", [])
+        characters, why = self._interpolated(node.text)
+        troubles: list[Trouble] = []
+        words = _split(characters, why, troubles)
+        self.reading.troubles += troubles
+        return words
+
+
+_READERS = {"compose": "docker compose", "kubernetes": "Kubernetes"}
+
+
+def _is_typed(text: str) -> bool:
+    """Whether a plain text is none to YAML."""
+    return bool(_NUMBER.fullmatch(text) or re.fullmatch(r"(?i:true|false|yes|no|on|off|y|n|null)", text))
+
+
+def _is_served_by_vllm(given: Mapping[str, Node]) -> bool:
+    """Whether a model of KServe's is served by a runtime with vLLM, which the arguments are added to."""
+    names = (_at(given.get("modelFormat"), "name"), given.get("runtime") if "modelFormat" in given else None)
+    return "args" in given and any(isinstance(one, Scalar) and "vllm" in one.value.lower() for one in names)
+
+
+def _without_templates(text: Excerpt) -> list[tuple[str, int]]:
+    """The characters of a text with one that is unknown for each expression of a template."""
+    found: list[tuple[str, int]] = []
+    done = 0
+    for match in yaml_places.EXPRESSION.finditer(text.text):
+        found += zip(text.text[done : match.start()], text.at[done : match.start()], strict=True)
+        found.append((_UNKNOWN, text.at[match.start()]))
+        done = match.end()
+    return [*found, *zip(text.text[done:], text.at[done:-1], strict=True)]
+
+
+def _is_of_arguments(node: Node | None) -> bool:
+    """Whether a command is a text, or begins with an option: it takes the place of the image's, not of its program."""
+    if isinstance(node, Scalar):
+        return True
+    return isinstance(node, yaml_places.Sequence) and any(one.value.startswith("-") for one in _scalars(node)[:1])
+
+
+def _is_emptied(node: Node | None) -> bool:
+    """Whether a value is given, and is empty."""
+    if isinstance(node, Scalar):
+        return not node.value and node.style != "plain"
+    return isinstance(node, yaml_places.Sequence) and not node.items
+
+
+def _all_of(node: Node) -> set[int]:
+    return {id(inner) for _, inner in yaml_places.walk(node)}
+
+
+def _scalars(node: Node | None) -> list[Scalar]:
+    if isinstance(node, Scalar):
+        return [node] if node.value not in {"", "~", "null"} else []
+    return [item for item in node.items if isinstance(item, Scalar)] if isinstance(node, yaml_places.Sequence) else []
+
+
+def _keys(node: yaml_places.Mapping) -> dict[str, tuple[int, int]]:
+    """Where each pair of a mapping in block style stands."""
+    if node.is_flow:
+        return {}
+    return {key.value: (key.start, value.end) for key, value in node.pairs if isinstance(key, Scalar)}
+
+
+def _word(scalar: Scalar) -> Word:
+    """A scalar as an argument of its own."""
+    if scalar.has_template:
+        return Word(None, scalar.start, scalar.end, scalar.value, "template")
+    return Word(scalar.value, scalar.start, scalar.end, _raw(scalar), "", scalar.text.at[:-1])
+
+
+def _raw(scalar: Scalar) -> str:
+    quote = {"single": "'", "double": '"'}.get(scalar.style, "")
+    return f"{quote}{scalar.value}{quote}"
+
+
+def _made(characters: Sequence[tuple[str, int]], start: int, end: int, raw: str, why: str) -> Word:
+    value = "".join(character for character, _ in characters)
+    if _UNKNOWN in value:
+        return Word(None, start, end, raw, why or "unset variable")
+    return Word(value, start, end, raw, "", tuple(place for character, place in characters if character))
+
+
+def _interpolate(
+    text: Excerpt, start: int, end: int, found: list[tuple[str, int]], reasons: list[str], *, depth: int
+) -> int | None:
+    """Append the text with its variables replaced; the index of a `$` that compose refuses, or None."""
+    index, bad = start, None
+    whole = text.text
+    while index < end:
+        character = whole[index]
+        if character != "$":
+            found.append((character, text.at[index]))
+            index += 1
+            continue
+        following = whole[index + 1 : index + 2]
+        name = _NAME.match(whole, index + 1, end)
+        if following == "$":
+            found.append(("$", text.at[index]))
+            index += 2
+        elif name:
+            found.append((_UNKNOWN, text.at[index]))
+            reasons.append(f"unset variable {name[0]}")
+            index = name.end()
+        elif following == "{":
+            stop = _closing(whole, index + 1, end)
+            name = _NAME.match(whole, index + 2, stop)
+            if stop >= end or not name or depth >= _MAX_NESTED:
+                return index
+            operator = re.match(r":?[-?+]|\Z", whole[name.end() : stop][:2] if name.end() < stop else "")
+            if not operator:
+                return index
+            if operator[0] in {":-", "-"}:
+                found.append(("", text.at[index]))  # the word begins here, though its characters come later
+                inner = _interpolate(text, name.end() + len(operator[0]), stop, found, reasons, depth=depth + 1)
+                bad = bad if inner is None else inner
+                found.append(("", text.at[stop]))  # and ends here
+            else:
+                found.append((_UNKNOWN, text.at[index]))
+                reasons.append(f"unset variable {name[0]}")
+            index = stop + 1
+        else:
+            bad = index if bad is None else bad
+            found.append(("$", text.at[index]))
+            index += 1
+    return bad
+
+
+def _closing(text: str, start: int, end: int) -> int:
+    """Index of the brace that closes the one at `start`; the end where none does."""
+    depth = 0
+    for match in re.compile(r"\$\{|[{}]").finditer(text, start, end):
+        if match[0] == "}":
+            depth -= 1
+            if depth <= 0:
+                return match.start()
+        elif match[0] == "${" or match.start() == start:
+            depth += 1
+    return end
+
+
+def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Trouble]) -> list[Word]:
+    r"""Split a command as compose does: quotes and backslashes, and nothing else of a shell.
+
+    A backslash before a line end does not continue the line: it makes the line end a part of a word. An operator
+    (`; & | < >`) ends the command, and what follows is dropped.
+    """
+    words: list[Word] = []
+    word: list[tuple[str, int]] = []
+    begun: int | None = None
+    """Index of the character that the word begins with."""
+    quote = ""
+    is_escaped = False
+
+    def finish(index: int) -> None:
+        nonlocal begun
+        if begun is not None:
+            raw = "".join(character for character, _ in characters[begun:index])
+            words.append(_made(word, characters[begun][1], characters[index - 1][1] + 1, raw, why))
+            word.clear()
+            begun = None
+
+    index = 0
+    for index, (character, place) in enumerate(characters):
+        is_blank = not quote and not is_escaped and bool(character) and character in " \t\r\n"
+        if is_blank:
+            finish(index)
+            continue
+        if begun is None:
+            begun = index
+            if character == "#":
+                troubles.append(Trouble("file.compose-comment", place, place + 1, {}, ()))
+        if is_escaped:
+            is_escaped = False
+            if character in "\r\n":
+                troubles.append(Trouble("file.compose-backslash", place - 1, place, {}, ()))
+            word.append((character, place))
+        elif character == "\\" and quote != "'":
+            is_escaped = True
+        elif quote or not character:
+            if character and character == quote:
+                quote = ""
+            elif character:
+                word.append((character, place))
+        elif character in "\"'":
+            quote = character
+        elif character in ";&|<>":
+            troubles.append(Trouble("file.compose-operator", place, place + 1, {"operator": character}, ()))
+            if begun == index:
+                begun = None
+            break
+        else:
+            word.append((character, place))
+    else:
+        index = len(characters)
+    if quote and begun is not None:
+        at = characters[begun][1]
+        troubles.append(Trouble("file.compose-quote", at, characters[-1][1] + 1, {"quote": quote}, ()))
+    finish(index)
+    return words
+
+
+def _expanded(scalar: Scalar, known: Mapping[str, str | None]) -> Word:
+    """A Kubernetes argument: `$(NAME)` becomes the container's own variable, else it stays."""
+    word = _word(scalar)
+    if word.value is None or "$" not in word.value or word.at is None:
+        return word
+    characters: list[tuple[str, int]] = []
+    done, why = 0, ""
+    for match in _REFERENCE.finditer(word.value):
+        characters += zip(word.value[done : match.start()], word.at[done : match.start()], strict=True)
+        place = word.at[match.start()]
+        if match[0] == "$$":
+            characters.append(("$", place))
+        elif match[1] in known:
+            value = known[match[1]]
+            why = why or ("" if value is not None else f"unset variable {match[1]}")
+            characters += [(character, place) for character in (_UNKNOWN if value is None else value)]
+        else:
+            characters += [(character, place) for character in match[0]]
+        done = match.end()
+    characters += zip(word.value[done:], word.at[done:], strict=True)
+    return _made(characters, word.start, word.end, word.raw, why)
+
+
+def _at(node: Node | None, *path: str) -> Node | None:
+    for key in path:
+        node = node.get(key) if isinstance(node, yaml_places.Mapping) else None
+    return node
+
+
+def _reserved(node: yaml_places.Mapping, given: Mapping[str, Node]) -> Gpus | None:
+    """GPUs that a compose service reserves."""
+    devices = _at(node, "deploy", "resources", "reservations", "devices")
+    asked = given.get("gpus")
+    if isinstance(asked, Scalar):
+        return Gpus(
+            None, int(asked.value) if asked.value.isdecimal() and len(asked.value) < 5 else None, asked.start, asked.end
+        )
+    for listed in (devices, asked):
+        for device in listed.items if isinstance(listed, yaml_places.Sequence) else []:
+            if not isinstance(device, yaml_places.Mapping):
+                continue
+            ids, count = _scalars(device.get("device_ids")), device.get("count")
+            if ids:
+                return Gpus(tuple(one.value for one in ids), len(ids), ids[0].start, ids[-1].end)
+            if isinstance(count, Scalar):
+                return Gpus(
+                    None,
+                    int(count.value) if count.value.isdecimal() and len(count.value) < 5 else None,
+                    count.start,
+                    count.end,
+                )
+            return Gpus(None, None, device.start, device.end)
+    return None
+
+
+def _is_local(given: Mapping[str, Node]) -> bool:
+    """Whether a compose service publishes its ports to its host alone."""
+    ports, network = given.get("ports"), given.get("network_mode")
+    found: list[str | None] = []
+    for port in ports.items if isinstance(ports, yaml_places.Sequence) else []:
+        if isinstance(port, yaml_places.Mapping):
+            address = port.get("host_ip")
+            found.append(f"{address.value}:" if isinstance(address, Scalar) else None)
+        else:
+            found.append(port.value if isinstance(port, Scalar) else None)
+    return launchers.are_local(found, network.value if isinstance(network, Scalar) else None)
+
+
+def _limits(given: Mapping[str, Node]) -> Gpus | None:
+    """GPUs that a Kubernetes container is limited to."""
+    for part in ("limits", "requests"):
+        limits = _at(given.get("resources"), part)
+        for key, value in limits.items() if isinstance(limits, yaml_places.Mapping) else []:
+            if (
+                key.value.endswith("/gpu")
+                and isinstance(value, Scalar)
+                and value.value.isdecimal()
+                and len(value.value) < 5
+            ):
+                return Gpus(None, int(value.value), value.start, value.end)
+    return None

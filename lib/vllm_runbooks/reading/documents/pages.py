@@ -1,0 +1,672 @@
+"""Pages of text: blocks of code in them, command lines amid the prose, options in tables and comments.
+
+Markdown, reStructuredText, HTML and plain text, whichever mixture it is. A page is only cut up here; what a block says
+is read by whoever reads that format.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.documents import formats, glued, placed_words, programs
+from vllm_runbooks.reading.documents.starts import Loose, Setting
+from vllm_runbooks.reading.shell import Word
+
+_FENCE = re.compile(
+    r"((?:[ \t]{0,3}>[ \t]?){0,8})([ \t]{0,40}(?:(?:[-*+]|\d{1,4}[.)])[ \t]{1,8})?)"
+    r"(`{3,400}|~{3,400})[ \t]*([^\n`]{0,400})\Z"
+)
+_LANGUAGES = {
+    **dict.fromkeys(
+        ("bash", "sh", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "ksh"), "shell"
+    ),
+    **dict.fromkeys(("python", "py", "python3", "pycon", "ipython", "ipython3"), "python"),
+    **dict.fromkeys(("yaml", "yml", "docker-compose", "compose"), "yaml"),
+    **dict.fromkeys(("systemd", "service", "unit"), "unit"),
+    **dict.fromkeys(("dockerfile", "docker", "containerfile"), "dockerfile"),
+    **dict.fromkeys(
+        ("log", "logs", "json", "jsonc", "nginx", "html", "xml", "diff", "javascript", "js", "ts", "toml"), "skip"
+    ),
+    **dict.fromkeys(("typescript", "http", "mermaid", "c", "cpp", "rust", "go", "java", "sql", "css", "jinja"), "skip"),
+}
+_DIRECTIVE = re.compile(r"([ \t]{0,40})\.\. (?:code|code-block|sourcecode|prompt)::[ \t]*(\S{0,40})[ \t]*\Z")
+_PROMPT = re.compile(
+    r"[ \t]{0,20}(?:\([\w.-]{1,60}\) ?)?"
+    r"(?:(?:\[?[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}?[#$%]\]?|[$%\u276f\u279c])[ \t]{1,4})(?=\S)"
+)
+_SECONDARY = re.compile(r"[ \t]*>[ \t]")
+"""The prompt of a line that continues another."""
+_BARE_OPTION = re.compile(r"[ \t]*(?:>[ \t]+)?--?[A-Za-z]")
+_CUT = re.compile(r"[ \t]\\[ \t]*#[^\n]*\Z")
+"""A comment behind the backslash that was to continue the line."""
+_ASKS_FOR_HELP = re.compile(r"[ \t](?:-h|--help)\b")
+_LEAD = re.compile(
+    r"[ \t>]{0,40}(?:(?:[-*+\u2022]|\d{1,3}[.)\u3001])[ \t]{1,8})?(?:\([\w.-]{1,60}\) ?)?"
+    r"(?:[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}?[#$%][ \t]{1,4}|[$%][ \t]{1,4}|!)?"
+)
+"""In front of a command line: quotation marks, a list's bullet, a prompt."""
+_COMMAND = re.compile(
+    r"(?:(?:sudo|nohup|exec|env|time|uv run|numactl|taskset)\b|[A-Z_][A-Z0-9_]{1,60}=\S|(?:[\w./~-]{0,200}/)?"
+    r"(?:vllm[ \t]|python[\d.]{0,5}[ \t]|docker[ \t]|podman[ \t]|nerdctl[ \t])"
+    r"|(?:bash|sh)[ \t]+\S{0,100}run_cluster\.sh\b)"
+)
+_BEFORE = re.compile(r"(?:export[ \t]+)?[A-Z_][A-Z0-9_]{1,60}=\S|#|export[ \t]")
+_OPTION_LINE = re.compile(r"--[A-Za-z][\w.-]{0,80}(?:[= \t]|\\?[ \t]*\Z|\Z)")
+_BARE = re.compile(
+    r"(--[A-Za-z](?:[\w.]|-(?!-)){1,80})(?:(=|[ \t]{1,8})(\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s#\\|`]{1,400}))?"
+    r"[ \t]*(?:\\[ \t]*)?(?:#.*)?\Z"
+)
+_OPTION = re.compile(r"(?<![\w-])--[A-Za-z](?:[A-Za-z0-9_.]|-(?!-)){1,80}", re.ASCII)
+_VALUE = re.compile(
+    r"(=|[ \t])(\"(?:[^\"\\\n]|\\.){0,400}\"|'[^'\n]{0,400}'|[A-Za-z0-9_./:{}\[\]\"',%+-]{1,400})", re.ASCII
+)
+_ENDS = re.compile(r"[ \t]*(?:\Z|\\[ \t]*\Z|[^\x00-\x7f]|[|`#),;]|--?[A-Za-z])|[ \t]{2}")
+"""What may follow a value that belongs to an option: a word of prose may not."""
+_VARIABLE = re.compile(
+    r"(?<![\w$])((?:VLLM|NCCL|GLOO|CUDA|PYTORCH|HF|RAY|TORCH|OMP|HIP)_[A-Z0-9_]{2,80})(=[^\s`|,;)]{1,200})?(?![a-z])"
+)
+_MANIFEST = re.compile(r"(?:services|apiVersion|x-[\w-]+):(?:[ \t]|\Z)")
+_MANIFEST_LINE = re.compile(r"[ \t]|[\w.-]{1,80}:(?:[ \t]|\Z)|-[ \t]|#|---\Z|\Z")
+"""A line of a manifest; one without indentation is a key or an item."""
+_OPENS = re.compile(
+    r"(?:for|while|until|if|case|select)\b|(?:function[ \t]+)?[\w.-]{1,80}[ \t]*\(\)[ \t]*\{?|[A-Za-z_]\w{0,80}\+?=\("
+)
+_CLOSES = {
+    **dict.fromkeys(("for", "while", "until", "select"), re.compile(r"done\b")),
+    "if": re.compile(r"fi\b"),
+    "case": re.compile(r"esac\b"),
+    "(": re.compile(r".*\)[ \t]*\Z"),
+    "{": re.compile(r"\}"),
+}
+"""What ends the part of a script that a line begins, by how that begins."""
+_SENTENCE_ENDS = re.compile(r"[.!?](?=[ \t]|\Z)|[,;][ \t](?=[a-z])|[ \t](?:and|but|then|or)[ \t](?=[a-z])")
+_SPAN = re.compile(r"`([^`\n]{1,2000})`")
+_CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef\u3000-\u303f]")
+_WITHIN = re.compile(
+    r"(?:vllm[ \t]{1,4}serve|python[\d.]{0,5}[ \t]{1,4}-m[ \t]{1,4}vllm\.entrypoints\.[\w.]{1,60}|docker[ \t]{1,4}run)"
+    r"[ \t]{1,4}(?=[\w\"'/.$<-])"
+)
+_MAX_SPANS = 200
+"""Commands within one line."""
+_MAX_SPAN = 4000
+"""Characters of one such command."""
+_MAX_PART = 60
+"""Lines of a loop or a function in prose."""
+_MAX_LOOKED = 60_000
+"""Lines that are looked through for where such a part ends, in all."""
+_MAX_LINES = 400
+"""Lines of one command in prose."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of a page."""
+
+    text: Excerpt
+    kind: str
+    """"shell", "python", "yaml", "unit", "dockerfile", "" (to be told by its content), "skip", "prose", "command" (a
+    command line amid prose), "span" (one within a line), "cut" (a line of which the rest is not read)."""
+
+
+def blocks(source: Excerpt) -> list[Block]:
+    """The page cut up, in order; "prose" has the lines that belong to nothing else."""
+    if _is_html(source.text):
+        return [
+            block for piece in _html(source) for block in (_markdown(piece.text) if piece.kind == "prose" else [piece])
+        ]
+    return _markdown(source)
+
+
+def without_prompts(source: Excerpt) -> Excerpt:
+    """What was typed in a recorded session: lines behind a prompt and those that continue them; else all lines."""
+    lines = _lines(source.text)
+    prompts = [_PROMPT.match(source.text[start:end]) for start, end in lines]
+    if not any(prompts):
+        return _without_marks(source, lines)
+    resumed = _resumed(source.text, lines, prompts)
+    parts: list[tuple[int, int]] = []
+    goes_on = is_start = False
+    for index, ((start, end), prompt) in enumerate(zip(lines, prompts, strict=True)):
+        text = source.text[start:end]
+        stop = _behind(source.text, end)
+        is_typed = bool(prompt) or goes_on
+        if prompt:
+            parts.append((start + prompt.end(), stop))
+            is_start = programs.may_start(text) and not _ASKS_FOR_HELP.search(text)
+        elif goes_on:
+            secondary = _SECONDARY.match(text)
+            parts.append((start + (secondary.end() if secondary else 0), stop))
+        elif text.lstrip().startswith("#") or re.match(r"[ \t]*export[ \t]", text):
+            parts.append((start, stop))
+        is_cut = _CUT.search(text) is not None or (not prompt and _is_empty(text))
+        # An option right below a start was meant for it, even where no backslash is left of the line's end.
+        is_missed = is_start and resumed[index + 1] == "option" and not _is_empty(_next_line(source.text, end))
+        goes_on = is_typed and (text.rstrip().endswith("\\") or (resumed[index + 1] != "" if is_cut else is_missed))
+    return source.joined(parts)
+
+
+def _resumed(text: str, lines: Sequence[tuple[int, int]], prompts: Sequence[re.Match[str] | None]) -> list[str]:
+    """How a command that was cut would go on from each line, comments and empty lines passed over.
+
+    "option", "indented" (deeper than a prompt), or "" where something else follows; one more than there are lines.
+    """
+    found = [""]
+    for (start, end), prompt in zip(reversed(lines), reversed(prompts), strict=True):
+        line = text[start:end]
+        if prompt:
+            found.append("")
+        elif _is_empty(line):
+            found.append(found[-1])
+        elif _BARE_OPTION.match(line):
+            found.append("option")
+        else:
+            found.append("indented" if _SECONDARY.match(line) or line[:1] in " \t" else "")
+    return found[::-1]
+
+
+def _is_empty(line: str) -> bool:
+    """Whether a line of a session has nothing on it, or nothing but a comment or a backslash."""
+    secondary = _SECONDARY.match(line)
+    bare = line[secondary.end() if secondary else 0 :].strip()
+    return not bare.strip("\\") or bare.startswith("#")
+
+
+def _next_line(text: str, end: int) -> str:
+    begin = _behind(text, end)
+    stop = text.find("\n", begin)
+    return text[begin : len(text) if stop < 0 else stop]
+
+
+def _without_marks(source: Excerpt, lines: Sequence[tuple[int, int]]) -> Excerpt:
+    """A notebook's cell of shell: without `%%bash` and the `!` in front of commands."""
+    if not re.search(r"^[ \t]*(?:!|%%)", source.text, re.MULTILINE):
+        return source
+    parts = []
+    for start, end in lines:
+        mark = re.match(r"[ \t]*(?:!|%%\w{1,20}[^\n]*)", source.text[start:end])
+        parts.append((start + (mark.end() if mark else 0), _behind(source.text, end)))
+    return source.joined(parts)
+
+
+def table_options(source: Excerpt) -> tuple[list[Loose], list[Setting]]:
+    """Options and variables that stand in the rows of tables."""
+    loose: list[Loose] = []
+    settings: list[Setting] = []
+    for start, end in _lines(source.text):
+        line = source.text[start:end]
+        if line.count("|") < 2 or not re.match(r"[ \t>]{0,40}\|", line):
+            continue
+        row = source.part(start, end)
+        loose += options_in(row, "table")
+        settings += _variables(row)
+    return loose, settings
+
+
+def options_in(source: Excerpt, where: str) -> list[Loose]:
+    """The options that a comment or a row names, each with its value where what follows can be nothing else."""
+    found = []
+    text = source.text
+    for match in _OPTION.finditer(text):
+        words = [_word(source, match.start(), match.end())]
+        value = _VALUE.match(text, match.end())
+        if value:
+            start, end = value.span(2)
+            while end > start and text[end - 1] in ",.:'\"" and text[start] not in "\"'{[":
+                end -= 1
+            is_span = text[match.start() - 1 : match.start()] == "`" and text[end : end + 1] == "`"
+            is_plain = text[start] in "\"'{[0123456789" or _ENDS.match(text, end) is not None
+            if value[1] == "=":
+                words[0] = _word(source, match.start(), end)
+            elif end > start and (is_span or is_plain) and text[start : start + 1] not in {"-", "|", ""}:
+                words.append(_quoted(source, start, end))
+        found.append(Loose(tuple(words), where, words[0].start, words[-1].end))
+    return found
+
+
+def comments(source: Excerpt, words: Sequence[tuple[int, int]]) -> Iterator[Excerpt]:
+    """Comments of a script (`# …` to the line's end) that begin in none of the words, given as file offsets."""
+    spans = sorted(words)
+    begins = [start for start, _ in spans]
+    reach = 0
+    ends = []
+    for _, end in spans:
+        reach = max(reach, end)
+        ends.append(reach)
+    for match in re.finditer(r"(?:^|(?<=[ \t]))#[^\n]*", source.text, re.MULTILINE):
+        at = source.at[match.start()]
+        index = bisect_right(begins, at) - 1
+        if index < 0 or at >= ends[index]:
+            yield source.part(match.start(), match.end())
+
+
+def bare_options(source: Excerpt) -> list[Loose]:
+    """Lines of prose that are nothing but an option and its value."""
+    found = []
+    for start, end in _lines(source.text):
+        lead = _LEAD.match(source.text, start, end)
+        begin = lead.end() if lead else start
+        match = _BARE.match(source.text[begin:end])
+        if match:
+            words = [_word(source, begin, begin + match.end(3 if match[2] == "=" else 1))]
+            if match[3] and match[2] != "=":
+                words.append(_quoted(source, begin + match.start(3), begin + match.end(3)))
+            found.append(Loose(tuple(words), "bare", words[0].start, words[-1].end))
+    return found
+
+
+def _variables(row: Excerpt) -> list[Setting]:
+    """Variables of a table's row; the value behind `=`, else the code that the last cell begins with."""
+    found = []
+    cells = row.text.rstrip().rstrip("|").rfind("|")
+    for match in _VARIABLE.finditer(row.text):
+        start, end = match.span()
+        if match[2]:
+            value = _word(row, match.start(2) + 1, match.end(2))
+        else:
+            code = re.compile(r"\|[ \t]*`([^`\n]{1,200})`").match(row.text, max(cells, 0))
+            if code and code.start() > match.end():
+                value = _word(row, *code.span(1))
+            else:
+                value = placed_words.unknown(row.at[start], row.at[end], "not written")
+        found.append(Setting(match[1], value, row.at[start], max(row.at[end], value.end), "table"))
+    return found
+
+
+def _word(source: Excerpt, start: int, end: int) -> Word:
+    return placed_words.literal(source.part(start, end), start=source.at[start], end=source.at[end - 1] + 1)
+
+
+def _quoted(source: Excerpt, start: int, end: int) -> Word:
+    """A word that may stand in quotes."""
+    text = source.text
+    if end - start > 1 and text[start] == text[end - 1] and text[start] in "\"'":
+        inner = [(index, text[index]) for index in range(start + 1, end - 1)]
+        if text[start] == '"':
+            kept = []
+            is_escaped = False
+            for index, character in inner:
+                if character == "\\" and not is_escaped:
+                    is_escaped = True
+                    continue
+                kept.append((index, character))
+                is_escaped = False
+            inner = kept
+        return Word(
+            "".join(character for _, character in inner),
+            source.at[start],
+            source.at[end - 1] + 1,
+            text[start:end],
+            "",
+            tuple(source.at[index] for index, _ in inner),
+        )
+    return _word(source, start, end)
+
+
+def _lines(text: str) -> list[tuple[int, int]]:
+    """Where each line begins and ends, without its line end."""
+    found, begin = [], 0
+    while begin <= len(text):
+        stop = text.find("\n", begin)
+        stop = len(text) if stop < 0 else stop
+        found.append((begin, stop - (stop > begin and text[stop - 1] == "\r")))
+        begin = stop + 1
+    return found
+
+
+def _behind(text: str, end: int) -> int:
+    """Index behind a line, and behind its line end."""
+    return min(end + (2 if text.startswith("\r\n", end) else 1), len(text))
+
+
+def _markdown(source: Excerpt) -> list[Block]:
+    text, lines = source.text, _lines(source.text)
+    found: list[Block] = []
+    prose: list[tuple[int, int]] = []
+    index = 0
+    while index < len(lines):
+        start, end = lines[index]
+        fence = _FENCE.match(text[start:end]) if end - start < 2000 else None
+        directive = _DIRECTIVE.match(text[start:end]) if fence is None and end - start < 200 else None
+        if fence or directive:
+            found += _prose(source, prose)
+            prose = []
+            if fence:
+                index, block = _fenced(source, lines, index, fence)
+            else:
+                assert directive is not None  # noqa: S101 - for the type checker: one of the two matched
+                index, block = _indented(source, lines, index, directive)
+            found.append(block)
+        else:
+            prose.append((start, end))
+            index += 1
+    return found + _prose(source, prose)
+
+
+def _fenced(source: Excerpt, lines: Sequence[tuple[int, int]], index: int, fence: re.Match[str]) -> tuple[int, Block]:
+    """The block that a fence begins on a line, and the index of the line behind it."""
+    is_quoted, indent, mark = bool(fence[1]), len(fence[2]), fence[3]
+    parts: list[tuple[int, int]] = []
+    index += 1
+    while index < len(lines):
+        start, end = lines[index]
+        text = source.text[start:end]
+        begin = 0
+        if is_quoted:
+            quote = re.match(r"(?:[ \t]{0,3}>[ \t]?){0,8}", text)
+            if quote and not quote[0]:
+                break  # the quotation ends, and the block with it
+            begin = quote.end() if quote else 0
+        stripped = text[begin:].strip()
+        if stripped and stripped == mark[0] * len(stripped) and len(stripped) >= len(mark):
+            return index + 1, Block(source.joined(parts), _kind(fence[4]))
+        blanks = len(text[begin:]) - len(text[begin:].lstrip(" \t"))
+        parts.append((start + begin + min(blanks, indent), _behind(source.text, end)))
+        index += 1
+    return index, Block(source.joined(parts), _kind(fence[4]))
+
+
+def _indented(
+    source: Excerpt, lines: Sequence[tuple[int, int]], index: int, directive: re.Match[str]
+) -> tuple[int, Block]:
+    """The indented block of a directive of reStructuredText."""
+    outer = len(directive[1])
+    index += 1
+    body: list[tuple[int, int]] = []
+    while index < len(lines):
+        start, end = lines[index]
+        text = source.text[start:end]
+        if text.strip() and len(text) - len(text.lstrip(" \t")) <= outer:
+            break
+        body.append((start, end))
+        index += 1
+    while body and (
+        not source.text[slice(*body[0])].strip() or re.match(r"[ \t]+:[\w-]+:", source.text[slice(*body[0])])
+    ):
+        body.pop(0)
+    return index, Block(dedented(source, body), _kind(directive[2]))
+
+
+def dedented(source: Excerpt, lines: Sequence[tuple[int, int]] | None = None) -> Excerpt:
+    """Lines (default: all), each from an index to another, without the indentation that all of them have."""
+    lines = _lines(source.text) if lines is None else lines
+    indents = [
+        len(text) - len(text.lstrip(" \t")) for text in (source.text[start:end] for start, end in lines) if text.strip()
+    ]
+    cut = min(indents, default=0)
+    return source.joined([(min(start + cut, end), _behind(source.text, end)) for start, end in lines])
+
+
+def _kind(info: str) -> str:
+    match = re.match(r"[\{ .]{0,4}([\w+-]{1,40})", info.strip())
+    return _LANGUAGES.get(match[1].lower(), "") if match else ""
+
+
+def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[Block]:
+    """Lines outside of any block: commands among them, and the rest."""
+    found: list[Block] = []
+    rest: list[tuple[int, int]] = []
+    index = looked = 0
+    text = source.text
+    while index < len(lines):
+        start, end = lines[index]
+        line = text[start:end]
+        stop = 0
+        if looked < _MAX_LOOKED and (_MANIFEST.match(line[:200]) or _OPENS.match(line[:200])):
+            looked += _MAX_PART
+            stop = _manifest_end(text, lines, index) or _part_end(text, lines, index)
+        if stop:
+            kind = "yaml" if _MANIFEST.match(line) else "command"
+            found.append(Block(source.part(start, _behind(text, lines[stop - 1][1])), kind))
+            index = stop
+            continue
+        is_cut = line.endswith("\\") and programs.may_start(line)
+        if not _mentions(_continued(text, lines, index) if is_cut else line):
+            rest.append((start, _behind(text, end)))
+            index += 1
+            continue
+        lead = _LEAD.match(line)
+        begin = start + (lead.end() if lead else 0)
+        if _is_command(text[begin:end]):
+            before: list[tuple[int, int]] = []
+            while rest and len(before) < _MAX_LINES and _BEFORE.match(text[slice(*rest[-1])].lstrip(" \t>")):
+                before.insert(0, rest.pop())
+            # Lines of a quotation go on without the mark where the writer was lazy.
+            parts = [(_content(text, *part), part[1]) for part in before] + [(begin, _behind(text, end))]
+            index += 1
+            while index < len(lines) and len(parts) < _MAX_LINES:
+                last = text[slice(*parts[-1])].rstrip()
+                start, end = lines[index]
+                if not last.endswith("\\") and not _OPTION_LINE.match(text[_content(text, start, end) : end]):
+                    break
+                parts.append((_content(text, start, end), _behind(text, end)))
+                index += 1
+            found.append(Block(source.joined(parts), "command"))
+        else:
+            found += _spans(source, start, end)
+            rest.append((start, _behind(text, end)))
+            index += 1
+    if rest:
+        found.append(Block(source.joined(rest), "prose"))
+    return found
+
+
+def _manifest_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
+    """Index behind the lines of a manifest that begins on a line; 0 where none does."""
+    start, end = lines[index]
+    if not _MANIFEST.match(text, start, min(end, start + 200)):
+        return 0
+    stop = index + 1
+    while stop < len(lines) and stop - index < _MAX_LINES and _MANIFEST_LINE.match(text[slice(*lines[stop])]):
+        stop += 1
+    return stop if "vllm" in text[start : lines[stop - 1][1]] else 0
+
+
+def _part_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
+    """Index behind a loop, a function, a list or the like that begins on a line, with what uses it; 0: none does."""
+    start, end = lines[index]
+    head = _OPENS.match(text, start, min(end, start + 200))
+    if not head or formats.kind_of_line(text[start:end]) not in {"structure", "command"}:
+        return 0
+    word, *_ = head[0].split()
+    sign = word if word in _CLOSES else "(" if head[0].endswith("=(") else "{"
+    closing = _CLOSES[sign]
+    stop = index + 1
+    while stop <= len(lines) and stop - index < _MAX_PART:
+        first, last = lines[stop - 1]
+        line = text[first:last]
+        if line.strip() and stop > index + 1 and formats.kind_of_line(line) == "sentence":
+            return 0
+        if closing.match(line) and (stop > index + 1 or sign == "("):
+            break
+        stop += 1
+    else:
+        return 0
+    if stop > len(lines):
+        return 0
+    if "vllm" in text[start : lines[stop - 1][1]] and sign != "(":
+        return stop
+    # What is set, or defined, is of interest with the command that uses it.
+    while stop < len(lines) and stop - index < _MAX_PART:
+        line = text[slice(*lines[stop])]
+        if formats.kind_of_line(line) == "sentence":
+            break
+        is_used = _mentions(line)
+        stop += 1
+        while is_used and stop < len(lines) and text[slice(*lines[stop - 1])].rstrip().endswith("\\"):
+            stop += 1
+        if is_used:
+            return stop
+    return 0
+
+
+def _continued(text: str, lines: Sequence[tuple[int, int]], index: int) -> str:
+    """A line with those that continue it."""
+    stop = index
+    while stop + 1 < len(lines) and stop - index < _MAX_PART and text[slice(*lines[stop])].endswith("\\"):
+        stop += 1
+    return text[lines[index][0] : lines[stop][1]]
+
+
+def _mentions(line: str) -> bool:
+    return ("vllm" in line or "run_cluster" in line) and programs.may_start(line)
+
+
+def _content(text: str, start: int, end: int) -> int:
+    """Where a line's content begins, behind the marks of a quotation."""
+    match = re.compile(r"[ \t>]{0,40}").match(text, start, max(end, start))
+    return match.end() if match else start
+
+
+def _is_command(text: str) -> bool:
+    """Whether a line that begins like a command is one: `vllm serve is …` is a sentence."""
+    if not _COMMAND.match(text):
+        return False
+    match = re.search(
+        r"(?:\bvllm[ \t]+(?:serve|run-batch|bench[ \t]+\w+)|vllm\.entrypoints\.[\w.]+)"
+        r"(?:[ \t]+|\\?\Z|\Z)(\S{0,200})[ \t]*(\S{0,80})",
+        text,
+    )
+    if not match:
+        return True  # a container's start, or a script's
+    if _CJK.match(match[1] or " ") or match[1][:1] in {"(", "`", ",", ".", ";"}:
+        return False
+    return not match[1] or _is_argument(match[1], match[2])
+
+
+def _is_argument(word: str, following: str) -> bool:
+    """Whether a word behind `vllm serve` is an argument rather than the sentence's next word."""
+    return word[:1] in "-\"'$<{/\\~./" or bool(re.search(r"[/\d]|\w-\w", word)) or following.startswith(("--", "\\"))
+
+
+def _spans(source: Excerpt, start: int, end: int) -> Iterator[Block]:
+    """Commands within a line: in backquotes, or behind a colon or letters of another script."""
+    line = source.text[start:end]
+    if glued.is_glued(line):
+        return
+    code = [match.span() for match in _SPAN.finditer(line)]
+    spans = [(first + 1, last - 1) for first, last in code]
+    spans += _without_quotes(line, [match for match in _WITHIN.finditer(line) if not _is_within(code, match.start())])
+    count = 0
+    for first, last in spans:
+        inner = line[first:last]
+        if "--" in inner and _mentions(inner) and _is_command(inner):
+            count += 1
+            if count > _MAX_SPANS:
+                yield Block(source.part(start + first, end), "cut")
+                return
+            yield Block(source.part(start + first, start + last), "span")
+
+
+def _is_within(spans: Sequence[tuple[int, int]], index: int) -> bool:
+    at = bisect_right(spans, index, key=lambda span: span[0]) - 1
+    return at >= 0 and index < spans[at][1]
+
+
+def _without_quotes(line: str, matches: Sequence[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    """Where commands without backquotes begin and end: at the latest where the next one begins."""
+    begins = []
+    for match in matches:
+        before = line[max(match.start() - 8, 0) : match.start()].rstrip(" \t")[-1:]
+        if before and (before in ':\uff1a"\u201c' or _CJK.match(before)):
+            begins.append((match, match[0].startswith("docker"), before == '"'))
+    ends = [len(line)] * 2
+    """Where a container's start and another one end: the container is handed the command in quotes that follows."""
+    found = []
+    for match, is_container, is_quoted in reversed(begins):
+        limit = min(ends[not is_container], match.start() + _MAX_SPAN)
+        stops = (form.search(line, match.end(), limit) for form in (_CJK, _SENTENCE_ENDS))
+        stop = min((one.start() for one in stops if one), default=limit)
+        inner = line[match.start() : stop].rstrip(' \t."\u201d`')
+        found.append((match.start(), match.start() + len(inner)))
+        ends[1] = match.start()
+        if is_container or not is_quoted:
+            ends[0] = match.start()
+    yield from reversed(found)
+
+
+def _is_html(text: str) -> bool:
+    head = text[:4000].lower()
+    return (
+        "<!doctype html" in head
+        or "<html" in head
+        or (
+            re.search(r"<(?:pre|code|p|div|td)\b[^>]{0,200}>", head) is not None
+            and ("</pre>" in text or "</p>" in text or "</td>" in text)
+        )
+    )
+
+
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})([^<>]{0,2000})>|<!--|&(#?\w{1,32});")
+_LINE_TAGS = {
+    "p",
+    "br",
+    "div",
+    "li",
+    "tr",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "table",
+    "ul",
+    "ol",
+    "section",
+    "article",
+    "dt",
+    "dd",
+}
+_UNSEEN = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style", "svg")}
+"""What ends an element whose content nobody sees."""
+
+
+def _html(source: Excerpt) -> list[Block]:
+    """The text of an HTML page: what stands in `<pre>` as blocks, the rest as prose, tags and entities undone."""
+    import html  # noqa: PLC0415 - only where there is HTML
+
+    found: list[Block] = []
+    characters: list[tuple[str, int]] = []
+    text = source.text
+    place, language, is_pre = 0, "", False
+
+    def flush(kind: str) -> None:
+        if characters:
+            value = "".join(character for character, _ in characters)
+            at = [source.at[index] for _, index in characters]
+            found.append(Block(Excerpt(value, [*at, at[-1] + 1]), kind))
+            characters.clear()
+
+    while True:
+        match = _TAG.search(text, place)
+        stop = match.start() if match else len(text)
+        characters += zip(text[place:stop], range(place, stop), strict=True)
+        if not match:
+            break
+        place = match.end()
+        name = (match[2] or "").lower()
+        if match[0] == "<!--":
+            stop = text.find("-->", place)
+            place = len(text) if stop < 0 else stop + 3
+        elif match[4]:
+            characters += [(one, match.start()) for one in html.unescape(match[0])]
+        elif name in _UNSEEN and not match[1]:
+            end = _UNSEEN[name].search(text, place)
+            place = end.start() if end else len(text)
+        elif name == "pre":
+            flush(_kind(language) if match[1] else "prose")
+            is_pre, language = not match[1], ""
+        elif name in _LINE_TAGS and not (is_pre and name != "br"):
+            characters.append(("\n", match.start()))
+        elif name in {"td", "th"}:
+            characters.append(("|", match.start()))
+        elif name == "code" and not is_pre:
+            characters.append(("`", match.start()))
+        if is_pre and not language:
+            told = re.search(r"(?:language|lang|highlight|brush)[-:= \"']{1,3}([\w-]{1,20})", match[3] or "")
+            language = told[1] if told else ""
+    flush(_kind(language) if is_pre else "prose")
+    return found

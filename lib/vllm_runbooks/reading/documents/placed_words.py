@@ -1,0 +1,100 @@
+"""Words with the place of each of their characters: parts of them, texts of them, and the settings they make."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.documents.starts import Setting
+from vllm_runbooks.reading.shell import Word
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,200})=")
+
+
+def literal(source: Excerpt, *, start: int | None = None, end: int | None = None, why: str = "") -> Word:
+    """A word whose value stands as it is in the file; `start` and `end` (offsets) take its quotes in."""
+    first = source.at[0] if start is None else start
+    last = source.at[len(source.text)] if end is None else end
+    return Word(None if why else source.text, first, last, source.text, why, None if why else source.at[:-1])
+
+
+def unknown(start: int, end: int, why: str) -> Word:
+    """A word that cannot be known."""
+    return Word(None, start, end, "", why)
+
+
+def cut(word: Word, index: int) -> Word:
+    """The word without its first characters."""
+    at = word.at[index:] if word.at is not None else None
+    start = at[0] if at is not None and len(at) else word.start
+    value = None if word.value is None else word.value[index:]
+    return replace(word, value=value, start=start, at=at)
+
+
+def of_pair(word: Word, index: int, form: str) -> Setting:
+    """The setting that a word `NAME=value` makes; the value begins at an index."""
+    value = word.value or ""
+    return Setting(value[: index - 1], cut(word, index), word.start, word.end, form, pair=(word.start, word.end))
+
+
+def setting_of(word: Word, form: str) -> Setting | None:
+    """The setting that a word makes; None where it is no `NAME=value`."""
+    match = _ASSIGNMENT.match(word.value or "")
+    return of_pair(word, match.end(), form) if match else None
+
+
+def excerpt_of(word: Word) -> Excerpt:
+    """A word's value as a text with places; where they are not known, all at the word's beginning.
+
+    Of a word with a variable in it that is not known, what is written between its quotes: a script in it is read with
+    the variable unknown.
+    """
+    value = word.value
+    if value is None:
+        return _between_quotes(word)
+    if not word.at or len(word.at) != len(value):
+        return Excerpt(value, [*[word.start] * len(value), word.end])
+    return Excerpt(value, [*word.at, word.at[-1] + 1])
+
+
+def _between_quotes(word: Word) -> Excerpt:
+    raw = word.raw
+    places = range(word.start, word.end) if word.end - word.start == len(raw) else [word.start] * len(raw)
+    kept = list(enumerate(raw))
+    if len(raw) > 1 and raw[0] == raw[-1] and raw[0] in "\"'":
+        kept = kept[1:-1]
+    if raw[:1] == '"':
+        unescaped = []
+        is_escaped = False
+        for index, character in kept:
+            if is_escaped and character not in '"\\`\n':
+                unescaped.append((index - 1, "\\"))
+            is_escaped = character == "\\" and not is_escaped
+            if not is_escaped and not (character == "\n" and raw[index - 1] == "\\"):
+                unescaped.append((index, character))
+        kept = unescaped
+    return Excerpt("".join(one for _, one in kept), [*(places[index] for index, _ in kept), word.end])
+
+
+def without_escaped_blanks(words: list[Word]) -> tuple[list[Word], bool]:
+    r"""Words of a command whose line ends were lost: `\ --port` is the word ` --port` to a shell."""
+    found, is_pasted = [], False
+    for word in words:
+        value = word.value
+        if (
+            value is not None
+            and value.lstrip(" ").startswith("--")
+            and value != value.lstrip(" ")
+            and "\\ " in word.raw
+        ):
+            found.append(cut(word, len(value) - len(value.lstrip(" "))))
+            is_pasted = True
+        elif not is_escaped_blank(word):
+            found.append(word)
+    return found, is_pasted
+
+
+def is_escaped_blank(word: Word) -> bool:
+    """Whether a word is nothing but an escaped blank: a backslash that was to end the line and does not."""
+    return bool(word.value) and not (word.value or "").strip(" ") and word.raw.startswith("\\")

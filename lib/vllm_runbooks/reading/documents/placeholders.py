@@ -1,0 +1,87 @@
+"""What in a description stands for something else: `<model>`, `PORT`, `{{ .Values.model }}`, `...`, `[options]`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vllm_runbooks.reading.shell import Word
+
+_HELP = re.compile(r"-h\Z|--help(?:=|\Z)")
+_SYNOPSIS = re.compile(r"\[(?:-{1,2}[A-Za-z]|<[A-Za-z])")
+"""How a word of a description begins: `[--port PORT]`."""
+_OMITTED = re.compile(
+    r"\[(?:[a-z]*[-_ ]?(?:options|args|arguments|flags|params|parameters)|\.{3}|\u2026)(?:\.{3}|\u2026)?\](?:\.{3})?",
+    re.IGNORECASE,
+)
+"""What stands for further arguments in a description."""
+_STANDS_FOR = re.compile(r"\{[A-Za-z_]\w{0,60}\}|%[A-Za-z_]\w{0,60}%|[A-Z](?:[A-Z_]{0,60}[A-Z])?")
+"""What in a page may stand for a value that is to be filled in: `{port}`, `PORT`, `N`."""
+_NAMING = re.compile(
+    r"(?:.*_)?(?:N|X|NUM|INT|INTEGER|FLOAT|NUMBER|SIZE|COUNT|VALUE|PORT|HOST|MODEL|NAME|PATH|LEN|LENGTH|TP|PP|DP|KEY|TOKEN"
+    r"|YOUR|GPUS?|ID|DIR|FILE|IP|ADDRESS|URL)(?:_.*)?"
+)
+"""Words in the name of a value."""
+_ELISION = {"...", "…", "[...]", "[…]", "……"}
+_PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{0,79}[^<>\n|&;$\"'`\s])>")
+_TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2984{2})")
+"""An expression that a template fills in, as it is written and as `yaml_places` hands it on."""
+UNKNOWN = "\ue0b2x\ue0b0"
+"""What is put into a script for a part of it that cannot be known: `filled` makes the word unknown."""
+_PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
+"""Signs without a meaning, which are characters like any other to a shell."""
+
+
+def marked(text: str, *, is_page: bool, is_within: bool) -> str:
+    """A script's text, as long as it was, in which what is to be filled in means nothing to a shell.
+
+    `is_page`: it stands in a page, where `<model>` is a name to fill in and no redirection. `is_within`: it stands in
+    a word of another document, which may be a template.
+    """
+    if is_page:
+        text = _PLACEHOLDER.sub(lambda match: match[0].translate(_PLACEHOLDER_SIGNS), text)
+    if is_page or is_within:
+        text = _TEMPLATE.sub(lambda match: f"\ue0b2{'x' * (len(match[0]) - 2)}\ue0b0", text)
+    return text
+
+
+def filled(word: Word) -> Word:
+    """The word, unknown where what `marked` marked stands in it."""
+    if word.value is not None and "\ue0b2" in word.value and "\ue0b0" in word.value:
+        return replace(word, value=None, why="placeholder", at=None)
+    return word
+
+
+def arguments(words: Sequence[Word], *, is_page: bool) -> tuple[list[Word] | None, bool]:
+    """The arguments without what stands for others, and whether anything does; None where nothing is started.
+
+    That is so for a question for help and for a description (`vllm serve MODEL [--port PORT]`).
+    """
+    own: list[Word] = []
+    is_elided = False
+    for index, word in enumerate(words):
+        value = word.value
+        if value is None:
+            own.append(word)
+        elif _HELP.match(value) or _SYNOPSIS.match(value) or (index == 0 and re.fullmatch(r"\[[\w <>|-]+\]", value)):
+            return None, False
+        elif value in _ELISION or _OMITTED.fullmatch(value):
+            is_elided = True
+        elif is_page and ("..." in value or "\u2026" in value):
+            own.append(replace(word, value=None, why="left out", at=None))
+        elif is_page and _is_to_be_filled(value, own[-1].value if own else None):
+            own.append(replace(word, value=None, why="placeholder", at=None))
+        else:
+            own.append(word)
+    return own, is_elided
+
+
+def _is_to_be_filled(value: str, option: str | None) -> bool:
+    """Whether a word in a page is the name of a value rather than the value."""
+    if not _STANDS_FOR.fullmatch(value):
+        return False
+    if value[0] in "{%":
+        return True
+    name = (option or "").lstrip("-").replace("-", "_").upper()
+    return (option or "").startswith("-") and (bool(_NAMING.fullmatch(value)) or value in name)

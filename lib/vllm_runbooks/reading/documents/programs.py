@@ -1,0 +1,783 @@
+"""Which words of a command start vLLM, and what surrounds them: wrappers, containers, scripts within words."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from vllm_runbooks.catalog import options
+from vllm_runbooks.core.excerpt import Excerpt, Replacement
+from vllm_runbooks.reading import shell
+from vllm_runbooks.reading.documents import gpus, images, launchers, placeholders
+from vllm_runbooks.reading.documents.placed_words import (
+    cut,
+    excerpt_of,
+    is_escaped_blank,
+    setting_of,
+    without_escaped_blanks,
+)
+from vllm_runbooks.reading.documents.placeholders import filled
+from vllm_runbooks.reading.documents.starts import Around, Found, Loose, Reading, Setting, Within
+from vllm_runbooks.reading.shell import Invocation, Trouble, Word
+
+_MAX_WITHIN = 6
+"""How deep a script may stand within a word of a script, and a container's start within one's."""
+_MAX_KEPT = 100
+"""Commands kept in variables that are read."""
+_MAX_BEFORE = 12
+"""Words in front of another that are looked at for the program that it is given to."""
+_MIN_TEXT = 8
+"""Characters that a word with a command in it has at least."""
+_LEAD = re.compile(
+    r"([ \t>]*)(?:(?:\([\w.-]{1,60}\)[ \t]*)?"
+    r"(?:\[?[\w.-]{1,64}@[^\"'\n]{1,200}[#$%]\]?|[$%\u276f\u279c]|>{3})[ \t]+|![ \t]*)?"
+)
+"""What stands in front of a line of a script in a page: the indentation or marks of a quotation, and a prompt."""
+_FAULTS = {"unexpected-token", "unclosed-bracket", "unclosed-quote"}
+"""By which a shell tells that a text is not meant for it."""
+_HIDING = {"prompt", "command-as-names"}
+"""Troubles by which a shell runs something else than the command that was meant; what mends them is taken away."""
+_MAX_SEEN = 1000
+"""Invocations, and words of each, that are looked through for what runs them."""
+_SUBCOMMANDS = {"serve", "run-batch"}
+_BENCHMARKS = {"latency", "throughput", "startup"}
+_MODULES = {
+    "vllm.entrypoints.openai.api_server": "api_server",
+    "vllm.entrypoints.api_server": "demo_server",
+    "vllm.entrypoints.openai.run_batch": "run-batch",
+}
+_CLI_MODULES = {"vllm.entrypoints.cli.main", "vllm.entrypoints.cli", "vllm.scripts", "vllm"}
+_SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "ash"}
+_WRAPPERS = {
+    *("sudo", "doas", "nohup", "exec", "env", "time", "command", "builtin", "setsid", "nice", "ionice", "chrt"),
+    *("stdbuf", "taskset", "numactl", "timeout", "unbuffer", "dumb-init", "tini", "uv", "uvx", "poetry", "pdm"),
+    *("pixi", "pipenv", "conda", "mamba", "micromamba", "nsys", "ncu", "strace", "catchsegv", "srun", "setpriv"),
+    *("gosu", "su-exec", "pipx", "rye", "hatch", "systemd-run", "flock", "unshare", "nsenter", "chroot", "cgexec"),
+    *("prlimit", "runuser", "mpirun", "mpiexec", "ltrace", "perf", "apptainer", "singularity", "enroot", "watch"),
+    *("torchrun", "accelerate", "firejail", "s6-setuidgid", "chpst", "systemd-inhibit", "caffeinate"),
+}
+_NOT_RUN = {
+    *("echo", "printf", "grep", "egrep", "fgrep", "rg", "pkill", "pgrep", "killall", "kill", "cat", "tee", "which"),
+    *("type", "man", "pip", "pip3", "apt", "apt-get", "git", "curl", "wget", "sed", "awk", "test", "[", "[["),
+    *("history", "help", "ls", "cd", "source", ".", "mkdir", "cp", "mv", "rm", "chmod", "touch", "read", "set"),
+    *("declare", "systemctl", "hash", "journalctl", "alias", "whereis", "export", "unset", "local", "head", "tail"),
+    *("less", "vim", "nano", "hf", "huggingface-cli", "modelscope", "helm", "logger", "trap", "complete", "dpkg"),
+    *("rpm", "yum", "dnf", "brew", "ps"),
+}
+"""Programs whose arguments may look like a start and are none."""
+_NAMES_NEXT = {
+    **{program: {"-u", "-g", "--user", "--group"} for program in ("sudo", "doas", "runuser")},
+    **{program: {"-n", "--name"} for program in ("conda", "mamba", "micromamba")},
+    **{program: {"--name", "-u", "--user"} for program in ("docker", "podman", "nerdctl", "enroot")},
+    "systemd-run": {"-u", "--unit"},
+    "tmux": {"-n", "-s", "-t"},
+    "screen": {"-S", "-t"},
+}
+"""Options of programs whose value may be the word `vllm`."""
+_HANDS_TO_SHELL = {
+    *("ssh", "tmux", "screen", "script", "watch", "su", "runuser", "parallel", "sbatch", "xterm", "gnome-terminal"),
+    *("pdsh", "clush", "mosh", "flock", "at", "bsub"),
+}
+"""Programs that hand a word to a shell, so that the shell's rules hold for it."""
+_HELD = re.compile(
+    r"[\"']?(?:\$\(|`)(?:which|command[ \t]+-v|type[ \t]+-[pP]+)[ \t]+([\w./-]{1,200})[^|;&)`]{0,40}[)`][\"']?"
+)
+"""A command substitution that finds a program."""
+_VARIABLE_PROGRAM = re.compile(
+    r"[\"']?\$\{?\w{0,40}?(?i:(vllm)(?:_?(?:bin|cmd|exe|executable|path|command))?|(python)3?(?:_?(?:bin|cmd|exe|executable|path))?)\}?[\"']?"
+)
+"""A variable that is named for the program that it holds."""
+_NAMED = re.compile(r"(?:--[A-Za-z][\w-]{0,60}|[A-Za-z_]\w{0,60})=")
+"""How a word begins that may give a command a name."""
+_START = re.compile(
+    r"(?<![\w.-])vllm[ \t\\\n]{1,40}(?:serve|run-batch|bench)\b|vllm\.entrypoints\.|\bapi_server\.py\b"
+    r"|\b(?:docker|podman|nerdctl)[ \t]{1,8}(?:container[ \t]{1,8})?run\b|\brun_cluster\.sh\b"
+)
+"""Where a text may hold a start."""
+_OWN = ("--served-model-name", "--tensor-parallel-size", "--max-model-len", "--gpu-memory-utilization", "--model=")
+_COMMON = {
+    *("--host", "--port", "--config", "--seed", "--root-path", "--log-level", "--uvicorn-log-level", "--api-key"),
+    *("--device", "--help", "--version", "--workers", "--ssl-keyfile", "--ssl-certfile", "--revision"),
+}
+"""Options that other servers have as well."""
+_TELLING = 2
+"""Options of vLLM's that tell a command as its own."""
+
+
+def may_start(text: str) -> bool:
+    """Whether a text may hold a start of vLLM by command; cheap."""
+    return _START.search(text) is not None
+
+
+def read_script(source: Excerpt, around: Around, reading: Reading) -> None:
+    """Add what a shell script starts and sets."""
+    text = placeholders.marked(source.text, is_page=around.is_page, is_within=bool(around.within))
+    around = replace(around, language="shell")
+    whole = Excerpt(text, source.at)
+    script = shell.read(whole, known=around.known)
+    meant = _meant(whole, script.troubles)
+    if meant is not None:
+        script = replace(shell.read(meant, known=around.known), troubles=script.troubles)
+    settings = [
+        Setting(one.name, filled(one.value), one.start, one.end, "assignment", one.exported)
+        for one in script.assignments
+    ]
+    reading.settings += settings
+    by_name: dict[str, list[Setting]] = {}
+    for one in sorted(settings, key=lambda setting: setting.start):
+        by_name.setdefault(one.name, []).append(one)
+    followed: Word | None = None
+    """The script of the last `bash -c SCRIPT`: the commands in it come next, and are not read twice."""
+    is_read = False
+    scripts: dict[int, int] = {}
+    for invocation in script.invocations:
+        words = tuple(filled(word) for word in invocation.words)
+        prefix = [
+            Setting(one.name, filled(one.value), one.start, one.end, "assignment") for one in invocation.assignments
+        ]
+        reading.settings += prefix
+        environment = dict(around.environment)
+        own = {one.name: one for one in prefix}
+        for name, value in invocation.environment.items():
+            written = own.get(name) or _last_before(by_name.get(name, ()), invocation.start)
+            if written is not None:
+                same = written.value
+                word = same if same.value == value else replace(same, value=value, at=None)
+                environment[name] = replace(written, value=word, is_exported=True)
+            elif name in environment and environment[name].value.value != value:
+                environment[name] = replace(
+                    environment[name], value=replace(environment[name].value, value=value, at=None)
+                )
+        inner = replace(around, environment=environment)
+        if followed is not None and followed.start <= invocation.start and invocation.end <= followed.end:
+            if is_read:
+                continue
+            inner = replace(inner, within=(*inner.within, Within(around.language, followed.start, followed.end)))
+        else:
+            followed = None
+        script_word = read_command(words, inner, reading, invocation=invocation)
+        if script_word is not None and followed is None:
+            followed, is_read = script_word, not _is_given_arguments(words, script_word)
+            scripts[followed.start] = followed.end
+    for trouble in _without_repeated(script.troubles, scripts):
+        reading.troubles.append(replace(trouble, edits=_indented(trouble.edits, source, reading.file)))
+    _read_kept(script, around, reading)
+
+
+def _meant(source: Excerpt, troubles: Sequence[Trouble]) -> Excerpt | None:
+    """The script without what hides its commands from a shell; None where nothing does."""
+    spans = [
+        (bisect_left(source.at, edit.start), bisect_left(source.at, edit.end))
+        for trouble in troubles
+        if trouble.kind in _HIDING
+        for edit in trouble.edits
+        if not edit.new_text
+    ]
+    if not spans:
+        return None
+    kept, done = [], 0
+    for start, end in sorted(spans):
+        if start >= done:
+            kept.append((done, start))
+            done = end
+    return source.joined([*kept, (done, len(source.text))])
+
+
+def _indented(edits: Sequence[Replacement], source: Excerpt, file: str) -> tuple[Replacement, ...]:
+    """Edits of a script as those of the file: a line that they begin has what is in front of the others there."""
+    if not any("\n" in edit.new_text for edit in edits) or not file:
+        return tuple(edits)
+    made = []
+    for edit in edits:
+        if "\n" not in edit.new_text:
+            made.append(edit)
+            continue
+        begin, lead = _lead(edit.end, source, file)
+        found = _LEAD.fullmatch(lead) if lead is not None else None
+        if lead is None or found is None or _lead(edit.start, source, file)[1] is None:
+            return ()  # the line end is written in another way
+        if edit.start == edit.end == begin and edit.new_text.endswith("\n"):
+            # A line put in front of another stands in front of that one's prompt as well.
+            at = begin - len(lead)
+            lines = edit.new_text.removesuffix("\n").split("\n")
+            made.append(Replacement(at, at, "".join(f"{found[1]}{line}\n" for line in lines)))
+        else:
+            made.append(edit._replace(new_text=edit.new_text.replace("\n", f"\n{lead}")))
+    return tuple(made)
+
+
+def _lead(offset: int, source: Excerpt, file: str) -> tuple[int, str | None]:
+    """Where a script's line begins that has an offset of the file, and what the file has in front of it.
+
+    None for the latter where the script's lines are not lines of the file.
+    """
+    begin = source.text.rfind("\n", 0, bisect_left(source.at, offset)) + 1
+    if begin and file[source.at[begin - 1]] != "\n":
+        return begin, None
+    at = source.at[begin]
+    return at, file[file.rfind("\n", 0, at) + 1 : at]
+
+
+def _without_repeated(troubles: Iterable[Trouble], scripts: Mapping[int, int]) -> Iterator[Trouble]:
+    """The troubles without those of a command in a script, where that one as a whole is in the same trouble."""
+    begins = sorted(scripts)
+    for trouble in troubles:
+        at = bisect_right(begins, trouble.start) - 1
+        if trouble.kind != "background-unwatched" or at < 0 or trouble.end > scripts[begins[at]]:
+            yield trouble
+
+
+def _is_given_arguments(words: Sequence[Word], script: Word) -> bool:
+    """Whether `bash -c SCRIPT` has arguments behind: what the shell's own reading makes of them is kept."""
+    return script.value is not None and words[-1].start >= script.end
+
+
+def _last_before(settings: Sequence[Setting], offset: int) -> Setting | None:
+    """Of settings in order, the last that begins before an offset."""
+    at = bisect_right(settings, offset, key=lambda setting: setting.start)
+    return settings[at - 1] if at else None
+
+
+def _read_kept(script: shell.Script, around: Around, reading: Reading) -> None:
+    """Commands kept in variables of which a part is not known, where nothing is seen to run them."""
+    kept = [one for one in script.assignments if one.value.value is None and may_start(one.value.raw)]
+    if not kept or around.depth >= _MAX_WITHIN:
+        return
+    run = " ".join(word.raw for invocation in script.invocations[:_MAX_SEEN] for word in invocation.words[:_MAX_SEEN])
+    for one in kept[:_MAX_KEPT]:
+        if f"${one.name}" in run or f"${{{one.name}" in run:
+            continue
+        within = (*around.within, Within("shell", one.value.start, one.value.end))
+        read_script(
+            excerpt_of(one.value),
+            replace(around, within=within, is_certain=False, depth=around.depth + 1),
+            reading,
+        )
+
+
+def read_command(
+    words: tuple[Word, ...], around: Around, reading: Reading, *, invocation: Invocation | None = None
+) -> Word | None:
+    """Add what one command starts, whose words are those that a program is given; the word that is a script, if any."""
+    if not words or around.depth > _MAX_WITHIN:
+        return None
+    first = words[0].value or ""
+    if first.startswith("--") and re.match(r"--[A-Za-z]", first):
+        reading.loose += options_of(words, "bare")
+        return None
+    return _Command(words, around, reading, invocation).read()
+
+
+def options_of(words: Sequence[Word], where: str) -> list[Loose]:
+    """The words as options, each with what follows it."""
+    groups: list[list[Word]] = []
+    for word in words:
+        if word.value is not None and re.match(r"--?[A-Za-z]", word.value):
+            groups.append([word])
+        elif groups and not is_escaped_blank(word):
+            groups[-1].append(word)
+    return [Loose(tuple(group), where, group[0].start, group[-1].end) for group in groups]
+
+
+class _Command:
+    """One command being taken apart."""
+
+    def __init__(
+        self, words: tuple[Word, ...], around: Around, reading: Reading, invocation: Invocation | None
+    ) -> None:
+        self.words, self.around, self.reading, self.invocation = words, around, reading, invocation
+        self.values = [word.value or "" for word in words]
+        self.heads = [_program(word) for word in words]
+
+    def read(self) -> Word | None:
+        head = self.heads[0]
+        if head in _NOT_RUN:
+            return None
+        if head in {"parallel", "xargs"} and self._read_for_each():
+            return None
+        launch = self._launch()
+        if launch is not None:
+            self._read_container(launch)
+            return None
+        for index in range(len(self.words)):
+            begun = self._begun(index)
+            if begun:
+                self._add(index, *begun)
+                return None
+            script = self._script_at(index)
+            if script is not None:
+                return self._read_within(script, index)
+            if self._read_code(index):
+                return None
+        if not self._node():
+            self._read_strings()
+        return None
+
+    def _read_for_each(self) -> bool:
+        """Read `parallel COMMAND ::: …` or `xargs COMMAND`: what is put in place of `{}`, or behind, is not known."""
+        end = next((at for at, value in enumerate(self.values) if re.fullmatch(r":{3,4}\+?", value)), len(self.words))
+        words = [
+            replace(word, value=None, why="placeholder", at=None)
+            if "{}" in (word.value or "") and may_start(word.value or "") is False
+            else word
+            for word in self.words[1:end]
+        ]
+        inner = _Command(tuple(words), replace(self.around, is_certain=False), self.reading, self.invocation)
+        count = len(self.reading.starts)
+        begun = next(((index, *each) for index in range(len(words)) if (each := inner._begun(index))), None)
+        if begun is None:
+            return False
+        inner._add(*begun)
+        is_filled = any(word.why == "placeholder" for word in words)
+        for index in range(count, len(self.reading.starts)):
+            one = self.reading.starts[index]
+            prefix = (self.words[0], *one.prefix)
+            self.reading.starts[index] = replace(
+                one, start=self.words[0].start, prefix=prefix, is_elided=one.is_elided or not is_filled
+            )
+        return True
+
+    def _read_code(self, index: int) -> bool:
+        """Whether `python -c CODE` stands here; hands the code on to whoever reads Python."""
+        if not _is_python(self.heads[index]):
+            return False
+        at = index + 1
+        while at < len(self.words) and re.fullmatch(r"-[bBdEiIOPqsSuvx]+", self.values[at]):
+            at += 1
+        if at + 1 >= len(self.words) or not re.fullmatch(r"-[bBdEiIOPqsSuvx]*c", self.values[at]):
+            return False
+        word = self.words[at + 1]
+        within = (*self.around.within, Within(self.around.language, word.start, word.end))
+        settings = self._settings(index)
+        self.reading.settings += settings.values()
+        environment = {**self.around.environment, **settings}
+        around = replace(self.around, environment=environment, within=within, depth=self.around.depth + 1)
+        self.reading.code.append((excerpt_of(word), around))
+        return True
+
+    def _begun(self, index: int) -> tuple[str, int] | None:
+        """The entry that begins at a word and how many words it takes."""
+        values, head = self.values, self.heads[index]
+        following = values[index + 1 : index + 3]
+        if head == "vllm" and following and not self._is_name(index):
+            if following[0] == "--":  # `pm2 start vllm -- serve …`
+                return _subcommand(values[index + 2 : index + 4], 2)
+            return _subcommand(following, 1)
+        if values[index] == "-m" and following:
+            if following[0] in _MODULES:
+                return _MODULES[following[0]], 2
+            if following[0] in _CLI_MODULES:
+                return _subcommand(values[index + 2 : index + 4], 2)
+        if values[index].startswith("-mvllm.") and values[index][2:] in _MODULES:
+            return _MODULES[values[index][2:]], 1
+        is_script = head == "api_server.py" and (
+            index == 0 or _is_python(self.heads[index - 1]) or values[index - 1][:1] == "-"
+        )
+        return (
+            ("api_server" if "vllm/entrypoints/api_server" not in values[index] else "demo_server", 1)
+            if is_script
+            else None
+        )
+
+    def _is_name(self, index: int) -> bool:
+        """Whether a word is the value of an option that names something: `conda run -n vllm serve`."""
+        option = self.values[index - 1] if index else ""
+        return option.startswith("-") and any(
+            option in _NAMES_NEXT.get(head, ()) for head in self.heads[max(index - _MAX_BEFORE, 0) : index - 1]
+        )
+
+    def _settings(self, until: int) -> dict[str, Setting]:
+        """Settings that wrappers (`env`, `sudo`) are given in front of the command."""
+        found = {}
+        for word in self.words[:until]:
+            setting = setting_of(word, "option") if self.heads[0] in _WRAPPERS else None
+            if setting is not None:
+                found[setting.name] = setting
+        return found
+
+    def _add(self, index: int, entry: str, taken: int) -> None:
+        around, words = self.around, self.words
+        begin = index + taken
+        prefix = words[:begin]
+        is_certain = index == 0 or self.heads[0] in _WRAPPERS or _is_python_run(self.heads[:index])
+        settings = self._settings(index)
+        self.reading.settings += settings.values()
+        image = around.image or next(
+            (
+                word
+                for word in prefix
+                if word.value and "vllm" in word.value and ":" in word.value and images.release_of(word.value)
+            ),
+            None,
+        )
+        around = replace(
+            around,
+            environment={**around.environment, **settings},
+            image=image,
+            is_certain=is_certain and around.is_certain,
+        )
+        _add_start(entry, words[begin:], words, around, self.reading, prefix=prefix, invocation=self.invocation)
+
+    def _script_at(self, index: int) -> int | None:
+        """Index of the script in `bash -c SCRIPT`."""
+        if self.heads[index] not in _SHELLS or self.values[index][:1] == "-":
+            return None
+        at, is_script = index + 1, False
+        while at < len(self.words):
+            value = self.values[at]
+            if not value.startswith(("-", "+")) or value == "-":
+                return at if is_script else None
+            is_script = is_script or (not value.startswith("--") and "c" in value)
+            # `-o pipefail` takes a word, also as the end of `-euo`.
+            at += 2 if re.fullmatch(r"[-+][a-zA-Z]*[oO]|--(?:rcfile|init-file)", value) else 1
+        return None
+
+    def _read_within(self, at: int, index: int) -> Word:
+        settings = self._settings(index)
+        self.reading.settings += settings.values()
+        word = self.words[at]
+        if self.invocation is None or not _is_given_arguments(self.words, word) or index:
+            around = replace(self.around, environment={**self.around.environment, **settings})
+            _read_word(word, around, self.reading)
+        return word
+
+    def _read_strings(self) -> None:
+        """Words of other programs that hold a command: `tmux new -d 'vllm serve …'`, `ssh host "…"`."""
+        is_shell = any(head in _HANDS_TO_SHELL for head in self.heads[:_MAX_SEEN])
+        for word in self.words[1:]:
+            value = word.raw if word.value is None else word.value
+            if len(value) <= _MIN_TEXT or not may_start(value) or not any(blank in value for blank in " \n"):
+                continue
+            name = _NAMED.match(value)  # `sbatch --wrap="…"`
+            inner = Reading(file=self.reading.file)
+            is_cut = name is not None and word.value is not None and not _is_set_in_front(value[name.end() :])
+            text = cut(word, name.end()) if name is not None and is_cut else word
+            _read_word(text, replace(self.around, is_certain=False), inner)
+            if is_shell or not any(one.kind in _FAULTS for one in inner.troubles):
+                self.reading.troubles += inner.troubles
+            self.reading.starts += inner.starts
+            self.reading.settings += inner.settings
+            self.reading.loose += inner.loose if is_shell else ()
+            self.reading.images += inner.images
+            self.reading.code += inner.code
+
+    def _node(self) -> bool:
+        """Whether this is the script that starts a node of a Ray cluster in a container; adds it."""
+        at = next((index for index, head in enumerate(self.heads[:4]) if head == "run_cluster.sh"), None)
+        if at is None or len(self.words) < at + 2:
+            return False
+        image = self.words[at + 1]
+        options = launchers.container_options(self.words[at + 1 :], is_all=True)
+        self.reading.images.append(image)
+        self.reading.settings += options.settings
+        self._add_node(image, options)
+        return True
+
+    def _add_node(self, image: Word, options: launchers.Options) -> None:
+        settings = {one.name: one for one in options.settings}
+        self.reading.starts.append(
+            Found(
+                kind="docker",
+                entry="node",
+                words=(),
+                start=self.words[0].start,
+                end=self.words[-1].end,
+                prefix=self.words,
+                environment=settings,
+                image=image,
+                release=images.release_of(image.value),
+                gpus=gpus.seen(settings, options.gpus),
+                given=options.gpus,
+                is_certain=self.around.is_certain,
+                is_reconstructed=self.around.is_reconstructed,
+                language=self.around.language,
+                within=self.around.within,
+                invocation=self.invocation,
+                container=self.words,
+            )
+        )
+
+    def _launch(self) -> launchers.Launch | None:
+        """What starts a container in front of any start of vLLM."""
+        found = launchers.launch(self.values, self.heads)
+        return None if found is None or any(self._begun(index) for index in range(found.at)) else found
+
+    def _read_container(self, launch: launchers.Launch) -> None:
+        begin, how = launch.begin, launch.how
+        words = self.words
+        if how == "exec":
+            self._read_inside(words[begin:])
+            return
+        if how == "kubectl":
+            self._read_kubectl(begin)
+            return
+        if how == "sandbox":
+            self._read_sandbox(begin)
+            return
+        options = launchers.container_options(words[begin:])
+        self.reading.settings += options.settings
+        image = options.image
+        if image is None:
+            return
+        self.reading.images.append(image)
+        around = replace(
+            self.around,
+            kind="docker" if self.around.kind == "shell" else self.around.kind,
+            environment=self._passed(options.settings),
+            image=image,
+            gpus=options.gpus,
+            is_local=launchers.are_local(options.ports, options.network),
+        )
+        before = words[: begin + options.taken]
+        count = len(self.reading.starts)
+        entry = (options.entrypoint,) if options.entrypoint is not None else None
+        run_image(entry, options.rest, image, around, self.reading, invocation=self.invocation, before=before)
+        for index in range(count, len(self.reading.starts)):
+            one = self.reading.starts[index]
+            self.reading.starts[index] = replace(
+                one,
+                start=min(words[0].start, one.start),
+                end=max(words[-1].end, one.end),
+                prefix=(*before, *(word for word in one.prefix if word not in before))
+                if one.prefix != before
+                else before,
+                container=words[begin : begin + options.taken - 1],
+                invocation=self.invocation,
+            )
+        if count == len(self.reading.starts) and "vllm" in (image.value or "") and launchers.is_node(options):
+            self._add_node(image, options)
+
+    def _passed(self, settings: list[Setting]) -> dict[str, Setting]:
+        """The container's environment; a name alone hands on the shell's own value."""
+        found = {}
+        for one in settings:
+            outer = self.around.environment.get(one.name)
+            if one.value.why == "handed on" and outer is not None:
+                found[one.name] = replace(one, value=replace(outer.value, start=one.start, end=one.end, at=None))
+            else:
+                found[one.name] = one
+        return found
+
+    def _read_sandbox(self, begin: int) -> None:
+        found = launchers.sandbox(self.words, begin)
+        image = found.image
+        around = replace(self.around, image=image, depth=self.around.depth + 1)
+        count = len(self.reading.starts)
+        before = self.words[: found.behind]
+        rest = self.words[len(before) :]
+        if image is not None:
+            self.reading.images.append(image)
+        if found.is_run:
+            around = replace(around, kind="docker" if around.kind == "shell" else around.kind)
+            run_image(None, rest, image, around, self.reading, invocation=self.invocation, before=before)
+        else:
+            inner = _Command(rest, around, self.reading, self.invocation)
+            for index in range(len(rest)):
+                if inner._begun(index) or inner._script_at(index) is not None:
+                    first = inner._behind_env(index)
+                    read_command(rest[first:], around, self.reading, invocation=self.invocation)
+                    before = (*before, *rest[:first])
+                    break
+        for index in range(count, len(self.reading.starts)):
+            one = self.reading.starts[index]
+            prefix = one.prefix if one.prefix[: len(before)] == before else (*before, *one.prefix)
+            self.reading.starts[index] = replace(
+                one, start=min(self.words[0].start, one.start), prefix=prefix, invocation=self.invocation
+            )
+
+    def _read_inside(self, words: tuple[Word, ...]) -> None:
+        """The command of `docker exec [options] NAME COMMAND`: it begins where a start is found."""
+        inner = _Command(words, replace(self.around, environment={}), self.reading, self.invocation)
+        for index in range(len(words)):
+            begun = inner._begun(index)
+            script = inner._script_at(index)
+            if begun or script is not None:
+                options = launchers.container_options(words[:index])
+                settings = {one.name: one for one in options.settings}
+                around = replace(self.around, environment=settings, depth=self.around.depth + 1)
+                self.reading.settings += options.settings
+                first = inner._behind_env(index)
+                read_command(words[first:], around, self.reading, invocation=self.invocation)
+                return
+
+    def _behind_env(self, index: int) -> int:
+        """Where the command of a word begins: at the `env` that gives it variables, where there is one."""
+        return next((at for at in range(index) if self.heads[at] == "env"), index)
+
+    def _read_kubectl(self, begin: int) -> None:
+        pod = launchers.pod(self.words[begin:])
+        self.reading.settings += pod.settings
+        if pod.image is None:
+            self._read_inside(pod.rest)
+            return
+        self.reading.images.append(pod.image)
+        around = replace(
+            self.around,
+            kind="kubernetes",
+            environment={one.name: one for one in pod.settings},
+            image=pod.image,
+            depth=self.around.depth + 1,
+        )
+        if pod.is_command:
+            read_command(pod.rest, around, self.reading, invocation=self.invocation)
+        else:
+            before = self.words[: len(self.words) - len(pod.rest)]
+            run_image(None, pod.rest, pod.image, around, self.reading, invocation=self.invocation, before=before)
+
+
+def run_image(
+    entrypoint: tuple[Word, ...] | None,
+    rest: tuple[Word, ...],
+    image: Word | None,
+    around: Around,
+    reading: Reading,
+    *,
+    invocation: Invocation | None = None,
+    before: tuple[Word, ...] = (),
+    is_ours: bool = False,
+) -> None:
+    """Add what a container starts: its own entry point, else that given, with the arguments behind it.
+
+    `is_ours`: it is vLLM, whatever its image and arguments.
+    """
+    if entrypoint is not None:
+        # An empty one takes the image's own away.
+        words = (*(word for word in entrypoint if word.value != ""), *rest)
+        read_command(words, replace(around, depth=around.depth + 1), reading, invocation=invocation)
+        return
+    name = image.value if image is not None else None
+    count = len(reading.starts)
+    first = rest[0].value if rest else None
+    is_option = first is not None and first.startswith("-")
+    is_command = bool(rest) and not is_option and (_is_program(first) or not images.has_entry_point(name))
+    if is_command:
+        read_command(rest, replace(around, depth=around.depth + 1), reading, invocation=invocation)
+        if len(reading.starts) > count and images.has_entry_point(name) and _is_program(first):
+            own = [word.start for word in reading.starts[count].words[:1]]
+            # A command is given in front of its arguments; a script is one as a whole.
+            end = next((index for index, word in enumerate(rest) if [word.start] == own), len(rest))
+            given = rest[:end]
+            reading.troubles.append(
+                Trouble("file.entry-point-again", given[0].start, given[-1].end, {"image": name or ""}, ())
+            )
+        return
+    if not is_ours and "vllm" not in (name or "").lower() and not are_own(rest):
+        return
+    if not rest and not images.has_entry_point(name):
+        return
+    places = [*before, *rest] or ([image] if image is not None else [])
+    around = replace(around, image=image, is_certain=around.is_certain and images.has_entry_point(name))
+    _add_start("image", rest, places, around, reading, prefix=before, invocation=invocation)
+
+
+def _add_start(
+    entry: str,
+    words: Sequence[Word],
+    places: Sequence[Word],
+    around: Around,
+    reading: Reading,
+    *,
+    prefix: tuple[Word, ...],
+    invocation: Invocation | None,
+) -> None:
+    """Add a start with these arguments, unless it only asks for help; `places` are the words that it consists of."""
+    own, is_elided = placeholders.arguments(words, is_page=around.is_page)
+    if own is None:
+        return
+    own, is_pasted = without_escaped_blanks(own)
+    image = around.image
+    reading.starts.append(
+        Found(
+            kind=around.kind,
+            entry=entry,
+            words=tuple(own),
+            start=min((word.start for word in places), default=0),
+            end=max((word.end for word in places), default=0),
+            prefix=prefix,
+            environment=around.environment,
+            image=image,
+            release=images.release_of(image.value) if image is not None else None,
+            gpus=gpus.seen(around.environment, around.gpus),
+            given=around.gpus,
+            name=around.name,
+            language=around.language,
+            within=around.within,
+            keys=around.keys,
+            is_certain=around.is_certain,
+            is_reconstructed=around.is_reconstructed or is_pasted,
+            is_elided=is_elided,
+            invocation=invocation,
+            is_local=around.is_local,
+        )
+    )
+
+
+def _read_word(word: Word, around: Around, reading: Reading) -> None:
+    """Read a word as a script of its own."""
+    within = (*around.within, Within(around.language, word.start, word.end))
+    read_script(excerpt_of(word), replace(around, within=within, depth=around.depth + 1), reading)
+
+
+def _program(word: Word) -> str:
+    """The name of the program that a word is, as far as it can be told: of `$(which vllm)` and `$BIN/vllm`, too."""
+    if word.value is not None:
+        return word.value.rsplit("/", 1)[-1]
+    held = _HELD.fullmatch(word.raw)
+    if held:
+        return held[1].rsplit("/", 1)[-1]
+    named = _VARIABLE_PROGRAM.fullmatch(word.raw)
+    if named:
+        return (named[1] or named[2]).lower()
+    tail = word.raw.rsplit("/", 1)
+    return tail[1].strip("\"'") if len(tail) > 1 and re.fullmatch(r"[\w.-]{1,60}[\"']?", tail[1]) else ""
+
+
+def _subcommand(following: Sequence[str], taken: int) -> tuple[str, int] | None:
+    if not following:
+        return None
+    if following[0] in _SUBCOMMANDS:
+        return following[0], taken + 1
+    if following[0] == "bench" and len(following) > 1 and following[1] in _BENCHMARKS:
+        return f"bench {following[1]}", taken + 2
+    return None
+
+
+def _is_python(head: str) -> bool:
+    return re.fullmatch(r"(?:python|pypy)[\d.]{0,6}(?:\.exe)?", head) is not None
+
+
+def _is_python_run(heads: Sequence[str]) -> bool:
+    """Whether the words in front of `-m` or a script are Python with its own options, behind known wrappers or not."""
+    at = next((index for index, head in enumerate(heads) if _is_python(head)), None)
+    if at is None:
+        return False
+    return all(head.startswith("-") or head in {"ignore", "default", "error"} for head in heads[at + 1 :]) and (
+        at == 0 or heads[0] in _WRAPPERS
+    )
+
+
+def _is_set_in_front(text: str) -> bool:
+    """Whether what follows `NAME=` is a variable's value with a command behind, rather than a command itself."""
+    value, _, behind = text.partition(" ")
+    return not _is_program(value) and may_start(behind)
+
+
+def _is_program(value: str | None) -> bool:
+    """Whether the first argument of a container is a program rather than a model."""
+    head = (value or "").rsplit("/", 1)[-1]
+    return head in _SHELLS or head in _WRAPPERS or _is_python(head) or head in {"vllm", "ray", "torchrun"}
+
+
+def are_own(words: Sequence[Word]) -> bool:
+    """Whether arguments are such as only vLLM's server has."""
+    values = [word.value or "" for word in words]
+    if any(value.startswith(_OWN) for value in values):
+        return True
+    names = {value.partition("=")[0].replace("_", "-") for value in values if re.match(r"--[a-z]", value)} - _COMMON
+    if len(names) < _TELLING:
+        return False
+    known = options.load(options.known_releases()[-1]).by_string
+    own = sum(name in known for name in names)
+    return own >= _TELLING and (len(names) - own) * 2 <= own

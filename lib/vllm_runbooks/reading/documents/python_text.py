@@ -1,0 +1,126 @@
+"""Python as text: parsed (`ast`) and never run, and where in the file each of its nodes stands."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from bisect import bisect_left
+
+from vllm_runbooks.core import python_trees
+from vllm_runbooks.core.excerpt import Excerpt
+
+MAX_LENGTH = 400_000
+"""Characters that are parsed; a longer file is not written by hand."""
+
+
+_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+_GRAMMAR = f"by the grammar of Python {_VERSION}, which reads it here"
+"""A later release's grammar may have what this one's has not."""
+LIMITS = ("size", "grammar")
+"""What a text may be refused for that is none of its faults: more than is read here, a later release's grammar."""
+_QUOTED = r"(?:[rR]?[fF]|[fF][rR])(?P<quote>[\"'])[^\"'\n]{0,400}\{[^{}\"'\n]{0,200}(?P=quote)[^\n]{0,400}\}"
+_LATER: tuple[tuple[tuple[int, int], re.Pattern[str]], ...] = (
+    ((3, 12), re.compile(r"[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+\w{1,100}[ \t]*\[")),
+    ((3, 12), re.compile(r"[ \t]*type[ \t]+\w{1,100}[ \t]*(?:\[[^\]\n]{0,200}\][ \t]*)?=(?!=)")),
+    ((3, 12), re.compile(rf"[^#\n]{{0,400}}?\b{_QUOTED}")),
+    ((3, 14), re.compile(r"[^#\n]{0,400}?\b(?:[rR]?[tT]|[tT][rR])[\"']")),
+)
+"""What a line has that only a later grammar reads, with the first release that does."""
+
+
+class NotPythonError(Exception):
+    """A text that Python cannot read."""
+
+    def __init__(self, says: str, line: int | None = None, *, limit: str = "") -> None:
+        """Take what is said of a text.
+
+        Args:
+            says: What Python says, or what keeps it from being read.
+            line: From 1; None: of no line.
+            limit: Of `LIMITS`, where the text may be right.
+        """
+        super().__init__(says)
+        self.says, self.line, self.limit = says, line, limit
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What fills a message."""
+        return {"limit": self.says, "of": self.limit} if self.limit else {"says": self.says}
+
+
+class PythonText:
+    """A parsed text."""
+
+    def __init__(self, source: Excerpt) -> None:
+        """Parse a text.
+
+        Raises:
+            NotPythonError: it is no Python.
+        """
+        self.source = source
+        self.lines = line_starts(source.text)
+        self._columns: dict[int, list[int]] = {}
+        self.tree = _parsed(source.text)
+
+    def index(self, line: int, column: int) -> int:
+        """Index in the text of a place that `ast` gives: lines from 1, columns in bytes of UTF-8."""
+        begin = self.lines[line - 1]
+        stop = self.lines[line] if line < len(self.lines) else len(self.source.text)
+        text = self.source.text[begin:stop]
+        if text.isascii():
+            return begin + column
+        if line not in self._columns:
+            places, total = [], 0
+            for character in text:
+                places.append(total)
+                total += len(character.encode("utf-8", "surrogatepass"))
+            self._columns[line] = [*places, total]
+        return begin + bisect_left(self._columns[line], column)
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Where a node stands in the text."""
+        start = self.index(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+        return start, self.index(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+    def places(self, node: ast.AST) -> tuple[int, int]:
+        """Where a node stands in the file."""
+        start, end = self.span(node)
+        return self.source.at[start], self.source.at[end - 1] + 1 if end > start else self.source.at[end]
+
+
+def _parsed(text: str) -> ast.Module:
+    if len(text) > MAX_LENGTH:
+        raise NotPythonError(f"it has more than {MAX_LENGTH} characters, and no more are read here", limit="size")
+    try:
+        return python_trees.parse(text)
+    except SyntaxError as error:
+        line = error.lineno or 1
+        later = _later(text, line)
+        if later:
+            raise NotPythonError(
+                f"it is of Python {later} or later, and {_VERSION} reads it here", line, limit="grammar"
+            ) from None
+        raise NotPythonError(f"{str(error.msg)[:200]} ({_GRAMMAR})", line) from None
+    except (MemoryError, RecursionError):
+        raise NotPythonError("it is nested more deeply than is read here", limit="size") from None
+    except ValueError:
+        raise NotPythonError("no Python") from None
+
+
+def _later(text: str, line: int) -> str:
+    """The release whose grammar has what a line has that this one's has not; empty: none that is known."""
+    starts = line_starts(text)
+    if not 1 <= line <= len(starts):
+        return ""
+    begin = starts[line - 1]
+    shown = text[begin : starts[line] if line < len(starts) else len(text)]
+    for release, pattern in _LATER:
+        if release > sys.version_info[:2] and pattern.match(shown):
+            return ".".join(map(str, release))
+    return ""
+
+
+def line_starts(text: str) -> list[int]:
+    """Where lines begin as Python counts them."""
+    return [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]

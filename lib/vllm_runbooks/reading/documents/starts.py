@@ -1,0 +1,179 @@
+"""A start of vLLM, and what stands around it, as every kind of document is read into them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.shell import Invocation, Trouble, Word
+
+
+class Within(NamedTuple):
+    """What a command stands in, where that is not the file itself: a quoted string, a scalar."""
+
+    language: str
+    """Of whatever it is quoted in: "shell", "compose", "yaml", "systemd", "python" or "json"."""
+    start: int
+    """Offsets in the file, quotes included."""
+    end: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An environment variable that is given a value."""
+
+    name: str
+    value: Word
+    start: int
+    """Offsets of the whole setting, from its name or list item to the end of its value."""
+    end: int
+    form: str
+    """How it is written: "assignment" (shell), "option" (of a container's start), "map" or "list" (YAML), "entry"
+    (`name:` and `value:` of Kubernetes), "unit", "python", "dockerfile", "table"."""
+    is_exported: bool = True
+    """False for a variable of the shell alone, which no program sees."""
+    pair: tuple[int, int] | None = None
+    """Offsets of the word `NAME=value`, quotes included, where it is written as one."""
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """An argument of a Python call."""
+
+    name: str
+    value: Any
+    """The literal, None also where it is unknown."""
+    is_known: bool
+    start: int
+    """Offsets of the value's expression."""
+    end: int
+    name_start: int
+    """Offset where the argument begins; that of the value where it stands without its name."""
+    why: str = ""
+    """Why it is unknown."""
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """GPUs that a start is given, as far as they are written."""
+
+    devices: tuple[str, ...] | None = None
+    """Numbers or UUIDs; None where only their count is written."""
+    count: int | None = None
+    """How many; None: all of the host."""
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """A start of vLLM."""
+
+    kind: str
+    """"shell", "docker", "compose", "kubernetes", "systemd", "dockerfile", "python", "argv" or "log"."""
+    entry: str
+    """"serve", "api_server", "image" (whatever the image starts), "LLM", "EngineArgs", "AsyncEngineArgs", "run-batch",
+    "bench latency" and such; "node": a host of a Ray cluster, which is given an environment and no arguments."""
+    words: tuple[Word, ...]
+    """What vLLM's parser is given."""
+    start: int
+    end: int
+    prefix: tuple[Word, ...] = ()
+    """The words in front: wrappers, `docker run` with its options and image, `vllm serve`."""
+    environment: Mapping[str, Setting] = field(default_factory=dict)
+    """What the start sees of the settings in this document."""
+    image: Word | None = None
+    release: str | None = None
+    """The release that the image's tag names."""
+    gpus: Gpus | None = None
+    """Those that the start sees."""
+    given: Gpus | None = None
+    """Those that its container is given: the start counts them from 0, and sees fewer where a variable says so."""
+    name: str = ""
+    """Of the service, container or unit."""
+    keywords: tuple[Keyword, ...] = ()
+    """Arguments of a Python call."""
+    language: str = "shell"
+    """How the words are written: "shell", "compose" (a text that compose splits), "yaml", "json" or "python" (lists),
+    "systemd", "glued", "argv"."""
+    within: tuple[Within, ...] = ()
+    """What the words stand in, from the file inwards."""
+    keys: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """In a manifest: the keys of the container, each with where its pair begins and ends."""
+    is_certain: bool = True
+    """False where something in front of the command is not known, or where it stands in the middle of a sentence."""
+    is_reconstructed: bool = False
+    """Whether blanks or line ends that a paste lost were put back."""
+    is_elided: bool = False
+    """Whether `...` stands for arguments that the text leaves out."""
+    invocation: Invocation | None = None
+    """What the shell runs, where one does: background, waiting, loop."""
+    container: Sequence[Word] = ()
+    """The options of `docker run`."""
+    is_local: bool = False
+    """Whether its container's ports are published, to the host of the container alone."""
+
+
+@dataclass(frozen=True)
+class Loose:
+    """An option that stands apart from any command."""
+
+    words: tuple[Word, ...]
+    """The option, and its value where one is certain."""
+    where: str
+    """"bare" (a line of its own), "comment" or "table"."""
+    start: int
+    end: int
+
+
+@dataclass
+class Reading:
+    """What was found so far."""
+
+    starts: list[Found] = field(default_factory=list)
+    settings: list[Setting] = field(default_factory=list)
+    loose: list[Loose] = field(default_factory=list)
+    troubles: list[Trouble] = field(default_factory=list)
+    images: list[Word] = field(default_factory=list)
+    code: list[tuple[Excerpt, Around]] = field(default_factory=list)
+    """Python that a command is given (`python -c …`), to be read as such."""
+    file: str = ""
+    """The text of the file, as far as it is read."""
+
+    def add(self, other: Reading) -> None:
+        """Take what was found in a part of the file."""
+        self.starts += other.starts
+        self.settings += other.settings
+        self.loose += other.loose
+        self.troubles += other.troubles
+        self.images += other.images
+        self.code += other.code
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a command is run in."""
+
+    kind: str = "shell"
+    name: str = ""
+    environment: Mapping[str, Setting] = field(default_factory=dict)
+    image: Word | None = None
+    gpus: Gpus | None = None
+    """Those that the container is given."""
+    language: str = "shell"
+    within: tuple[Within, ...] = ()
+    keys: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    is_page: bool = False
+    """In a page `<model>` is a placeholder and `...` an omission, whatever a shell would make of them."""
+    is_certain: bool = True
+    is_reconstructed: bool = False
+    depth: int = 0
+    is_local: bool = False
+    """Whether the container's ports are published to its host alone."""
+
+    @property
+    def known(self) -> dict[str, str]:
+        """Variables with a value that is known."""
+        return {name: one.value.value for name, one in self.environment.items() if one.value.value is not None}

@@ -1,0 +1,604 @@
+"""Bytes of a log, a recorded case's folder or a pasted text to Evidence."""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import io
+import os
+import re
+import select
+import stat
+import sys
+import time
+import weakref
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from vllm_runbooks.core import archives
+from vllm_runbooks.core.errors import InputError, WrongFileError, meant
+from vllm_runbooks.core.evidence import PIECE, Case, Document, Evidence
+from vllm_runbooks.core.packs import MemberRole
+
+CaseReader = Callable[[Path], Case]
+"""Reads a `case.yaml`."""
+
+MAX_UNPACKED = 8 << 30
+"""Bytes that a compressed log may unpack to: a few kilobytes can be made to unpack without end."""
+MAX_SCRIPT = 8_000_000
+"""Characters of a file that is checked for commands."""
+NAME_A_SCRIPT = "give a script, manifest or page that starts vLLM, or - for standard input"
+_SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Where a shell's process substitution hands over a pipe."""
+_WRITER_SECONDS = 2.0
+"""Time within which a pipe with a name has to be written into."""
+_PAUSE, _TURN, _STOPPING = 0.5, 5.0, 10.0
+"""Seconds of silence that are a pause in a growing log; seconds after which one that never pauses is taken stock of;
+seconds for which the end of an interrupted one is waited for."""
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}
+"""How a compressed log begins, and the module that unpacks it."""
+_MAGIC = {
+    b"\x7fELF": "a program", b"\x89PNG": "a picture", b"PK\x03\x04": "an archive", b"%PDF": "a PDF",
+    b"SQLite format 3": "a database", b"\xff\xd8\xff": "a picture", b"GIF8": "a picture", b"7z\xbc\xaf": "an archive",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd", b"\x93NUMPY": "an array", b"\x80\x04\x95": "a pickle",
+}  # fmt: skip
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_HEAD = 8192
+_ODD, _ODD_OF_STRAY = 0.1, 0.03
+"""Share of control characters from which on bytes are no text: of any, and of those that are no UTF-8. Of bytes by
+chance it is 0.1; a log that was damaged, or is of a locale's encoding, has hardly any."""
+_LOG = re.compile(r"^[^.].{0,200}\.(?:log|out|err)(?:\.\d{1,3})?(?:\.(?:gz|bz2|xz))?\Z", re.IGNORECASE)
+"""How the logs in a folder are called."""
+_MAX_LOGS = 256
+_CONTROL = bytes(byte for byte in range(32) if byte < 9 or 13 < byte < 27 or byte > 27)
+"""Bytes that are no part of a text; 27 begins a terminal's colours."""
+_DOUBLE = re.compile(rb"(?:[\x00-\x7f]|[\x81-\xfe][\x80-\xfe])*\Z")
+"""Bytes of which every one beyond ASCII has a neighbour beyond ASCII: the form of GBK's common characters."""
+
+Blocks = Iterable[bytes]
+
+
+def _encoding(head: bytes, where: str) -> str:
+    """How a text is encoded, judged by its head.
+
+    Raises:
+        InputError: the head is no text's.
+    """
+    named = next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
+    if named:
+        return named
+    for magic, what in _MAGIC.items():
+        if head.startswith(magic):
+            raise WrongFileError(f"{where}: is {what}, not text", "give the log itself")
+    zeros = [head[start:_HEAD:2].count(0) * 2 / max(len(head[:_HEAD]), 1) for start in (0, 1)]
+    if max(zeros) > 0.6 and min(zeros) < 0.1:
+        return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
+    begun = head[:_HEAD]
+    odd = (len(begun) - len(begun.translate(None, _CONTROL))) / max(len(begun), 1)
+    if odd > (_ODD if _is_utf8(head[:_HEAD]) else _ODD_OF_STRAY):
+        raise WrongFileError(f"{where}: is binary, not text", "give the log itself")
+    return "utf-8"
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Whether the beginning of a text may be UTF-8; it may end inside of a character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Decoder:
+    """Bytes to text. A line that is no UTF-8 and has the form of GBK is read as that; stray bytes stay visible."""
+
+    def __init__(self, encoding: str) -> None:
+        self._wide = codecs.getincrementaldecoder(encoding)("backslashreplace") if encoding != "utf-8" else None
+        self._rest = b""
+        self._is_gbk = False
+
+    def text(self, block: bytes, *, final: bool = False) -> str:
+        """The text of a block, up to the end of its last line; the bytes behind that wait for the next block."""
+        if self._wide:
+            return self._wide.decode(block, final)
+        block = self._rest + block
+        end = len(block) if final else block.rfind(b"\n") + 1
+        if not end and len(block) >= PIECE:
+            end = len(block) - 1
+            while end > len(block) - 4 and 0x80 <= block[end] < 0xC0:  # inside of a character
+                end -= 1
+        block, self._rest = block[:end], block[end:]
+        try:
+            return block.decode()
+        except UnicodeDecodeError:
+            return "".join(map(self._line, block.splitlines(keepends=True)))
+
+    def _line(self, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError:
+            pass
+        if self._is_gbk or _DOUBLE.match(line):
+            try:
+                text = line.decode("gb18030")
+            except UnicodeDecodeError:
+                pass
+            else:
+                self._is_gbk = True
+                return text
+        return line.decode(errors="backslashreplace")
+
+
+def _decoded(blocks: Blocks, where: str) -> Iterator[str]:
+    """Yield the text of blocks of bytes.
+
+    Raises:
+        InputError: the bytes are empty or no text.
+    """
+    decoder, is_blank = None, True
+    for block in blocks:
+        if decoder is None:
+            decoder = _Decoder(_encoding(block, where))
+            block = block.removeprefix(_BOMS[0][0])  # noqa: PLW2901 - the mark is no text
+        text = decoder.text(block)
+        is_blank = is_blank and (not text or text.isspace())
+        yield text
+    rest = decoder.text(b"", final=True) if decoder else ""
+    if is_blank and not rest.strip():
+        raise WrongFileError(f"{where}: is empty", "give the log of a vLLM start")
+    yield rest
+
+
+def decode(raw: bytes, where: str) -> str:
+    """The text of a log's bytes.
+
+    Raises:
+        InputError: they are empty or no text.
+    """
+    return "".join(_decoded((raw,), where))
+
+
+def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:
+    """Yield what is in a file, unpacked where it is compressed."""
+    head = _filled(file)
+    module = next((module for magic, module in _PACKED.items() if head.startswith(magic)), None)
+    if module is None:
+        yield head
+        while block := file.read(PIECE):
+            yield block
+        return
+    try:
+        packing = importlib.import_module(module)
+    except ImportError:
+        raise InputError(f"{where}: is compressed, and this Python lacks {module}; unpack it first") from None
+    unpacked, total = packing.open(_Rejoined(head, file)), 0
+    try:
+        while block := unpacked.read(PIECE):
+            total += len(block)
+            if total > MAX_UNPACKED:
+                raise InputError(
+                    f"{where}: unpacks to more than {MAX_UNPACKED >> 30} GiB; unpack it and cut out the start"
+                )
+            yield block
+    except (EOFError, OSError, zlib.error, getattr(packing, "LZMAError", EOFError)) as error:
+        if not total or getattr(error, "errno", None):
+            raise InputError(f"{where}: cannot be unpacked: {error}; give a whole file") from None
+        # A log that was cut off while it was packed: what is there is read.
+
+
+def _filled(file: IO[bytes]) -> bytes:
+    """As much as fits a piece, however little a pipe hands over at a time."""
+    parts: list[bytes] = []
+    while (wanted := PIECE - sum(map(len, parts))) > 0 and (part := file.read(wanted)):
+        parts.append(part)
+    return b"".join(parts)
+
+
+class _Rejoined(io.RawIOBase):
+    """A file whose head was read already, from its beginning."""
+
+    def __init__(self, head: bytes, file: IO[bytes]) -> None:
+        self._head, self._file = head, file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with what comes next."""
+        block = self._head[: len(buffer)] if self._head else self._file.read(len(buffer))
+        self._head = self._head[len(block) :] if self._head else b""
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def standard_input() -> IO[bytes]:
+    """What is handed over as `-`.
+
+    Raises:
+        InputError: it is closed.
+    """
+    if sys.stdin is None:
+        raise InputError("standard input: is closed; give a file, or pipe the text in")
+    return sys.stdin.buffer
+
+
+@contextmanager
+def opened(name: str) -> Iterator[int]:
+    """The descriptor of a log that is being written; `-` is standard input."""
+    if name == "-":
+        yield standard_input().fileno()
+        return
+    with _told(_path(name)), _path(name).open("rb") as file:
+        yield file.fileno()
+
+
+def growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Document:
+    """The document that is being written into a pipe, or at the end of a file; a pause in it is an empty piece.
+
+    It ends with the pipe, or with an interrupt: a pipe is given some seconds after the first, none after the second.
+    """
+    return Document(path.name, lambda: _growing(descriptor, path, interrupts))
+
+
+def _growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iterator[str]:
+    decoder, since = None, time.monotonic()
+    for block in _arriving(descriptor, path, interrupts):
+        if block:
+            decoder = decoder or _Decoder(_encoding(block, path.name))
+            yield decoder.text(block)
+        if not block or time.monotonic() - since > _TURN:
+            since = time.monotonic()
+            yield ""
+    if decoder is None:
+        raise WrongFileError(f"{path.name}: is empty", "give the log of a vLLM start")
+    yield decoder.text(b"", final=True)
+
+
+def _arriving(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iterator[bytes]:
+    """Yield what arrives, and an empty block for each pause.
+
+    Whoever writes into a pipe may be stopped together with its reader: what it says then belongs to the log.
+    """
+    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    until = float("inf")
+    while time.monotonic() < until and interrupts() < 2:
+        if interrupts():
+            until = min(until, time.monotonic() + (0 if is_file else _STOPPING))
+        is_quiet = not select.select([descriptor], [], [], _PAUSE)[0]
+        block = b"" if is_quiet else os.read(descriptor, PIECE)
+        if not (block or is_quiet or is_file):
+            return
+        if is_file and not block and until == float("inf"):
+            time.sleep(_PAUSE)
+            block = _begun_anew(descriptor, path)
+        yield block
+
+
+def _begun_anew(descriptor: int, path: Path) -> bytes:
+    """Go on at the beginning of a file that was emptied, or of the one that took its place; the line's end between."""
+    with suppress(OSError):
+        held, there = os.fstat(descriptor), path.stat()
+        if (held.st_dev, held.st_ino) != (there.st_dev, there.st_ino):
+            with path.open("rb") as file:
+                os.dup2(file.fileno(), descriptor)
+            return b"\n"
+        if held.st_size < os.lseek(descriptor, 0, os.SEEK_CUR):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            return b"\n"
+    return b""
+
+
+def document(path: Path) -> Document:
+    """The document of a file, or of a pipe that is written into; its head is read to see that it is text.
+
+    Raises:
+        InputError: it cannot be read, is a folder, a device or a pipe that nobody writes into, or is no text.
+    """
+    with _told(path):
+        mode = path.stat().st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
+            what = next((what for is_kind, what in _KINDS if is_kind(mode)), "no file")
+            raise WrongFileError(f"{path}: is {what}, no plain file", "give a log file, or - for standard input")
+        if stat.S_ISFIFO(mode):
+            return _once(path.name, _texts(_piped(path), str(path)))
+        _first(_texts(path.open("rb"), str(path)))
+
+    def pieces() -> Iterator[str]:
+        with _told(path):
+            yield from _texts(path.open("rb"), str(path))
+
+    return Document(path.name, pieces)
+
+
+def _texts(file: IO[bytes], where: str) -> Iterator[str]:
+    """Yield the text of a file, and close it."""
+    with file:
+        yield from _decoded(_unpacked(file, where), where)
+
+
+def held(file: IO[bytes], name: str, close: Callable[[], object]) -> Document:
+    """The document of an open file, which is closed when the document is gone."""
+
+    def pieces() -> Iterator[str]:
+        file.seek(0)
+        yield from _decoded(_unpacked(file, name), name)
+
+    document = Document(name, pieces)
+    weakref.finalize(document, close)
+    _first(pieces())
+    return document
+
+
+def _once(name: str, pieces: Iterator[str]) -> Document:
+    """A document that can be read once; its first piece is read now, so that what is no text is refused at once."""
+    first = _first(pieces)
+    return Document(name, lambda: chain((first,), pieces))
+
+
+def _first(pieces: Iterator[str]) -> str:
+    """The first piece that is more than blank space, with what stands in front of it."""
+    blank = ""
+    for piece in pieces:
+        if piece and not piece.isspace():
+            return blank + piece
+        blank = f"{blank}{piece}"[:_HEAD]
+    return blank
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say in one line why a file cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; check the path") from None
+
+
+def _piped(path: Path) -> IO[bytes]:
+    """What is written into a pipe: one of a process substitution has a writer, one with a name may have none."""
+    pipe = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    has_writer = path.as_posix().startswith(_SUBSTITUTED)
+    if not has_writer and not select.select([pipe], [], [], _WRITER_SECONDS)[0]:
+        pipe.close()
+        raise WrongFileError(f"{path}: is a pipe that nobody writes into", "give a log file, or - for standard input")
+    os.set_blocking(pipe.fileno(), True)
+    return pipe
+
+
+def _path(name: str | Path) -> Path:
+    """The path of a name; a whole text pasted in its place is no path."""
+    try:
+        path = Path(name).expanduser()
+        path.stat()
+    except FileNotFoundError:
+        return path
+    except (OSError, RuntimeError) as error:
+        shown = str(name).strip().partition("\n")[0][:80]
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{shown}: cannot be read: {reason}; check the path") from None
+    return path
+
+
+def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None) -> Evidence:
+    """Load a log file, a case's folder, or a recorded case by its id (looked for in `cases`).
+
+    Raises:
+        InputError: nothing of this name, a folder without `case.yaml`, or a file that is no text.
+    """
+    if not str(name).strip() or "\0" in str(name):
+        why = "holds a NUL character" if "\0" in str(name) else "is empty"
+        raise WrongFileError(
+            f"the name {str(name)!r} {why}", "name a log file, a folder with case.yaml or a recorded case"
+        )
+    path = _path(name)
+    if path.exists() and not path.is_dir():
+        if is_pack(path):
+            return load_pack(path, vllm=vllm)
+        return Evidence((document(path),), vllm=vllm)
+    if not path.is_dir() and cases is not None and path.name == str(name) and (cases / path.name).is_dir():
+        path = cases / path.name
+    if path.is_dir():
+        return load_case(path, read_case=read_case, vllm=vllm)
+    known = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases and path.name == str(name) else []
+    raise WrongFileError(f"{name}: no such file, folder or recorded case", _hint(path, known))
+
+
+def _hint(path: Path, known: Sequence[str]) -> str:
+    """What to do about a name that is unknown: the case that may be meant, else all where it can be none of a file."""
+    return meant(
+        path.name, known, f"recorded cases: {', '.join(known)}" if known and not path.suffix else "check the path"
+    )
+
+
+def is_pack(path: Path) -> bool:
+    """Whether a file is an archive, as an evidence pack is."""
+    with _told(path):
+        return stat.S_ISREG(path.stat().st_mode) and archives.is_archive(path)
+
+
+def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
+    """Load an evidence pack: its logs, its command, and the cards and the release that were given with them.
+
+    Raises:
+        InputError: it is no pack, is not as its manifest says, or holds no log.
+    """
+    with _told(path):
+        pack = archives.read(path)
+    logs, commands, snapshots = (pack.of(role) for role in (MemberRole.LOG, MemberRole.COMMAND, MemberRole.INVENTORY))
+    if not logs:
+        raise WrongFileError(f"{path}: is a pack without a log", "give a log, or a pack that was made of one")
+    return Evidence(
+        tuple(Document(Path(part.source or part.name).name or part.name, decode(part.raw, part.name)) for part in logs),
+        vllm=vllm or pack.vllm,
+        command=decode(commands[0].raw, commands[0].name) if commands else None,
+        gpus=pack.gpus,
+        snapshot=decode(snapshots[0].raw, snapshots[0].name) if snapshots and pack.is_inventory_of_start else None,
+        start=pack.start,
+        pack=str(path),
+    )
+
+
+def packed_command(path: Path) -> str:
+    """The text of the script or manifest in an evidence pack.
+
+    Raises:
+        InputError: it is no pack, is not as its manifest says, or holds no command.
+    """
+    with _told(path), wanted_script():
+        found = archives.read(path).of(MemberRole.COMMAND)
+    if not found:
+        raise InputError(f"{path}: is a pack without a command; {NAME_A_SCRIPT}")
+    return decode(found[0].raw, found[0].name)
+
+
+def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -> Evidence:
+    """Load a folder that holds a `case.yaml` and the files it names, or nothing but the logs of one start."""
+    if not (folder / "case.yaml").is_file():
+        if logs := _logs_in(folder):
+            held = [path for path in logs if not _is_empty(path)]
+            empty = tuple(path.name for path in logs if path not in held) if held else ()
+            return Evidence(tuple(map(document, held or logs)), vllm=vllm, empty=empty)
+        raise WrongFileError(
+            f"{folder}: holds no case.yaml", "give a log file, or a folder of logs (*.log, *.out or *.err)"
+        )
+    case = read_case(folder / "case.yaml")
+    root = folder.resolve()
+    for name in (*case.files, *([case.command] if case.command else ())):
+        if not (root / name).resolve().is_relative_to(root):
+            raise InputError(
+                f"{folder / 'case.yaml'}: names {name}, which lies outside of its folder; name its own files"
+            )
+    command = document(folder / case.command).text if case.command else None
+    return Evidence(tuple(document(folder / name) for name in case.files), case, vllm or case.vllm, command)
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """The logs in a folder, by name, numbers in it by their size; a folder within it is not looked into.
+
+    Raises:
+        InputError: they are too many for one start.
+    """
+    with _told(folder):
+        found = [path for path in folder.iterdir() if path.is_file() and _LOG.search(path.name)]
+    if len(found) > _MAX_LOGS:
+        raise InputError(f"{folder}: holds more than {_MAX_LOGS} logs; name those of one start")
+    return sorted(found, key=lambda path: _by_number(path.name))
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a file holds nothing, as that of a process which wrote no line."""
+    return path.is_file() and path.stat().st_size == 0
+
+
+def _by_number(name: str) -> list[str | int]:
+    return [int(piece) if at % 2 else piece for at, piece in enumerate(re.split(r"(\d{1,18})", name))]
+
+
+def load_files(
+    names: Sequence[str], *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None
+) -> Evidence:
+    """Load what a command line names: one case or folder, or any number of logs of one start; `-` is standard input."""
+    if len(names) == 1 and names[0] != "-":
+        return load(names[0], read_case=read_case, cases=cases, vllm=vllm)
+    if names.count("-") > 1:
+        raise InputError("-: is given twice, and standard input can be read once; give it once")
+    documents: list[Document] = []
+    empty: list[Path] = []
+    for number, name in enumerate(names, 1):
+        if not name.strip():
+            raise WrongFileError(
+                f"name {number} of {len(names)} is empty ({name!r})", "name a log file, or leave it out"
+            )
+        if name == "-":
+            where = "standard input"
+            documents.append(_once(name, _decoded(_unpacked(standard_input(), where), where)))
+        else:
+            path = _path(name)
+            if path.is_dir():
+                raise InputError(f"{name}: is a folder; several inputs must be log files of one start")
+            if cases is not None and not path.exists() and path.name == name and (cases / name).is_dir():
+                raise InputError(
+                    f"{name}: is a recorded case; several inputs must be log files of one start, so name it alone"
+                )
+            if path.is_file() and is_pack(path):
+                raise InputError(
+                    f"{name}: is an archive; several inputs must be log files of one start, so name it alone"
+                )
+            if _is_empty(path):
+                empty.append(path)
+            else:
+                documents += load(name, read_case=read_case, vllm=vllm).documents
+    if not documents:
+        document(empty[0])  # says that it holds nothing
+    return Evidence(tuple(documents), vllm=vllm, empty=tuple(path.name for path in empty))
+
+
+def handed(name: str, raw: bytes) -> Document:
+    """The document of bytes that were handed over under a file's name.
+
+    Raises:
+        InputError: they are empty or no text.
+    """
+
+    def pieces() -> Iterator[str]:
+        yield from _texts(io.BytesIO(raw), name)
+
+    _first(pieces())
+    return Document(name, pieces)
+
+
+@contextmanager
+def wanted_script(instead: str = NAME_A_SCRIPT) -> Iterator[None]:
+    """Say of what is read as a log, and cannot be, that a script was wanted.
+
+    Args:
+        instead: What to give in its place.
+    """
+    try:
+        yield
+    except WrongFileError as error:
+        raise InputError(f"{error.wrong}; {instead}") from None
+
+
+def script(found: Document, where: str) -> str:
+    """The text of a script as it is, its line ends included.
+
+    Raises:
+        InputError: it is too large, or no text.
+    """
+    text: list[str] = []
+    size = 0
+    for piece in found.pieces():
+        text.append(piece)
+        size += len(piece)
+        if size > MAX_SCRIPT:
+            raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+    return "".join(text)
+
+
+def check_rewritable(raw: bytes, where: str) -> None:
+    """See that nothing is lost of a text that is written anew.
+
+    Raises:
+        InputError: it is not in UTF-8.
+    """
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: is not in UTF-8; convert it first, as in iconv -f LATIN1 -t UTF-8") from None
+
+
+def pasted(text: str, *, vllm: str | None = None) -> Evidence:
+    """Evidence of a pasted text."""
+    raw = text.encode("utf-8", "backslashreplace")
+    return Evidence((Document("pasted text", decode(raw, "the pasted text")),), vllm=vllm)

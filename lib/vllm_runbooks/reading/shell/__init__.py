@@ -1,0 +1,47 @@
+"""A shell script, read: what bash would run, word by word with places, and what in it is not meant that way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from vllm_runbooks.core.excerpt import Excerpt, applied
+from vllm_runbooks.reading.shell import run, syntax, troubles
+from vllm_runbooks.reading.shell.troubles import Trouble
+from vllm_runbooks.reading.shell.values import Assignment, Invocation, Word
+
+__all__ = ["Assignment", "Invocation", "Script", "Trouble", "Word", "mended", "read"]
+
+_MOST_TURNS = 6
+"""Rounds of mending: what an edit uncovers is mended in the next."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a script does."""
+
+    invocations: tuple[Invocation, ...]
+    """Every program and builtin that bash runs, or would run under other circumstances, in order."""
+    assignments: tuple[Assignment, ...]
+    """Every assignment and export, in order."""
+    troubles: tuple[Trouble, ...]
+
+
+def read(source: Excerpt, *, known: Mapping[str, str] = _NOTHING) -> Script:
+    """Read a script; `known` are variables that are set from outside. Nothing is executed, nothing raised."""
+    tree = syntax.read(source)
+    done = run.run(tree, known)
+    found = troubles.find(source, tree, done)
+    return Script(tuple(done.invocations), tuple(done.assignments), tuple(found))
+
+
+def mended(text: str) -> str:
+    """The script that is meant: all edits made, until none is left."""
+    for _ in range(_MOST_TURNS):
+        edits = [edit for trouble in read(Excerpt.whole(text)).troubles for edit in trouble.edits]
+        if not edits:
+            break
+        text = applied(text, edits)
+    return text

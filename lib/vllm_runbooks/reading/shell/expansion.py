@@ -1,0 +1,826 @@
+"""What bash computes with text: patterns, arithmetic, braces and fields. Pure, and linear but where said otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from vllm_runbooks.reading.shell.syntax import Literal, Parameter, Part, Parts
+
+_MOST_BRACKETS = 40
+"""Levels of brackets or braces in each other that are followed."""
+
+
+class TooMuch(Exception):  # noqa: N818 - an answer, not a failure
+    """A bound is reached: what is computed would be larger than any real script makes it."""
+
+
+class Unreadable(Exception):  # noqa: N818 - an answer, not a failure
+    """Bash itself would report an error here."""
+
+
+# Patterns
+
+_STAR = "**"
+"""Any run of signs."""
+
+
+class _Group(NamedTuple):
+    """`@(a|b)`, or with another sign before the bracket."""
+
+    sign: str
+    alternatives: list[list[_PatternToken]]
+
+
+_PatternToken = str | tuple[bool, str, list[tuple[str, str]]] | _Group | None
+"""A sign, a bracket expression, a group; None: any sign."""
+
+
+def _pattern_tokens(
+    listed: Sequence[tuple[str, bool]], index: int, *, takes_groups: bool, depth: int = 0
+) -> tuple[list[_PatternToken], int]:
+    """The tokens of a pattern, within a group up to its `|` or `)`; and where they end."""
+    tokens: list[_PatternToken] = []
+    if depth > _MOST_BRACKETS:
+        raise TooMuch
+    while index < len(listed):
+        sign, quoted = listed[index]
+        if depth and not quoted and sign in "|)":
+            break
+        index += 1
+        if takes_groups and not quoted and sign in "@?*+!" and listed[index : index + 1] == [("(", False)]:
+            group = _Group(sign, [])
+            while index < len(listed) and listed[index] in (("(", False), ("|", False)):
+                found = _pattern_tokens(listed, index + 1, takes_groups=True, depth=depth + 1)
+                group.alternatives.append(found[0])
+                index = found[1]
+            tokens.append(group)
+            index += 1
+        elif quoted or sign not in "*?[\\":
+            tokens.append(sign)
+        elif sign == "*":
+            if not tokens or tokens[-1] != _STAR:
+                tokens.append(_STAR)
+        elif sign == "?":
+            tokens.append(None)
+        elif sign == "\\":
+            tokens.append(listed[index][0] if index < len(listed) else "\\")
+            index += 1
+        else:
+            bracket = _bracket(listed, index)
+            tokens.append(bracket[0] if bracket else "[")
+            index = bracket[1] if bracket else index
+    return tokens, index
+
+
+def _ends(tokens: Iterable[_PatternToken], text: str, starts: set[int]) -> set[int]:
+    """Where in a text a pattern ends that begins at one of some places."""
+    for token in tokens:
+        if not starts:
+            break
+        if token == _STAR:
+            starts = set(range(min(starts), len(text) + 1))
+        elif isinstance(token, _Group):
+            starts = _group_ends(token, text, starts)
+        else:
+            starts = {place + 1 for place in starts if place < len(text) and _fits(token, text[place])}
+    return starts
+
+
+def _group_ends(group: _Group, text: str, starts: set[int]) -> set[int]:
+    def once(places: set[int]) -> set[int]:
+        return {end for tokens in group.alternatives for end in _ends(tokens, text, places)}
+
+    if group.sign == "!":
+        return {end for start in starts for end in set(range(start, len(text) + 1)) - once({start})}
+    found = once(starts)
+    fresh = found if group.sign in "*+" else set()
+    while fresh := once(fresh) - found:
+        found |= fresh
+    return found | starts if group.sign in "?*" else found
+
+
+class Pattern:
+    """A glob pattern: signs with whether each is quoted. A text is matched in one pass over all places at once."""
+
+    def __init__(
+        self, signs: Iterable[tuple[str, bool]], *, ignores_case: bool = False, takes_groups: bool = False
+    ) -> None:
+        listed = [(sign.lower(), quoted) for sign, quoted in signs] if ignores_case else list(signs)
+        self._ignores_case = ignores_case
+        self._tokens, _ = _pattern_tokens(listed, 0, takes_groups=takes_groups)
+        self._has_groups = any(isinstance(token, _Group) for token in self._tokens)
+        self.is_literal = not ignores_case and all(isinstance(token, str) and token != _STAR for token in self._tokens)
+
+    def work(self, text: str) -> int:
+        """About how many steps it takes to match a text."""
+        return 4 * len(text) * (1 + len(self._tokens) // 32) * (1 + len(text) * 16 * self._has_groups)
+
+    @property
+    def text(self) -> str:
+        """The text that a literal pattern matches."""
+        return "".join(token for token in self._tokens if isinstance(token, str))
+
+    def _masks(self, tokens: list[_PatternToken]) -> tuple[int, Callable[[str], int]]:
+        stars = sum(1 << i for i, token in enumerate(tokens) if token == _STAR)
+        seen: dict[str, int] = {}
+
+        def mask(sign: str) -> int:
+            if sign not in seen:
+                seen[sign] = sum(1 << i for i, token in enumerate(tokens) if _fits(token, sign))
+            return seen[sign]
+
+        return stars, mask
+
+    def prefixes(self, text: str, *, backwards: bool = False) -> list[int]:
+        """Lengths of the beginnings (or ends) of a text that match, in order."""
+        text = text.lower() if self._ignores_case else text
+        if self._has_groups and backwards:
+            size = len(text)
+            return [size - start for start in range(size, -1, -1) if size in _ends(self._tokens, text, {start})]
+        if self._has_groups:
+            return sorted(_ends(self._tokens, text, {0}))
+        tokens = self._tokens[::-1] if backwards else self._tokens
+        stars, mask = self._masks(tokens)
+        goal = 1 << len(tokens)
+        state = 1
+        state |= (state & stars) << 1
+        lengths = [0] if state & goal else []
+        for length, sign in enumerate(reversed(text) if backwards else text, 1):
+            state = ((state & mask(sign)) << 1) | (state & stars)
+            state |= (state & stars) << 1
+            if not state:
+                break
+            if state & goal:
+                lengths.append(length)
+        return lengths
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole text matches."""
+        lengths = self.prefixes(text)
+        return bool(lengths) and lengths[-1] == len(text)
+
+
+_CLASSES: dict[str, Callable[[str], bool]] = {
+    "alpha": str.isalpha,
+    "digit": str.isdigit,
+    "alnum": str.isalnum,
+    "upper": str.isupper,
+    "lower": str.islower,
+    "space": str.isspace,
+    "blank": lambda sign: sign in " \t",
+    "punct": lambda sign: sign.isascii() and sign.isprintable() and not sign.isalnum() and sign != " ",
+    "xdigit": lambda sign: sign in "0123456789abcdefABCDEF",
+}
+
+
+def _bracket(
+    listed: Sequence[tuple[str, bool]], index: int
+) -> tuple[tuple[bool, str, list[tuple[str, str]]], int] | None:
+    """A bracket expression that begins after its `[`: negated, signs, ranges; and where it ends."""
+    negated = index < len(listed) and listed[index][0] in "!^" and not listed[index][1]
+    index += negated
+    signs, first = "", True
+    ranges: list[tuple[str, str]] = []
+    end = min(len(listed), index + 512)
+    while index < end:
+        sign, quoted = listed[index]
+        if sign == "]" and not quoted and not first:
+            return (negated, signs, ranges), index + 1
+        first = False
+        if sign == "[" and not quoted and index + 1 < end and listed[index + 1][0] == ":":
+            name = "".join(s for s, _ in listed[index + 2 : index + 10]).partition(":]")
+            if name[1] and name[0] in _CLASSES:
+                ranges.append(("class", name[0]))
+                index += len(name[0]) + 4
+                continue
+        if sign == "\\" and not quoted and index + 1 < end:
+            index += 1
+            sign = listed[index][0]
+        if index + 2 < end and listed[index + 1] == ("-", False) and listed[index + 2] != ("]", False):
+            ranges.append((sign, listed[index + 2][0]))
+            index += 3
+            continue
+        signs += sign
+        index += 1
+    return None
+
+
+def _fits(token: _PatternToken, sign: str) -> bool:
+    if token is None:
+        return True
+    if isinstance(token, str | _Group):
+        return token == sign
+    negated, signs, ranges = token
+    inside = sign in signs or any(
+        _CLASSES[to](sign) if begin == "class" else begin <= sign <= to for begin, to in ranges
+    )
+    return inside != negated
+
+
+# Arithmetic
+
+_TOKEN = re.compile(
+    r"\s*(?:(0[xX][0-9a-fA-F]+|\d+#[0-9A-Za-z@_]+|\d+)|([A-Za-z_]\w*)(\[[^\[\]]{0,200}\])?|"
+    r"(\*\*|<<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%<>=!&|^~?:(),]))",
+    re.ASCII,
+)
+_NAMES = re.compile(r"\s*[A-Za-z_]")
+_BINARY = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<=", ">=", "<", ">"), ("<<", ">>"), ("+", "-"),
+    ("*", "/", "%"), ("**",),
+)  # fmt: skip
+_LEVEL = {operator: level for level, operators in enumerate(_BINARY) for operator in operators}
+_ASSIGN = {"=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "^=", "|="}
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ@_"
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    subscript: str = ""
+
+
+class Calculator:
+    """Evaluates an arithmetic expression; `None` where a value in it cannot be known."""
+
+    def __init__(
+        self,
+        text: str,
+        get: Callable[[str, str], str | None],
+        put: Callable[[str, str, int | None], None],
+        depth: int = 0,
+    ) -> None:
+        self._get, self._put, self._depth = get, put, depth
+        self._tokens: list[_Token] = []
+        self._next = 0
+        self._skipping = 0
+        place = 0
+        text = text.rstrip()
+        while place < len(text):
+            found = _TOKEN.match(text, place)
+            if not found:
+                raise Unreadable
+            place = found.end()
+            if found[1]:
+                self._tokens.append(_Token("number", found[1]))
+            elif found[2]:
+                self._tokens.append(_Token("name", found[2], (found[3] or "")[1:-1]))
+            elif found[4] in ("++", "--") and self._kind_before() != "name" and not _NAMES.match(text, place):
+                # `+++N` is `+ ++N`: a doubled sign stands before a name or after one.
+                self._tokens.append(_Token("sign", found[4][0]))
+                place -= 1
+            else:
+                self._tokens.append(_Token("sign", found[4]))
+
+    def _kind_before(self) -> str:
+        return self._tokens[-1].kind if self._tokens else ""
+
+    def value(self) -> int | None:
+        """The value of the whole expression; 0 of an empty one."""
+        if not self._tokens:
+            return 0
+        result = self._comma()
+        if self._next < len(self._tokens):
+            raise Unreadable
+        return result
+
+    def _peek(self) -> str:
+        return self._tokens[self._next].text if self._next < len(self._tokens) and self._kind() == "sign" else ""
+
+    def _kind(self) -> str:
+        return self._tokens[self._next].kind if self._next < len(self._tokens) else ""
+
+    def _comma(self) -> int | None:
+        self._depth += 1
+        if self._depth > _MOST_BRACKETS:
+            raise TooMuch
+        result = self._assignment()
+        while self._peek() == ",":
+            self._next += 1
+            result = self._assignment()
+        self._depth -= 1
+        return result
+
+    def _assignment(self) -> int | None:
+        if self._kind() == "name" and self._next + 1 < len(self._tokens):
+            name, sign = self._tokens[self._next], self._tokens[self._next + 1]
+            if sign.kind == "sign" and sign.text in _ASSIGN:
+                self._next += 2
+                self._depth += 1
+                if self._depth > _MOST_BRACKETS:
+                    raise TooMuch
+                old = self._variable(name) if sign.text != "=" else 0
+                new = self._assignment()
+                self._depth -= 1
+                value = new if sign.text == "=" else self._binary(sign.text[:-1], old, new)
+                self._set(name, value)
+                return value
+        value = self._ternary()
+        if self._peek() in _ASSIGN:
+            raise Unreadable
+        return value
+
+    def _ternary(self) -> int | None:
+        condition = self._operation(0)
+        if self._peek() != "?":
+            return condition
+        self._next += 1
+        self._depth += 1
+        if self._depth > _MOST_BRACKETS:
+            raise TooMuch
+        self._skipping += condition != 1 and not condition
+        yes = self._comma()
+        self._skipping -= condition != 1 and not condition
+        if self._peek() != ":":
+            raise Unreadable
+        self._next += 1
+        self._skipping += bool(condition)
+        no = self._ternary()
+        self._skipping -= bool(condition)
+        self._depth -= 1
+        return None if condition is None else (yes if condition else no)
+
+    def _operation(self, level: int) -> int | None:
+        """Binary operators of a level and above, by climbing."""
+        left = self._unary()
+        while (operator := self._peek()) in _LEVEL and _LEVEL[operator] >= level:
+            self._next += 1
+            strength = _LEVEL[operator]
+            skips = (operator == "&&" and left == 0) or (operator == "||" and bool(left))
+            self._skipping += skips
+            self._depth += operator == "**"
+            if self._depth > _MOST_BRACKETS:
+                raise TooMuch
+            right = self._operation(strength + (operator != "**"))
+            self._depth -= operator == "**"
+            self._skipping -= skips
+            left = (operator == "||") + 0 if skips else self._binary(operator, left, right)
+        return left
+
+    def _unary(self) -> int | None:
+        signs: list[str] = []
+        while (sign := self._peek()) in ("+", "-", "!", "~"):
+            self._next += 1
+            signs.append(sign)
+        value = self._primary()
+        for sign in reversed(signs):
+            if value is not None:
+                value = {"+": value, "-": _wrap(-value), "!": int(not value), "~": ~value}[sign]
+        return value
+
+    def _primary(self) -> int | None:
+        if self._next >= len(self._tokens):
+            raise Unreadable
+        token = self._tokens[self._next]
+        self._next += 1
+        if token.kind == "number":
+            return _number(token.text)
+        if token.kind == "name":
+            value = self._variable(token)
+            if self._peek() in ("++", "--"):
+                step = 1 if self._peek() == "++" else -1
+                self._next += 1
+                self._set(token, None if value is None else _wrap(value + step))
+            return value
+        if token.text == "(":
+            value = self._comma()
+            if self._peek() != ")":
+                raise Unreadable
+            self._next += 1
+            return value
+        if token.text in ("++", "--") and self._kind() == "name":
+            name = self._tokens[self._next]
+            self._next += 1
+            old = self._variable(name)
+            value = None if old is None else _wrap(old + (1 if token.text == "++" else -1))
+            self._set(name, value)
+            return value
+        if token.text in ("++", "--"):
+            value = self._primary() if self._kind() == "number" else None
+            if value is None:
+                raise Unreadable
+            return value
+        raise Unreadable
+
+    def _variable(self, token: _Token) -> int | None:
+        text = "0" if self._skipping else self._get(token.text, token.subscript)
+        if text is None:
+            return None
+        text = text.strip()
+        if not text:
+            return 0
+        if re.fullmatch(r"[-+]?\d{1,18}", text, re.ASCII) and not text.lstrip("+-").startswith("0"):
+            return int(text)
+        if self._depth > _MOST_BRACKETS - 4:
+            raise TooMuch
+        return Calculator(text, self._get, self._put, self._depth + 4).value()
+
+    def _set(self, token: _Token, value: int | None) -> None:
+        if not self._skipping:
+            self._put(token.text, token.subscript, value)
+
+    def _binary(self, operator: str, left: int | None, right: int | None) -> int | None:
+        if left is None or right is None:
+            return None
+        if operator in ("/", "%", "**") and not self._skipping and (right < 0 if operator == "**" else right == 0):
+            raise Unreadable
+        if operator in ("/", "%"):
+            if right == 0:
+                return 0
+            quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+            return _wrap(quotient if operator == "/" else left - quotient * right)
+        if operator == "**":
+            return _wrap(pow(left, right, 1 << 64)) if right >= 0 else 0
+        return _wrap(_OPERATIONS[operator](left, right))
+
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "<<": lambda a, b: a << (b & 63),
+    ">>": lambda a, b: a >> (b & 63),
+    "<": lambda a, b: int(a < b),
+    ">": lambda a, b: int(a > b),
+    "<=": lambda a, b: int(a <= b),
+    ">=": lambda a, b: int(a >= b),
+    "==": lambda a, b: int(a == b),
+    "!=": lambda a, b: int(a != b),
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "&&": lambda a, b: int(bool(a) and bool(b)),
+    "||": lambda a, b: int(bool(a) or bool(b)),
+}
+
+
+def _wrap(number: int) -> int:
+    """A number as 64 bits hold it."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _number(text: str) -> int:
+    if len(text) > 80:
+        raise Unreadable
+    if "#" in text:
+        base, _, digits = text.partition("#")
+        size = int(base)
+        if not 2 <= size <= 64 or not digits:
+            raise Unreadable
+        number = 0
+        for digit in digits:
+            value = _DIGITS.find(digit.lower() if size <= 36 else digit)
+            if not 0 <= value < size:
+                raise Unreadable
+            number = number * size + value
+        return _wrap(number)
+    if text[:2] in ("0x", "0X"):
+        return _wrap(int(text, 16))
+    if text.startswith("0"):
+        if set(text) & set("89"):
+            raise Unreadable
+        return _wrap(int(text, 8))
+    return _wrap(int(text))
+
+
+# Braces
+
+_SEQUENCE = re.compile(
+    r"(-?\d{1,18})\.\.(-?\d{1,18})(?:\.\.(-?\d{1,18}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,18}))?"
+)
+
+
+def has_braces(parts: Parts) -> bool:
+    """Whether a word may be expanded by its braces."""
+    return any(isinstance(part, Literal) and not part.quoted and "{" in part.text for part in parts) and any(
+        isinstance(part, Literal) and not part.quoted and "}" in part.text for part in parts
+    )
+
+
+def expand_braces(parts: Parts, most: int) -> list[Parts]:
+    """The words that `a{b,c}` and `{1..3}` make of a word, in order: itself where there are none.
+
+    Raises TooMuch beyond so many.
+    """
+    tokens: list[Part] = []
+    for part in parts:
+        if isinstance(part, Literal) and not part.quoted and ("{" in part.text or "}" in part.text or "," in part.text):
+            place = 0
+            for piece in re.split(r"([{},])", part.text):
+                if piece:
+                    tokens.append(Literal(piece, part.at[place : place + len(piece)], quoted=False))
+                place += len(piece)
+        else:
+            tokens.append(part)
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for index, token in enumerate(tokens):
+        if _is(token, "{"):
+            opened.append(index)
+        elif _is(token, "}") and opened and (start := opened.pop()) >= 0:
+            pairs[start] = index
+        elif isinstance(token, Parameter):
+            # Brackets count as written: of `${X:-{y}` one is left open.
+            inner = "".join(
+                part.text for word in token.arguments for part in word if isinstance(part, Literal) and not part.quoted
+            )
+            opened += [-1] * (inner.count("{") - inner.count("}"))
+    braces = _Braces(tokens, pairs, most)
+    words = braces.words(0, len(tokens), 0)
+    return [_renamed(word) for word in words] if braces.is_expanded else [parts]
+
+
+def _renamed(word: list[Part]) -> Parts:
+    """A word whose `$name` reaches as far as it does once the braces are gone: `$a{b,c}` is `$ab $ac`."""
+    parts: list[Part] = []
+    for part in word:
+        last = parts[-1] if parts else None
+        if (
+            isinstance(last, Parameter)
+            and isinstance(part, Literal)
+            and not part.quoted
+            and not last.quoted
+            and last.end - last.start == len(last.name) + 1
+            and not last.name.isdigit()
+            and (found := re.match(r"\w+", part.text, re.ASCII))
+            and (last.name[0].isalpha() or last.name[0] == "_")
+        ):
+            parts[-1] = last._replace(name=last.name + found[0], end=last.end + found.end())
+            if found.end() < len(part.text):
+                parts.append(Literal(part.text[found.end() :], part.at[found.end() :], quoted=False))
+            continue
+        parts.append(part)
+    return tuple(parts)
+
+
+def _is(token: Part, sign: str) -> bool:
+    return isinstance(token, Literal) and not token.quoted and token.text == sign
+
+
+class _Braces:
+    def __init__(self, tokens: list[Part], pairs: dict[int, int], most: int) -> None:
+        self._tokens, self._pairs, self._most = tokens, pairs, most
+        self._made = 0
+        self.is_expanded = False
+
+    def words(self, start: int, end: int, depth: int) -> list[list[Part]]:
+        """The words that a stretch of tokens makes."""
+        if depth > _MOST_BRACKETS:
+            raise TooMuch
+        words: list[list[Part]] = [[]]
+        index = start
+        while index < end:
+            token = self._tokens[index]
+            close = self._pairs.get(index, end) if _is(token, "{") else end
+            choices: list[list[Part]] | None = None
+            if close < end:
+                choices = self._choices(index + 1, close, depth)
+            if choices is None:
+                for word in words:
+                    word.append(token)
+                index += 1
+                continue
+            self.is_expanded = True
+            self._made += len(words) * len(choices)
+            if self._made > self._most:
+                raise TooMuch
+            words = [word + choice for word in words for choice in choices]
+            index = close + 1
+        return words
+
+    def _choices(self, start: int, end: int, depth: int) -> list[list[Part]] | None:
+        commas = []
+        index = start
+        while index < end:
+            if _is(self._tokens[index], "{") and index in self._pairs and self._pairs[index] < end:
+                index = self._pairs[index]
+            elif _is(self._tokens[index], ","):
+                commas.append(index)
+            index += 1
+        if commas:
+            edges = [start - 1, *commas, end]
+            return [word for left, right in pairwise(edges) for word in self.words(left + 1, right, depth + 1)]
+        only = self._tokens[start] if end == start + 1 else None
+        if isinstance(only, Literal) and not only.quoted and (found := _SEQUENCE.fullmatch(only.text)):
+            return [[Literal(text, [only.at[0]] * len(text), quoted=False)] for text in self._sequence(found)]
+        return None
+
+    def _sequence(self, found: re.Match[str]) -> list[str]:
+        first, last, step = (found[1], found[2], found[3]) if found[1] else (found[4], found[5], found[6])
+        begin, end = (int(first), int(last)) if found[1] else (ord(first), ord(last))
+        stride = abs(int(step or 1)) or 1
+        if abs(end - begin) // stride >= self._most:
+            raise TooMuch
+        numbers = range(begin, end + 1, stride) if begin <= end else range(begin, end - 1, -stride)
+        if not found[1]:
+            return [chr(number) for number in numbers]
+        padded = any(re.match(r"-?0\d", text) for text in (first, last))
+        width = max(len(first), len(last)) if padded else 0
+        return [f"{number:0{width}d}" for number in numbers]
+
+
+# Text that builtins make and take apart
+
+_ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|([0-7]{1,4})|([abeEfnrtv\\\"']))")
+_FORMAT = re.compile(r"%(?:%|([-+ #0]*)(\*|\d{1,4})?(?:\.(\*|\d{0,4}))?([diouxXeEfFgGcsbq]))")
+
+
+def unescaped(text: str) -> str:
+    """A text with its C escapes undone, as `echo -e` and `printf` do it."""
+
+    def sign(found: re.Match[str]) -> str:
+        if found[4]:
+            return _ESCAPES.get(found[4], found[4])
+        code = found[1] or found[2]
+        return chr(int(code, 16) if code else int(found[3], 8) & 0xFF)
+
+    return _ESCAPE.sub(sign, text)
+
+
+def formatted(template: str, arguments: Sequence[str]) -> tuple[str, bool]:
+    """What `printf` makes of a template, used again while there are arguments; and whether all numbers are some.
+
+    Raises Unreadable where it is not certain.
+    """
+    left = deque(arguments)
+    made: list[str] = []
+    bad: list[str] = []
+    size = 0
+    while True:
+        before, last, place = len(left), len(made), 0
+        for found in _FORMAT.finditer(template):
+            made += [_escaped_only(template[place : found.start()]), _conversion(found, left, bad)]
+            place = found.end()
+        made.append(_escaped_only(template[place:]))
+        size += sum(map(len, made[last:]))
+        if size > 1 << 20:
+            raise TooMuch
+        if not left or len(left) == before:
+            return "".join(made), not bad
+
+
+def _escaped_only(text: str) -> str:
+    if "%" in text:
+        raise Unreadable
+    return unescaped(text)
+
+
+def _conversion(found: re.Match[str], left: deque[str], bad: list[str]) -> str:
+    """One `%d` of a template, filled with the next argument; what is no number is noted."""
+    flags, width, precision, kind = found.groups()
+    if kind is None:
+        return "%"
+    width, precision = (
+        (str(_integer(left.popleft() if left else "", bad)) if size == "*" else size) for size in (width, precision)
+    )
+    text = left.popleft() if left else ""
+    layout = f"%{flags}{width or ''}" + ("" if precision is None else f".{precision}")
+    value: str | int | float = text
+    if kind in "diouxX":
+        value = _integer(text, bad)
+    elif kind in "eEfFgG":
+        try:
+            value = float(text or 0)
+        except ValueError:
+            raise Unreadable from None
+    elif kind == "c":
+        value = text[:1]
+    elif kind == "q":
+        value = backslashed(text)
+    elif kind == "b":
+        value = unescaped(text)
+    return (layout + (kind if kind in "diouxXeEfFgG" else "s")) % value
+
+
+def _integer(text: str, bad: list[str]) -> int:
+    """The number at the beginning of an argument of `printf`."""
+    if text[:1] in ("'", '"'):
+        return ord(text[1:2] or "\0")
+    found = re.match(
+        r"\s*([-+]?)(0[xX][0-9a-fA-F]{1,15}|0[0-7]{0,18}|[1-9]\d{0,17})(?![0-9a-fA-F]{16})", text, re.ASCII
+    )
+    if text and (not found or found.end() < len(text)):
+        bad.append(text)
+    return _number(found[2]) * (-1 if found[1] == "-" else 1) if found else 0
+
+
+def backslashed(text: str) -> str:
+    """A text as `printf %q` quotes it."""
+    if any(ord(sign) < 32 for sign in text):
+        return single_quoted(text)
+    return re.sub(r"""(?<![^:=])~|\A#|[ !"$&'()*,;<>?\[\\\]^`{|}]""", r"\\\g<0>", text) or "''"
+
+
+def single_quoted(text: str) -> str:
+    """A text as `${X@Q}` quotes it."""
+    if all(ord(sign) >= 32 for sign in text):
+        return "'" + text.replace("'", "'\\''") + "'"
+    names = {sign: name for name, sign in _ESCAPES.items() if name != "e"} | {"'": "'", "\\": "\\"}
+    signs = (f"\\{names[sign]}" if sign in names else f"\\{ord(sign):03o}" if ord(sign) < 32 else sign for sign in text)
+    return f"$'{''.join(signs)}'"
+
+
+def stretches(text: str, escaped: Container[int], ifs: str, most: int | None) -> list[tuple[int, int]]:
+    """Which parts of a line `read` gives to so many names (None: to a list); what is escaped separates nothing."""
+
+    def separates(place: int, signs: str) -> bool:
+        return place < end and text[place] in signs and place not in escaped
+
+    def word_end(place: int) -> int:
+        while place < end and not separates(place, ifs):
+            place += 1
+        return place
+
+    def following(place: int) -> int:
+        while separates(place, blanks):
+            place += 1
+        if separates(place, ifs):
+            place += 1
+            while separates(place, blanks):
+                place += 1
+        return place
+
+    blanks = "".join(sign for sign in ifs if sign in " \t\n")
+    place, end = 0, len(text)
+    while separates(place, blanks):
+        place += 1
+    while end > place and separates(end - 1, blanks):
+        end -= 1
+    found: list[tuple[int, int]] = []
+    while place < end and (most is None or len(found) < most - 1):
+        stop = word_end(place)
+        found.append((place, stop))
+        place = following(stop)
+    if most is not None and len(found) < most:
+        stop = word_end(place)
+        found.append((place, stop if following(stop) >= end else end))
+        found += [(end, end)] * (most - len(found))
+    return found
+
+
+# Regular expressions
+
+_REGEX = re.compile(
+    r"(\((?!\?)|\)|\|)|(\[\^?(?:\[:[a-z]+:\]|[^\[\\])(?:\[:[a-z]+:\]|[^\]\[\\])*\])|([*+?]|\{\d{1,3}(?:,\d{0,3})?\})|([\^$.])|([^\\*+?{}()\[\]])",
+)
+_REGEX_CLASSES = {
+    "digit": "0-9", "alpha": "a-zA-Z", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",
+    "blank": r" \t", "xdigit": "0-9a-fA-F", "punct": r"!-/:-@\[-`{-~",
+}  # fmt: skip
+
+
+def search(pieces: Iterable[tuple[str, bool]], text: str, *, ignores_case: bool = False) -> list[str] | None:
+    """What a regular expression of `[[ =~ ]]` finds: the whole, and each group; None: nothing.
+
+    Quoted pieces stand for themselves. Raises Unreadable where it is not plain enough to be searched for soon.
+    """
+    made: list[str] = []
+    opened: list[int] = []
+    repeats = 0
+    is_nested = is_closed = False
+    size = 0
+    for piece, quoted in pieces:
+        size += len(piece)
+        if quoted:
+            made += [re.escape(sign) for sign in piece]
+            continue
+        place = 0
+        while place < len(piece):
+            if piece[place] == "\\" and place + 1 < len(piece):
+                made.append(re.escape(piece[place + 1]))
+                place, is_closed = place + 2, False
+                continue
+            found = _REGEX.match(piece, place)
+            if not found or (found[3] and not made):
+                raise Unreadable
+            place = found.end()
+            made.append(found[0])
+            if found[0] == "(":
+                opened.append(repeats)
+            elif found[0] == ")":
+                if not opened:
+                    raise Unreadable
+                is_closed = opened.pop() < repeats
+                continue
+            elif found[2]:
+                made[-1] = re.sub(r"\[:([a-z]+):\]", lambda name: _REGEX_CLASSES.get(name[1], ""), found[2])
+            elif found[3]:
+                repeats += 1
+                is_nested |= is_closed and found[0] != "?"
+            elif found[0] == "$":
+                made[-1] = r"\Z"
+            elif found[5]:
+                made[-1] = re.escape(found[5])
+            is_closed = False
+    if opened or size > 200 or repeats > 6 or len(text) > (20 if is_nested else 128 if repeats <= 3 else 48):
+        raise Unreadable
+    try:
+        match = re.search("".join(made), text, re.DOTALL | (re.IGNORECASE if ignores_case else 0))
+    except re.error:
+        raise Unreadable from None
+    return match and [match[0], *(group or "" for group in match.groups())]

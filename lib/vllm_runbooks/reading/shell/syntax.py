@@ -1,0 +1,1427 @@
+"""The grammar of bash: a script as a tree of commands and words, each with its place, up to where bash gives up.
+
+Nothing is evaluated here. Reading is linear in the text, and nesting is bounded: `MOST_NESTED` levels, then a fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from vllm_runbooks.core.excerpt import Excerpt
+
+MOST_NESTED = 40
+"""Levels of brackets, quotes and compound commands in each other that are followed."""
+MOST_WORDS = 150_000
+"""Words and expansions that are read."""
+MOST_COMMANDS = 30_000
+"""Simple commands that are read."""
+_MOST_JOINED = 256
+"""Characters before a continued line end that what follows is joined to."""
+_MOST_RESUMED = 200
+"""Faults after which reading resumes on the next line."""
+
+
+class Fault(Exception):  # noqa: N818 - what bash calls an error of syntax is an ordinary answer here
+    """What bash cannot read: `kind`, from which index to which, and details."""
+
+    def __init__(self, kind: str, start: int, end: int, **says: str) -> None:
+        super().__init__(kind)
+        self.kind, self.start, self.end, self.says = kind, start, end, says
+
+
+class Literal(NamedTuple):
+    """Characters that stand for themselves; quoted ones are neither split nor expanded."""
+
+    text: str
+    at: Sequence[int]
+    quoted: bool
+
+
+class Parameter(NamedTuple):
+    """`$name` or `${name…}`; `operator` is what follows the name, `arguments` the words after it."""
+
+    name: str
+    quoted: bool
+    start: int
+    end: int
+    subscript: tuple[Part, ...] | None = None
+    operator: str = ""
+    arguments: tuple[tuple[Part, ...], ...] = ()
+    is_length: bool = False
+    is_indirect: bool = False
+    is_beside_list: bool = False
+    """A list, `$@`, stands in the same quotes: where both are empty, there is no argument."""
+
+
+class Substitution(NamedTuple):
+    """The output of commands, `$(…)`, backticks; or a file that stands for them, `<(…)` (`is_file`)."""
+
+    script: tuple[Item, ...]
+    quoted: bool
+    start: int
+    end: int
+    is_file: bool = False
+
+
+class Arithmetic(NamedTuple):
+    """`$((…))`."""
+
+    parts: tuple[Part, ...]
+    quoted: bool
+    start: int
+    end: int
+
+
+Part = Literal | Parameter | Substitution | Arithmetic
+Parts = tuple[Part, ...]
+
+
+class WordNode(NamedTuple):
+    """One word as written."""
+
+    parts: Parts
+    start: int
+    end: int
+    raw: str
+
+
+class Element(NamedTuple):
+    """A word of a list in brackets, `(a b [key]=c)`; `subscript` is the key."""
+
+    subscript: Parts | None
+    word: WordNode
+
+
+class AssignmentNode(NamedTuple):
+    """`NAME=value`, `NAME+=value`, `NAME[i]=value` or `NAME=(…)`."""
+
+    name: str
+    subscript: Parts | None
+    is_appended: bool
+    value: WordNode
+    elements: tuple[Element, ...] | None
+    start: int
+    end: int
+
+
+class Redirection(NamedTuple):
+    """`2>file`; a here-document has its body instead of a file."""
+
+    operator: str
+    target: WordNode
+    body: Callable[[], Excerpt | None]
+    """Asked when the script has been read: the body stands below the line."""
+    is_literal: bool
+    descriptor: str
+    """The number before the sign; empty: standard input or output."""
+
+
+class Simple(NamedTuple):
+    """Assignments, words and redirections; a word of `declare` and its like may be an assignment as well."""
+
+    assignments: tuple[AssignmentNode, ...]
+    words: tuple[WordNode | AssignmentNode, ...]
+    redirections: tuple[Redirection, ...]
+    start: int
+    end: int
+
+
+class Group(NamedTuple):
+    """`{ …; }` or `( … )`."""
+
+    items: tuple[Item, ...]
+    is_subshell: bool
+
+
+class If(NamedTuple):
+    """Conditions with what follows each; `otherwise` is the `else`."""
+
+    clauses: tuple[tuple[tuple[Item, ...], tuple[Item, ...]], ...]
+    otherwise: tuple[Item, ...]
+
+
+class While(NamedTuple):
+    """`while` or `until`."""
+
+    condition: tuple[Item, ...]
+    body: tuple[Item, ...]
+    is_until: bool
+
+
+class For(NamedTuple):
+    """`for name in words` (None: the positional parameters) or `select`."""
+
+    name: str
+    words: tuple[WordNode, ...] | None
+    body: tuple[Item, ...]
+    is_select: bool
+
+
+class ForArithmetic(NamedTuple):
+    """`for ((begin; test; step))`."""
+
+    steps: tuple[Parts, Parts, Parts]
+    body: tuple[Item, ...]
+
+
+class Case(NamedTuple):
+    """`case word in`: patterns, commands and what ends each branch (`;;`, `;&`, `;;&`)."""
+
+    word: WordNode
+    branches: tuple[tuple[tuple[WordNode, ...], tuple[Item, ...], str], ...]
+
+
+class Function(NamedTuple):
+    """The definition of a function."""
+
+    name: str
+    body: Command
+
+
+class Calculation(NamedTuple):
+    """`((…))`."""
+
+    parts: Parts
+
+
+class Condition(NamedTuple):
+    """`[[ … ]]`: an operator with operands that are conditions or words."""
+
+    operator: str
+    operands: tuple[Condition | WordNode, ...]
+
+
+class Redirected(NamedTuple):
+    """A compound command with the redirections after it."""
+
+    command: Command
+    redirections: tuple[Redirection, ...]
+
+
+Command = Simple | Group | If | While | For | ForArithmetic | Case | Function | Calculation | Condition | Redirected
+
+
+class Pipeline(NamedTuple):
+    """Commands joined by `|`."""
+
+    commands: tuple[Command, ...]
+    is_negated: bool
+
+
+class Item(NamedTuple):
+    """Pipelines joined by `&&` and `||`, with the operator before each (none before the first)."""
+
+    pipelines: tuple[tuple[str, Pipeline], ...]
+    is_background: bool
+    start: int
+    end: int
+
+
+class Syntax(NamedTuple):
+    """A script as far as bash reads it, what it would not read, and what the lines look like. Indexes of the text."""
+
+    lines: tuple[tuple[Item, ...], ...]
+    """What bash reads before it gives up, in the pieces in which it reads and runs it."""
+    rest: tuple[tuple[Item, ...], ...]
+    """What can be read of the lines after the first fault: bash never comes there."""
+    faults: tuple[Fault, ...]
+    commands: tuple[Simple, ...]
+    """Every simple command of the text itself, in order. Their places, as all places of nodes, are of the file."""
+    fresh_lines: tuple[int, ...]
+    """Beginnings of the lines on which a command may begin."""
+    continuations: tuple[int, ...]
+    """Backslashes that end a line outside of quotes."""
+    broken: tuple[int, ...]
+    """Backslashes outside of quotes with only blanks, or blanks and a comment, after them on the line."""
+    comments: tuple[tuple[int, int], ...]
+    quotes: tuple[tuple[int, int], ...]
+    documents: tuple[tuple[int, int], ...]
+    """Bodies of here-documents."""
+    lists: tuple[tuple[int, int], ...]
+    """Lists in brackets, `(a b)`: a line end in them ends nothing."""
+    at: Sequence[int]
+    """Offset in the file of each index."""
+
+
+_PLAIN = re.compile(r"[^ \t\n|&;()<>\\'\"$`]+")
+_PLAIN_DOUBLE = re.compile(r"[^\"\\$`]+")
+_PLAIN_BRACE = re.compile(r"[^}\\'\"$`]+")
+_PLAIN_PIECE = re.compile(r"[^}\\'\"$`/:\[\]]+")
+_PLAIN_DOCUMENT = re.compile(r"[^\\$`]+")
+_PLAIN_ARITHMETIC = re.compile(r"[^()\\'\"$`;]+")
+_PLAIN_SUBSCRIPT = re.compile(r"[^\]\[\\'\"$`]+")
+_PLAIN_REGEX = re.compile(r"[^ \t\n|()\\'\"$`]+")
+_EASY_WORD = re.compile(r"[\w./:@%+,^-]+(?=[ \t\n|&;()]|[<>](?!\()|\Z)")
+_BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
+_NAME = re.compile(r"(?:\\\n)*[A-Za-z_](?:\w|\\\n)*", re.ASCII)
+_SPECIAL = re.compile(r"(?:\\\n)*[0-9@*#?$!-]")
+_ASSIGNS = re.compile(r"([A-Za-z_]\w*)(?:(\+?=)|(\[))", re.ASCII)
+_REDIRECTS = re.compile(r"(?:[0-9]+|\{[A-Za-z_]\w*\})?(<<<|<<-|<<|<>|<&|>>|>&|>\||<|>)|(&>>|&>)", re.ASCII)
+_RESERVED = re.compile(
+    r"(?:if|then|elif|else|fi|do|done|case|esac|while|until|for|select|in|function|time|coproc|\{|\}|!|\[\[|\]\])"
+    r"(?=[ \t\n;&|()<>]|\\\n|\Z)"
+)
+_WORD_END = " \t\n|&;()<>"
+_ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ANSI |= {sign: sign for sign in "\\'\"?"}
+_ANSI_CODE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.))", re.DOTALL
+)
+_BROKEN = re.compile(r"\\[ \t\r]*(?:#[^\n]*)?(?=\n|\Z)")
+_DECLARES = frozenset({"declare", "typeset", "export", "readonly", "local"})
+_CONDITION_UNARY = frozenset(f"-{letter}" for letter in "abcdefghknoprstuvwxzGLNORS")
+_DEFAULTS = frozenset({"-", ":-", "+", ":+", "=", ":=", "?", ":?"})
+_CLOSES = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done", "case": "esac", "{": "}"}
+
+
+def read(source: Excerpt, *, takes_groups: bool = False) -> Syntax:
+    """The tree of a script; with `takes_groups`, `extglob` is set."""
+    reader = _Reader(source)
+    reader.takes_groups = takes_groups
+    lines: list[tuple[Item, ...]] = []
+    rest: list[tuple[Item, ...]] = []
+    faults: list[Fault] = []
+    while True:
+        begun = reader.index
+        try:
+            line = reader.line()
+        except Fault as fault:
+            faults.append(fault)
+            if not reader.resume(fault, begun) or len(faults) >= _MOST_RESUMED:
+                break
+            continue
+        if line is None:
+            break
+        (rest if faults else lines).append(tuple(line))
+    return Syntax(
+        tuple(lines),
+        tuple(rest),
+        tuple(faults),
+        tuple(reader.commands),
+        tuple(sorted(set(reader.fresh_lines))),
+        tuple(sorted(set(reader.continuations))),
+        tuple(sorted(set(reader.broken))),
+        tuple(sorted(set(reader.comments))),
+        tuple(sorted(set(reader.quotes))),
+        tuple(sorted(set(reader.documents))),
+        tuple(sorted(set(reader.lists))),
+        source.at,
+    )
+
+
+def read_document(body: Excerpt) -> Parts:
+    """The text of a here-document whose end mark is not quoted: what is expanded in it."""
+    reader = _Reader(body)
+    try:
+        return reader.parts("document", 0)
+    except Fault:
+        return (Literal(body.text, body.at[: len(body.text)], quoted=True),)
+
+
+class _Mark(NamedTuple):
+    """Where a second try begins again."""
+
+    place: int
+    depth: int
+    sizes: tuple[int, ...]
+
+
+class _Reader:
+    """A recursive descent over the text; `index` is where it has come to."""
+
+    def __init__(self, source: Excerpt, depth: int = 0) -> None:
+        self.text, self.at = source.text, source.at
+        self.source = source
+        self.index = 0
+        self.depth = depth
+        self.commands: list[Simple] = []
+        self.fresh_lines: list[int] = [0]
+        self.continuations: list[int] = []
+        self.broken: list[int] = []
+        self.comments: list[tuple[int, int]] = []
+        self.quotes: list[tuple[int, int]] = []
+        self.documents: list[tuple[int, int]] = []
+        self.lists: list[tuple[int, int]] = []
+        self._pending: list[tuple[str, bool, list[Excerpt | None]]] = []
+        self._no_arithmetic: set[int] = set()
+        self.takes_groups = self._will_take_groups = False
+        self._words = 0
+
+    # Lines and places
+
+    def line(self) -> list[Item] | None:
+        """The commands of the next line that has any; None at the end."""
+        self._linebreaks()
+        if self.index >= len(self.text):
+            return None
+        items = self._list(frozenset(), one_line=True)
+        if not items:
+            raise self._unexpected()
+        self.takes_groups |= self._will_take_groups
+        return items
+
+    def resume(self, fault: Fault, begun: int) -> bool:
+        """Go on with the line after a fault; whether there is one."""
+        self.depth = 0
+        self._pending.clear()
+        place = min(begun if fault.kind in ("unclosed-quote", "unclosed-bracket") else fault.start, len(self.text))
+        while begun < len(self.text) and self.text[begun] in " \t\n":
+            begun += 1
+        end = self.text.find("\n", max(place, begun))
+        if fault.kind == "too-much" or end < 0:
+            return False
+        self.index = end + 1
+        self.fresh_lines.append(self.index)
+        return True
+
+    def _mark(self) -> _Mark:
+        return _Mark(self.index, self.depth, tuple(len(notes) for notes in self._notes()))
+
+    def _notes(self) -> tuple[list[Any], ...]:
+        """What is collected on the way, and taken back where a second try is made."""
+        places = (self.comments, self.quotes, self.documents, self.lists)
+        return (self.commands, self.fresh_lines, self.continuations, self.broken, *places, self._pending)
+
+    def _back(self, mark: _Mark) -> None:
+        self.index, self.depth = mark.place, mark.depth
+        for notes, size in zip(self._notes(), mark.sizes, strict=True):
+            del notes[size:]
+
+    def _span(self, start: int, end: int) -> tuple[int, int]:
+        """Offsets in the file of a piece that is not empty."""
+        return self.at[start], (self.at[end - 1] + 1 if end > start else self.at[start])
+
+    def _word(self, parts: Sequence[Part], start: int, end: int) -> WordNode:
+        return WordNode(tuple(parts), *self._span(start, end), self.text[start:end])
+
+    def _unexpected(self) -> Fault:
+        sign = self._token()
+        if not sign:
+            return Fault("unclosed-bracket", self.index, self.index, found="end of file")
+        return Fault("unexpected-token", self.index, self.index + len(sign), found="newline" if sign == "\n" else sign)
+
+    def _token(self) -> str:
+        found = re.compile(r"\n|;;&|;;|;&|&&|\|\||\|&|[;&|()<>]|[^\s;&|()<>]{1,80}").match(self.text, self.index)
+        return found[0] if found else self.text[self.index : self.index + 1]
+
+    def _count_word(self) -> None:
+        self._words += 1
+        if self._words > MOST_WORDS:
+            raise Fault("too-much", self.index, self.index + 1, what="words", limit=str(MOST_WORDS))
+
+    def _deeper(self) -> None:
+        self.depth += 1
+        if self.depth > MOST_NESTED:
+            raise Fault("too-much", self.index, self.index + 1, what="nesting", limit=str(MOST_NESTED))
+
+    # Blanks
+
+    def _blanks(self) -> None:
+        """Skip blanks and continued line ends."""
+        found = _BLANKS.match(self.text, self.index)
+        if found:
+            self._joins(found.start(), found.end())
+            self.index = found.end()
+
+    def _joins(self, start: int, end: int) -> None:
+        found = self.text.find("\\\n", start, end)
+        while found >= 0:
+            self.continuations.append(found)
+            found = self.text.find("\\\n", found + 2, end)
+
+    def _comment(self) -> bool:
+        """Skip a comment that begins here, up to the line's end."""
+        if not self.text.startswith("#", self.index):
+            return False
+        end = self.text.find("\n", self.index)
+        end = len(self.text) if end < 0 else end
+        self.comments.append((self.index, end))
+        self.index = end
+        return True
+
+    def _newline(self) -> bool:
+        """Skip one line end, with the here-documents that follow it."""
+        self._blanks()
+        self._comment()
+        if not self.text.startswith("\n", self.index):
+            return False
+        self.index += 1
+        pending, self._pending = self._pending, []
+        for mark, is_indented, body in pending:
+            self._document(mark, is_indented, body)
+        self.fresh_lines.append(self.index)
+        return True
+
+    def _linebreaks(self) -> None:
+        while self._newline():
+            pass
+
+    def _document(self, mark: str, is_indented: bool, body: list[Excerpt | None]) -> None:  # noqa: FBT001 - as queued
+        start = self.index
+        pieces: list[tuple[int, int]] = []
+        while self.index < len(self.text):
+            end = self.text.find("\n", self.index)
+            end = len(self.text) if end < 0 else end
+            begin = self.index
+            if is_indented:
+                while begin < end and self.text[begin] == "\t":
+                    begin += 1
+            self.index = min(end + 1, len(self.text))
+            if self.text[begin:end] == mark:
+                break
+            pieces.append((begin, self.index))
+        body[0] = self.source.joined(pieces)
+        self.documents.append((start, self.index))
+
+    # Lists of commands
+
+    def _list(self, ends: frozenset[str], *, one_line: bool = False) -> list[Item]:
+        """Commands up to a word or bracket that ends them, or to the end of the line."""
+        items: list[Item] = []
+        while True:
+            if one_line:
+                self._blanks()
+                self._comment()
+            else:
+                self._linebreaks()
+            if self.index >= len(self.text) or self.text[self.index] == ")" or self._reserved() in ends:
+                return items
+            if self.text.startswith((";;", ";&"), self.index) and ";;" in ends:
+                return items
+            if one_line and self.text[self.index] == "\n":
+                self._newline()
+                return items
+            begun = self.index
+            pipelines = self._and_or()
+            end = self.index
+            self._blanks()
+            is_background = self.text.startswith("&", self.index) and not self.text.startswith(("&&", "&>"), self.index)
+            items.append(Item(tuple(pipelines), is_background, *self._span(begun, end)))
+            if is_background or (
+                self.text.startswith(";", self.index) and not self.text.startswith((";;", ";&"), self.index)
+            ):
+                self.index += 1
+                continue
+            self._comment()
+            if self.text.startswith("\n", self.index):
+                self._newline()
+                if one_line:
+                    return items
+                continue
+            if self.index >= len(self.text) or (self.text[self.index] == ")" and not one_line):
+                return items
+            if self._reserved() in ends or (";;" in ends and self.text.startswith((";;", ";&"), self.index)):
+                return items
+            raise self._unexpected()
+
+    def _body(self, ends: frozenset[str]) -> tuple[Item, ...]:
+        items = self._list(ends)
+        if not items:
+            raise self._unexpected()
+        return tuple(items)
+
+    def _reserved(self) -> str:
+        """The reserved word that stands here; empty: none."""
+        found = _RESERVED.match(self.text, self.index)
+        return found[0] if found else ""
+
+    def _expect(self, word: str, opener: str, begun: int) -> None:
+        """Skip a reserved word that must stand here."""
+        if self._reserved() != word:
+            if self.index >= len(self.text):
+                raise Fault("unclosed-bracket", begun, begun + len(opener), open=opener, wanted=word)
+            raise self._unexpected()
+        self.index += len(word)
+
+    def _and_or(self) -> list[tuple[str, Pipeline]]:
+        pipelines = [("", self._pipeline())]
+        while True:
+            self._blanks()
+            if not self.text.startswith(("&&", "||"), self.index):
+                return pipelines
+            operator = self.text[self.index : self.index + 2]
+            self.index += 2
+            self._linebreaks()
+            pipelines.append((operator, self._pipeline()))
+
+    def _pipeline(self) -> Pipeline:
+        negated = False
+        prefixed = False
+        while (word := self._reserved()) in ("!", "time"):
+            prefixed = True
+            negated ^= word == "!"
+            self.index += len(word)
+            self._blanks()
+            if word == "time":
+                while found := re.compile(r"(?:-p|--)(?=[ \t\n;&|()]|\Z)").match(self.text, self.index):
+                    self.index = found.end()
+                    self._blanks()
+        if prefixed and (self.index >= len(self.text) or self.text[self.index] in "\n;&|)"):
+            if self.text[self.index : self.index + 1] in ("&", "|", ")"):
+                raise self._unexpected()
+            return Pipeline((), negated)
+        commands = [self._command()]
+        while True:
+            self._blanks()
+            if not self.text.startswith("|", self.index) or self.text.startswith("||", self.index):
+                return Pipeline(tuple(commands), negated)
+            self.index += 2 if self.text.startswith("|&", self.index) else 1
+            self._linebreaks()
+            commands.append(self._command())
+
+    def _command(self) -> Command:
+        word = self._reserved()
+        if not word and not self.text.startswith("(", self.index):
+            return self._simple()
+        if word and word not in _CLOSES and word not in ("function", "coproc", "[["):
+            raise self._unexpected()
+        self._deeper()
+        command = self._compound(word, self.index) if word else self._bracketed()
+        self.depth -= 1
+        redirections = self._redirections()
+        return Redirected(command, redirections) if redirections else command
+
+    def _bracketed(self) -> Command:
+        """`((…))` or `( … )`."""
+        begun = self.index
+        if self.text.startswith("((", begun) and begun not in self._no_arithmetic:
+            mark = self._mark()
+            self.index += 2
+            parts = self._arithmetic()
+            if parts is not None:
+                return Calculation(parts)
+            self._no_arithmetic.add(begun)
+            self._back(mark)
+        self.index += 1
+        items = self._body(frozenset())
+        if not self.text.startswith(")", self.index):
+            if self.index >= len(self.text):
+                raise Fault("unclosed-bracket", begun, begun + 1, open="(", wanted=")")
+            raise self._unexpected()
+        self.index += 1
+        return Group(items, is_subshell=True)
+
+    def _compound(self, word: str, begun: int) -> Command:
+        self.index += len(word)
+        if word == "[[":
+            return self._condition(begun)
+        if word == "function":
+            return self._function(begun)
+        if word == "coproc":
+            self._blanks()
+            found = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII).match(self.text, self.index)
+            if found:
+                self.index = found.end()
+            return Group(
+                (Item((("", Pipeline((self._command(),), False)),), True, *self._span(begun, self.index)),), True
+            )
+        if word == "{":
+            items = self._body(frozenset({"}"}))
+            self._expect("}", "{", begun)
+            return Group(items, is_subshell=False)
+        if word == "if":
+            return self._if(begun)
+        if word in ("while", "until"):
+            condition_items = self._body(frozenset({"do"}))
+            return While(condition_items, self._loop_body(word, begun), word == "until")
+        return self._case(begun) if word == "case" else self._for(word, begun)
+
+    def _if(self, begun: int) -> If:
+        clauses = []
+        while True:
+            condition = self._body(frozenset({"then"}))
+            self._expect("then", "if", begun)
+            clauses.append((condition, self._body(frozenset({"elif", "else", "fi"}))))
+            if self._reserved() != "elif":
+                break
+            self.index += len("elif")
+        otherwise: tuple[Item, ...] = ()
+        if self._reserved() == "else":
+            self.index += len("else")
+            otherwise = self._body(frozenset({"fi"}))
+        self._expect("fi", "if", begun)
+        return If(tuple(clauses), otherwise)
+
+    def _loop_body(self, opener: str, begun: int) -> tuple[Item, ...]:
+        self._expect("do", opener, begun)
+        body = self._body(frozenset({"done"}))
+        self._expect("done", opener, begun)
+        return body
+
+    def _for(self, opener: str, begun: int) -> Command:
+        self._blanks()
+        if opener == "for" and self.text.startswith("((", self.index):
+            return self._for_arithmetic(begun)
+        name = self._plain_word()
+        if not name:
+            raise self._unexpected()
+        words: list[WordNode] | None = None
+        self._linebreaks()
+        if self._reserved() == "in":
+            self.index += 2
+            words = []
+            while True:
+                self._blanks()
+                if self.text.startswith("#", self.index) or self.index >= len(self.text):
+                    self._comment()
+                if self.index >= len(self.text) or self.text[self.index] in "\n;":
+                    break
+                if self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index):
+                    raise self._unexpected()
+                words.append(self._a_word())
+        body = self._braced_body(opener, begun)
+        return For(name, tuple(words) if words is not None else None, body, opener == "select")
+
+    def _for_arithmetic(self, begun: int) -> ForArithmetic:
+        self.index += 2
+        steps = []
+        for last in (False, False, True):
+            parts = self._arithmetic(last=last)
+            if parts is None:
+                raise (
+                    self._unexpected()
+                    if self.index < len(self.text)
+                    else Fault("unclosed-bracket", begun, begun + 3, open="for ((", wanted="))")
+                )
+            steps.append(parts)
+        self._blanks()
+        return ForArithmetic((steps[0], steps[1], steps[2]), self._braced_body("for", begun))
+
+    def _braced_body(self, opener: str, begun: int) -> tuple[Item, ...]:
+        """The body of a `for`: between `do` and `done`, or in braces."""
+        if self.text.startswith(";", self.index) and not self.text.startswith(";;", self.index):
+            self.index += 1
+        self._linebreaks()
+        if self._reserved() != "{":
+            return self._loop_body(opener, begun)
+        self.index += 1
+        body = self._body(frozenset({"}"}))
+        self._expect("}", opener, begun)
+        return body
+
+    def _case(self, begun: int) -> Case:
+        self._blanks()
+        if self.index >= len(self.text) or self.text[self.index] in "\n;|&)":
+            raise self._unexpected()
+        word = self._a_word()
+        self._linebreaks()
+        self._expect("in", "case", begun)
+        branches = []
+        while True:
+            self._linebreaks()
+            if self._reserved() == "esac":
+                break
+            if self.index >= len(self.text):
+                raise Fault("unclosed-bracket", begun, begun + 4, open="case", wanted="esac")
+            if self.text.startswith("(", self.index):
+                self.index += 1
+                self._blanks()
+            patterns = []
+            while True:
+                self._blanks()
+                if self.index >= len(self.text) or self.text[self.index] in _WORD_END:
+                    raise self._unexpected()
+                patterns.append(self._a_word())
+                self._blanks()
+                if not self.text.startswith("|", self.index) or self.text.startswith("||", self.index):
+                    break
+                self.index += 1
+            if not self.text.startswith(")", self.index):
+                raise self._unexpected()
+            self.index += 1
+            body = self._list(frozenset({";;", "esac"}))
+            end = next((e for e in (";;&", ";;", ";&") if self.text.startswith(e, self.index)), "")
+            self.index += len(end)
+            branches.append((tuple(patterns), tuple(body), end or ";;"))
+            if not end:
+                self._linebreaks()
+                if self._reserved() != "esac":
+                    if self.index >= len(self.text):
+                        raise Fault("unclosed-bracket", begun, begun + 4, open="case", wanted="esac")
+                    raise self._unexpected()
+        self.index += len("esac")
+        return Case(word, tuple(branches))
+
+    def _function(self, begun: int) -> Function:
+        self._blanks()
+        name = self._plain_word()
+        if not name:
+            raise self._unexpected()
+        self._blanks()
+        found = re.compile(r"\([ \t]*\)").match(self.text, self.index)
+        if found:
+            self.index = found.end()
+        return self._function_body(name, begun)
+
+    def _function_body(self, name: str, begun: int) -> Function:
+        self._linebreaks()
+        if self.index >= len(self.text):
+            raise Fault("unclosed-bracket", begun, begun + 1, open=f"{name}()", wanted="{")
+        if not self.text.startswith("(", self.index) and self._reserved() not in (*_CLOSES, "[["):
+            raise self._unexpected()
+        return Function(name, self._command())
+
+    def _plain_word(self) -> str:
+        found = re.compile(r"[^ \t\n|&;()<>\\'\"$`]+").match(self.text, self.index)
+        if not found:
+            return ""
+        self.index = found.end()
+        return found[0]
+
+    # Simple commands
+
+    def _simple(self) -> Command:
+        begun = end = self.index
+        assignments: list[AssignmentNode] = []
+        words: list[WordNode | AssignmentNode] = []
+        redirections: list[Redirection] = []
+        while True:
+            self._blanks()
+            if self.index >= len(self.text):
+                break
+            sign = self.text[self.index]
+            if sign == "#" or sign in "\n;)":
+                break
+            redirection = self._redirection()
+            if redirection is not None:
+                redirections.append(redirection)
+                end = self.index
+                continue
+            if sign in "&|":
+                break
+            if sign == "(":
+                if len(words) == 1 and not assignments and not redirections and isinstance(words[0], WordNode):
+                    found = re.compile(r"\([ \t]*\)").match(self.text, self.index)
+                    if found:
+                        self.index = found.end()
+                        self._deeper()
+                        function = self._function_body(words[0].raw, begun)
+                        self.depth -= 1
+                        return function
+                raise self._unexpected()
+            first = words[0] if words else None
+            assigns = _ASSIGNS.match(self.text, self.index) if not words or self._declares(first) else None
+            if assigns and assigns[3] and words:
+                assigns = None  # an index is one before a command only
+            assigned = self._assignment(assigns) if assigns else self._a_word()
+            if isinstance(assigned, AssignmentNode) and not words:
+                assignments.append(assigned)
+            else:
+                words.append(assigned)
+            end = self.index
+        if end == begun:
+            raise self._unexpected()
+        command = Simple(tuple(assignments), tuple(words), tuple(redirections), *self._span(begun, end))
+        self.commands.append(command)
+        raws = {word.raw for word in words if isinstance(word, WordNode)}
+        self._will_take_groups |= {"shopt", "-s", "extglob"} <= raws
+        if len(self.commands) > MOST_COMMANDS:
+            raise Fault("too-much", begun, end, what="commands", limit=str(MOST_COMMANDS))
+        return command
+
+    def _declares(self, first: WordNode | AssignmentNode | None) -> bool:
+        return isinstance(first, WordNode) and first.raw in _DECLARES
+
+    def _redirection(self) -> Redirection | None:
+        found = _REDIRECTS.match(self.text, self.index)
+        if not found or (found[1] in ("<", ">") and self.text.startswith("(", found.end())):
+            return None
+        operator = found[1] or found[2]
+        descriptor = found[0].removesuffix(operator)
+        self.index = found.end()
+        self._blanks()
+        if self.index >= len(self.text) or (
+            self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index)
+        ):
+            raise (
+                self._unexpected()
+                if self.index < len(self.text)
+                else Fault("unexpected-token", found.start(), found.end(), found="newline")
+            )
+        if operator not in ("<<", "<<-"):
+            return Redirection(operator, self._a_word(), lambda: None, False, descriptor)
+        start = self.index
+        mark = self._mark()
+        target = self._a_word()
+        self._back(mark._replace(place=self.index))
+        raw = target.raw.replace("\\\n", "")
+        is_literal = any(sign in raw for sign in "'\"\\")
+        body: list[Excerpt | None] = [None]
+        text = "".join(part.text for part in target.parts if isinstance(part, Literal)) if is_literal else raw
+        self._pending.append((text, operator == "<<-", body))
+        word = self._word(target.parts, start, self.index)
+        return Redirection(operator, word, lambda: body[0], is_literal, descriptor)
+
+    def _redirections(self) -> tuple[Redirection, ...]:
+        """The redirections after a compound command."""
+        redirections: list[Redirection] = []
+        while True:
+            self._blanks()
+            redirection = self._redirection() if self.index < len(self.text) else None
+            if redirection is None:
+                return tuple(redirections)
+            redirections.append(redirection)
+
+    def _assignment(self, found: re.Match[str]) -> AssignmentNode | WordNode:
+        """`NAME=…` or `NAME[i]=…`; a word where no `=` follows the index, which may hold blanks all the same."""
+        begun = self.index
+        subscript: Parts | None = None
+        self.index = found.end()
+        sign = found[2]
+        if sign is None:
+            subscript = self.parts("subscript", found.start(3))
+            self.index += 1
+            equals = re.compile(r"\+?=").match(self.text, self.index)
+            if not equals:
+                name = Literal(self.text[begun : found.end()], self.at[begun : found.end()], quoted=False)
+                close = Literal("]", self.at[self.index - 1 : self.index], quoted=False)
+                return self._word((name, *subscript, close, *self.parts("word", begun)), begun, self.index)
+            sign = equals[0]
+            self.index = equals.end()
+        is_appended = sign == "+="
+        elements: list[Element] | None = None
+        value_start = self.index
+        if self.text.startswith("(", self.index) and subscript is None:
+            elements = self._elements()
+            if self.index < len(self.text) and self.text[self.index] not in _WORD_END:
+                self._a_word()  # what is glued to a list is dropped
+            value = self._word((), value_start, self.index)
+        elif (self.index < len(self.text) and self.text[self.index] not in _WORD_END) or self.text.startswith(
+            ("<(", ">("), self.index
+        ):
+            value = self._a_word()
+        else:
+            value = WordNode((), self.at[self.index], self.at[self.index], "")
+        return AssignmentNode(
+            found[1],
+            subscript,
+            is_appended,
+            value,
+            tuple(elements) if elements is not None else None,
+            *self._span(begun, self.index),
+        )
+
+    def _elements(self) -> list[Element]:
+        begun = self.index
+        self.index += 1
+        self._deeper()
+        elements: list[Element] = []
+        while True:
+            self._linebreaks()
+            if self.index >= len(self.text):
+                raise Fault("unclosed-bracket", begun, begun + 1, open="(", wanted=")")
+            if self.text[self.index] == ")":
+                self.index += 1
+                self.depth -= 1
+                self.lists.append((begun, self.index))
+                return elements
+            if self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index):
+                raise self._unexpected()
+            subscript: Parts | None = None
+            found = re.compile(r"\[(?:[^\[\]\n`\\]|\\.)*\]\+?=").match(self.text, self.index)
+            if found:
+                self.index += 1
+                subscript = self.parts("subscript", self.index)
+                self.index = found.end()
+                if self.index >= len(self.text) or self.text[self.index] in _WORD_END:
+                    elements.append(Element(subscript, WordNode((), self.at[self.index], self.at[self.index], "")))
+                    continue
+            elements.append(Element(subscript, self._a_word()))
+
+    # Words
+
+    def _a_word(self) -> WordNode:
+        start = self.index
+        self._count_word()
+        found = _EASY_WORD.match(self.text, start)
+        if found and not (self.takes_groups and self.text.startswith("(", found.end())):
+            self.index = end = found.end()
+            literal = Literal(found[0], self.at[start:end], False)
+            return WordNode((literal,), self.at[start], self.at[end - 1] + 1, found[0])
+        parts = self.parts("word", start)
+        if self.index == start:
+            raise self._unexpected()
+        return self._word(parts, start, self.index)
+
+    def parts(self, kind: str, opened: int) -> Parts:
+        """The parts of a word up to where it ends.
+
+        `kind` says where: a "word", a "double" quote, a "brace" (`${X:-…`, "quoted-brace" within a double quote), its
+        pieces up to `/` ("slash") or `:` ("colon"), its "index"), a "subscript", a "document", a "regex" of `[[ =~ ]]`.
+        """
+        found: list[Part] = []
+        text, size = self.text, len(self.text)
+        plain, ends = _KINDS[kind]
+        quoted = kind in ("double", "document", "quoted-brace")
+        brackets = 0
+        while self.index < size:
+            match = plain.match(text, self.index)
+            if match:
+                self._plain(found, match, quoted=quoted)
+                continue
+            sign = text[self.index]
+            if sign in ends:
+                if kind == "word" and sign in "<>" and text.startswith("(", self.index + 1) and not brackets:
+                    found.append(self._process())
+                    continue
+                if kind == "word" and sign != "\n" and (brackets or self._opens_group(opened)):
+                    brackets += (sign == "(") - (sign == ")")
+                elif (kind == "regex" and sign == ")" and brackets) or (
+                    kind in ("subscript", "index") and brackets and sign == "]"
+                ):
+                    brackets -= 1
+                else:
+                    break
+            elif kind == "regex" and sign in "(|":
+                brackets += sign == "("
+            elif kind == "regex" and sign == " " and brackets:
+                pass
+            elif kind in ("subscript", "index") and sign == "[":
+                brackets += 1
+            elif sign == "\\":
+                self._escape(found, kind)
+                continue
+            elif sign == "$":
+                part = self._dollar(quoted=quoted)
+                found.extend(part if isinstance(part, list) else (part,))
+                continue
+            elif sign == "`":
+                found.append(self._backticks(quoted=quoted))
+                continue
+            elif sign == "'" and not quoted:
+                found.append(self._single())
+                continue
+            elif sign == '"' and kind != "document":
+                found.extend(self._double())
+                continue
+            found.append(Literal(sign, self.at[self.index : self.index + 1], quoted))
+            self.index += 1
+        else:
+            if kind not in ("word", "document", "regex"):
+                raise _unclosed(kind, opened)
+        return tuple(found)
+
+    def _plain(self, found: list[Part], match: re.Match[str], *, quoted: bool) -> None:
+        """Add plain text; what a continued line end cuts is one piece all the same."""
+        start, self.index = match.span()
+        literal = Literal(match[0], self.at[start : self.index], quoted)
+        last = found[-1] if found else None
+        if isinstance(last, Literal) and not last.quoted and not quoted and len(last.text) < _MOST_JOINED:
+            found[-1] = Literal(last.text + literal.text, [*last.at, *literal.at], quoted=False)
+        else:
+            found.append(literal)
+
+    def _opens_group(self, start: int) -> bool:
+        """Whether a bracket of a pattern, `@(a|b)`, opens here."""
+        before = self.text[self.index - 1 : self.index] if self.index > start else ""
+        return self.takes_groups and self.text[self.index] == "(" and before != "" and before in "@?*+!"
+
+    def _escape(self, found: list[Part], kind: str) -> None:
+        begun = self.index
+        following = self.text[begun + 1 : begun + 2]
+        quoted = kind in ("double", "document", "quoted-brace")
+        if following == "\n":
+            if not quoted:
+                self.continuations.append(begun)
+            self.index += 2
+            return
+        if not following:
+            found.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
+            self.index += 1
+            return
+        if quoted:
+            special = "$`\\" + ('"' if kind != "document" else "") + ("}" if kind == "quoted-brace" else "")
+            if following not in special:
+                found.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
+                self.index += 1
+                return
+        elif kind == "word" and following in " \t#\r" and _BROKEN.match(self.text, begun):
+            self.broken.append(begun)
+        found.append(Literal(following, self.at[begun + 1 : begun + 2], quoted=True))
+        self.index += 2
+
+    def _single(self) -> Literal:
+        begun = self.index
+        end = self.text.find("'", begun + 1)
+        if end < 0:
+            raise Fault("unclosed-quote", begun, begun + 1, quote="'")
+        self.index = end + 1
+        self.quotes.append((begun, self.index))
+        return Literal(self.text[begun + 1 : end], self.at[begun + 1 : end], quoted=True)
+
+    def _double(self) -> Parts:
+        begun = self.index
+        self.index += 1
+        self._deeper()
+        parts = self.parts("double", begun)
+        self.depth -= 1
+        self.index += 1
+        self.quotes.append((begun, self.index))
+        if len(parts) > 1 and any(isinstance(part, Parameter) and _is_list(part) for part in parts):
+            return tuple(part._replace(is_beside_list=True) if isinstance(part, Parameter) else part for part in parts)
+        return parts or (Literal("", (), quoted=True),)
+
+    def _ansi(self, begun: int) -> Literal:
+        """`$'…'`: C escapes."""
+        text, at = [], []
+        index = self.index
+        while True:
+            sign = self.text[index : index + 1]
+            if not sign:
+                raise Fault("unclosed-quote", begun, begun + 2, quote="'")
+            if sign == "'":
+                break
+            value, step = sign, 1
+            if sign == "\\":
+                following = self.text[index + 1 : index + 2]
+                code = _ANSI_CODE.match(self.text, index)
+                if following in _ANSI and following:
+                    value, step = _ANSI[following], 2
+                elif code:
+                    value, step = _ansi_code(code), len(code[0])
+            text.append(value)
+            at.extend([self.at[index]] * len(value))
+            index += step
+        self.index = index + 1
+        self.quotes.append((begun, self.index))
+        joined = "".join(text)
+        cut = joined.find("\0")
+        joined = joined if cut < 0 else joined[:cut]
+        return Literal(joined, at[: len(joined)], quoted=True)
+
+    def _dollar(self, *, quoted: bool) -> Part | list[Part]:
+        begun = self.index
+        self._count_word()
+        text = self.text
+        after = begun + 1
+        while text.startswith("\\\n", after):
+            after += 2
+        self.index = after
+        sign = text[after : after + 1]
+        if sign == "{":
+            return self._braced(begun, quoted=quoted)
+        if sign == "(":
+            return self._commands_or_arithmetic(begun, quoted=quoted)
+        if sign == "[":
+            return self._old_arithmetic(begun, quoted=quoted)
+        if sign == "'" and not quoted:
+            self.index += 1
+            return self._ansi(begun)
+        if sign == '"' and not quoted:
+            return list(self._double())
+        found = _NAME.match(text, after) or _SPECIAL.match(text, after)
+        if found:
+            self.index = found.end()
+            return Parameter(found[0].replace("\\\n", ""), quoted, *self._span(begun, self.index))
+        self.index = begun + 1
+        return Literal("$", self.at[begun : begun + 1], quoted)
+
+    def _commands_or_arithmetic(self, begun: int, *, quoted: bool) -> Part:
+        self._deeper()
+        if self.text.startswith("((", self.index) and begun not in self._no_arithmetic:
+            mark = self._mark()
+            self.index += 2
+            parts = self._arithmetic()
+            if parts is not None:
+                self.depth -= 1
+                return Arithmetic(parts, quoted, *self._span(begun, self.index))
+            self._no_arithmetic.add(begun)
+            self._back(mark)
+        self.index += 1
+        items = self._list(frozenset())
+        if not self.text.startswith(")", self.index):
+            raise Fault("unclosed-bracket", begun, begun + 2, open="$(", wanted=")")
+        self.index += 1
+        self.depth -= 1
+        return Substitution(tuple(items), quoted, *self._span(begun, self.index))
+
+    def _old_arithmetic(self, begun: int, *, quoted: bool) -> Part:
+        self._deeper()
+        self.index += 1
+        parts = self.parts("subscript", begun)
+        self.index += 1
+        self.depth -= 1
+        return Arithmetic(parts, quoted, *self._span(begun, self.index))
+
+    def _process(self) -> Part:
+        begun = self.index
+        self._deeper()
+        self.index += 2
+        items = self._list(frozenset())
+        if not self.text.startswith(")", self.index):
+            raise Fault("unclosed-bracket", begun, begun + 2, open=self.text[begun : begun + 2], wanted=")")
+        self.index += 1
+        self.depth -= 1
+        return Substitution(tuple(items), True, *self._span(begun, self.index), is_file=True)
+
+    def _backticks(self, *, quoted: bool) -> Part:
+        begun = self.index
+        found = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL).match(self.text, begun)
+        if not found:
+            raise Fault("unclosed-quote", begun, begun + 1, quote="`")
+        undone = '`\\$"' if quoted else "`\\$"
+        pieces, last = [], begun + 1
+        for escape in re.compile(r"\\.", re.DOTALL).finditer(self.text, begun + 1, found.end() - 1):
+            if escape[0][1] in undone:
+                pieces.append((last, escape.start()))
+                last = escape.start() + 1
+        pieces.append((last, found.end() - 1))
+        self._deeper()
+        inner = _Reader(self.source.joined(pieces), self.depth)
+        items = inner.whole()
+        self.depth -= 1
+        self.index = found.end()
+        return Substitution(tuple(items), quoted, *self._span(begun, self.index))
+
+    def whole(self) -> list[Item]:
+        """All commands of a text; what cannot be read ends it."""
+        items: list[Item] = []
+        try:
+            while (line := self.line()) is not None:
+                items += line
+        except Fault as fault:
+            if fault.kind == "too-much":
+                raise
+        return items
+
+    def _arithmetic(self, *, last: bool = True) -> Parts | None:
+        """The parts up to `))` (`last`) or `;`; None: it is no arithmetic."""
+        found: list[Part] = []
+        brackets = 0
+        while self.index < len(self.text):
+            match = _PLAIN_ARITHMETIC.match(self.text, self.index)
+            if match:
+                found.append(Literal(match[0].replace("\\\n", ""), self.at[match.start() : match.end()], quoted=True))
+                self.index = match.end()
+                continue
+            sign = self.text[self.index]
+            if sign == "\\":
+                self._escape(found, "double")
+                continue
+            if sign == "$":
+                part = self._dollar(quoted=True)
+                found.extend(part if isinstance(part, list) else (part,))
+                continue
+            if sign == "`":
+                found.append(self._backticks(quoted=True))
+                continue
+            if sign == '"':
+                found.extend(self._double())
+                continue
+            if sign == ";" and not brackets and not last:
+                self.index += 1
+                return tuple(found)
+            if sign == ")" and not brackets:
+                if last and self.text.startswith("))", self.index):
+                    self.index += 2
+                    return tuple(found)
+                return None
+            brackets += (sign == "(") - (sign == ")")
+            if brackets > MOST_NESTED:
+                raise Fault("too-much", self.index, self.index + 1, what="nesting", limit=str(MOST_NESTED))
+            found.append(Literal(sign, self.at[self.index : self.index + 1], quoted=True))
+            self.index += 1
+        return None
+
+    def _braced(self, begun: int, *, quoted: bool) -> Part:
+        """`${…}`."""
+        self._deeper()
+        text = self.text
+        self.index += 1
+        is_indirect = is_length = False
+        if found := re.compile(r"#(?=[A-Za-z_0-9@*?$!#-])").match(text, self.index):
+            # ${#} and ${#:-x} are the number of arguments; ${#X} is a length.
+            is_length = not re.compile(r"#[#?!$-]?\}|#[-:%#?+=/]").match(text, self.index) or bool(
+                re.compile(r"#[#?!$-]\}").match(text, self.index)
+            )
+            self.index += is_length
+        elif found := re.compile(r"!(?=[A-Za-z_0-9@*#])").match(text, self.index):
+            is_indirect = True
+            self.index += 1
+        found = _NAME.match(text, self.index) or re.compile(r"[0-9]+|[@*#?$!-]").match(text, self.index)
+        if not found:
+            return self._bad_braced(begun, quoted=quoted)
+        name = found[0].replace("\\\n", "")
+        self.index = found.end()
+        subscript: Parts | None = None
+        if text.startswith("[", self.index):
+            self.index += 1
+            subscript = self.parts("index", begun)
+            if not text.startswith("]", self.index):
+                return self._bad_braced(begun, quoted=quoted)
+            self.index += 1
+        operator = ""
+        arguments: tuple[Parts, ...] = ()
+        if not text.startswith("}", self.index):
+            found = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]").match(text, self.index)
+            if not found:
+                return self._bad_braced(begun, quoted=quoted)
+            operator = found[0]
+            self.index = found.end()
+            arguments = self._arguments(operator, begun, quoted=quoted)
+        if not text.startswith("}", self.index):
+            return self._bad_braced(begun, quoted=quoted)
+        self.index += 1
+        self.depth -= 1
+        return Parameter(
+            name, quoted, *self._span(begun, self.index), subscript, operator, arguments, is_length, is_indirect
+        )
+
+    def _arguments(self, operator: str, begun: int, *, quoted: bool) -> tuple[Parts, ...]:
+        if operator in ("/", "//", "/#", "/%"):
+            pattern: Parts = ()
+            if operator == "//" and self.text.startswith("/", self.index):
+                pattern = (Literal("/", self.at[self.index : self.index + 1], quoted=False),)
+                self.index += 1
+            pattern += self.parts("slash", begun)
+            if not self.text.startswith("/", self.index):
+                return (pattern,)
+            self.index += 1
+            return pattern, self.parts("brace", begun)
+        if operator == ":":
+            offset = self.parts("colon", begun)
+            if not self.text.startswith(":", self.index):
+                return (offset,)
+            self.index += 1
+            return offset, self.parts("brace", begun)
+        is_pattern = operator[0] in "#%^,"
+        return (self.parts("quoted-brace" if quoted and not is_pattern else "brace", begun),)
+
+    def _bad_braced(self, begun: int, *, quoted: bool) -> Part:
+        """What bash calls a bad substitution, at the time it runs: skipped up to its bracket."""
+        self.parts("quoted-brace" if quoted else "brace", begun)
+        self.index += 1
+        self.depth -= 1
+        return Parameter("", quoted, *self._span(begun, self.index), operator="bad")
+
+    # Conditions
+
+    def _condition(self, begun: int) -> Condition:
+        condition = self._or(begun)
+        self._condition_blanks()
+        if not self.text.startswith("]]", self.index):
+            if self.index >= len(self.text):
+                raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
+            raise self._unexpected()
+        self.index += 2
+        if self.index < len(self.text) and self.text[self.index] not in _WORD_END:
+            raise self._unexpected()
+        return condition
+
+    def _condition_blanks(self) -> None:
+        self._linebreaks()
+
+    def _or(self, begun: int) -> Condition:
+        operands = [self._and(begun)]
+        while True:
+            self._condition_blanks()
+            if not self.text.startswith("||", self.index):
+                return operands[0] if len(operands) == 1 else Condition("||", tuple(operands))
+            self.index += 2
+            operands.append(self._and(begun))
+
+    def _and(self, begun: int) -> Condition:
+        operands = [self._not(begun)]
+        while True:
+            self._condition_blanks()
+            if not self.text.startswith("&&", self.index):
+                return operands[0] if len(operands) == 1 else Condition("&&", tuple(operands))
+            self.index += 2
+            operands.append(self._not(begun))
+
+    def _not(self, begun: int) -> Condition:
+        negated = False
+        self._condition_blanks()
+        while re.compile(r"!(?=[ \t\n(])").match(self.text, self.index):
+            negated = not negated
+            self.index += 1
+            self._condition_blanks()
+        condition = self._primary(begun)
+        return Condition("!", (condition,)) if negated else condition
+
+    def _primary(self, begun: int) -> Condition:
+        if self.index >= len(self.text):
+            raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
+        if self.text[self.index] == "(":
+            self._deeper()
+            self.index += 1
+            condition = self._or(begun)
+            self._condition_blanks()
+            if not self.text.startswith(")", self.index):
+                raise self._unexpected()
+            self.index += 1
+            self.depth -= 1
+            return condition
+        if self.text.startswith("]]", self.index) or self.text[self.index] in _WORD_END:
+            raise self._unexpected()
+        first = self._a_word()
+        self._blanks()
+        if first.raw in _CONDITION_UNARY:
+            if self.index >= len(self.text):
+                raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
+            if self.text[self.index] in _WORD_END or self._reserved() == "]]":
+                raise self._unexpected()
+            return Condition(first.raw, (self._a_word(),))
+        found = re.compile(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])").match(self.text, self.index)
+        if not found:
+            following = re.compile(r"\]\](?=[ \t\n|&;()<>]|\Z)|&&|\|\||\)|\n").match(self.text, self.index)
+            if self.index < len(self.text) and not following:
+                raise self._unexpected()
+            return Condition("-n", (first,))
+        self.index = found.end()
+        self._blanks()
+        if self.index >= len(self.text):
+            raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
+        if found[0] == "=~":
+            start = self.index
+            second = self._word(self.parts("regex", start), start, self.index)
+            if self.index == start:
+                raise self._unexpected()
+        else:
+            if self.text[self.index] in _WORD_END:
+                raise self._unexpected()
+            takes_groups, self.takes_groups = self.takes_groups, True
+            second = self._a_word()
+            self.takes_groups = takes_groups
+        return Condition("=" if found[0] == "==" else found[0], (first, second))
+
+
+def _unclosed(kind: str, opened: int) -> Fault:
+    """The end of the text where a piece of a word should end."""
+    if kind == "double":
+        return Fault("unclosed-quote", opened, opened + 1, quote='"')
+    sign, wanted = ("[", "]") if kind == "subscript" else ("${", "}")
+    return Fault("unclosed-bracket", opened, opened + len(sign), open=sign, wanted=wanted)
+
+
+def _is_list(part: Parameter) -> bool:
+    if part.is_length or part.operator in _DEFAULTS:
+        return False
+    return (part.name == "@" and part.subscript is None) or (
+        part.subscript is not None and len(part.subscript) == 1 and part.subscript[0][0] == "@"
+    )
+
+
+def _ansi_code(code: re.Match[str]) -> str:
+    if code[5]:
+        return chr(ord(code[5]) & 0x1F) if code[5].isascii() else code[5]
+    number = int(code[2], 8) & 0xFF if code[2] else int(code[1] or code[3] or code[4], 16)
+    if code[1] or code[2]:
+        return chr(number)
+    return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
+
+
+_KINDS: dict[str, tuple[re.Pattern[str], str]] = {
+    "word": (_PLAIN, _WORD_END),
+    "double": (_PLAIN_DOUBLE, '"'),
+    "document": (_PLAIN_DOCUMENT, ""),
+    "brace": (_PLAIN_BRACE, "}"),
+    "quoted-brace": (_PLAIN_BRACE, "}"),
+    "slash": (_PLAIN_PIECE, "}/"),
+    "colon": (_PLAIN_PIECE, "}:"),
+    "subscript": (_PLAIN_SUBSCRIPT, "]"),
+    "index": (_PLAIN_PIECE, "]}"),
+    "regex": (_PLAIN_REGEX, " \t\n)"),
+}

@@ -1,0 +1,642 @@
+"""What in a shell script is not meant the way bash reads it, with the edits that mend it.
+
+Two passes: signs that no shell knows (typographic quotes and dashes, blanks that are none, carriage returns, prompts),
+then, on the text with these mended, what is wrong with its lines and words. So one round of edits mends both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from vllm_runbooks.core.excerpt import Excerpt, Replacement
+from vllm_runbooks.reading.shell import syntax
+from vllm_runbooks.reading.shell.values import Result
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something that bash reads otherwise than it is meant, or not at all; offsets of the file."""
+
+    kind: str
+    start: int
+    end: int
+    says: Mapping[str, str]
+    """Named details: what bash does, what is lost."""
+    edits: tuple[Replacement, ...] = ()
+    """What mends it, where that is safe."""
+
+
+class _Found(NamedTuple):
+    """A trouble at indexes of a text; its edits as well."""
+
+    kind: str
+    start: int
+    end: int
+    says: Mapping[str, str]
+    edits: tuple[Replacement, ...] = ()
+
+
+_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_NOTHINGS = "\u200b\u200c\u200d\u2060\ufeff"
+_BLANK_SIGN = re.compile(f"[{_SPACES}]+|[{_NOTHINGS}]+")
+_DOUBLE_QUOTES, _SINGLE_QUOTES = (
+    "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02",
+    "\u2018\u2019\u201a\u201b\u2039\u203a\uff07",
+)
+_QUOTE_SIGN = re.compile(f"[{_DOUBLE_QUOTES}{_SINGLE_QUOTES}]")
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+_DASH_SIGN = re.compile(rf"(?<!\S)-?[{_DASHES}][-{_DASHES}]{{0,3}}(?=[A-Za-z])")
+_ONE_LETTER = re.compile(r"[A-Za-z](?![\w.-])")
+_RETURNS = re.compile(r"\r+(?=\n|\Z)")
+_PROMPT = re.compile(
+    r"[ \t]{0,16}((?:\([\w.-]{1,40}\)[ \t]*)?"
+    r"(?:[$%]|\[?[\w.-]{1,40}@[\w.-]{1,60}(?:[: ][^\s$#%\]]{0,120})?\]?[$#%]|>>>)[ \t]+)(?=[^\s=])"
+)
+_MORE_PROMPT = re.compile(r"[ \t]{0,16}(>[ \t])(?=[ \t]*-)")
+"""Of a continued line, in front of an option: in front of anything else it may send the output to a file."""
+_START = (
+    r"(?:(?:[\w.~$/-]{0,200}/)?vllm[ \t]+(?:serve|run-batch|bench)\b"
+    r"|(?:[\w.~$/-]{0,200}/)?python[\d.]{0,5}[ \t]+-m[ \t]+vllm\b|(?:docker|podman|nerdctl)[ \t]+run[ \t])"
+)
+_FIRST_MORE_PROMPT = re.compile(
+    rf"[ \t]{{0,16}}(>[ \t])"
+    rf"(?=[ \t]*(?:(?:[A-Za-z_]\w{{0,80}}=[^\s\"'`]{{0,200}}|sudo|nohup|exec|env|time)[ \t]+){{0,20}}{_START})"
+)
+"""In front of a command that no redirection would be followed by: as a file's name, `vllm` leaves `serve` to be run."""
+_BESIDE_MORE_PROMPT = re.compile(
+    r"[ \t]{0,16}(>[ \t]+)(?=(?:export|cd|source|pip3?|conda|unset|ulimit|mkdir)[ \t]|[A-Za-z_]\w{0,80}=|#)"
+)
+"""In front of what is typed before such a command, in the same session."""
+_ANY_MORE_PROMPT = re.compile(r"[ \t]{0,16}(>(?:[ \t]|$))", re.MULTILINE)
+_SWALLOWED = re.compile(rf"(?:sudo|nohup|exec|env|time)\b|{_START}")
+_OPTION = re.compile(r"--?[A-Za-z]")
+_OPERATOR_END = re.compile(r"(?:&&|\||;|&|\(|\{|\bdo|\bthen|\belse)[ \t]*\Z")
+_NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_ALMOST_NAME = re.compile(r"(\$?[A-Za-z0-9_][A-Za-z0-9_.-]*)=", re.ASCII)
+_JSON_VALUE = re.compile(r"(--?[\w.-]+=|[A-Za-z_]\w*=)?(?=[\[{])", re.ASCII)
+_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset"})
+_KEPT_BLANK = re.compile(r"\\[ \t]+(?=--?[A-Za-z])")
+_LONGEST_JSON = 20_000
+"""Characters of a value that are tried as JSON."""
+_MOST_PIECES = 32
+"""Words that together are tried as one JSON value."""
+_BESIDE = frozenset(
+    (
+        *(
+            "cd",
+            "pushd",
+            "popd",
+            "mkdir",
+            "rm",
+            "touch",
+            "chmod",
+            "ulimit",
+            "echo",
+            "printf",
+            "date",
+            "sleep",
+            "true",
+            ":",
+        ),
+        *("cat", "tee", "grep", "egrep", "sed", "awk", "cut", "tr", "head", "tail", "sort", "ts", "less", "logger"),
+    )
+)
+"""Programs that prepare a start or take what it prints: nobody waits for them."""
+_SHOWN = 120
+"""Characters of the script that a detail repeats."""
+
+
+def find(source: Excerpt, tree: syntax.Syntax, done: Result) -> list[Trouble]:
+    """All troubles of a script that has been read and worked out, in order."""
+    signs = list(_signs(source.text, tree))
+    found = [_placed(trouble, source) for trouble in signs]
+    mended, meant = source, tree
+    edits = sorted({edit for trouble in signs for edit in trouble.edits})
+    if edits:
+        mended = _mended(source, edits)
+        meant = syntax.read(mended)
+    delivered = _delivered(done)
+    found += [_placed(trouble, mended) for trouble in _lines(mended.text, meant)]
+    found += [_placed(trouble, mended) for trouble in _words(mended, meant, delivered)]
+    for fault in tree.faults:
+        found.append(_placed(_Found(fault.kind, fault.start, fault.end, fault.says), source))
+    if done.too_much:
+        found.append(Trouble("too-much", done.too_much[1], done.too_much[1] + 1, {"what": done.too_much[0]}))
+    found += _unwatched(done)
+    return sorted(found, key=lambda trouble: (trouble.start, trouble.end, trouble.kind))
+
+
+def _placed(trouble: _Found, source: Excerpt) -> Trouble:
+    """A trouble with offsets of the file."""
+
+    def span(start: int, end: int) -> tuple[int, int]:
+        start, end = min(start, len(source.text)), min(end, len(source.text))
+        return source.at[start], (source.at[end - 1] + 1 if end > start else source.at[start])
+
+    edits = tuple(Replacement(*span(edit.start, edit.end), edit.new_text) for edit in trouble.edits)
+    return Trouble(trouble.kind, *span(trouble.start, trouble.end), trouble.says, edits)
+
+
+def _mended(source: Excerpt, edits: Sequence[Replacement]) -> Excerpt:
+    """The text with edits made, each character at the place of what it replaces."""
+    pieces: list[str] = []
+    at: list[int] = []
+    done = 0
+    for start, end, new_text in edits:
+        if start < done:
+            continue
+        pieces += [source.text[done:start], new_text]
+        at += source.at[done:start]
+        at += [source.at[min(start + i, max(end - 1, start))] for i in range(len(new_text))]
+        done = end
+    return Excerpt("".join([*pieces, source.text[done:]]), [*at, *source.at[done:]])
+
+
+class _Spans:
+    """Stretches of a text, asked whether one of them holds an index."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            if self._ends and start < self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def around(self, index: int) -> tuple[int, int] | None:
+        """The stretch that holds an index."""
+        place = bisect_right(self._starts, index) - 1
+        return (self._starts[place], self._ends[place]) if place >= 0 and index < self._ends[place] else None
+
+
+def _line_start(text: str, index: int) -> int:
+    return text.rfind("\n", 0, index) + 1
+
+
+def _line_end(text: str, index: int) -> int:
+    end = text.find("\n", index)
+    return len(text) if end < 0 else end
+
+
+# Signs
+
+
+def _signs(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
+    literal = _Spans([*tree.quotes, *tree.documents, *tree.comments])
+    quotes = _Spans(tree.quotes)
+    if returns := [found.span() for found in _RETURNS.finditer(text)]:
+        edits = tuple(Replacement(start, end, "") for start, end in returns)
+        yield _Found("carriage-returns", *returns[0], {"lines": str(len(returns))}, edits)
+    if not text.isascii():
+        yield from _by_line(text, "no-break-space", _blank_edits(text, literal))
+        yield from _quote_signs(text, literal, quotes)
+        yield from _by_line(text, "typographic-dash", _dash_edits(text, literal))
+    yield from _prompts(text, _Spans([*tree.quotes, *tree.documents]))
+
+
+def _by_line(text: str, kind: str, edits: Iterable[Replacement]) -> Iterator[_Found]:
+    """One trouble for each line, with the edits on it."""
+    line: list[Replacement] = []
+    end = -1
+    for edit in edits:
+        if line and edit.start >= end:
+            yield _sign_trouble(text, kind, line)
+            line = []
+        if not line:
+            end = _line_end(text, edit.start)
+        line.append(edit)
+    if line:
+        yield _sign_trouble(text, kind, line)
+
+
+def _sign_trouble(text: str, kind: str, edits: Sequence[Replacement]) -> _Found:
+    first = edits[0]
+    signs = Counter(sign for edit in edits for sign in text[edit.start : edit.end] if not sign.isascii())
+    codes = " ".join(f"U+{ord(sign):04X}" for sign in sorted(signs)[:8])
+    return _Found(kind, first.start, first.end, {"signs": codes, "count": str(len(edits))}, tuple(edits))
+
+
+def _blank_edits(text: str, literal: _Spans) -> Iterator[Replacement]:
+    for found in _BLANK_SIGN.finditer(text):
+        if not literal.around(found.start()):
+            new_text = " " * len(found[0]) if found[0][0] in _SPACES else ""
+            yield Replacement(*found.span(), new_text)
+
+
+def _dash_edits(text: str, literal: _Spans) -> Iterator[Replacement]:
+    for found in _DASH_SIGN.finditer(text):
+        if not literal.around(found.start()):
+            yield Replacement(*found.span(), "-" if _ONE_LETTER.match(text, found.end()) else "--")
+
+
+def _quote_signs(text: str, literal: _Spans, quotes: _Spans) -> Iterator[_Found]:
+    lines: dict[int, list[re.Match[str]]] = {}
+    for found in _QUOTE_SIGN.finditer(text):
+        around = literal.around(found.start())
+        if around is None:
+            lines.setdefault(_line_start(text, found.start()), []).append(found)
+        elif (
+            found[0] in _DOUBLE_QUOTES
+            and quotes.around(found.start()) == around
+            and re.match(r"'\s*[\[{]", text[around[0] : around[0] + 80])
+        ):
+            # JSON between single quotes: its own quotes must be straight.
+            edit = Replacement(*found.span(), '"')
+            yield _Found("typographic-quotes", *found.span(), {"signs": f"U+{ord(found[0]):04X}"}, (edit,))
+    for signs in lines.values():
+        doubles = sum(sign[0] in _DOUBLE_QUOTES for sign in signs)
+        edits = tuple(Replacement(*s.span(), '"' if s[0] in _DOUBLE_QUOTES else "'") for s in signs)
+        is_paired = doubles % 2 == 0 and len(signs) % 2 == 0
+        codes = " ".join(sorted({f"U+{ord(sign[0]):04X}" for sign in signs}))
+        yield _Found("typographic-quotes", *signs[0].span(), {"signs": codes}, edits if is_paired else ())
+
+
+def _prompts(text: str, literal: _Spans) -> Iterator[_Found]:
+    lines: list[tuple[int, int]] = []
+    start = 0
+    while start < len(text):
+        lines.append((start, _line_end(text, start)))
+        start = lines[-1][1] + 1
+    is_session = any(_FIRST_MORE_PROMPT.match(text, *line) and not literal.around(line[0]) for line in lines)
+    continued = is_marked = False
+    for start, end in lines:
+        found = None
+        if not literal.around(start):
+            found = _PROMPT.match(text, start, end)
+            if not found and is_session and not continued:
+                found = _FIRST_MORE_PROMPT.match(text, start, end) or _BESIDE_MORE_PROMPT.match(text, start, end)
+            if not found and continued:
+                found = (_ANY_MORE_PROMPT if is_marked else _MORE_PROMPT).match(text, start, end)
+        if found:
+            edit = Replacement(*found.span(1), "")
+            yield _Found("prompt", *found.span(1), {"prompt": found[1].strip()}, (edit,))
+        is_marked = is_marked if continued else found is not None and found[1].startswith(">")
+        continued = text[start:end].rstrip().endswith("\\")
+
+
+# Lines
+
+
+class _Break(NamedTuple):
+    """Where a command is cut that goes on below."""
+
+    kind: str
+    start: int
+    end: int
+    begun: int
+    """From where on the text is replaced."""
+
+
+class _Gap(NamedTuple):
+    """What lies between a break and the next line with something on it."""
+
+    comments: tuple[tuple[int, int], ...]
+    content: int
+    """First sign of that line; the end of the text where there is none."""
+    has_blank: bool
+    is_continued: bool
+    """The last comment ends in a backslash."""
+
+
+def _lines(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
+    documents = _Spans([*tree.documents, *tree.quotes])
+    lists = _Spans(tree.lists)
+    comments = dict(tree.comments)
+    breaks = [*_broken(text, tree), *_cut_lines(text, tree, comments), *_missing(text, tree)]
+    joined: dict[int, int] = {}
+    fresh = tree.fresh_lines
+    covered: list[tuple[int, int]] = []
+    for cut in sorted(breaks, key=lambda cut: cut.start):
+        if any(start <= cut.start <= end for start, end in covered[-1:]):
+            continue
+        gap = _gap(text, cut)
+        line = fresh[bisect_right(fresh, cut.begun) - 1]
+        head = joined.get(line, line)
+        if lists.around(cut.start):
+            if cut.kind in ("comment-after-continuation", "blank-after-continuation"):
+                yield _Found(cut.kind, cut.start, cut.end, {"in": "list"}, (_without_backslash(text, cut),))
+            continue
+        if documents.around(cut.start):
+            continue
+        if not _goes_on(text, cut, gap, head) or documents.around(gap.content):
+            if cut.kind in ("comment-after-continuation", "blank-after-continuation"):
+                edit = _without_backslash(text, cut)
+                yield _Found(cut.kind, cut.start, cut.end, {"adds": " ", "lost": ""}, (edit,))
+            elif cut.kind != "missing-continuation":
+                yield _Found("dangling-continuation", cut.start, cut.end, {})
+            continue
+        line = _line_start(text, gap.content)
+        joined[line] = head
+        covered.append((cut.begun, gap.content))
+        lost = text[gap.content : _line_end(text, gap.content)].strip().rstrip("\\").strip()
+        says = {"lost": lost[:_SHOWN], "runs": lost.split(" ")[0][:_SHOWN]}
+        edits = [Replacement(cut.begun, gap.content, f" \\\n{text[line : gap.content]}")]
+        indent = re.compile(r"[ \t]*").match(text, head)
+        for start, end in gap.comments:
+            kept = text[start:end].rstrip().rstrip("\\").rstrip()
+            edits.append(Replacement(head, head, f"{indent[0] if indent else ''}{kept}\n"))
+        yield _Found(cut.kind, cut.start, cut.end, says, tuple(edits))
+    mended = _Spans(covered)
+    for index in tree.continuations:
+        start = _line_start(text, index)
+        if not text[start:index].strip(" \t") and not mended.around(index):
+            yield _Found("lone-backslash", index, index + 1, {}, (Replacement(start, _line_end(text, index) + 1, ""),))
+
+
+def _without_backslash(text: str, cut: _Break) -> Replacement:
+    """The line without its backslash: what follows it on the line, a comment, stays."""
+    end = _line_end(text, cut.start)
+    rest = text[cut.start + 1 : end].strip()
+    return Replacement(cut.begun, end, f"  {rest}" if rest else "")
+
+
+def _broken(text: str, tree: syntax.Syntax) -> Iterator[_Break]:
+    """Backslashes with blanks or a comment behind them."""
+    for index in tree.broken:
+        end = _line_end(text, index)
+        rest = text[index + 1 : end]
+        comment = rest.strip().startswith("#")
+        if rest.startswith("#") and not _OPTION.match(text[end + 1 : end + 200].lstrip()):
+            continue
+        kind = "comment-after-continuation" if comment else "blank-after-continuation"
+        yield _Break(kind, index, end, _before(text, index))
+
+
+def _cut_lines(text: str, tree: syntax.Syntax, comments: Mapping[int, int]) -> Iterator[_Break]:
+    """Continuations that lead to an empty line or to a comment."""
+    for index in tree.continuations:
+        place = index + 2
+        while place < len(text) and text[place] in " \t":
+            place += 1
+        if _OPERATOR_END.search(text[max(0, index - 40) : index]):
+            continue
+        if place >= len(text) or text[place] == "\n":
+            end = min(place + 1, len(text))
+            yield _Break("empty-line-after-continuation", place, end, _before(text, index))
+        elif place in comments:
+            yield _Break("comment-line-after-continuation", place, comments[place], _before(text, index))
+
+
+def _before(text: str, index: int) -> int:
+    """Where the blanks, and the lines with nothing but a backslash, before a backslash begin."""
+    while True:
+        place = index
+        while place and text[place - 1] in " \t":
+            place -= 1
+        if text[max(0, place - 2) : place] != "\\\n":
+            return place
+        index = place - 2
+
+
+def _missing(text: str, tree: syntax.Syntax) -> Iterator[_Break]:
+    """Commands that are options: the line before them lacks its backslash."""
+    last: syntax.Simple | None = None
+    is_headed = False
+    places = _Offsets(tree)
+    for command in tree.commands:
+        first = command.words[0] if command.words and not command.assignments else None
+        is_option = isinstance(first, syntax.WordNode) and _OPTION.match(first.raw) is not None
+        # A list of options that no program is in front of is a list, not a command that was cut.
+        is_headed = is_headed or not is_option
+        if last is not None and is_headed and is_option and isinstance(first, syntax.WordNode):
+            begun, start = places.index(last.end), places.index(command.start)
+            between = text[begun:start]
+            if "\n" in between and _only_blank(between):
+                yield _Break("missing-continuation", start, places.index(first.end), begun)
+        last = command
+
+
+def _only_blank(between: str) -> bool:
+    lines = (line.strip() for line in between.split("\n"))
+    return all(not line or line.startswith("#") or line == "\\" for line in lines)
+
+
+class _Offsets:
+    """Indexes in the text for offsets in the file."""
+
+    def __init__(self, tree: syntax.Syntax) -> None:
+        self._at = tree.at
+
+    def index(self, offset: int) -> int:
+        """The index of the character at an offset, or of the one after it."""
+        return bisect_left(self._at, offset)
+
+
+def _gap(text: str, cut: _Break) -> _Gap:
+    comments: list[tuple[int, int]] = []
+    has_blank = is_continued = False
+    start = cut.begun
+    first = True
+    while start < len(text):
+        end = _line_end(text, start)
+        line = text[start:end]
+        bare = line.strip(" \t\r")
+        if first:
+            bare = bare.lstrip("\\").strip(" \t\r")
+        if bare.startswith("#"):
+            begin = start + line.index("#")
+            comments.append((begin, end))
+            is_continued = bare.endswith("\\")
+        elif bare in ("", "\\"):
+            has_blank |= not first and not bare
+        elif not first:
+            return _Gap(tuple(comments), start + len(line) - len(line.lstrip(" \t")), has_blank, is_continued)
+        first = False
+        start = end + 1
+    return _Gap(tuple(comments), len(text), has_blank, is_continued)
+
+
+def _goes_on(text: str, cut: _Break, gap: _Gap, head: int) -> bool:
+    """Whether what stands after a break belongs to the command before it."""
+    if gap.content >= len(text):
+        return False
+    if _OPTION.match(text, gap.content):
+        return True
+    if cut.kind == "missing-continuation":
+        return False
+    indent = gap.content - _line_start(text, gap.content)
+    head_indent = len(text[head : head + 400]) - len(text[head : head + 400].lstrip(" \t"))
+    if text[gap.content] in ")}" or re.compile(r"(?:fi|done|esac|else|elif|then|do)\b").match(text, gap.content):
+        return False
+    return indent > head_indent or (gap.is_continued and not gap.has_blank)
+
+
+# Words
+
+
+def _delivered(done: Result) -> dict[int, list[str]]:
+    """What bash makes of each word, by where the word begins."""
+    found: dict[int, list[str]] = {}
+    for invocation in done.invocations:
+        made: dict[int, list[str]] = {}
+        for word in invocation.words:
+            made.setdefault(word.start, []).append(word.value if word.value is not None else "?")
+        for start, values in made.items():
+            found.setdefault(start, values)
+    return found
+
+
+def _words(source: Excerpt, tree: syntax.Syntax, delivered: Mapping[int, list[str]]) -> Iterator[_Found]:
+    places = _Offsets(tree)
+    for command in tree.commands:
+        words = [word for word in command.words if isinstance(word, syntax.WordNode)]
+        if not words:
+            continue
+        yield from _assignments(source.text, command, words, places)
+        yield from _separated(command, words, places)
+        yield from _kept_blanks(source.text, words, places)
+        yield from _unquoted(source.text, words, places, delivered)
+
+
+def _assignments(
+    text: str, command: syntax.Simple, words: Sequence[syntax.WordNode], places: _Offsets
+) -> Iterator[_Found]:
+    """Words that only look like assignments."""
+    first = 1 if words[0].raw in _DECLARES else 0
+    swallowed = next((word for word in command.words[first:] if isinstance(word, syntax.WordNode)), None)
+    if first and swallowed is not None and isinstance(command.words[first], syntax.AssignmentNode):
+        begin = places.index(swallowed.start)
+        if _SWALLOWED.match(text, begin):
+            start, stop = places.index(words[0].start), places.index(command.words[first].start)
+            end = places.index(words[-1].end)
+            says = {"declares": words[0].raw, "lost": text[begin:end][:_SHOWN]}
+            edit = Replacement(start, stop, "")
+            yield _Found("command-as-names", start, places.index(words[0].end), says, (edit,))
+            return
+    rest = words[first:]
+    if not rest or len(rest) < len(command.words) - first:
+        return
+    name = rest[0]
+    start = places.index(name.start)
+    if len(rest) >= 2 and _NAME.match(name.raw) and rest[1].raw.startswith("=") and not rest[1].raw.startswith("=="):
+        value = rest[1] if len(rest[1].raw) > 1 else (rest[2] if len(rest) > 2 else None)
+        end = places.index(rest[-1].end)
+        edits: tuple[Replacement, ...] = ()
+        if value is not None and rest[-1] is value and (first or name.raw.isupper() or name.raw[0].isupper()):
+            begin = places.index(value.start) + (value is rest[1])
+            edits = (Replacement(places.index(name.end), begin, "="),)
+        runs = "export" if first else name.raw
+        yield _Found("not-an-assignment", start, end, {"name": name.raw, "runs": runs, "meant": name.raw}, edits)
+        return
+    found = _ALMOST_NAME.match(name.raw)
+    if found and not first and not (_NAME.match(found[1])):
+        meant = re.sub(r"\W", "_", found[1].lstrip("$"))
+        meant = meant if found[1].startswith("$") else meant.upper().lstrip("0123456789")
+        says = {"name": found[1], "runs": text[start : places.index(name.end)][:_SHOWN], "meant": meant}
+        yield _Found("not-an-assignment", start, start + len(found[0]), says)
+
+
+_NUMBERS = re.compile(r"\d+(?:[.,:-]\d+)*", re.ASCII)
+_VALUE = re.compile(r"true|false|\".*\"|'.*'", re.DOTALL)
+
+
+def _separated(command: syntax.Simple, words: Sequence[syntax.WordNode], places: _Offsets) -> Iterator[_Found]:
+    """Values that a blank separates from their `NAME=`: as a command, or as a name to export, they make no sense."""
+    declares = words[0].raw in _DECLARES
+    for given, word in pairwise((*command.assignments, *command.words)):
+        if not isinstance(given, syntax.AssignmentNode) or given.elements is not None or given.value.raw:
+            continue
+        if not isinstance(word, syntax.WordNode):
+            continue
+        if declares:
+            is_value = not _NAME.match(word.raw) and not word.raw.startswith("-")
+        else:
+            is_value = bool(_NUMBERS.fullmatch(word.raw) or (len(words) == 1 and _VALUE.fullmatch(word.raw)))
+        if is_value:
+            edit = Replacement(places.index(given.end), places.index(word.start), "")
+            says = {"name": given.name, "runs": (words[0] if declares else word).raw[:_SHOWN], "meant": given.name}
+            yield _Found("not-an-assignment", places.index(given.start), places.index(word.end), says, (edit,))
+
+
+def _kept_blanks(text: str, words: Sequence[syntax.WordNode], places: _Offsets) -> Iterator[_Found]:
+    """Backslashes before a blank and an option on the same line: the blank becomes part of an argument."""
+    for word in words[1:]:
+        found = _KEPT_BLANK.match(text, places.index(word.start)) if word.raw.startswith("\\") else None
+        if found:
+            says = {"adds": word.raw[1:_SHOWN], "lost": ""}
+            yield _Found("blank-after-continuation", *found.span(), says, (Replacement(*found.span(), ""),))
+
+
+def _unquoted(
+    text: str, words: Sequence[syntax.WordNode], places: _Offsets, delivered: Mapping[int, list[str]]
+) -> Iterator[_Found]:
+    """Values that bash changes on the way to a program that wants them as they are written."""
+    done = -1
+    for index, word in enumerate(words):
+        if word.start < done or (index == 0 and not _OPTION.match(word.raw)):
+            continue
+        head = _JSON_VALUE.match(word.raw)
+        start = places.index(word.start)
+        if head and '"' in word.raw and "\\\n" not in word.raw:
+            begin = start + head.end()
+            near = words[index : index + _MOST_PIECES]
+            end = _json_end(text, begin, near, places)
+            stop = end or places.index(word.end)
+            near = [piece for piece in near if places.index(piece.end) <= stop] if end else [word]
+            done = near[-1].end
+            values = [value for piece in near for value in delivered.get(piece.start, [])]
+            if end is None and (not values or text[begin] == "["):
+                continue
+            edits: tuple[Replacement, ...] = ()
+            if end is not None and "'" not in text[begin:end]:
+                edits = (Replacement(begin, end, f"'{text[begin:end]}'"),)
+            says = {"written": text[begin:stop][:_SHOWN], "delivered": " ".join(values)[:_SHOWN]}
+            yield _Found("unquoted-expansion", begin, stop, says, edits)
+            continue
+        is_value = word.raw.startswith("--") and "=" in word.raw
+        is_value |= index > 0 and words[index - 1].raw.startswith("--") and "=" not in words[index - 1].raw
+        if is_value and _globs(word) and not head:
+            begin = start + (word.raw.find("=") + 1 if word.raw.startswith("--") else 0)
+            stop = places.index(word.end)
+            plain = not re.search(r"['\"$`\\]", text[begin:stop])
+            edits = (Replacement(begin, stop, f"'{text[begin:stop]}'"),) if plain else ()
+            says = {"written": text[begin:stop][:_SHOWN], "delivered": "the names of files that match, if any do"}
+            yield _Found("unquoted-expansion", begin, stop, says, edits)
+
+
+def _globs(word: syntax.WordNode) -> bool:
+    return any(
+        isinstance(part, syntax.Literal) and not part.quoted and ("*" in part.text or "?" in part.text)
+        for part in word.parts
+    )
+
+
+def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], places: _Offsets) -> int | None:
+    """Where the JSON value ends that begins here; None: it is none."""
+    for word in words:
+        end = places.index(word.end)
+        piece = text[begin:end]
+        if len(piece) > _LONGEST_JSON or "\n" in piece:
+            return None
+        if piece[-1:] not in "]}":
+            continue
+        try:
+            json.loads(piece)
+        except (ValueError, RecursionError):
+            continue
+        return end
+    return None
+
+
+def _unwatched(done: Result) -> Iterator[Trouble]:
+    """Programs started in the background that nothing waits for."""
+    seen: set[int] = set()
+    head = None
+    for invocation in done.invocations:
+        # Options that are run as a program are the rest of a command that was cut: it is that one which is started.
+        head = invocation if head is None or not (invocation.words[0].value or "").startswith("-") else head
+        program = head.words[0].value or "?"
+        if program.rpartition("/")[2] in _BESIDE:
+            continue
+        if invocation.is_background and not invocation.is_waited and invocation.start not in seen:
+            seen.add(invocation.start)
+            yield Trouble("background-unwatched", head.start, head.end, {"program": program})

@@ -1,0 +1,478 @@
+"""What the reader of shell scripts hands out and works with: words, assignments, invocations; values in pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os.path import commonprefix
+from typing import NamedTuple
+
+from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.shell import syntax
+
+
+@dataclass(frozen=True)
+class Word:
+    """An argument as a program gets it. `value` is None where it cannot be known, `why` says why."""
+
+    value: str | None
+    start: int
+    end: int
+    raw: str
+    why: str = ""
+    at: Sequence[int] | None = None
+    """Offset in the file of each character of the value; None where some do not stand in the file."""
+    expands: frozenset[str] = frozenset()
+    """What of "glob", "brace", "tilde", "parameter" and "command" stands in it unquoted."""
+
+    @property
+    def excerpt(self) -> Excerpt | None:
+        """The value with its places in the file, where it has them."""
+        if self.value is None or self.at is None:
+            return None
+        return Excerpt(self.value, [*self.at, self.at[-1] + 1 if self.at else self.end])
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`NAME=value`, or `export NAME` of a value given before."""
+
+    name: str
+    value: Word
+    start: int
+    end: int
+    exported: bool
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """A command that bash runs, or would run; its words as the program gets them, the program's name first."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[Assignment, ...]
+    """`NAME=value` before the command."""
+    environment: Mapping[str, str | None]
+    """What the script itself exports, with the assignments before the command; None: cannot be known."""
+    start: int
+    end: int
+    is_background: bool = False
+    is_waited: bool = False
+    """Whether the script later waits for what it started in the background, or uses its process id or a trap."""
+    is_conditional: bool = False
+    """Whether it runs depends on what the script does not say."""
+    is_reached: bool = True
+    """Whether bash comes here when nothing is set from outside and programs succeed."""
+    is_nested: bool = False
+    """It stands in a command substitution."""
+    round: tuple[tuple[str, str], ...] = ()
+    """The variables of the loops around it, in this round."""
+    documents: tuple[Excerpt, ...] = ()
+    """Here-documents given to it, as written."""
+
+
+@dataclass
+class Result:
+    """What running a script gives."""
+
+    invocations: list[Invocation] = field(default_factory=list)
+    assignments: list[Assignment] = field(default_factory=list)
+    too_much: tuple[str, int] | None = None
+
+
+class Piece(NamedTuple):
+    """Part of a value: text, its places, and what is not known of it."""
+
+    text: str | None
+    at: Sequence[int] | None = None
+    why: str = ""
+    outside: bool = False
+    quoted: bool = False
+
+
+Value = tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Variable:
+    value: Value | None = None
+    elements: dict[int | str, Value] | None = None
+    is_map: bool = False
+    is_exported: bool = False
+    export_doubt: str = ""
+    """Why it cannot be known whether it is exported, where it cannot."""
+    is_integer: bool = False
+    is_readonly: bool = False
+    case: str = ""
+    target: str = ""
+    """The variable that a reference, `declare -n`, stands for."""
+    owner: object = None
+    """The state whose own the elements are: while it is not copied, they may be changed in place."""
+
+
+@dataclass
+class State:
+    """Everything that a subshell has a copy of."""
+
+    variables: dict[str, Variable] = field(default_factory=dict)
+    unset: set[str] = field(default_factory=set)
+    functions: dict[str, syntax.Command] = field(default_factory=dict)
+    name: Value = ()
+    """`$0`, where it is known."""
+    positional: list[Value] | None = None
+    options: frozenset[str] = frozenset()
+    sourced: bool = False
+    environment: Mapping[str, str | None] | None = None
+    started: bool = False
+    ifs: str | None = " \t\n"
+    owner: object = field(default_factory=object)
+
+    def copy(self) -> State:
+        self.owner = object()
+        return replace(
+            self, variables=dict(self.variables), unset=set(self.unset), functions=dict(self.functions),
+            positional=None if self.positional is None else list(self.positional),
+        )  # fmt: skip
+
+
+def plain(value: Value) -> str | None:
+    """The text of a value; None where a part of it cannot be known."""
+    texts = [piece.text for piece in value]
+    return None if None in texts else "".join(text for text in texts if text is not None)
+
+
+def is_outside(value: Iterable[Piece]) -> bool:
+    return any(piece.outside for piece in value)
+
+
+def reason(value: Iterable[Piece]) -> str:
+    return next((piece.why for piece in value if piece.why), "")
+
+
+def doubt_of(value: Iterable[Piece]) -> Value:
+    """Nothing, but resting on what a value rests on that is not set; what has been cut out of the value is given it."""
+    why = reason(value)
+    return (Piece("", None, why, outside=True),) if why else ()
+
+
+def unknowable(why: str) -> Value:
+    return (Piece(None, None, why),)
+
+
+def text_value(text: str, *, outside: bool = False) -> Value:
+    return (Piece(text, None, "", outside),) if text or outside else ()
+
+
+def cut_value(value: Value, start: int, end: int) -> Value:
+    """The characters of a known value from one index to another."""
+    pieces, place = [], 0
+    for piece in value:
+        text = piece.text or ""
+        begin, stop = max(start - place, 0), min(end - place, len(text))
+        if begin < stop:
+            pieces.append(
+                piece._replace(text=text[begin:stop], at=piece.at[begin:stop] if piece.at is not None else None)
+            )
+        place += len(text)
+    return tuple(pieces)
+
+
+def without_start(value: Iterable[Piece], size: int) -> Value:
+    """A value without so many known characters at its beginning."""
+    pieces = []
+    for piece in value:
+        cut = min(size, len(piece.text or ""))
+        size -= cut
+        if piece.text is None or len(piece.text) > cut or (piece.why and not size):
+            at = piece.at[cut:] if piece.at is not None else None
+            pieces.append(piece._replace(text=None if piece.text is None else piece.text[cut:], at=at))
+    return tuple(pieces)
+
+
+class Input:
+    """What a command reads: a value, taken from its beginning. None: it cannot be known."""
+
+    def __init__(self, value: Value | None) -> None:
+        self.why = "input" if value is None else reason(value)
+        self._value = value or ()
+        self._text = None if value is None else plain(value)
+        self._mark = doubt_of(self._value)
+        self.place = 0
+        """How many characters have been taken."""
+
+    def taken(self, delimiter: str, most: int | None = None) -> tuple[Value | None, bool]:
+        """What stands before the next delimiter, or so many characters; and whether it came to that before the end."""
+        if self._text is None:
+            return None, False
+        start, end, size = self.place, self._text.find(delimiter, self.place), len(delimiter)
+        if most is not None and (end < 0 or end > start + most) and len(self._text) >= start + most:
+            end, size = start + most, 0
+        self.place = end + size if end >= 0 else len(self._text)
+        return (*cut_value(self._value, start, end if end >= 0 else len(self._text)), *self._mark), end >= 0
+
+    def rest(self) -> Value | None:
+        """All that is left; None: it cannot be known."""
+        if self._text is None:
+            return None
+        start, self.place = self.place, len(self._text)
+        return (*cut_value(self._value, start, self.place), *self._mark)
+
+
+class Field:
+    """One argument in the making."""
+
+    __slots__ = ("is_many", "is_quoted", "pieces")
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.is_quoted = False
+        self.is_many = False
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether it vanishes if nothing is set from outside."""
+        return not self.is_quoted and all(piece.text == "" for piece in self.pieces)
+
+
+class Splitter:
+    """Puts pieces together to fields, splitting those that are not quoted."""
+
+    def __init__(self, ifs: str | None, why: str = "") -> None:
+        self.ifs, self._why = ifs, why
+        self.fields: list[Field] = []
+        self._current: Field | None = None
+        self._after_blank = False
+        blanks = "".join(sign for sign in ifs or "" if sign in " \t\n")
+        others = "".join(sign for sign in ifs or "" if sign not in " \t\n")
+        tokens = [f"(?P<blank>[{re.escape(blanks)}]+)"] if blanks else []
+        tokens += [f"(?P<other>[{re.escape(others)}])"] if others else []
+        self._tokens = re.compile("|".join(tokens)) if tokens else None
+
+    def _open(self) -> Field:
+        if self._current is None:
+            self._current = Field()
+        self._after_blank = False
+        return self._current
+
+    def literal(self, piece: Piece, *, many: bool = False) -> None:
+        """A piece that is not split."""
+        current = self._open()
+        current.pieces.append(piece)
+        current.is_quoted |= piece.quoted
+        current.is_many |= many
+
+    def expansion(self, piece: Piece) -> None:
+        """A piece that is split."""
+        if piece.text is None or self.ifs is None:
+            self.literal(piece if piece.text is None else Piece(None, None, self._why), many=True)
+            return
+        if not piece.text:
+            if piece.why or piece.outside:
+                self._open().pieces.append(piece)
+            return
+        if self._tokens is None:
+            self.literal(piece)
+            return
+        place = 0
+        for found in self._tokens.finditer(piece.text):
+            self._some(piece, place, found.start())
+            place = found.end()
+            if found.lastgroup == "blank":
+                if self._current is not None and not self._empty():
+                    self.close()
+                    self._after_blank = True
+            else:
+                self._separate()
+        self._some(piece, place, len(piece.text))
+
+    def _empty(self) -> bool:
+        current = self._current
+        return current is None or (current.is_absent and not any(piece.why for piece in current.pieces))
+
+    def _some(self, piece: Piece, start: int, end: int) -> None:
+        if start < end and piece.text is not None:
+            at = piece.at[start:end] if piece.at is not None else None
+            self._open().pieces.append(piece._replace(text=piece.text[start:end], at=at))
+
+    def close(self) -> None:
+        """The end of an argument, empty or not."""
+        if self._current is not None:
+            self.fields.append(self._current)
+        self._current = None
+
+    def cut(self) -> None:
+        """The end of one element of a list: as if the first sign of IFS stood there."""
+        if self.ifs and self.ifs[0] not in " \t\n":
+            self._separate()
+        elif self._current is not None and not self._empty():
+            self.close()
+            self._after_blank = True
+
+    def _separate(self) -> None:
+        """A separator that is no blank ends an argument, an empty one as well."""
+        if self._after_blank:
+            self._after_blank = False
+        else:
+            self._open()
+            self.close()
+
+    def all_fields(self) -> list[Field]:
+        """The fields, empty ones as well."""
+        return [*self.fields, self._current] if self._current else self.fields
+
+    def finished(self) -> list[Field]:
+        """The fields; empty ones that nothing quoted makes are none, unless a variable from outside may fill them."""
+        if self._current is not None and not self._empty():
+            self.close()
+        return self.fields
+
+
+def assignment_word(node: syntax.AssignmentNode) -> syntax.WordNode:
+    """An assignment as an ordinary word."""
+    size = len(node.name) + 1 + node.is_appended
+    name = syntax.Literal(f"{node.name}{'+' * node.is_appended}=", range(node.start, node.start + size), quoted=False)
+    return syntax.WordNode((name, *node.value.parts), node.start, node.end, node.value.raw)
+
+
+def merged(one: Variable, two: Variable, why: str) -> Variable:
+    """What two states of a variable have in common."""
+    common = _common(one, two, why)
+    if one.is_exported == two.is_exported and one.export_doubt == two.export_doubt:
+        return common
+    return replace(common, is_exported=True, export_doubt=why)
+
+
+def _common(one: Variable, two: Variable, why: str) -> Variable:
+    """What two values of a variable have in common, from the beginning."""
+    if one == two:
+        return one
+    if one.elements is not None and two.elements is not None and not one.is_map:
+        common: dict[int | str, Value] = {}
+        for key in sorted(key for key in one.elements if isinstance(key, int)):
+            if key not in two.elements or plain(one.elements[key]) != plain(two.elements[key]):
+                break
+            common[key] = one.elements[key]
+        if len(common) == len(one.elements) == len(two.elements):
+            return one
+        following = max((key for key in common if isinstance(key, int)), default=-1) + 1
+        common[following] = (*unknowable(why), Piece("", None, "\0many"))
+        return replace(one, elements=common)
+    if one.elements is None and two.elements is None:
+        left, right = one.value or (), two.value or ()
+        texts = plain(left), plain(right)
+        if texts[0] is not None and texts[0] == texts[1] and bool(reason(left)) == bool(reason(right)):
+            return one
+        if texts[0] is None or texts[1] is None or is_unset(left) or is_unset(right):
+            return replace(one, value=unknowable(reason(left) or reason(right)))
+        size = len(commonprefix([texts[0], texts[1]]))  # noqa: RUF071 - just that
+        rests = [rest for rest in (texts[0][size:], texts[1][size:]) if rest]
+        glue = (Piece(" "),) if size and all(rest[0].isspace() for rest in rests) else ()
+        return replace(one, value=(*cut_value(left, 0, size), *glue, *unknowable(why)))
+    return replace(one, value=None, elements={0: (*unknowable(why), Piece("", None, "\0many"))})
+
+
+def is_unset(value: Value) -> bool:
+    """Whether this is a variable that nothing sets."""
+    return bool(value) and all(piece.text == "" and piece.why.startswith("unset variable") for piece in value)
+
+
+def is_several(value: Value) -> bool:
+    """Whether this element stands for an unknown number of elements."""
+    return bool(value) and value[-1].why == "\0many"
+
+
+def supposed(elements: Sequence[Value]) -> list[Value] | None:
+    """The elements of a list as they are where nothing is set from outside, each marked as resting on that.
+
+    None where any of them cannot be known even then.
+    """
+    doubts = [element for element in elements if is_several(element)]
+    if any(plain(doubt) != "" for doubt in doubts):
+        return None
+    mark = [Piece("", None, reason(doubts[0]), outside=True)] if doubts else []
+    return [(*element, *mark) for element in elements if not is_several(element)]
+
+
+def list_sign(subscript: syntax.Parts | None) -> str:
+    if subscript is not None and len(subscript) == 1 and isinstance(subscript[0], syntax.Literal):
+        return subscript[0].text if subscript[0].text in ("@", "*") else ""
+    return ""
+
+
+def cased(value: Value, case: str) -> Value:
+    return tuple(
+        piece._replace(text=piece.text.lower() if case == "l" else piece.text.upper()) if piece.text else piece
+        for piece in value
+    )
+
+
+def glued(pieces: Sequence[Piece]) -> Value:
+    """The same value with fewer pieces: those without a doubt are joined where they meet."""
+    glued: list[Piece] = []
+    run: list[Piece] = []
+
+    def flush() -> None:
+        if len(run) == 1:
+            glued.append(run[0])
+        elif run:
+            at = None
+            if run[0].at is not None:
+                at = [offset for piece in run for offset in piece.at or ()]
+            glued.append(Piece("".join(piece.text or "" for piece in run), at))
+        run.clear()
+
+    for piece in pieces:
+        if piece.text is None or piece.why or piece.outside:
+            flush()
+            glued.append(piece)
+        elif piece.text:
+            if run and (run[0].at is None) != (piece.at is None):
+                flush()
+            run.append(piece)
+    flush()
+    return tuple(glued)
+
+
+def as_element(item: Field) -> Value:
+    """An argument as an element of a list; one that may be none or several says so."""
+    value = tuple(piece._replace(quoted=False) for piece in item.pieces)
+    return (*value, Piece("", None, "\0many")) if item.is_many or (item.is_absent and item.pieces) else value
+
+
+def as_field(value: Value) -> Field:
+    made = Field()
+    made.pieces = list(value)
+    made.is_quoted = True
+    return made
+
+
+def has_glob(item: Field) -> bool:
+    for piece in item.pieces:
+        if not piece.quoted and piece.text and re.search(r"[*?]|\[.*\]", piece.text[:4096]):
+            return True
+    return False
+
+
+def places_of(value: Iterable[Piece]) -> Sequence[int] | None:
+    pieces = [piece for piece in value if piece.text]
+    if any(piece.at is None for piece in pieces):
+        return None
+    if len(pieces) == 1:
+        return pieces[0].at
+    return [offset for piece in pieces for offset in piece.at or ()]
+
+
+def as_word(item: Field, node: syntax.WordNode, expands: frozenset[str]) -> Word:
+    why = reason(piece for piece in item.pieces if piece.why != "\0many")
+    if item.is_many or item.is_absent:
+        expands = expands | {"parameter"} if "command" not in expands else expands
+    if why:
+        return Word(None, node.start, node.end, node.raw, why, None, expands)
+    return Word(plain(tuple(item.pieces)), node.start, node.end, node.raw, "", places_of(item.pieces), expands)
+
+
+def as_whole_word(value: Value, node: syntax.WordNode) -> Word:
+    why = reason(value)
+    if why:
+        return Word(None, node.start, node.end, node.raw, why)
+    return Word(plain(value), node.start, node.end, node.raw, "", places_of(value))

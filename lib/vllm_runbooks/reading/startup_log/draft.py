@@ -1,0 +1,514 @@
+"""What the lines of one start add up to: release, arguments, time line, figures by rank, outcome."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
+
+from vllm_runbooks.catalog import options, sites
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.printed import Moment, moment, seconds_between
+from vllm_runbooks.core.records import (
+    Facts,
+    Hit,
+    Outcome,
+    Phase,
+    Place,
+    Process,
+    Quote,
+    RankFacts,
+    Reading,
+    Release,
+    Seat,
+    Start,
+    Throughput,
+    Traceback,
+    Warned,
+)
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.reading.startup_log import log_lines
+from vllm_runbooks.reading.startup_log.launch import Shown
+from vllm_runbooks.reading.startup_log.log_lines import LogLine
+from vllm_runbooks.reading.startup_log.ray_status import RayStatus
+from vllm_runbooks.reading.startup_log.tracebacks import Tracebacks
+
+_MAX_EVENTS, _MAX_READINGS, _MAX_SAMPLES, _MAX_PROCESSES, _MAX_ALIKE = 500, 20_000, 4096, 4096, 400
+"""What is kept of one start: a log may be longer than memory."""
+_MAX_SOURCES = 2000
+"""Source lines that are kept of one start: no release has many more."""
+_LAST = 3
+"""Lines without a fault that a process may still write behind the error that ends it."""
+_MIN_WAITED = 60.0
+"""Seconds for which a start has to wait before it hangs, where its lines carry times."""
+_WORKER_RANK = re.compile(r"_(?P<kind>PP|TP)(?P<rank>\d{1,5})", re.ASCII)
+
+
+class _Joining(NamedTuple):
+    """A process that goes to meet the other ranks."""
+
+    line: int
+    time: str | None
+    rank: int
+    local_rank: int
+    """Its rank on its host."""
+
+
+@dataclass
+class Draft:
+    """A start while it is read."""
+
+    file: int
+    first_line: int
+    tracebacks: Tracebacks
+    shown: Shown | None = None
+    """The launch that the text shows in front of it."""
+    last_line: int = 0
+    region: int = 0
+    version: str | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    processes: dict[Process, None] = field(default_factory=dict)
+    ranks: dict[Process, int] = field(default_factory=dict)
+    phases: list[Phase] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    throughput: list[Throughput] = field(default_factory=list)
+    throughput_step: int = 1
+    """One periodic line of so many is kept."""
+    throughput_lines: int = 0
+    fastest: float | None = None
+    """Most tokens generated per second over all periodic lines."""
+    served: LogLine | None = None
+    """The last line that proves that a request was served."""
+    warnings: dict[str, list[Any]] = field(default_factory=dict)
+    hits_by: dict[tuple[str, int], list[Hit]] = field(default_factory=dict)
+    """Hits by symptom and signature."""
+    seen: set[str] = field(default_factory=set)
+    """Line formats met."""
+    events: dict[str, list[Quote]] = field(default_factory=dict)
+    """What lines proved, in order."""
+    progress: dict[int, int] = field(default_factory=dict)
+    calm: dict[int, deque[int]] = field(default_factory=dict)
+    """The last lines below ERROR by pid (0: no pid shown)."""
+    wrote: dict[Place, int] = field(default_factory=dict)
+    """The last line by process."""
+    joining: dict[Place, _Joining] = field(default_factory=dict)
+    """By process, how it went to meet the other ranks."""
+    met: str | None = None
+    """Time at which the first of its processes had met them."""
+    last: LogLine | None = None
+    """The last line that a logger wrote."""
+    status: RayStatus = field(default_factory=RayStatus)
+    waited: dict[int, Moment | None] = field(default_factory=dict)
+    """Time of each line that says that something waits."""
+    sources: set[str] = field(default_factory=set)
+    """Source lines that wrote its lines, as printed."""
+    last_time: str | None = None
+    first_moment: Moment | None = None
+    ready_moment: Moment | None = None
+    """Time of the last dated line before ready: the line that says ready carries none."""
+    is_vllm: bool = False
+    has_logged: bool = False
+    """Whether a logger or a named process wrote a line of it."""
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it is more than figures without any sign of who printed them."""
+        is_told = self.has_failure or self.served or self.events.keys() - {"kv"}
+        return self.has_logged or bool(is_told) or len(self.tracebacks) > 0
+
+    @property
+    def has_failure(self) -> bool:
+        """Whether a line of it means a symptom, not only adds to one."""
+        return any(signature >= 0 for _, signature in self.hits_by)
+
+    def note_hit(self, hit: Hit) -> None:
+        """Note a hit; of very many of one wording, the first and the last."""
+        hits = self.hits_by.setdefault((hit.symptom, hit.signature), [])
+        if len(hits) >= _MAX_ALIKE:
+            del hits[_MAX_ALIKE // 2]
+        hits.append(hit)
+
+    def note_rank(self, process: Process, rank: int) -> None:
+        """Note the rank that a process was assigned."""
+        if len(self.ranks) < _MAX_PROCESSES:
+            self.ranks.setdefault(process, rank)
+
+    def note_joining(self, line: LogLine, rank: int, local_rank: int) -> None:
+        """Note that a process went to meet the other ranks."""
+        if len(self.joining) < _MAX_PROCESSES:
+            self.joining[line.process.place] = _Joining(line.number, line.time, rank, local_rank)
+
+    def note_progress(self, line: LogLine) -> None:
+        """Note that a process got further."""
+        pid = line.process.pid or 0
+        if pid in self.progress or len(self.progress) < _MAX_PROCESSES:
+            self.progress[pid] = line.number
+
+    def note_waiting(self, line: LogLine) -> None:
+        """Note when a line says that something waits; of very many, the first and the last."""
+        if len(self.waited) >= _MAX_EVENTS:
+            self.waited.popitem()
+        self.waited[line.number] = moment(line.time)
+
+    @property
+    def hits(self) -> list[Hit]:
+        """What was noted, with the places of the tracebacks that are kept."""
+        places = self.tracebacks.positions()
+        return [
+            replace(hit, traceback=None if hit.traceback is None else places.get(hit.traceback))
+            for hits in self.hits_by.values()
+            for hit in hits
+        ]
+
+    @property
+    def phase(self) -> str | None:
+        """The phase it is in."""
+        return self.phases[-1].name if self.phases else None
+
+    def has(self, *events: str) -> bool:
+        """Whether one of these events was met."""
+        return any(event in self.events or (event == "served" and self.served is not None) for event in events)
+
+    @property
+    def last_moment(self) -> Moment | None:
+        """Time of the last dated line."""
+        return moment(self.last_time)
+
+    def meet(self, line: LogLine) -> None:
+        """Note who wrote a line, and when."""
+        if line.process not in self.processes and len(self.processes) < _MAX_PROCESSES:
+            self.processes[line.process] = None
+        if line.time is not None and line.time != self.last_time:
+            self.last_time = line.time
+            self.first_moment = self.first_moment or moment(line.time)
+        if line.level is not None:
+            self.last = line
+        place = line.process.place
+        # A library's own words, without a pid, are of no process that is known.
+        is_told = line.level is not None or place[0] is not None
+        if is_told and (place in self.wrote or len(self.wrote) < _MAX_PROCESSES):
+            self.wrote[place] = line.number
+        if line.source is not None and line.source not in self.sources and len(self.sources) < _MAX_SOURCES:
+            self.sources.add(line.source)
+
+    def note_readings(self, readings: Iterable[Reading]) -> None:
+        """Note figures; of very many, the first."""
+        if len(self.readings) < _MAX_READINGS:
+            self.readings += readings
+
+    def note_throughput(self, sample: Throughput) -> None:
+        """Note a periodic line; of very many, every second, then every fourth, and so on."""
+        self.fastest = max(self.fastest or 0.0, sample.generation_tokens_per_s)
+        if self.throughput_lines % self.throughput_step == 0:
+            if len(self.throughput) >= _MAX_SAMPLES:
+                del self.throughput[1::2]
+                self.throughput_step *= 2
+            self.throughput.append(sample)
+        self.throughput_lines += 1
+
+    def note_calm(self, pid: int, line: int) -> None:
+        """Note a line in which a process reports no fault."""
+        calm = self.calm.get(pid)
+        if calm is None:
+            if len(self.calm) >= _MAX_PROCESSES:
+                return
+            calm = self.calm[pid] = deque(maxlen=_LAST + 1)
+        calm.append(line)
+
+    def note(self, event: str, quote: Quote) -> None:
+        """Note what a line proves; of very many, the first and the last are kept."""
+        met = self.events.setdefault(event, [])
+        if len(met) >= _MAX_EVENTS:
+            met.pop()
+        met.append(quote)
+
+    @property
+    def has_advanced(self) -> bool:
+        """Whether it got beyond its arguments, or ended."""
+        return self.has("engine", "failed", "ready", "engine_ready", "stopping") or self.phase not in (
+            None,
+            "configure",
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a further start may follow."""
+        return self.has("failed", "ready", "served", "wrapper_ready", "stopping") or len(self.tracebacks) > 0
+
+    def record(self, given: str | None) -> Start:
+        """The start's record; `given` is the release that the caller names."""
+        arguments = {**(self.shown.arguments if self.shown else {}), **self.arguments}
+        ranks = _ranked(self)
+        readings = tuple(
+            Reading(r.name, r.value, r.unit, ranks.get(r.process), r.process, r.quote) for r in self.readings
+        )
+        tracebacks = self.tracebacks.records()
+        if self.served:
+            self.events["served"] = [log_lines.quote(self.file, self.served)]
+        outcome, quote = _outcome(self, tracebacks)
+        return Start(
+            file=self.file,
+            first_line=self.first_line,
+            last_line=max(self.last_line, self.first_line),
+            outcome=outcome,
+            outcome_quote=quote,
+            release=_release(self, tracebacks, given),
+            command=redact_text(self.shown.command) if self.shown and self.shown.command else None,
+            arguments=arguments,
+            processes=tuple(self.processes),
+            timeline=_timeline(self),
+            readings=readings,
+            throughput=tuple(self.throughput),
+            warnings=tuple(Warned(quote, count) for quote, count in self.warnings.values()),
+            tracebacks=tracebacks,
+            hits=tuple(sorted(self.hits, key=lambda hit: (hit.quote.line, hit.quote.column))),
+            facts=_facts(self, readings, arguments),
+            ranks=_rank_facts(readings),
+            progress=dict(self.progress),
+            last_lines=dict(self.wrote),
+            seat=_seat(self, arguments),
+            cluster=self.status.record(),
+        )
+
+
+def _seat(draft: Draft, arguments: Mapping[str, Any]) -> Seat:
+    words = draft.words
+    waiting = {one.rank: one.time for place, one in draft.joining.items() if draft.wrote.get(place) == one.line}
+    on_their_hosts = [one.local_rank for one in draft.joining.values()]
+    return Seat(
+        nodes=_integer(arguments.get("nnodes")),
+        node_rank=_integer(words.get("node_rank"), arguments.get("node_rank")),
+        world_size=_integer(words.get("world_size")),
+        local_world_size=_integer(words.get("local_world_size")),
+        ranks=tuple(sorted(set(draft.ranks.values()))),
+        meeting_point=words.get("meeting_point"),
+        waiting=dict(sorted(waiting.items())),
+        is_mixed=len(set(on_their_hosts)) < len(on_their_hosts) or any(process.ip for process in draft.processes),
+        is_headless="headless" in words,
+        met=draft.met,
+        last_time=draft.last_time,
+        last=log_lines.quote(draft.file, draft.last) if draft.last is not None else None,
+    )
+
+
+def _release(draft: Draft, tracebacks: tuple[Traceback, ...], given: str | None) -> Release:
+    """The release as the log prints it, else as it is given, else as the source lines in the log tell it."""
+    frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
+    told = sites.fit(filter(None, map(sites.site, draft.sources)), frames)
+    candidates = told.candidates or ((told.release,) if told.release else ())
+    version, source = draft.version or given, "printed" if draft.version else "given"
+    if not version:
+        version, source = told.release, "call-sites" if candidates else "unknown"
+    others = () if candidates == (version,) or (source != "call-sites" and version in candidates) else candidates
+    return Release(version, source, others, _data_for(version, candidates))
+
+
+def _data_for(version: str | None, candidates: tuple[str, ...]) -> str | None:
+    """The release whose data says what a start's options mean; None where nothing tells, or there is no data."""
+    for known in (version, *candidates[-1:]):
+        with suppress(InputError):
+            if known:
+                return options.nearest(known).version
+    return None
+
+
+def _timeline(draft: Draft) -> tuple[Phase, ...]:
+    moments = [moment(phase.started) for phase in draft.phases]
+    ends = [*moments[1:], draft.ready_moment]
+    return tuple(
+        Phase(p.name, p.first, p.started, seconds_between(begin, end), p.printed_seconds)
+        for p, begin, end in zip(draft.phases, moments, ends, strict=False)
+    )
+
+
+def _outcome(draft: Draft, tracebacks: tuple[Traceback, ...]) -> tuple[Outcome, Quote | None]:
+    """The last state that the text proves, and the line that proves it."""
+    first = {event: quotes[0] for event, quotes in draft.events.items()}
+    last = {event: quotes[-1] for event, quotes in draft.events.items()}
+    ready = first.get("ready") or first.get("wrapper_ready")
+    if ready is None:  # a server opens its door when its engine is ready; a script has none
+        ready = first.get("opening" if _is_server(draft) else "engine_ready")
+    stopping = first.get("stopping")
+    ended = _ending(draft, tracebacks, ready)
+    if ended is not None:
+        return Outcome.FAILED, ended
+    signs = (quote.line for quote in (last.get("served"), stopping, ready, last.get("goes_on")) if quote)
+    moved = max((*draft.progress.values(), *signs), default=0)
+    if "hung" in last and last["hung"].line > moved:  # whoever watched the processes saw it, for as long as it takes
+        return Outcome.HUNG, last["hung"]
+    waits = [quote for quote in draft.events.get("waiting", []) if quote.line > moved]
+    waited = [draft.waited.get(waits[index].line) for index in (0, -1)] if len(waits) >= 2 else []
+    seconds = seconds_between(*waited) if waited else 0.0
+    if seconds is None or seconds >= _MIN_WAITED:
+        return Outcome.HUNG, waits[-1]
+    if "served" in last:
+        return Outcome.RUNNING, last["served"]
+    if ready is not None:
+        return Outcome.READY, ready
+    return (Outcome.FAILED, stopping) if stopping else (Outcome.UNKNOWN, None)
+
+
+def _is_server(draft: Draft) -> bool:
+    """Whether an API server is to follow the engine: only then is an engine that is ready not enough."""
+    return bool(draft.seen & {"server-begin", "opening", "server-version", "banner-version"}) or any(
+        (process.name or "").startswith(("APIServer", "ApiServer")) for process in draft.processes
+    )
+
+
+def _ending(draft: Draft, tracebacks: tuple[Traceback, ...], ready: Quote | None) -> Quote | None:
+    """The line that proves the end of the server, if one does.
+
+    After a clean stop was asked for, whatever dies is part of stopping. A traceback that the interpreter printed ends
+    its process, unless that process made progress afterwards or the server went on to serve. One that was logged as an
+    error does where it stands at the very end of what its process wrote.
+    """
+    stopping, served = draft.events.get("stopping"), draft.events.get("served")
+    limit = stopping[0].line if stopping and ready and stopping[0].line > ready.line else math.inf
+    since = ready.line if ready else 0
+    ends = [quote for quote in draft.events.get("failed", []) if quote.line > since]
+    alive = max(since, served[-1].line if served else 0)
+    for index, traceback in enumerate(tracebacks):
+        quote, pid = traceback.chain[-1].quote, traceback.process.pid or 0
+        went_on = draft.progress.get(pid, 0) > quote.line or quote.line < alive
+        if traceback.logged:
+            calm = draft.calm.get(pid, ())
+            went_on |= bool(ready) or draft.tracebacks.is_mild(index) or sum(line > quote.line for line in calm) > _LAST
+        if not (traceback.ignored or went_on):
+            ends.append(quote)
+    return min((quote for quote in ends if quote.line < limit), key=lambda quote: quote.line, default=None)
+
+
+def _meaning(tokens: float | None, concurrency: float | None, per_request: float | None) -> str | None:
+    """What the printed token count means, judged by the start's own figures.
+
+    Some releases print the slots of one layer group, others the concurrency times the length; where every layer keeps
+    the whole context both are one number. Source: `kv_cache_utils.py` of 0.11 to 0.19 against 0.20 to 0.32.
+    """
+    if not tokens or not concurrency or not per_request:
+        return None
+    full = concurrency * per_request
+    tolerance = 0.006 / concurrency + 0.0005
+    return "full-length" if abs(tokens - full) <= full * tolerance else "slots"
+
+
+def _facts(draft: Draft, readings: tuple[Reading, ...], arguments: Mapping[str, Any]) -> Facts:
+    by_name: dict[str, list[float]] = {}
+    for reading in readings:
+        by_name.setdefault(reading.name, []).append(reading.value)
+
+    def largest(name: str) -> float | None:
+        return max(by_name[name], default=None) if name in by_name else None
+
+    def smallest(name: str) -> float | None:
+        return min(by_name[name], default=None) if name in by_name else None
+
+    config, words = draft.config, draft.words
+    blocks, tokens = smallest("kv_cache_blocks"), smallest("kv_cache_tokens")
+    concurrency, per_request = smallest("max_concurrency"), smallest("max_concurrency_tokens")
+    max_model_len = _integer(
+        config.get("max_seq_len"), largest("max_model_len"), arguments.get("max_model_len"), per_request
+    )
+    if tokens is None and blocks:
+        block_tokens = _integer(arguments.get("block_size"))
+        if concurrency and (per_request or max_model_len):
+            block_tokens = round(concurrency * (per_request or max_model_len or 0) / blocks) or block_tokens
+        tokens = blocks * block_tokens if block_tokens else None
+    return Facts(
+        weights_gib=_float(largest("weights_gib"), largest("profiled_weights_gib")),
+        kv_cache_gib=smallest("kv_cache_gib"),
+        kv_cache_tokens=_integer(tokens),
+        kv_cache_tokens_meaning=_meaning(tokens, concurrency, per_request or max_model_len),
+        kv_cache_blocks=_integer(blocks),
+        max_concurrency=concurrency,
+        max_concurrency_tokens=_integer(per_request),
+        cuda_graph_gib=largest("cuda_graph_gib"),
+        cuda_graph_estimated_gib=largest("cuda_graph_estimated_gib"),
+        activation_gib=largest("activation_gib"),
+        non_torch_gib=largest("non_torch_gib"),
+        gpu_total_gib=smallest("gpu_total_gib"),
+        gpu_memory_utilization=_float(arguments.get("gpu_memory_utilization"), largest("gpu_memory_utilization")),
+        max_model_len=max_model_len,
+        tensor_parallel_size=_size(draft, arguments, "tensor_parallel_size"),
+        pipeline_parallel_size=_size(draft, arguments, "pipeline_parallel_size"),
+        data_parallel_size=_size(draft, arguments, "data_parallel_size"),
+        executor_backend=_word(
+            words.get("executor_backend"), arguments.get("distributed_executor_backend"), _executor(draft)
+        ),
+        model=_word(arguments.get("model"), config.get("model"), arguments.get("model_tag"), words.get("model")),
+        architecture=_word(words.get("architecture")),
+        quantization=_word(config.get("quantization"), arguments.get("quantization")),
+        load_seconds=largest("load_seconds"),
+        startup_seconds=seconds_between(draft.first_moment, draft.ready_moment),
+        generation_tokens_per_s_max=draft.fastest,
+    )
+
+
+def _size(draft: Draft, arguments: Mapping[str, Any], name: str) -> int | None:
+    return _integer(draft.config.get(name), arguments.get(name))
+
+
+def _integer(*values: Any) -> int | None:
+    """The first of the values that is a number."""
+    for value in values:
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            return int(value[:18])
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
+            return int(value)
+    return None
+
+
+def _float(*values: Any) -> float | None:
+    for value in values:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
+            return float(value)
+    return None
+
+
+def _word(*values: Any) -> str | None:
+    for value in values:
+        if isinstance(value, str) and value and value != "None":
+            return value
+    return None
+
+
+def _executor(draft: Draft) -> str | None:
+    names = {process.name or "" for process in draft.processes}
+    if any(name.startswith("RayWorker") for name in names):
+        return "ray"
+    if any(name.startswith(("Worker_TP", "Worker_PP", "VllmWorker")) for name in names):
+        return "mp"
+    return None
+
+
+def _ranked(draft: Draft) -> dict[Process, int | None]:
+    """Rank of each process that printed a figure: as assigned in the log, else by name, else the only one left."""
+    holders = list(dict.fromkeys(reading.process for reading in draft.readings if reading.name != "max_model_len"))
+    tensor = _integer(draft.config.get("tensor_parallel_size"))
+    ranks = {process: draft.ranks.get(process, process.rank) for process in holders}
+    for process in holders:
+        named = {match["kind"]: int(match["rank"]) for match in _WORKER_RANK.finditer(process.name or "")}
+        if ranks[process] is None and named and ("PP" not in named or tensor):
+            ranks[process] = named.get("PP", 0) * (tensor or 0) + named.get("TP", 0)
+    unknown = [process for process in holders if ranks[process] is None]
+    workers = [process for process in unknown if (process.name or "").startswith("VllmWorkerProcess")]
+    if workers and len(holders) == len(unknown) == 2:  # the other one is the driver, which is rank 0
+        return {process: int(process in workers) for process in holders}
+    if len(holders) == 1 and not workers and ranks[holders[0]] is None and tensor == 1:
+        return {holders[0]: 0}
+    return ranks
+
+
+def _rank_facts(readings: tuple[Reading, ...]) -> tuple[RankFacts, ...]:
+    wanted = {f.name for f in fields(RankFacts)} - {"rank", "process", "pid"}
+    rows: dict[tuple[int | None, Process], dict[str, float]] = {}
+    for reading in readings:
+        if reading.name in wanted:
+            rows.setdefault((reading.rank, reading.process), {})[reading.name] = reading.value
+    ordered = sorted(rows.items(), key=lambda row: (row[0][0] is None, row[0][0] or 0))
+    return tuple(RankFacts(rank, process.name, process.pid, **values) for (rank, process), values in ordered)

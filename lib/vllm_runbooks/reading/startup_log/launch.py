@@ -1,0 +1,168 @@
+"""Find the command or script call that started vLLM where a text shows it, and read its arguments.
+
+This is no reader of commands: `shell`, `documents` and `arguments` are, and what is linted, edited or advised goes
+through them. A log arrives line by line and may never end, so here one look at a line says whether a launch begins, or
+goes on, there. Its options are taken as they stand, without a release, expansion or abbreviations: they are used where
+the log prints no arguments of its own, by which facts and conditions are told, and count less than what it prints.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from vllm_runbooks.core.printed import literal, masked, pairs
+
+MAX_LENGTH = 16_000
+"""Longest command, in characters; what follows is left to the log."""
+_MAX_LINES = 200
+_MAX_WORD = 1000
+"""A longer run without blanks is no word: shlex takes quadratic time for it."""
+
+_PROMPT = re.compile(
+    r"(?:\([\w.-]{1,60}\) ?)?(?:[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}|\+{1,3}|>{1,3}|)\s{0,3}[#$%>+] ?(?=\S)",
+    re.ASCII,
+)
+_VLLM = re.compile(
+    r"(?:^|[\s;&|(/'\"])(?:vllm (?:serve|bench)\b|vllm\.entrypoints\.[\w.]{1,60}|api_server\.py\b"
+    r"|benchmark_(?:latency|throughput)\.py\b|\S{0,80}vllm-openai\b)",
+    re.ASCII,
+)
+_RUNNERS = r"(?:sudo|nohup|exec|time|env|uv run|stdbuf -\w{1,4}|numactl(?: -\S{1,40}){0,4}|CMD|ENTRYPOINT)"
+_BARE = re.compile(
+    rf"\s{{0,8}}(?:(?:{_RUNNERS}|[A-Za-z_]\w{{0,60}}=(?:\"[^\"\n]{{0,200}}\"|[^\s\"]{{0,200}})) {{1,4}}){{0,20}}"
+    r"(?:(?:[\w./~-]{0,200}/)?"
+    r"(?:vllm (?:serve|bench (?:latency|throughput))\b(?!:)|python[\d.]{0,5} (?:-u )?"
+    r"(?:-m vllm\.entrypoints\.|\S{0,200}api_server\.py\b|\S{0,200}benchmark_(?:latency|throughput)\.py\b))"
+    r"|(?:docker|podman|nerdctl) run\b)",
+    re.ASCII,
+)
+_CALL = re.compile(
+    r"\s{0,40}(?:[\w.]{1,60} {0,2}= {0,2}|return )?(?:vllm\.)?(?:LLM|EngineArgs|AsyncEngineArgs)\(", re.ASCII
+)
+_COMPOSE = re.compile(r"\s{0,40}command: ?[>|][-+]?\s{0,8}\Z", re.ASCII)
+"""Where a compose file begins the options of a server as text of several lines."""
+_COMMENT = re.compile(r"(?:^|\s)#[^'\"]{0,400}\Z")
+_OPTION = re.compile(r"\s{0,16}--?[A-Za-z][\w.-]{0,80}(?:[ =]|\s{0,4}\\?\Z)", re.ASCII)
+_IMAGE = re.compile(
+    r"(?:[\w.:-]{1,100}/){0,4}[\w.-]{0,60}vllm[\w.-]{0,60}(?::[\w.-]{1,80})?(?:@sha256:\w{1,64})?\Z", re.ASCII
+)
+_VALUED = frozenset(
+    {"-v", "--volume", "--name", "-e", "--env", "--network", "--mount", "--entrypoint", "--hostname", "-h", "--label"}
+)
+"""Options of `docker run` whose value may look like an image's name."""
+_SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
+_COMMANDS = {"serve": 1, "bench": 2}
+"""Commands of `vllm` and how many words on its options begin."""
+_SCRIPTS = ("api_server.py", "benchmark_latency.py", "benchmark_throughput.py")
+_END = re.compile(r"[&|;>]|\d>|<(?![^<>]{1,200}>\Z)")
+"""What ends a command's own words: a `<placeholder>` does not."""
+
+
+@dataclass
+class Shown:
+    """A launch as far as it was read: a shell command or the call of a script."""
+
+    line: int
+    """Line on which it begins."""
+    text: str
+    lines: int = 1
+    is_call: bool = False
+    """Whether it is Python's `LLM(…)` rather than a command."""
+
+    def takes(self, text: str) -> bool:
+        """Take a further line of the same launch; False when the line is none."""
+        if self.lines >= _MAX_LINES or len(self.text) + len(text) > MAX_LENGTH or not self._goes_on(text):
+            return False
+        text = _COMMENT.sub("", text) if self.is_call else text
+        self.text = f"{self.text.rstrip().removesuffix(chr(92)).rstrip()} {text.strip()}"
+        self.lines += 1
+        return True
+
+    def _goes_on(self, text: str) -> bool:
+        if self.is_call:
+            return self.text.count("(") > self.text.count(")")
+        return self.text.rstrip().endswith("\\") or _OPTION.match(text) is not None
+
+    @property
+    def command(self) -> str | None:
+        """The shell command; None for a call, or a container's start that names no vLLM."""
+        return None if self.is_call or not _VLLM.search(self.text) else self.text.strip()
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What it sets, by argparse destination, secrets replaced."""
+        return _of_call(self.text) if self.is_call else _of_command(self.text)
+
+
+def at_prompt(text: str) -> str | None:
+    """The vLLM command that a line shows after a shell's prompt, or None."""
+    prompt = _PROMPT.match(text)
+    if prompt and _VLLM.search(text):
+        return text[prompt.end() :].strip()
+    return None
+
+
+def begun(number: int, text: str) -> Shown | None:
+    """The launch that begins on a line: after a prompt, as a bare command, or as a script's call."""
+    command = at_prompt(text) or (text.strip() if _BARE.match(text) else None)
+    if command is not None:
+        return Shown(number, command[:MAX_LENGTH])
+    if _COMPOSE.match(text):
+        return Shown(number, "vllm serve")
+    if _CALL.match(text):
+        return Shown(number, text.strip()[:MAX_LENGTH], is_call=True)
+    return None
+
+
+def _of_call(text: str) -> dict[str, Any]:
+    """Keyword arguments of `LLM(…)`; the first may stand without its name. Variables are unknown, so left out."""
+    inside = text[text.index("(") :]
+    found = {}
+    for name, value in pairs(inside).items():
+        is_name = isinstance(value, str) and re.search(rf"\b{name}\s{{0,4}}=\s{{0,4}}[\"']", inside) is None
+        if not is_name:
+            found[name] = value
+    first = re.match(r"\(\s{0,40}[\"']([^\"'\n]{1,400})[\"']", inside)
+    return {"model": masked(first[1]), **found} if first else found
+
+
+def _of_command(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    name = ""
+    for word in _own_words(text):
+        if _END.match(word):
+            break
+        option = re.match(r"--([A-Za-z][\w.-]{0,80})(?:=(.*))?\Z|-([A-Za-z]{1,2})(?:=(.*))?\Z", word, re.DOTALL)
+        if option:
+            name = (_SHORT.get(option[3]) if option[3] else option[1].replace("-", "_")) or ""
+            value = option[2] if option[1] else option[4]
+            if name:
+                found[name] = True if value is None else masked(literal(value), name)
+                name = name if value is None else ""
+        elif name:
+            found[name] = masked(literal(word), name)
+            name = ""
+        elif not found:
+            found["model_tag"] = masked(word)
+    return found
+
+
+def _own_words(text: str) -> list[str]:
+    """The words of a command that vLLM itself is given."""
+    words = text.split()
+    if max(map(len, words), default=0) <= _MAX_WORD:
+        with suppress(ValueError):  # a quote that is never closed
+            words = shlex.split(text, comments=True)
+    for index, word in enumerate(words):
+        if word in _COMMANDS and index and words[index - 1].rsplit("/", 1)[-1] == "vllm":
+            return words[index + _COMMANDS[word] :]
+        if word.startswith("vllm.entrypoints.") or word.endswith(_SCRIPTS):
+            return words[index + 1 :]
+    for index, word in enumerate(words):
+        if index and _IMAGE.match(word) and words[index - 1] not in _VALUED:
+            return words[index + 1 :]
+    return []

@@ -1,0 +1,640 @@
+"""Text of any shape to log lines: which process wrote each, when, from which source line, and what it says.
+
+Understood are vLLM's own prefixes of all releases, uvicorn's, loguru's and the logging module's usual formats (wrappers
+that re-log), what container runtimes, schedulers, journals and log stores put around a line, colours, progress bars
+rewritten by carriage returns, lines that a paste has glued together, and pages (Markdown, HTML) of which only the log
+is read. A text arrives in pieces and may be of any length; of it only a block of lines is held.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, groupby, islice
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from vllm_runbooks.core.records import Process, Quote
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.reading.startup_log import launch
+
+MAX_LINE = 65536
+"""Characters of one line that are read as one; the rest is read as further lines at the same number."""
+BLOCK = 128
+"""Most lines that are read at a time."""
+_HEAD = 200_000
+"""Characters by which a text is judged to be a page, a reply or a log."""
+_MAX_PROCESSES = 4096
+"""Processes that are remembered by name; a log of more makes their records anew."""
+MAX_QUOTE = 400
+"""Longest quotation of the input, in characters."""
+_REDACTED = 4096
+"""Characters behind a quotation's start, and 256 before it, in which secrets are looked for."""
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_PID = (
+    r"\((?:(?P<name>[A-Za-z_][\w:.-]{0,60}) )?(?:rank=(?P<rank>\d{1,5}) )?pid=(?P<pid>\d{1,10})"
+    r"(?:, ?ip=(?P<ip>[\dA-Fa-f.:]{1,45}))?\)"
+)
+_LEVEL = r"DEBUG|INFO|WARNING|ERROR|CRITICAL"
+_STAMP = r"\d\d-\d\d ?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?"
+_SOURCE = r"\[?[\w./\\-]{1,120}:\d{1,6}\]"
+_DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d[T ]?)?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
+
+
+_CLOCK = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+
+
+class _Prefix(NamedTuple):
+    starts: str
+    """Characters that it can begin with."""
+    pattern: re.Pattern[str]
+    is_header: bool
+    """Whether it ends a logger's header: behind it the message begins."""
+
+
+def _prefix(starts: str, pattern: str, *, is_header: bool = False) -> _Prefix:
+    return _Prefix(starts, re.compile(pattern, re.ASCII), is_header)
+
+
+_DIGITS = "0123456789"
+_CARRIERS = (
+    # What a container runtime, a scheduler or a journal puts in front of every line.
+    _prefix(_DIGITS, rf"{_ISO} (?:stdout|stderr) [FP] "),
+    _prefix(_DIGITS, rf"{_ISO} [\w.-]{{1,64}} [\w./@-]{{1,64}}\[\d{{1,10}}\]: ?"),
+    _prefix(_DIGITS, rf"(?:{_ISO}|{_CLOCK}) (?! {{0,2}}[|-])(?!\[?(?:{_LEVEL})\b(?! {{0,4}}{_STAMP}))"),
+    _prefix(_DIGITS, r"\d{1,5}: {1,2}(?=[A-Z(\[])"),
+    _prefix("[", r"\[pod/[\w./-]{1,200}\] "),
+    _prefix("[", r"\[\d{1,5},\d{1,5}\]<std(?:out|err)>: ?"),
+    _prefix("[", r"\[ {0,6}\d{1,9}\.\d{3,9}\] [\w.-]{1,64} [\w./@-]{1,64}\[\d{1,10}\]: ?"),
+    _prefix(
+        "ADFJMNOSTW",
+        r"(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z+\d:-]{1,6}"
+        r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?)"
+        r" [\w.-]{1,64} [\w./@-]{1,64}\[\d{1,10}\]: ?",
+    ),
+)
+_COMPOSE = re.compile(
+    r"(?!\d)(?: {1,8}\| (?=\[?\d{4}-)|(?:[\w.-]{1,60}[_-]\d{1,4} {1,40}|[\w.-]{1,60} {2,40})\| ?)", re.ASCII
+)
+_PREFIXES = (
+    _prefix("(", _PID + r" ?"),
+    _prefix("[", r"\[(?:rank|default)(?P<rank>\d{1,5})\]:? ?"),
+    _prefix(
+        "DIWEC",
+        rf"(?P<level>{_LEVEL}) {{0,4}}(?P<time>{_STAMP}) {{0,2}}"
+        r"\[?(?P<source>[\w./\\-]{1,120}:\d{1,6})\] ?",
+        is_header=True,
+    ),
+    _prefix("DIWEC", rf"(?P<level>{_LEVEL}): {{0,9}}(?=\S)", is_header=True),
+    _prefix(
+        _DIGITS,
+        rf"(?P<time>{_DATE}) {{0,3}}[|] {{0,3}}(?P<level>{_LEVEL}|SUCCESS|TRACE) {{0,8}}[|] ?"
+        r"(?:[\w.<>:]{1,80}:\d{1,6} - |[\w.]{1,40} {0,3}[|] ?)?",
+        is_header=True,
+    ),
+    _prefix(
+        _DIGITS + "[",
+        rf"\[?(?P<time>{_DATE})\]? ?[-:]? ?(?:[\w.]{{1,60}} - )?\[?(?P<level>{_LEVEL})\]?(?: ?[-:|] {{0,5}}| )",
+        is_header=True,
+    ),
+    _prefix("[", rf"\[(?P<level>{_LEVEL})\] {{0,3}}(?P<time>{_DATE})?[ :-]{{0,3}}", is_header=True),
+    _prefix("^", r"\^C"),
+    _prefix("[", r"\[\d{0,3}(?:;\d{1,3}){0,4}m"),  # a colour whose escape character a paste has lost
+)
+_USUAL = re.compile(
+    r"(?:\((?P<name>[A-Za-z_][\w:.-]{0,60}) pid=(?P<pid>\d{1,10})\) )?"
+    rf"(?:(?P<level>{_LEVEL}) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d) \[(?P<source>[\w./-]{{1,120}}:\d{{1,6}})\] "
+    r"|(?P<plain>INFO|WARNING|ERROR): {5})(?![(\[^])",
+    re.ASCII,
+)
+"""The prefixes of nearly every line of a recent vLLM, all at once: a short way to what `_PREFIXES` finds."""
+_CARRIED_LINE = re.compile(rf"{_ISO} (?P<stream>stdout|stderr) (?P<tag>[FP]) ", re.ASCII)
+_CUT_LINE = re.compile(rf"{_ISO} (?:stdout|stderr) P ", re.ASCII)
+"""What Kubernetes puts in front of lines, and of those (longer than some 16 KiB) that it cuts in parts."""
+_RECORD_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line")
+"""Where log stores keep the line in a JSON record (Docker's files, journald, Cloud Logging, Loki, structured logs)."""
+_RECORD = re.compile(r"\s{0,8}\{\s{0,8}\"[\w@.]{1,60}\"\s{0,4}:", re.ASCII)
+
+_GLUED = re.compile(
+    r"(?:\((?:[A-Za-z_][\w:.-]{0,60} )?(?:rank=\d{1,5} )?pid=\d{1,10}(?:, ?ip=[\dA-Fa-f.:]{1,45})?\)"
+    rf" ?(?:(?:{_LEVEL}) ?{_STAMP})?|(?:{_LEVEL}) {{0,4}}{_STAMP} {{0,2}}{_SOURCE}"
+    r"|INFO:\s{0,9}(?:Started|Waiting|Application|Uvicorn|Shutting|Finished))",
+    re.ASCII,
+)
+_IN_HEADERS = ("pid=", "INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL")
+_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}"
+    r"(?:Error(?:_\w{1,40})?|Exception|Interrupt|Exit|Failure|Died|Exceeded|Dead|OutOfResources)"
+    r"|(?:[A-Za-z_]\w{0,80}\.){0,6}(?:errors?|exceptions?)\.[A-Z]\w{0,80})"
+    r"(?::(?P<message> .*)?)?\Z",
+    re.ASCII | re.DOTALL,
+)
+_TRACEBACK = re.compile(
+    r"\s{0,8}(?:[+|] {0,4}){0,8}(?:Exception Group )?Traceback \(most recent call last\):"
+    r"|[A-Za-z_][\w.]{0,80} {2,80}Traceback \(most recent call last\)"
+)
+_FRAME = re.compile(
+    r'(?:[|] {0,4}){0,8}\s{0,12}File "(?P<path>[^"\n]{1,1000})", line (?P<line>\d{1,8}), in (?P<function>\S.{0,200})'
+)
+_SHELL_FRAME = re.compile(
+    r"(?:File )?\[?(?P<path>(?:[~/.<]|[A-Za-z]:\\)[^\s:]{0,500}(?::(?!\d)[^\s:]{0,500}){0,2})"
+    r"(?::(?P<line>\d{1,8})(?:\]\(\S{0,800}\))?, in | in )(?P<function>[\w.<>]{1,200})\("
+)
+"""How IPython writes a frame: `File ~/a.py:12, in f(x)`, copied as a link `File [~/a.py:12](…), in f(x)`, earlier
+`~/a.py in f(x)`."""
+_PROGRESS = re.compile(r"[\w /\[\](),:=.-]{0,120}?:? {0,3}\d{1,3}% ?(?:Completed ?)?\|")
+_FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
+_PAGE_MARK = re.compile(
+    r"\s{0,3}(?:```|~~~|#{1,6} [^\d#]|<(?:details|summary|p|div|html|h[1-6])\b"
+    r"|\|(?: {0,2}:?-{3,80}:? {0,2}\|){1,30}\s{0,8}\Z)",
+    re.IGNORECASE,
+)
+_BEGINS_LOG = (
+    rf"(?:\((?:[A-Za-z_][\w:.-]{{0,60}} )?(?:rank=\d{{1,5}} )?pid=\d|(?:{_LEVEL}) {{0,4}}{_STAMP}"
+    r"|(?:\[rank\d{1,5}\]: ?)?Traceback \(most recent call last\):)"
+)
+_REPLY = re.compile(r" {0,3}(?:> ?){1,2}(?!>)")
+_REPLIED = re.compile(rf"^ {{0,3}}(?:> ?){{1,2}}{_BEGINS_LOG}", re.ASCII | re.MULTILINE)
+_CODE_BLOCK = re.compile(r" {4}|\t")
+_INDENTED_LOG = re.compile(rf"^(?P<indent>[ \t]{{0,16}}){_BEGINS_LOG}", re.ASCII | re.MULTILINE)
+_TABLE_ROW = re.compile(r"\s{0,3}\|.{0,2000}\|\s{0,8}\Z")
+_PAGE_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".rst", ".html", ".htm", ".adoc"})
+
+
+_NOBODY = Process(None)
+
+
+class LogLine(NamedTuple):
+    """One line of a log, without its prefixes."""
+
+    number: int
+    """Line in the file, from 1."""
+    text: str
+    """The message, without colours, its own indentation kept."""
+    process: Process
+    level: str | None = None
+    time: str | None = None
+    source: str | None = None
+    """`file.py:line` that wrote it, as printed."""
+    raw: str = ""
+    raw_column: int = 1
+    """Column of `raw` in the file."""
+    text_start: int = 0
+    """Where `text` begins in `raw` without its colours."""
+    region: int = 0
+    """Counts the stretches of log in a page; 0 throughout in a log."""
+    width: int = 0
+    """Columns after which a terminal has wrapped the line; 0 where it stands in one row."""
+
+    @property
+    def has_header(self) -> bool:
+        """Whether a logger wrote it."""
+        return self.level is not None
+
+    @property
+    def has_prefix(self) -> bool:
+        """Whether anything says who wrote it."""
+        return self.has_header or self.process != _NOBODY
+
+    def place(self, offset: int = 0) -> tuple[int, int]:
+        """Line and column in the file of the character at `offset` of `text`, from 1, colours included."""
+        column = self.column(offset)
+        if not self.width:
+            return self.number, column
+        return self.number + (column - 1) // self.width, (column - 1) % self.width + 1
+
+    def column(self, offset: int = 0) -> int:
+        """Column of the character at `offset` of `text` in its line, wrapped or not."""
+        wanted = self.text_start + offset
+        position, kept = 0, 0
+        for match in _UNSEEN.finditer(self.raw):
+            if kept + match.start() - position > wanted:
+                break
+            kept += match.start() - position
+            position = match.end()
+        return self.raw_column + position + wanted - kept
+
+
+def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
+    """Quote a line, secrets replaced: from its beginning, or from `start` where `end` would not be shown."""
+    text = line.text
+    first = len(text) - len(text.lstrip()) if end <= MAX_QUOTE else start
+    before = max(first - 256, 0)
+    shown = redact_text(text[before : first + _REDACTED])[len(redact_text(text[before:first])) :]
+    return Quote(file, *line.place(start), shown.rstrip()[:MAX_QUOTE])
+
+
+_UNSEEN = re.compile(f"{_ESCAPE.pattern}|{_CONTROL.pattern}")
+
+
+def clean(text: str) -> str:
+    """The text without terminal escapes and control characters."""
+    return text if text.isprintable() else _UNSEEN.sub("", text)
+
+
+def is_exception(text: str) -> re.Match[str] | None:
+    """Match of an exception's own line, `Type: message`, with groups `type` and `message`."""
+    return _EXCEPTION.match(text)
+
+
+def is_traceback(text: str) -> bool:
+    """Whether a line opens a traceback."""
+    return "Traceback (" in text and _TRACEBACK.match(text) is not None
+
+
+def frame(text: str) -> re.Match[str] | None:
+    """Match of a traceback's frame, with groups `path`, `line` and `function`."""
+    if 'File "' in text:
+        return _FRAME.match(text)
+    return _SHELL_FRAME.match(text) if " in " in text else None
+
+
+def _marks(text: str, *, page: bool) -> re.Pattern[str] | None:
+    """What stands in front of a log's lines where a reply quotes them or something indents them; None where nothing.
+
+    A page indents some of its logs, as blocks of code; what is no page all of its lines, or none.
+    """
+    if _REPLIED.search(text):
+        return _REPLY
+    indents = {match["indent"] for match in _INDENTED_LOG.finditer(text)}
+    if page and any(indent.startswith(("    ", "\t")) for indent in indents):
+        return _CODE_BLOCK
+    least = min(map(len, indents), default=0)
+    return re.compile(rf"[ \t]{{1,{least}}}") if least else None
+
+
+def is_page(name: str, text: str) -> bool:
+    """Whether a text is a page around a log (Markdown, HTML) rather than a log."""
+    if PurePath(name).suffix.lower() in _PAGE_SUFFIXES:
+        return True
+    marks = 0
+    for line in text[:_HEAD].splitlines()[:2000]:
+        if _PAGE_MARK.match(line):
+            marks += 2 if _FENCE.match(line) else 1
+        if marks >= 4:
+            return True
+    return False
+
+
+class _Chunk(NamedTuple):
+    """A line, or as much of one as is read at a time."""
+
+    number: int
+    column: int
+    text: str
+    width: int = 0
+    """Columns after which a terminal has wrapped it."""
+
+
+_MIN_WIDTH, _MAX_WIDTH = 40, 500
+_MIN_WRAPPED = 4
+"""Rows that are full, and go on in the next one, by which a wrapped text is known."""
+
+
+_DRAWN = ("+", "|", "#", "-", "*", "==", "= ")
+"""How a row of a table, a banner or a list begins, and what stands behind a name (`name` and `=value`) does not."""
+
+
+def _wrapped_at(head: str) -> int:
+    """Columns at which a terminal has wrapped the lines of a text; 0 where it has not.
+
+    No row is longer, several are just as long, and behind most of these stands what can only be their rest. Of a row
+    that has a prefix, as full a one behind it that has none is proof enough.
+    """
+    rows = [row.rstrip("\r") for row in head[:_HEAD].splitlines()]
+    width = max(map(len, rows), default=0)
+    full = [index for index, row in enumerate(rows[:-1]) if len(row) == width and not row.startswith(_DRAWN)]
+    if not full or not _MIN_WIDTH <= width <= _MAX_WIDTH:
+        return 0
+    going_on = [index for index in full if _goes_on(rows[index + 1])]
+    are_many = len({rows[index] for index in full}) >= _MIN_WRAPPED <= len(going_on)
+    is_proven = are_many or any(len(rows[index + 1]) == width and _strip(rows[index])[1] for index in going_on)
+    return width if is_proven and len(going_on) >= 0.75 * len(full) else 0
+
+
+def _goes_on(row: str) -> bool:
+    """Whether a row can be the rest of the one above it: no prefix, no frame, nothing drawn."""
+    said = _strip(row)[1]
+    return bool(row.strip()) and not (said or is_traceback(row) or frame(row) or row.startswith(_DRAWN))
+
+
+def _chunks(pieces: Iterable[str], width: int = 0) -> Iterator[list[_Chunk]]:
+    """Yield the chunks of a text in blocks: cut at line ends, carriage returns and MAX_LINE, joined where wrapped.
+
+    Whatever has arrived is handed on, but for a line that is not at its end: who follows a log waits for no more.
+    """
+    number, column, rest = 1, 1, ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n") if piece else (rest,)
+        block: list[_Chunk] = []
+        if width:
+            lines, rest = _joined(lines, rest, width)
+        for line in lines:
+            if "\n" in line:
+                block.append(_whole(number, column, line, width))
+                number, column = number + line.count("\n") + 1, 1
+                continue
+            if len(line) <= MAX_LINE and "\r" not in line:
+                block.append(_Chunk(number, column, line))
+            else:
+                block += _parts_of(number, column, line)
+            number, column = number + 1, 1
+            if len(block) >= BLOCK:
+                yield block
+                block = []
+        while len(rest) > 2 * MAX_LINE:
+            cut = _cut(rest, rest.rfind("\r", 0, MAX_LINE) + 1)
+            block += _parts_of(number, column, rest[:cut])
+            column, rest = column + cut, rest[cut:]
+            if len(block) >= BLOCK:
+                yield block
+                block = []
+        yield block
+    if "\n" in rest:
+        yield [_whole(number, column, rest, width)]
+    elif rest:
+        yield _parts_of(number, column, rest)
+
+
+def _whole(number: int, column: int, rows: str, width: int) -> _Chunk:
+    """The line that a terminal has wrapped into rows."""
+    return _Chunk(number, column, rows.replace("\r\n", "").replace("\n", "").rstrip("\r"), width)
+
+
+def _joined(lines: list[str], rest: str, width: int) -> tuple[list[str], str]:
+    """Lines of which a terminal has made several rows, their line ends kept inside; and what may go on in the rest."""
+    whole: list[str] = []
+    is_full = False
+    for line in lines:
+        if is_full and _goes_on(line) and len(whole[-1]) < MAX_LINE:
+            whole[-1] += "\n" + line
+        else:
+            whole.append(line)
+        is_full = len(line.rstrip("\r")) == width
+    if is_full:
+        rest = f"{whole.pop()}\n{rest}"
+    return whole, rest
+
+
+def _parts_of(number: int, column: int, line: str) -> list[_Chunk]:
+    """A long line, or one that a terminal rewrote, in chunks."""
+    chunks = []
+    before = None
+    for part in line.rstrip("\r").split("\r"):
+        start = 0
+        if part == before:  # written over itself
+            column += len(part) + 1
+            continue
+        before = part
+        while len(part) - start > MAX_LINE:
+            cut = _cut(part[start : start + MAX_LINE], 0)
+            chunks.append(_Chunk(number, column + start, part[start : start + cut]))
+            start += cut
+        chunks.append(_Chunk(number, column + start, part[start:]))
+        column += len(part) + 1
+    return chunks
+
+
+def _cut(text: str, after: int) -> int:
+    """Where a line that is too long is cut: in front of a log header if there is one, else behind a blank."""
+    if after:
+        return after
+    glued = [match.start() for match in _GLUED.finditer(text, MAX_LINE // 2, MAX_LINE)]
+    return glued[-1] if glued else text.rfind(" ", MAX_LINE - 1024, MAX_LINE) + 1 or MAX_LINE
+
+
+def _said(value: Any) -> str | None:
+    """The text of a field; journald writes one with colours or other unprintable characters as a list of bytes."""
+    if isinstance(value, list):
+        with suppress(TypeError, ValueError):
+            return bytes(value).decode("utf-8", "backslashreplace")
+    return value if isinstance(value, str) else None
+
+
+def _unwrapped(chunk: _Chunk) -> Iterator[_Chunk]:
+    """Yield the lines that a log store's JSON record holds; what is no such record comes back as it is."""
+    try:
+        record = json.loads(chunk.text)
+    except (ValueError, RecursionError):
+        record = None
+    kept = (_said(record.get(key)) for key in _RECORD_KEYS) if isinstance(record, dict) else ()
+    told = next((value for value in kept if value is not None), None)
+    if told is None:
+        yield chunk
+        return
+    for line in told.rstrip("\n").split("\n"):
+        yield chunk._replace(text=line)
+
+
+_INDENT = 16
+"""Blanks that may stand in front of a prefix: a log quoted in a page is indented."""
+_NOTHING: dict[str, str] = {}
+
+
+def _strip(text: str, mark: re.Pattern[str] | None = None) -> tuple[str, dict[str, str]]:
+    """The text behind its prefixes, and what they say."""
+    said = _NOTHING
+    marked = mark.match(text) if mark else None
+    end = _carried(text, marked.end() if marked else 0)
+    indented = text[end : end + _INDENT]
+    position = end + len(indented) - len(indented.lstrip(" "))
+    for _ in range(6):
+        first = text[position : position + 1]
+        for prefix in _PREFIXES:
+            if not first or first not in prefix.starts or (prefix.is_header and "level" in said):
+                continue
+            match = prefix.pattern.match(text, position)
+            if match:
+                position = end = match.end()
+                said = {**said, **{key: value for key, value in match.groupdict().items() if value}}
+                break
+        else:
+            break
+    return text[end:], said
+
+
+def _carried(text: str, position: int) -> int:
+    """Where a line begins behind what carried it: a container runtime, a scheduler, a journal."""
+    if "|" in text[:104]:
+        match = _COMPOSE.match(text, position)
+        position = match.end() if match else position
+    first = text[position : position + 1]
+    for carrier in _CARRIERS:
+        if first in carrier.starts and first:
+            match = carrier.pattern.match(text, position)
+            if match:
+                return match.end()
+    return position
+
+
+class _Lines:
+    """Makes log lines of chunks; remembers the processes that it has met."""
+
+    def __init__(self, mark: re.Pattern[str] | None) -> None:
+        self._mark = mark
+        self._known: dict[tuple[str | None, ...], Process] = {}
+        self._partial: dict[str, _Chunk] = {}
+        """Lines that a container runtime has cut, by stream, as far as they have come."""
+
+    def of(self, chunk: _Chunk) -> Iterable[LogLine]:
+        """The lines of a chunk: one, unless a paste has glued several together or a log store has wrapped them."""
+        if _CUT_LINE.match(chunk.text) or self._partial:
+            whole = self._completed(chunk)
+            if whole is None:
+                return ()
+            chunk = whole
+        text = clean(chunk.text)
+        usual = _USUAL.match(text, _carried(text, 0)) if self._mark is None else None
+        if usual and not _may_hold_header(text, usual.end()):
+            name, pid, level, time, source, plain = usual.groups()
+            process = self._process(name, pid, None, None)
+            start = usual.end()
+            return (
+                LogLine(
+                    chunk.number, text[start:].rstrip(), process, level or plain, time, source,
+                    chunk.text, chunk.column, start, 0, chunk.width,
+                ),
+            )  # fmt: skip
+        if text[:1] == "{" and _RECORD.match(text):
+            inner = _unwrapped(chunk._replace(text=text))
+            return [self._line(piece) for line in inner for piece in self._pieces(line)]
+        return [self._line(piece) for piece in self._pieces(chunk)]
+
+    def all(self, blocks: Iterable[list[_Chunk]]) -> Iterator[list[LogLine]]:
+        """Yield the lines of blocks of chunks, and at the end those whose end has not come."""
+        for block in blocks:
+            yield [line for chunk in block for line in self.of(chunk)]
+        if self._partial:
+            yield [self._line(piece) for chunk in self._partial.values() for piece in self._pieces(chunk)]
+
+    def _completed(self, chunk: _Chunk) -> _Chunk | None:
+        """The whole line that a chunk ends; None where it goes on."""
+        said = _CARRIED_LINE.match(chunk.text)
+        if said is None:
+            return chunk
+        begun = self._partial.pop(said["stream"], None)
+        whole = begun._replace(text=begun.text + chunk.text[said.end() :]) if begun else chunk
+        if said["tag"] == "F" or len(whole.text) > MAX_LINE:
+            return whole
+        self._partial[said["stream"]] = whole
+        return None
+
+    def _pieces(self, chunk: _Chunk) -> Iterator[_Chunk]:
+        """Yield a chunk cut where a further log header stands inside it."""
+        start = 0
+        if _may_hold_header(chunk.text, 1):
+            for match in _GLUED.finditer(chunk.text, 1):
+                if _strip(clean(chunk.text[start : match.start()]), self._mark)[0].strip():
+                    yield chunk._replace(column=chunk.column + start, text=chunk.text[start : match.start()])
+                    start = match.start()
+        yield chunk._replace(column=chunk.column + start, text=chunk.text[start:]) if start else chunk
+
+    def _line(self, chunk: _Chunk) -> LogLine:
+        text = clean(chunk.text)
+        message, said = _strip(text, self._mark)
+        process = self._process(said.get("name"), said.get("pid"), said.get("ip"), said.get("rank"))
+        return LogLine(
+            chunk.number, message.rstrip(), process, said.get("level"), said.get("time"), said.get("source"),
+            chunk.text, chunk.column, len(text) - len(message), 0, chunk.width,
+        )  # fmt: skip
+
+    def _process(self, name: str | None, pid: str | None, ip: str | None, rank: str | None) -> Process:
+        key = (name, pid, ip, rank)
+        process = self._known.get(key)
+        if process is None:
+            if len(self._known) >= _MAX_PROCESSES:
+                self._known.clear()
+            process = Process(name, int(pid) if pid else None, ip, int(rank) if rank else None)
+            self._known[key] = process
+        return process
+
+
+def _may_hold_header(text: str, start: int) -> bool:
+    """Whether a log header may stand behind a text's start: a quick look for what every header holds."""
+    return any([text.find(word, start) >= 0 for word in _IN_HEADERS])  # a list: quicker than a generator here
+
+
+def _is_anchor(line: LogLine) -> bool:
+    """Whether a line of a page can only come from a log."""
+    if _TABLE_ROW.match(line.raw) or _FENCE.match(line.raw):
+        return False
+    return (
+        (line.has_header and (line.time is not None or line.process.pid is not None or line.text.endswith(".")))
+        or line.process.pid is not None
+        or line.process.rank is not None
+        or is_traceback(line.text)
+        or frame(line.text) is not None
+        or (is_exception(line.text) is not None and ": " in line.text)
+        or _PROGRESS.match(line.text) is not None
+        or launch.at_prompt(line.text) is not None
+    )
+
+
+_PAGE_GAP = 3
+"""Lines without a log's marks that a stretch of log in a page may hold (a traceback's code, a wrapped message)."""
+
+
+_GLUED_LOG = 4
+"""So many log headers behind prose on one line are a log that lost its line ends; fewer are a quotation."""
+
+
+def _only_log(lines: Iterator[LogLine]) -> Iterator[LogLine]:
+    """Of a page's lines those that belong to a log, numbered by stretch."""
+    region, in_stretch = 0, False
+    gap: list[LogLine] = []
+    for line, is_log in _judged(lines):
+        if is_log:
+            if not in_stretch:
+                region, in_stretch, gap = region + 1, True, []
+            yield from (kept._replace(region=region) for kept in (*gap, line))
+            gap = []
+        elif in_stretch:
+            is_fence = bool(_FENCE.match(line.raw) or _FENCE.match(line.text))
+            gap += [] if is_fence else [line]
+            if is_fence or len(gap) > _PAGE_GAP:
+                yield from _end_of(gap, region)
+                in_stretch, gap = False, []
+    yield from _end_of(gap, region)
+
+
+def _judged(lines: Iterator[LogLine]) -> Iterator[tuple[LogLine, bool]]:
+    """Yield each line of a page, and whether it can only come from a log: what prose quotes is prose."""
+    for _, group in groupby(lines, key=lambda line: line.number):
+        pieces = list(group)
+        anchors = [_is_anchor(piece) for piece in pieces]
+        quotes = not anchors[0] and sum(anchors) < _GLUED_LOG
+        yield from ((piece, is_log and not quotes) for piece, is_log in zip(pieces, anchors, strict=True))
+
+
+def _end_of(gap: list[LogLine], region: int) -> Iterator[LogLine]:
+    """The line behind a stretch's last sure line, when it can be the rest of its message."""
+    for line in gap[:1]:
+        if line.text.strip() and not _PAGE_MARK.match(line.raw) and not _PAGE_MARK.match(line.text):
+            yield line._replace(region=region)
+
+
+def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
+    """Yield the log lines of a text in blocks of some hundred; of a page only those that belong to a log.
+
+    Whether it is a page, or a reply that quotes a log, is judged by its first piece.
+    """
+    pieces = iter(pieces)
+    head = next(pieces, "")
+    page = is_page(name, head)
+    lines = _Lines(_marks(head[:_HEAD], page=page))
+    chunks = _chunks(chain((head,), pieces), _wrapped_at(head))
+    blocks = lines.all(chunks)
+    if page:
+        yield from _blocks(_only_log(chain.from_iterable(blocks)))
+    else:
+        yield from blocks
+
+
+def _blocks(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:
+    while block := list(islice(lines, BLOCK)):
+        yield block

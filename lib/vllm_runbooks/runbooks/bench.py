@@ -1,0 +1,210 @@
+"""Have runs executed on this host, one after the other, and leave nothing of them behind.
+
+A bench holds a worker (`worker`) with papermill imported, and a new one where that died. A case that names no runbook
+has a process of its own that judges it: this module, run as a program. When a run ends, its processes are ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.host.processes import TAG, sweep
+from vllm_runbooks.runbooks.notebook import SCHEMA
+from vllm_runbooks.runbooks.worker import SOCKET_PATH_MAX, too_long
+
+_GRACE_S = 5.0
+"""How long a worker may overrun its run's limit to store the notebook before it is killed."""
+_BELOW_TEMPORARY = "/vr01234567/k01234567/k-5"
+"""What is added to the temporary folder's path for a socket."""
+
+
+class Gate:
+    """Whether processes may be started still: closed once, for all who share it."""
+
+    def __init__(self) -> None:
+        self.starting = threading.Lock()
+        """Held while a process is started: once the gate is closed, none is about to be."""
+        self._closed = threading.Event()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is started any more."""
+        return self._closed.is_set()
+
+    def close(self) -> None:
+        """Let nothing be started any more."""
+        with self.starting:
+            self._closed.set()
+
+
+class Bench:
+    """Executes one run at a time."""
+
+    def __init__(self, tag: str, *, runtime: Path, name: str, gate: Gate) -> None:
+        """A bench; its worker starts with the first run.
+
+        Args:
+            tag: What its processes carry (`processes.TAG`); the last part of it is theirs.
+            runtime: Folder for sockets and the worker's log.
+            name: Of the log, apart from those of others in the same folder.
+            gate: Whether processes may be started.
+        """
+        self._tag = tag
+        self._runtime = runtime
+        self._name = name
+        self._gate = gate
+        self._worker: subprocess.Popen[str] | None = None
+
+    def execute(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Have an order executed, and all that it started ended; the answer, as `worker` gives one.
+
+        Args:
+            index: Number of the run, which its processes carry.
+            order: As `worker` takes it, without its tag; or `alone`, a case's folder that is judged without a runbook.
+        """
+        try:
+            return self._judge(index, order) if "alone" in order else self._ask(index, order)
+        except OSError as error:
+            return {"reason": f"the worker could not be started: {error}"}
+
+    def _ask(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Send the order to the worker and wait for its answer, but not for ever."""
+        worker = self._start_worker()
+        if worker is None or worker.stdin is None or worker.stdout is None:
+            return {"reason": "interrupted"}
+        tag = f"{self._tag}.{index}"
+        run, timeout_s = tag.rpartition(":")[2], order["timeout_s"]
+        overdue, answered = threading.Event(), threading.Event()
+
+        def end_it() -> None:
+            if answered.is_set():
+                return
+            overdue.set()
+            sweep(run, root=worker.pid)
+            worker.kill()
+
+        timer = threading.Timer(timeout_s + _GRACE_S, end_it)
+        timer.start()
+        try:
+            worker.stdin.write(json.dumps({**order, "tag": tag}) + "\n")
+            worker.stdin.flush()
+            line = worker.stdout.readline()
+        except OSError:
+            line = ""
+        finally:
+            answered.set()
+            timer.cancel()
+        sweep(run, root=worker.pid)
+        if line.endswith("\n"):
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        self.close()
+        if overdue.is_set():
+            return {"reason": too_long(timeout_s)}
+        return {"reason": f"the worker died ({_ending(worker.returncode)}); no verdict was written"}
+
+    def _judge(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Have a case judged without a runbook, in a process that ends with the answer or at the run's limit."""
+        with self._gate.starting:
+            if self._gate.is_closed:
+                return {"reason": "interrupted"}
+            process = subprocess.Popen(  # noqa: S603 - our own module
+                [*module("runbooks.bench"), order["alone"]],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, TAG: f"{self._tag}.{index}"},
+                start_new_session=True,
+                encoding="utf-8",
+            )
+        try:
+            line, _ = process.communicate(timeout=order["timeout_s"])
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return {"reason": too_long(order["timeout_s"])}
+        if line.endswith("\n"):
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        return {"reason": f"the diagnosis died ({_ending(process.returncode)}); no verdict was written"}
+
+    def _start_worker(self) -> subprocess.Popen[str] | None:
+        """Return the worker, started where there is none; None when nothing may be started any more."""
+        with self._gate.starting:
+            if self._gate.is_closed:
+                return None
+            if self._worker is None or self._worker.poll() is not None:
+                with (self._runtime / f"worker-{self._name}.log").open("ab") as log:
+                    self._worker = subprocess.Popen(  # noqa: S603 - our own module
+                        [*module("runbooks.worker"), str(self._runtime)],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=log,
+                        env={**os.environ, TAG: self._tag},
+                        # A terminal sends its signals to the whole group; ending the workers is the caller's part.
+                        start_new_session=True,
+                        encoding="utf-8",
+                    )
+            return self._worker
+
+    def close(self) -> None:
+        """End the worker in good order, or by force where it does not listen."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            # The pipe's end says nothing by itself: a worker whose caller dies sees just that, and cleans up.
+            worker.communicate("\n", timeout=_GRACE_S)
+        if worker.poll() is None:
+            worker.kill()
+            worker.communicate()
+
+
+def judge_alone(folder: str) -> dict[str, Any]:
+    """Judge a case without a runbook, by what the tool says of what it holds; a worker's answer."""
+    # The core loads slowly, and whoever hands out the runs needs none of it.
+    from vllm_runbooks.diagnosis import session  # noqa: PLC0415
+    from vllm_runbooks.runbooks import cases  # noqa: PLC0415
+
+    try:
+        judgement = cases.judge(session.load(folder))
+    except InputError as error:
+        return {"reason": str(error), "refused": True}
+    return {"judgement": {"schema": SCHEMA, **document(judgement)}}
+
+
+def module(name: str) -> list[str]:
+    """Command that runs one of our modules in a process of its own; -P keeps the current folder out of its imports."""
+    return [sys.executable, "-P", "-m", f"vllm_runbooks.{name}"]
+
+
+def temporary_folder() -> str | None:
+    """Folder for sockets: the default one unless its path is too long for a socket's name."""
+    default = tempfile.gettempdir()
+    too_long = len(os.fsencode(default + _BELOW_TEMPORARY)) > SOCKET_PATH_MAX
+    if too_long and os.access("/tmp", os.W_OK):  # noqa: S108 - mkdtemp is used in it
+        return "/tmp"  # noqa: S108
+    return default
+
+
+def _ending(status: int | None) -> str:
+    if status is not None and status < 0:
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-status).name
+    return f"exit status {status}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(judge_alone(*sys.argv[1:])) + "\n")

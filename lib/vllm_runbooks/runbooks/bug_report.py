@@ -1,0 +1,247 @@
+"""What a pack knows, as the text of an issue in the order of vLLM's own form for bug reports.
+
+The form is `.github/ISSUE_TEMPLATE/400-bug-report.yml` of vLLM's repository: the environment, the description of the
+bug, the checklist. What is not known says so, with where it can be had.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vllm_runbooks.core.display import visible
+from vllm_runbooks.core.records import Answer, Facts
+from vllm_runbooks.core.views.elements import cut
+from vllm_runbooks.host.records import SHARED, Inventory
+from vllm_runbooks.lint import render as issues
+from vllm_runbooks.lint.records import Launch, Linted
+from vllm_runbooks.plan.render import plans
+
+ENVIRONMENT, BUG, CHECKLIST = "Your current environment", "🐛 Describe the bug", "Before submitting a new issue..."
+"""The form's headings, as they stand in an issue that was made with it."""
+_MAX_COMMAND, _MAX_LOG = 8_000, 30_000
+"""Characters: GitHub takes no issue of more than 65,536."""
+_BEFORE, _BEHIND = 120, 12
+"""Lines of the log in front of a quoted one, which is the last of its traceback, and behind it."""
+_MAX_LINE = 600
+_ENDS_COMMENT = re.compile(r"(--!?)>")
+_UNKNOWN = "unknown"
+_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+_NOT_COLLECTED = (
+    "This is not the output of `collect_env.py`, which the form asks for: run that on the host of the start, and paste "
+    "what it prints in place of this, above all where a line says unknown."
+)
+_PACKAGES = ("torch", "transformers", "triton", "ray", "flashinfer-python", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
+
+
+@dataclass(frozen=True)
+class Excerpted:
+    """Lines of a log that are quoted: its name, and each line with its number."""
+
+    name: str
+    lines: Sequence[tuple[int, str]]
+
+
+def wanted(answer: Answer) -> dict[int, list[range]]:
+    """Which lines of which log are quoted: those around the evidence of the cause, or around the first error."""
+    quotes = list(answer.root_cause.evidence[:3]) if answer.root_cause else []
+    quotes += [answer.first_error] if answer.first_error else []
+    spans: dict[int, list[range]] = {}
+    for quote in quotes:
+        spans.setdefault(quote.file, []).append(range(max(quote.line - _BEFORE, 1), quote.line + _BEHIND + 1))
+    return spans
+
+
+def _title(answer: Answer | None) -> str:
+    """A title for the issue."""
+    if answer is None:
+        return "[Bug]: "
+    release = f" (vLLM {answer.vllm.version})" if answer.vllm.version else ""
+    if answer.root_cause is not None:
+        return f"[Bug]: {cut(answer.root_cause.title, 150)}{release}"
+    if answer.first_error is not None:
+        return f"[Bug]: {cut(answer.first_error.text, 150)}{release}"
+    return f"[Bug]: start {answer.outcome.value}{release}"
+
+
+def text(
+    *,
+    answer: Answer | None,
+    inventory: Inventory | None,
+    is_of_start: bool,
+    cards: str | None,
+    command: str | None,
+    linted: Linted | None,
+    excerpts: Sequence[Excerpted],
+    hidden: Mapping[str, int],
+    tool: str,
+) -> str:
+    """The issue: to be read, corrected and pasted by a person."""
+    parts = [
+        f"<!-- Title: {_comment(_title(answer))} -->",
+        f"### {ENVIRONMENT}",
+        _details(
+            "\n".join(_aligned([*_of_start(answer, linted, cards), *_of_host(inventory, is_of_start=is_of_start)]))
+        ),
+        _NOT_COLLECTED,
+        f"### {BUG}",
+        *_bug(answer, command, linted, excerpts),
+        _left_out(hidden, tool),
+        f"### {CHECKLIST}",
+        "- [ ] I searched for the same issue, and asked the chatbot of the documentation (https://docs.vllm.ai).",
+    ]
+    return visible("\n\n".join(parts) + "\n")
+
+
+def _details(said: str) -> str:
+    """A block that is folded away."""
+    return f"<details>\n<summary>What is known of the environment</summary>\n\n{_fenced(said, 'text')}\n\n</details>"
+
+
+def _comment(said: str) -> str:
+    """Words within a comment of Markdown, which they do not end."""
+    return _ENDS_COMMENT.sub(r"\1 >", said)
+
+
+def _fenced(said: str, language: str = "") -> str:
+    """A block of code: no row of backticks in it is as long as its fence."""
+    longest = max((len(each) for each in re.findall(r"`{3,}", said)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{said.rstrip()}\n{fence}"
+
+
+def _code(said: str) -> str:
+    """Words of a log within a sentence: nothing of them is markup, a reference or a mention."""
+    said = " ".join(said.split()).replace("`", "'")
+    return f"`{said}`"
+
+
+def _of_start(answer: Answer | None, linted: Linted | None, cards: str | None) -> Iterator[tuple[str, str]]:
+    """What is known of the start: as its log prints it, else as its command and its user say."""
+    vllm = answer.vllm if answer else None
+    facts = answer.facts if answer else Facts()
+    given = linted.deployments[0] if linted is not None and len(linted.deployments) == 1 else Launch(None, {}, {})
+    yield "vLLM", f"{vllm.version} ({vllm.source})" if vllm and vllm.version else _UNKNOWN
+    yield "model", _told(facts.model, given.model)
+    sizes = (_told(getattr(facts, name), given.flags.get(name)) for name in _SIZES)
+    yield "tensor, pipeline, data parallel", ", ".join(sizes)
+    if cards is not None:
+        yield "GPUs of the start", f"{cards} (as given)"
+    if answer is not None:
+        total = _UNKNOWN if facts.gpu_total_gib is None else f"{facts.gpu_total_gib:.2f} GiB"
+        yield "memory of a GPU, as the log prints it", total
+
+
+def _told(printed: object, given: object) -> str:
+    if printed is not None:
+        return str(printed)
+    return _UNKNOWN if given is None else f"{given} (from the command)"
+
+
+def _of_host(found: Inventory | None, *, is_of_start: bool) -> Iterator[tuple[str, str]]:
+    if found is None:
+        yield "GPUs, driver, Python, packages", f"{_UNKNOWN}: no inventory was packed"
+        return
+    yield "", ""
+    yield (
+        "inventory of",
+        "the host of the start" if is_of_start else "the host that made the pack, which may be another",
+    )
+    yield from _host(found)
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        yield f"{name:<{width}} : {value}" if name else ""
+
+
+def _host(found: Inventory) -> Iterator[tuple[str, str]]:
+    if found.gpus:
+        named = Counter(gpu.name or "a GPU of unknown name" for gpu in found.gpus)
+        yield "GPUs", ", ".join(f"{count} x {name}" for name, count in named.items())
+    else:
+        yield "GPUs", f"none{f': {found.why_none}' if found.why_none else ''}"
+    yield "driver", found.driver or _UNKNOWN
+    yield "newest CUDA that the driver knows", found.cuda or _UNKNOWN
+    yield "Python", found.python or _UNKNOWN
+    packages = found.packages or {}
+    named_vllm = {name: version for name, version in packages.items() if name == "vllm" or name.startswith("vllm-")}
+    for name in (*named_vllm, *(each for each in _PACKAGES[:2] if each not in named_vllm)):
+        yield f"package {name}", packages.get(name, "not installed" if found.packages is not None else _UNKNOWN)
+    for name in _PACKAGES[2:]:
+        if name in packages:
+            yield f"package {name}", packages[name]
+    yield "kernel", found.host.kernel or _UNKNOWN
+    where = {True: "yes", False: "no", None: _UNKNOWN}
+    yield "in a container", where[found.host.is_container]
+    yield SHARED, _UNKNOWN if found.host.shm_mib is None else f"{found.host.shm_mib:,.0f} MiB"
+
+
+def _bug(
+    answer: Answer | None, command: str | None, linted: Linted | None, excerpts: Sequence[Excerpted]
+) -> Iterator[str]:
+    yield "<!-- Say here in your own words what you expected, and what happened instead. -->"
+    if command is not None:
+        shown = command if len(command) <= _MAX_COMMAND else f"{command[:_MAX_COMMAND]}\n[cut here]"
+        yield f"The command:\n\n{_fenced(shown, 'sh')}"
+    else:
+        yield "The command: unknown; add it here."
+    if linted is not None and linted.issues:
+        said = _cut_text(issues.text(linted, "command"), 6_000)
+        yield f"What `vllm-runbooks lint` says of it:\n\n{_fenced(said, 'text')}"
+    if answer is None:
+        return
+    yield _outcome(answer)
+    for quoted in excerpts:
+        yield f"From {_code(quoted.name)}:\n\n{_fenced(_lines(quoted, len(excerpts)), 'text')}"
+    if answer.plan is not None and answer.plan.terms:
+        compared = _cut_text(plans.text_compared(answer.plan), 6_000)
+        yield f"Memory as planned by `vllm-runbooks` and as printed:\n\n{_fenced(compared, 'text')}"
+
+
+def _outcome(answer: Answer) -> str:
+    said = f"The start came to: {answer.outcome.value}."
+    if answer.root_cause is not None:
+        finding = answer.root_cause
+        says = f"{_code(cut(finding.title, 300))} ({finding.symptom}, {finding.level.value})"
+        said += f" `vllm-runbooks diagnose` takes this for the cause: {says}."
+    elif not answer.outcome.is_healthy:
+        said += " `vllm-runbooks diagnose` knows no cause of it."
+    if answer.first_error is not None:
+        said += " An error that it cannot explain stands in the log, too."
+    return said
+
+
+def _lines(quoted: Excerpted, shares: int) -> str:
+    """The lines, with what lies between them counted; where they are too many the first are left out.
+
+    The end of a traceback names the error.
+    """
+    kept: list[tuple[int, str]] = []
+    room = _MAX_LOG // shares
+    for number, line in reversed(quoted.lines):
+        row = line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}…"
+        room -= len(row) + 1
+        if room < 0:
+            break
+        kept.append((number, row))
+    rows: list[str] = []
+    last = quoted.lines[0][0] - 1 if quoted.lines else 0
+    for number, row in reversed(kept):
+        rows += [f"[{number - last - 1} lines left out]"] if number != last + 1 else []
+        rows.append(row)
+        last = number
+    return "\n".join(rows)
+
+
+def _cut_text(said: str, most: int) -> str:
+    """A text of several lines, cut where it is too long."""
+    return said if len(said) <= most else f"{said[:most]}\n[cut here]"
+
+
+def _left_out(hidden: Mapping[str, int], tool: str) -> str:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
+    return f"Written by `vllm-runbooks pack` {tool}. Replaced before it was written: {kinds or 'nothing'}."

@@ -1,0 +1,1 @@
+"""What runbooks do on this host, one module a kind of step."""

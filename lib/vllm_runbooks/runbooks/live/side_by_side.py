@@ -1,0 +1,98 @@
+"""Guarded starts at the same time: ready together, ended together, what each says told in one place."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+
+from vllm_runbooks.probe.starts import Check, Guarded, Result
+from vllm_runbooks.runbooks.live.starting import Say
+from vllm_runbooks.serve import guard as serve
+
+_TICK_S = 0.2
+_ENDING_S = 30.0
+
+
+class Servers:
+    """Guarded starts, each in a thread of its own: they are ready together, and end together."""
+
+    def __init__(self, requests: Mapping[str, serve.Request]) -> None:
+        """Start them; the name of each is said before what is said of it."""
+        self._names, self._requests = list(requests), list(requests.values())
+        self._said: SimpleQueue[str] = SimpleQueue()
+        self._done = threading.Event()
+        self._is_cancelled = False
+        self._ready = [False] * len(self._requests)
+        self._found: list[Guarded | None] = [None] * len(self._requests)
+        self._wrong: list[BaseException] = []
+        self._threads = [
+            threading.Thread(target=self._serve, args=(number, request), daemon=True)
+            for number, request in enumerate(self._requests)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _serve(self, number: int, request: serve.Request) -> None:
+        def proof(is_gone: Callable[[], bool]) -> None:
+            self._ready[number] = True
+            while not self._done.wait(_TICK_S) and not is_gone():
+                pass
+
+        def say(line: str) -> None:
+            self._said.put(f"{self._names[number]}: {line}")
+
+        try:
+            self._found[number] = serve.serve(
+                replace(request, proof=proof, is_cancelled=lambda: self._is_cancelled), show=lambda _: None, say=say
+            )
+        except BaseException as error:  # noqa: BLE001 - raised again where the others have been ended
+            self._wrong.append(error)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether one of them has ended."""
+        return not all(thread.is_alive() for thread in self._threads)
+
+    def wait(self, say: Say, *, is_stopped: Callable[[], bool] = lambda: False) -> bool:
+        """Whether all became ready; it ends as soon as one has ended instead, or when that is not wanted any more."""
+        while not self.is_gone and not is_stopped():
+            self.tell(say)
+            if all(self._ready):
+                return True
+            time.sleep(_TICK_S)
+        return False
+
+    def end(self, say: Say) -> list[Guarded]:
+        """End those that run.
+
+        Raises:
+            InputError: as one of the starts did.
+        """
+        self._is_cancelled = not all(self._ready)
+        self._done.set()
+        for thread in self._threads:
+            thread.join(_ENDING_S)
+        self._is_cancelled = True  # of one that is not through by now
+        self.tell(say)
+        if self._wrong:
+            raise self._wrong[0]
+        found = [each or self._not_ended(request) for each, request in zip(self._found, self._requests, strict=True)]
+        # The processor time of this process is that of all the guards in it, and of what else it has done.
+        return [replace(each, cpu_s=None) for each in found]
+
+    @staticmethod
+    def _not_ended(request: serve.Request) -> Guarded:
+        said = f"it had not ended after {_ENDING_S:g} s"
+        check = Check("command", Result.FAILED, said)
+        return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(said,))
+
+    def tell(self, say: Say) -> None:
+        """Say what they have said so far."""
+        while True:
+            try:
+                say(self._said.get_nowait())
+            except Empty:
+                return

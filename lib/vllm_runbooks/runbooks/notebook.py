@@ -1,0 +1,416 @@
+"""Inspect a runbook, bind its parameters strictly, and carry its verdict out of the kernel.
+
+A runbook is an `.ipynb` file. It is read here with the standard library alone, so that listing runbooks and refusing a
+wrong parameter cost milliseconds and start no kernel. Its last cell calls `conclude`; whoever executed it calls
+`read_judgement` on the executed notebook. Nothing else in a notebook says how a run ended: what an executor writes into
+metadata says `completed` for a cell whose kernel was killed.
+"""
+
+# ruff: noqa: PLC0415 - IPython is there in a kernel, and nowhere else needed
+from __future__ import annotations
+
+import ast
+import html
+import io
+import json
+import math
+import re
+import tokenize
+from dataclasses import replace
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from vllm_runbooks.core.errors import InputError, VerdictFailed, meant
+from vllm_runbooks.core.record_forms import document, record
+from vllm_runbooks.core.records import Judgement, Parameter, Runbook, Verdict
+from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+JUDGEMENT_MIME = "application/vnd.vllm-runbooks.judgement+json"
+SCHEMA = 1
+
+_TYPES: dict[str, type[Value]] = {"str": str, "int": int, "float": float, "bool": bool}
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_EXAMPLES: dict[type, str] = {
+    str: "text; quote it so that it stays text",
+    int: "a whole number, such as 8",
+    float: "a finite number, such as 0.9",
+    bool: "true or false",
+}
+_GIVEN_BY_A_RUNBOOK = (Verdict.PASS, Verdict.FAIL, Verdict.SKIPPED)
+# Far above any stripped notebook; json.loads needs several times the size of its text.
+_MAX_BYTES = 20 * 1024 * 1024
+
+Value = str | int | float | bool
+T = TypeVar("T", bound=Value)
+
+_WITH_LIVE = "with live:"
+"""Begins the help of a parameter that counts in a run with `live` alone."""
+_MOST_FACTS = 200
+_TOO_LARGE = 10**18
+_WHOLE = r"[+-]?[0-9]{1,18}"
+_DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
+
+
+def load_runbook(path: str | Path) -> Runbook:
+    """Read what a runbook declares about itself; raise InputError for anything that is not a well-formed runbook."""
+    path = Path(path)
+    notebook = _read_notebook(path)
+    meta = _runbook_metadata(notebook, path)
+    title, summary = _title_and_summary(notebook, path)
+    return Runbook(
+        id=path.stem,
+        title=title,
+        summary=summary,
+        path=str(path),
+        parameters=_parameters(notebook, path),
+        symptoms=tuple(meta["symptoms"]),
+        side_effects=meta["side_effects"],
+        needs_gpu=meta["needs_gpu"],
+        steps=tuple(
+            _name(cell)
+            for cell in notebook["cells"]
+            if cell.get("cell_type") == "code" and "step" in cell.get("metadata", {}).get("tags", [])
+        ),
+    )
+
+
+def bind(runbook: Runbook, given: Mapping[str, object]) -> dict[str, Value]:
+    """Check the values given against the runbook's declared parameters and return them with their declared types.
+
+    Executors paste a parameter's name into code as it stands; so a name that is not declared is never let through.
+    """
+    declared = {parameter.name: parameter for parameter in runbook.parameters}
+    bound: dict[str, Value] = {}
+    for name, value in given.items():
+        if name not in declared:
+            raise InputError(f"{runbook.id}: no parameter named {_shown(name)}; {_nearest(name, list(declared))}")
+        try:
+            bound[name] = typed(value, _TYPES[declared[name].type])
+        except InputError as error:
+            raise InputError(f"{runbook.id}: parameter {name}: {error}") from None
+    if "live" in declared and bound.get("live", declared["live"].default) is not True:
+        # At its default a parameter says nothing: a form hands over all of them.
+        idle = [
+            name
+            for name, value in bound.items()
+            if declared[name].help.startswith(_WITH_LIVE) and value != declared[name].default
+        ]
+        if idle:
+            named = f"{' and '.join(idle)} {'is' if len(idle) == 1 else 'are'}"
+            raise InputError(
+                f"{runbook.id}: {named} given and live is not, so nothing would be started or looked at on this host; "
+                "add -p live true"
+            )
+    return bound
+
+
+def held_back(path: str | Path, step: str, given: Mapping[str, object]) -> tuple[str, ...]:
+    """The parameters that keep a step from being done, as the conditions in its cell say; empty: none that is known.
+
+    A condition is that of an `if` around a call of the step, and a parameter one of the names that it joins by `and`.
+    """
+    notebook = _read_notebook(Path(path))
+    is_on = {parameter.name: parameter.default for parameter in _parameters(notebook, Path(path))} | dict(given)
+    source = next((_source(cell) for cell in notebook["cells"] if _name(cell) == step), "")
+    try:
+        conditions = [
+            node.test
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, (ast.If, ast.IfExp)) and _names_step(node.body, step)
+        ]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    joined = [
+        part
+        for each in conditions
+        for part in (each.values if isinstance(each, ast.BoolOp) and isinstance(each.op, ast.And) else [each])
+    ]
+    names = [part.id for part in joined if isinstance(part, ast.Name)]
+    return tuple(dict.fromkeys(name for name in names if is_on.get(name, True) is False))
+
+
+def _names_step(body: ast.expr | list[ast.stmt], step: str) -> bool:
+    """Whether the code calls the step: by its name, or with it as an argument."""
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr == step)
+        or (isinstance(node, ast.Constant) and node.value == step)
+        for each in (body if isinstance(body, list) else [body])
+        for node in ast.walk(each)
+    )
+
+
+def typed(value: object, kind: type[T]) -> T:
+    """Return the value as `kind`, where that is certain; raise InputError otherwise.
+
+    Values come as text from a command line, and as text or numbers from a scheduler. Text stays the text it was ("1.10"
+    is never 1.1), and a number is not cut down to fit.
+    """
+    if isinstance(value, int) and abs(value) >= _TOO_LARGE:
+        raise InputError("a number of more than 18 digits is nothing that vLLM takes; give a smaller one")
+    result: object = None
+    if kind is bool:
+        # A bool is an int: True reads as "true", 1 as "1".
+        result = _WORDS.get(str(value).lower()) if isinstance(value, (str, int)) else None
+    elif isinstance(value, bool):
+        pass
+    elif kind is str:
+        # A scheduler turns numeric text into a number; a whole one can be turned back, 1.1 may have been "1.10".
+        result = str(value) if isinstance(value, (str, int)) else None
+    elif kind is int:
+        result = value if isinstance(value, int) else int(str(value)) if _matches(value, _WHOLE) else None
+    elif isinstance(value, (int, float)) or _matches(value, _DECIMAL):
+        number = float(str(value))
+        result = number if math.isfinite(number) else None
+    if result is None or (isinstance(result, str) and not _is_unicode(result)):
+        raise InputError(f"{_shown(value)} is not {kind.__name__}; give {_EXAMPLES[kind]}")
+    return cast("T", result)
+
+
+def conclude(judgement: Judgement, *, stop_on_fail: bool) -> None:
+    """Show the verdict as the last cell's output, and end a failing run with one line when `stop_on_fail` says so."""
+    if judgement.verdict not in _GIVEN_BY_A_RUNBOOK:
+        raise InputError(f"conclude: a runbook cannot give the verdict {judgement.verdict}; give pass, fail or skipped")
+    from IPython.display import display
+
+    try:
+        is_stopping = typed(stop_on_fail, bool)
+    except InputError as error:
+        raise InputError(f"stop_on_fail: {error}") from None
+    reason = " ".join(judgement.reason.split()) or "no reason given"
+    data = {"schema": SCHEMA, **document(judgement), "reason": reason}
+    where = f" {judgement.case}" if judgement.case else ""
+    plain = f"{judgement.verdict.upper()}{where}: {reason}"
+    display(
+        {JUDGEMENT_MIME: data, "text/html": _card(judgement, reason), "text/plain": plain},
+        raw=True,
+    )
+    if judgement.verdict is Verdict.FAIL and is_stopping:
+        raise VerdictFailed(f"{judgement.case or 'verdict'}: {reason}; set stop_on_fail = False to go on")
+
+
+def read_judgement(notebook: Mapping[str, Any]) -> Judgement | None:
+    """Return the verdict that the last code cell of an executed notebook displayed, or None where there is none.
+
+    None also when it is malformed, or when there are two: a run is never judged by a guess.
+    """
+    try:
+        cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and not _is_injected(cell)]
+        found = [
+            output["data"][JUDGEMENT_MIME]
+            for output in (cells[-1]["outputs"] if cells else [])
+            if output["output_type"] == "display_data" and JUDGEMENT_MIME in output["data"]
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return parse_judgement(found[0]) if len(found) == 1 else None
+
+
+def parse_judgement(data: object) -> Judgement | None:
+    """Return the judgement that JSON of the MIME type holds, or None where it is not exactly that."""
+    try:
+        return _judgement(cast("Mapping[str, Any]", data))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _is_injected(cell: Mapping[str, Any]) -> bool:
+    return "injected-parameters" in cell.get("metadata", {}).get("tags", [])
+
+
+def _judgement(data: Mapping[str, Any]) -> Judgement:
+    """Build the record from JSON; KeyError, TypeError or ValueError where it is not exactly that record."""
+    if type(data["schema"]) is not int or data["schema"] != SCHEMA:
+        raise ValueError("not a judgement of this schema")
+    judgement = record(Judgement, {key: value for key, value in data.items() if key != "schema"})
+    if judgement.verdict not in _GIVEN_BY_A_RUNBOOK:
+        raise ValueError("not a runbook's verdict")
+    cause = judgement.root_cause
+    texts = [judgement.reason, judgement.case or "", *((cause.symptom, cause.class_) if cause else ())]
+    for finding in judgement.findings:
+        texts += [finding.symptom, finding.class_, finding.title, finding.severity, finding.level]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("not text")
+    facts = judgement.facts
+    if not isinstance(facts, dict) or len(facts) > _MOST_FACTS:
+        raise TypeError("not facts")
+    if not all(isinstance(value, (str, int, float, NoneType)) for value in facts.values()):
+        raise TypeError("not facts")
+    if not all(math.isfinite(value) for value in facts.values() if isinstance(value, float)):
+        raise ValueError("not a number")
+    return replace(judgement, reason=" ".join(judgement.reason.split()))
+
+
+def _card(judgement: Judgement, reason: str) -> str:
+    """Render the verdict as a small card whose text takes the colour of the page around it, light or dark."""
+    colour = GROUNDS[VERDICTS[judgement.verdict]]
+    rows = [
+        ("Case", judgement.case),
+        ("Outcome", judgement.outcome),
+        ("Root cause", judgement.root_cause and f"{judgement.root_cause.symptom} ({judgement.root_cause.class_})"),
+        ("Findings", "; ".join(finding.title for finding in judgement.findings)),
+    ]
+    details = "".join(
+        f'<div style="margin-top:4px"><span style="opacity:.75">{label}</span> {html.escape(str(value))}</div>'
+        for label, value in rows
+        if value
+    )
+    return (
+        f'<div style="border:1px solid rgba(128,128,128,.4);border-left:4px solid {colour};border-radius:6px;'
+        f'padding:10px 14px;margin:4px 0;max-width:60em;line-height:1.45">'
+        f'<span style="background:{colour};color:#fff;border-radius:4px;padding:2px 8px;font-weight:600">'
+        f"{judgement.verdict.upper()}</span> "
+        f'<span style="font-weight:600">{html.escape(reason)}</span>{details}</div>'
+    )
+
+
+def _read_notebook(path: Path) -> dict[str, Any]:
+    """Read the file as a version 4 notebook whose cells have the shape that the rest of this module relies on."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give the path of an .ipynb file")
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_BYTES + 1)
+        if len(raw) > _MAX_BYTES:
+            raise InputError(f"{path}: is larger than 20 MiB; strip the notebook's outputs")
+        notebook = json.loads(raw.decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; `vllm-runbooks list` shows the runbooks there are") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not text in UTF-8; give the path of an .ipynb file") from None
+    except (ValueError, RecursionError) as error:
+        place = f"line {error.lineno}, " if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{path}: {place}is not JSON, or was cut off; restore the file") from None
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list) or notebook.get("nbformat") != 4:
+        raise InputError(f"{path}: is not a notebook of format 4; save it again with JupyterLab")
+    for index, cell in enumerate(notebook["cells"], start=1):
+        if not isinstance(cell, dict) or not isinstance(cell.get("metadata", {}), dict) or not _is_source(cell):
+            raise InputError(f"{path}: cell {index} is malformed; save the notebook again with JupyterLab")
+    return notebook
+
+
+def _is_source(cell: Mapping[str, Any]) -> bool:
+    source = cell.get("source")
+    return isinstance(source, str) or (isinstance(source, list) and all(isinstance(line, str) for line in source))
+
+
+def _runbook_metadata(notebook: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    metadata = notebook.get("metadata")
+    meta = metadata.get("runbook") if isinstance(metadata, dict) else None
+    if not isinstance(meta, dict):
+        raise InputError(f"{path}: metadata has no `runbook`; add id, symptoms, side_effects and needs_gpu")
+    if meta.get("id") != path.stem:
+        raise InputError(
+            f"{path}: metadata runbook.id is {_shown(meta.get('id'))}; make it {path.stem}, the file's name"
+        )
+    symptoms = meta.get("symptoms")
+    if not isinstance(symptoms, list) or not all(isinstance(symptom, str) for symptom in symptoms):
+        raise InputError(f"{path}: metadata runbook.symptoms is not a list of symptom ids; write it as one")
+    for flag in ("side_effects", "needs_gpu"):
+        if not isinstance(meta.get(flag), bool):
+            raise InputError(f"{path}: metadata runbook.{flag} is {_shown(meta.get(flag))}; make it true or false")
+    if unknown := sorted(set(meta) - {"id", "symptoms", "side_effects", "needs_gpu"}):
+        raise InputError(f"{path}: metadata runbook.{unknown[0]} is not known; remove it")
+    return meta
+
+
+def _title_and_summary(notebook: Mapping[str, Any], path: Path) -> tuple[str, str]:
+    cell = next((cell for cell in notebook["cells"] if cell.get("cell_type") == "markdown"), None)
+    if cell is None:
+        raise InputError(f"{path}: has no markdown cell; begin it with `# title` and a paragraph")
+    heading = re.search(r"^# +(\S.*)$", _source(cell), re.MULTILINE)
+    if heading is None:
+        raise InputError(f"{path}: cell {_name(cell)} has no `# title`; begin it with one")
+    paragraph = " ".join(_source(cell)[heading.end() :].strip().split("\n\n")[0].split())
+    if not paragraph or paragraph.startswith("#"):
+        raise InputError(f"{path}: cell {_name(cell)} has no paragraph below its title; say there what it is for")
+    # A sentence ends where a new one begins: "0.9" and "e.g. this" do not end one, nor does anything inside `code`.
+    sentence = re.match(r"(?:`[^`]*`|[^`])*?[.!?](?=\s+[A-Z*_\[(]|\s+`|$)", paragraph)
+    return heading[1].strip(), sentence[0] if sentence else paragraph
+
+
+def _parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...]:
+    """Read the parameters cell: nothing but lines of `name: type = literal  # help`."""
+    tagged = [
+        cell
+        for cell in notebook["cells"]
+        if cell.get("cell_type") == "code" and "parameters" in cell.get("metadata", {}).get("tags", [])
+    ]
+    if len(tagged) != 1:
+        raise InputError(f"{path}: {len(tagged)} code cells are tagged `parameters`; tag exactly one")
+    source = _source(tagged[0])
+    where = f"{path}: cell {_name(tagged[0])}"
+    try:
+        tree = ast.parse(source)
+        comments = {
+            token.start[0]: token.string.lstrip("#").strip()
+            for token in tokenize.generate_tokens(io.StringIO(source).readline)
+            if token.type == tokenize.COMMENT
+        }
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError) as error:
+        line = getattr(error, "lineno", None)
+        place = f" line {line}" if line else ""
+        raise InputError(f"{where}{place}: is not Python; write `name: type = value  # help`") from None
+    parameters: dict[str, Parameter] = {}
+    for node in tree.body:
+        here = f"{where} line {node.lineno}"
+        if not (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and isinstance(node.annotation, ast.Name)
+            and node.annotation.id in _TYPES
+            and node.value is not None
+            and node.lineno == node.end_lineno
+        ):
+            raise InputError(f"{here}: is not a parameter; write `name: type = value  # help`, type str/int/float/bool")
+        name, kind = node.target.id, node.annotation.id
+        if name in parameters:
+            raise InputError(f"{here}: parameter {name} is declared twice; remove one")
+        try:
+            value = ast.literal_eval(node.value)
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            raise InputError(f"{here}: default of {name} is not a literal; write its value") from None
+        if type(value) is not _TYPES[kind] and not (kind == "float" and type(value) is int):
+            raise InputError(f"{here}: default of {name} is not {kind}; give {_EXAMPLES[_TYPES[kind]]}")
+        try:
+            default = typed(value, _TYPES[kind])
+        except InputError as error:
+            raise InputError(f"{here}: default of {name}: {error}") from None
+        parameters[name] = Parameter(name=name, type=kind, default=default, help=comments.get(node.lineno, ""))
+    return tuple(parameters.values())
+
+
+def _source(cell: Mapping[str, Any]) -> str:
+    return "".join(cell["source"])
+
+
+def _name(cell: Mapping[str, Any]) -> str:
+    return str(cell.get("id", "without id"))
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """Name what was probably meant, else everything there is to choose from."""
+    return meant(name, names, f"it takes {', '.join(names)}" if names else "it takes none")
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _matches(value: object, pattern: str) -> bool:
+    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether the text can be stored: a command line hands over bytes that are not UTF-8 as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,484 @@
+"""Make recorded cases: a log, or what a command prints, as a folder that `check` runs, its secrets replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import re
+import shlex
+import shutil
+import signal
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.display import to_json
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.evidence import OBSERVATION, Case, Document, Evidence, Expectation
+from vllm_runbooks.core.files import NotStoredError, store
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Answer, Judgement
+from vllm_runbooks.core.redaction.redact import Redactor, redact_name, redact_record, redact_text
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host.running import Held, Live, Running, Show, holding
+from vllm_runbooks.reading.evidence import decode
+
+if TYPE_CHECKING:
+    from vllm_runbooks.core.records import Runbook
+    from vllm_runbooks.probe.records import Health
+
+MAX_KEPT = 64 << 20
+"""Bytes of a command's output that are kept: half of it from the beginning, half from the end."""
+MAX_CASE = 256 << 20
+"""Characters of a case's logs: it is there to be kept and run again."""
+_MAX_SAID = 2000
+_NO_TEXT = "[vllm-runbooks record: not all of this is text; control characters are written as in \\x00]\n"
+"""First line of an output that is refused as a log; a file that begins with it is read."""
+_CONTROLS = [chr(code) for code in range(32) if not (9 <= code <= 13 or code == 27)]
+_MAX_PLACES = 1000
+"""Numbers that are tried for a folder beside one that is taken."""
+_COMMAND = "command.sh"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command printed, and how it ended."""
+
+    raw: bytes
+    ending: str
+    """In words, as in "ended with exit status 1"."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A case that was written."""
+
+    folder: Path
+    case: Case
+    answer: Answer
+    """What the diagnosis says of it now."""
+    judgement: Judgement
+    """That answer against what the case expects."""
+    secrets: Mapping[str, int]
+    """How many were replaced, by kind."""
+    output: Output | None = None
+    """Of the command, where one was recorded."""
+
+
+def record_command(
+    folder: Path, command: Sequence[str], *, show: Show, seconds: float | None = None, vllm: str | None = None
+) -> Recording:
+    """Run the command, and write what it printed as a case; `seconds` is when it is stopped, as by Ctrl-C.
+
+    Raises:
+        InputError: the folder cannot be made, the command cannot be run, or it printed nothing.
+        RunbooksError: what it printed cannot be made a case; it is kept in the folder, or beside it.
+    """
+    check_folder(folder)
+    with holding() as held:
+        output = run_command(command, show=show, seconds=seconds)
+        line = shlex.join(command)
+        if not output.raw.strip():
+            raise InputError(f"{command[0]}: printed nothing and {output.ending}; no case was written")
+        evidence = Evidence((Document("startup.log", _lenient(output.raw, command[0])),), vllm=vllm)
+        source = f"recorded with `vllm-runbooks record` on {_today()}; the command {output.ending}: {line}"
+        return replace(_write(folder, evidence, source=source, only_copy=held), output=output)
+
+
+def record_logs(folder: Path, evidence: Evidence) -> Recording:
+    """Write logs as a case that expects what the diagnosis says of them now.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    check_folder(folder)
+    return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()}")
+
+
+def record_start(folder: Path, evidence: Evidence, ending: str, *, known: str = "") -> Recording:
+    """Write the logs of a guarded start, and its command, as a case; what the guard saw is one of the logs.
+
+    Secrets that `known` names, as the command and its environment do, are replaced wherever they stand.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    check_folder(folder)
+    source = f"recorded with `vllm-runbooks serve` on {_today()}"
+    return _write(folder, evidence, source=source, ending=f"; the server {ending}", known=known)
+
+
+def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
+    """Write logs as a case that expects what a person knows of them, whatever the diagnosis says.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    check_folder(folder)
+    return _write(folder, evidence, source=f"added with `vllm-runbooks case add` on {_today()}", expect=expect)
+
+
+def record_health(folder: Path, found: Health) -> Case:
+    """Write what was observed of a running server as a case that expects what is said of it now.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    check_folder(folder)
+    path = folder.absolute()
+    # What the document's end tells of a secret is used for its beginning as well.
+    seen = redact_record(redact_record(found.observation))
+    cause = found.cause
+    about = f"{found.observation.model or 'a server'}, vLLM {found.vllm.version or 'unknown'}"
+    case = Case(
+        id=path.name,
+        title=redact_text(cause.title if cause else f"{about}: nothing wrong"),
+        source=f"recorded with `vllm-runbooks probe` on {_today()}",
+        vllm=found.vllm.version,
+        files=[OBSERVATION],
+        expect=Expectation(
+            outcome=found.outcome,
+            class_=None if cause else "ok",
+            symptom=cause.id if cause else None,
+            findings=[each.id for each in found.findings],
+        ),
+        runbooks=[name for name in (_PROBE_RUNBOOK,) if (catalog.runbooks_dir() / f"{name}.ipynb").is_file()],
+    )
+    part = _part(path)
+    try:
+        part.mkdir(parents=True)
+        text = to_json(seen, indent=None)
+        store(part / OBSERVATION, f"{text}\n")
+        store(part / "case.yaml", _case_yaml(case, head=_SEEN))
+        session.load_case(part)
+        part.rename(path)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
+    except NotStoredError as error:
+        raise NotStoredError(str(error).replace(str(part), str(folder))) from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return case
+
+
+def _today() -> str:
+    return datetime.now(tz=UTC).date().isoformat()
+
+
+def _lenient(raw: bytes, where: str) -> str:
+    """The text of what was printed; it will not come again, so what is no text is read as if it were."""
+    try:
+        return decode(raw, where)
+    except InputError:
+        return _NO_TEXT + raw.decode(errors="backslashreplace")
+
+
+def _readable(text: str) -> str:
+    """What can be read back as a log; made when the secrets are replaced, as these stand between such characters."""
+    if text.startswith(_NO_TEXT):
+        for control in _CONTROLS:
+            text = text.replace(control, f"\\x{ord(control):02x}")
+    return text
+
+
+# What a command prints
+
+
+def run_command(command: Sequence[str], *, show: Show, seconds: float | None = None) -> Output:
+    """Run the command to its end, with a supervisor that leaves nothing of it behind.
+
+    Ctrl-C, SIGTERM and SIGHUP are handed on to it, and end it within five seconds; a second one does so at once.
+
+    Raises:
+        InputError: the command cannot be run.
+    """
+    kept, live = _Kept(MAX_KEPT), Live(show, known=shlex.join(command))
+    began = time.monotonic()
+    stop_at = began + (seconds or math.inf)
+    with Running(command) as running:
+        for chunk in running.chunks(until=stop_at):
+            kept.take(chunk)
+            live.take(chunk)
+            if time.monotonic() >= stop_at and running.stopped_by is None:
+                running.stop(signal.SIGINT, "was stopped when its time was up")
+        live.finish()
+    return Output(kept.raw(), running.ending, time.monotonic() - began)
+
+
+class _Kept:
+    """The beginning and the end of a long output."""
+
+    def __init__(self, limit: int) -> None:
+        self._room = limit // 2
+        self._max_tail = limit - limit // 2
+        self._head: list[bytes] = []
+        self._tail: deque[bytes] = deque()
+        self._in_tail = 0
+        self._left_out = 0
+
+    def take(self, chunk: bytes) -> None:
+        """Keep it, where there is room; of what comes later the latest stays."""
+        if self._room:
+            self._head.append(chunk[: self._room])
+            chunk = chunk[self._room :]
+            self._room -= len(self._head[-1])
+        if chunk:
+            self._tail.append(chunk)
+            self._in_tail += len(chunk)
+        while self._in_tail > self._max_tail and len(self._tail) > 1:
+            gone = len(self._tail.popleft())
+            self._in_tail -= gone
+            self._left_out += gone
+
+    def raw(self) -> bytes:
+        """All that was kept; a line says where something was left out."""
+        head, tail = b"".join(self._head), b"".join(self._tail)
+        if not self._left_out:
+            return head + tail
+        # A piece of a line may be a piece of a secret.
+        whole_head, whole_tail = head[: head.rfind(b"\n") + 1], tail[tail.find(b"\n") + 1 :]
+        left_out = self._left_out + len(head) - len(whole_head) + len(tail) - len(whole_tail)
+        return whole_head + b"[vllm-runbooks record: %d bytes left out]\n" % left_out + whole_tail
+
+
+# The folder
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse, before anything is run or read, a folder that could not be written in the end."""
+    path = folder.absolute()
+    if not _ID.fullmatch(path.name):
+        raise InputError(
+            f"{folder}: its name is the case's id; write one of letters, digits, dots, dashes and underscores"
+        )
+    if redact_name(path.name) != path.name:
+        raise InputError("the folder's name, which is the case's id, holds what looks like a secret; choose another")
+    try:
+        if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+            raise InputError(f"{folder}: exists already, and nothing is overwritten; name another folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = _part(path)
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}; name another folder") from None
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+
+
+def _write(
+    folder: Path,
+    evidence: Evidence,
+    *,
+    source: str,
+    ending: str = "",
+    expect: Expectation | None = None,
+    only_copy: Held | None = None,
+    known: str = "",
+) -> Recording:
+    """Write the case's folder whole or not at all; without an expectation, what the diagnosis says is expected.
+
+    Of what will not come again the log is stored before anything else is done with it, and stays whatever happens then.
+    """
+    path = folder.absolute()
+    given = evidence.documents
+    redactor, texts = Redactor(), list(_texts(given, math.inf if only_copy else MAX_CASE))
+    source, ending = " ".join(source.split()), " ".join(ending.split())
+    for text in (known, source, ending, evidence.command or "", *texts):
+        redactor.learn([text])
+    redactor.learn_names(d.name for d in given)
+    names = _file_names(given, redactor)
+    texts = [redactor.text(text) for text in texts]
+    source = redactor.text(source)
+    if only_copy:
+        texts = [_readable(text) for text in texts]
+    else:
+        source += f" from {', '.join(redactor.name(d.name) for d in given)}{redactor.text(ending)}"
+    evidence = replace(evidence, documents=tuple(map(Document, names, texts)), case=None)
+    part, is_safe = _part(path), False
+    try:
+        part.mkdir(parents=only_copy is not None)
+        for name, text in zip(names, texts, strict=True):
+            store(part / name, text)
+        if evidence.command is not None:
+            store(part / _COMMAND, redactor.text(evidence.command))
+        is_safe = only_copy is not None
+        with _kept(folder, part, only_copy) if only_copy else contextlib.nullcontext():
+            answer = session.diagnose(evidence)
+            case = Case(
+                id=path.name,
+                title=_title(answer) if expect is None else f"{redactor.name(given[0].name)}: {_expected(expect)}",
+                source=source[:_MAX_SAID],
+                vllm=evidence.vllm,
+                files=names,
+                command=None if evidence.command is None else _COMMAND,
+                expect=expect or _as_found(answer),
+                runbooks=_runbooks([_expected(expect)] if expect else [f.symptom for f in answer.findings]),
+            )
+            store(part / "case.yaml", _case_yaml(case, head=_FOUND if expect is None else _TOLD))
+            # As it will be read: what the file cannot say is noticed here.
+            read = session.load_case(part)
+            judgement = session.judge(answer, replace(evidence, case=read))
+        if only_copy:
+            if (place := _placed(folder, part)) != folder:
+                raise RunbooksError(f"{folder}: was taken while the command ran; the case is in {place}: move it")
+        else:
+            part.rename(path)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
+    finally:
+        if not is_safe:
+            shutil.rmtree(part, ignore_errors=True)
+    return Recording(folder, read, answer, judgement, dict(redactor.counts))
+
+
+@contextlib.contextmanager
+def _kept(folder: Path, part: Path, held: Held) -> Iterator[None]:
+    """Keep a log whose diagnosis fails or is interrupted; the folder has no `case.yaml` then."""
+    try:
+        held.release()
+        yield
+        held.hold()
+    except BaseException as error:
+        held.hold()
+        with contextlib.suppress(OSError):
+            (part / "case.yaml").unlink(missing_ok=True)
+        place = _placed(folder, part)
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"{place}: holds the log; make it a case with --log") from None
+        if not isinstance(error, Exception):
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise RunbooksError(
+            f"{place}: holds the log, but no case could be made of it ({reason}); report it, and keep the log"
+        ) from error
+
+
+def _placed(folder: Path, part: Path) -> Path:
+    """Move what is in the part folder to the folder, or to FOLDER.1 and so on where that is taken; says where it is."""
+    path = folder.absolute()
+    for number in range(_MAX_PLACES):
+        place = path.with_name(f"{path.name}.{number}") if number else path
+        if number and (place.exists() or place.is_symlink()):
+            continue
+        # A folder is renamed to nothing, or to an empty folder: nothing is overwritten.
+        with contextlib.suppress(OSError):
+            part.rename(place)
+            return folder.with_name(place.name) if number and folder.name else place if number else folder
+    return part
+
+
+def _title(answer: Answer) -> str:
+    if answer.root_cause:
+        return answer.root_cause.title
+    return f"{(answer.facts.model or 'a start').rpartition('/')[2]}: {answer.outcome.value}"
+
+
+def _expected(expect: Expectation) -> str:
+    return expect.symptom or expect.class_ or ""
+
+
+def _texts(documents: Sequence[Document], limit: float) -> Iterator[str]:
+    """The logs' texts, read once each."""
+    length = 0
+    for given in documents:
+        pieces = []
+        for piece in given.pieces():
+            pieces.append(piece)
+            length += len(piece)
+            if length > limit:
+                raise InputError(
+                    f"{given.name}: larger than {MAX_CASE >> 20} MiB; cut out the start that is to be kept"
+                )
+        yield "".join(pieces)
+
+
+def _file_names(documents: Sequence[Document], redactor: Redactor) -> list[str]:
+    """A log alone is startup.log; of several each keeps its name, as far as it is harmless."""
+    if len(documents) == 1:
+        return ["startup.log"]
+    names: list[str] = []
+    for given in documents:
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", redactor.name(given.name)).lstrip(".-")[:80] or "startup.log"
+        name, number = stem, 2
+        while name in (*names, "case.yaml", _COMMAND):
+            name, number = f"{number}-{stem}", number + 1
+        names.append(name)
+    return names
+
+
+def _as_found(answer: Answer) -> Expectation:
+    """What the diagnosis says now; a failure without a cause is no answer to expect."""
+    class_ = answer.root_cause.class_ if answer.root_cause else "ok" if answer.outcome.is_healthy else None
+    facts = {f.name: getattr(answer.facts, f.name) for f in fields(answer.facts)}
+    return Expectation(
+        outcome=answer.outcome,
+        class_=class_,
+        facts={name: value for name, value in facts.items() if value is not None},
+        starts=[s.outcome for s in answer.starts] if len(answer.starts) > 1 else None,
+    )
+
+
+def _runbooks(symptoms: Sequence[str]) -> list[str]:
+    """The runbooks that fit: those of the symptoms, else of their class, else the one for the most symptoms."""
+    known = session.load_catalog().symptoms
+    named = {known[symptom].runbook for symptom in symptoms if symptom in known}
+    usable = sorted((r for r in _all_runbooks() if _reads_logs(r)), key=lambda r: -len(r.symptoms))
+    serving = [r for r in usable if r.id in named or not {*symptoms}.isdisjoint(r.symptoms)]
+    if not serving:
+        classes = {_class(symptom) for symptom in symptoms}
+        serving = [r for r in usable if not classes.isdisjoint(map(_class, r.symptoms))]
+    return [r.id for r in serving or usable[:1]]
+
+
+def _class(symptom: str) -> str:
+    return ".".join(symptom.split(".")[:2])
+
+
+def _all_runbooks() -> Iterator[Runbook]:
+    from vllm_runbooks.runbooks.notebook import load_runbook  # noqa: PLC0415 - nbformat loads slowly
+
+    for path in sorted(catalog.runbooks_dir().glob("*.ipynb")):
+        with contextlib.suppress(InputError):
+            yield load_runbook(path)
+
+
+def _reads_logs(runbook: Runbook) -> bool:
+    takes = {parameter.name for parameter in runbook.parameters}
+    return "evidence" in takes and not runbook.needs_gpu and not runbook.side_effects
+
+
+_FOUND = """\
+# Written by `vllm-runbooks record`. `expect` is what the diagnosis said at that time, and nobody has reviewed it:
+# correct what is wrong, leave out what does not matter, then delete this remark.
+"""
+_SEEN = """\
+# Written by `vllm-runbooks probe --record`. `expect` is what was found at that time, and nobody has reviewed it.
+"""
+_PROBE_RUNBOOK = "is-it-healthy"
+_TOLD = """\
+# Written by `vllm-runbooks case add`: `expect` is what a person says of this log, not what the diagnosis says.
+"""
+
+
+def _case_yaml(case: Case, *, head: str) -> str:
+    from ruamel.yaml import YAML  # noqa: PLC0415 - nothing else here needs it
+
+    writer = YAML(pure=True)
+    writer.width = 4096
+    data = document(case)
+    data["expect"] = {name: value for name, value in data["expect"].items() if value not in (None, {})}
+    text = io.StringIO()
+    writer.dump({name: value for name, value in data.items() if value is not None}, text)
+    return head + text.getvalue()

@@ -1,0 +1,196 @@
+"""Steps of a run that can be resumed: each leaves JSON in the run's folder, which is read in place of doing it twice.
+
+    started = steps.do("start", lambda: live.start(command), Guarded, timeout_s=900)
+
+A step is a named code cell that does one thing which takes long or changes something. Its input is what earlier steps
+left. Nothing of a kernel is kept: a run that is resumed executes every cell, and steps that are done hand over records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.files import store
+from vllm_runbooks.core.record_forms import document, record
+from vllm_runbooks.core.redaction.redact import redact_text
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+FOLDER = "RUNBOOKS_STEPS"
+"""Variable that names the folder of a run's steps; without it a step is always done, and nothing is kept."""
+AGAIN = "RUNBOOKS_STEP"
+"""Variable that names a step which is done again, whatever it left."""
+TRIES, TIMEOUT_S = "RUNBOOKS_STEP_TRIES", "RUNBOOKS_STEP_TIMEOUT"
+"""Variables with how often a step is tried, and the seconds of one try; they go before what the step itself says."""
+SCHEMA = 1
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
+T = TypeVar("T")
+N = TypeVar("N")
+
+
+class StepTimeoutError(RunbooksError):
+    """A step took longer than it may."""
+
+
+def folder() -> Path | None:
+    """The folder of this run's steps."""
+    given = os.environ.get(FOLDER)
+    return Path(given) if given else None
+
+
+def do(
+    name: str,
+    action: Callable[[], T],
+    kind: type[T],
+    *,
+    asked: object = None,
+    is_done: Callable[[T], bool] = lambda _: True,
+    timeout_s: float | None = None,
+    tries: int = 1,
+    pause_s: float = 1.0,
+) -> T:
+    """What the step left, or what it comes to now.
+
+    Args:
+        name: Of the step, as its cell is called.
+        action: Does it.
+        kind: The record that it makes.
+        asked: All that it depends on: what was left for something else is not read.
+        is_done: Whether a result is one to go on from; another one is done again by the run that goes on.
+        timeout_s: Time for one try, where this thread may have an alarm; what it started is ended with it.
+        tries: How often it is tried; an error of this library, of the system or of time is tried again.
+        pause_s: Time between two tries.
+
+    Raises:
+        InputError: the name is none, or what was kept cannot be read.
+        StepTimeoutError: each try took too long.
+    """
+    if not name or not set(name) <= _NAME:
+        raise InputError(f"{name!r}: is no name of a step; write small letters, digits and dashes")
+    told = hashlib.sha256(redact_text(repr(asked)).encode()).hexdigest()
+    kept = read(name, kind, told)
+    if kept is not None:
+        return kept
+    tries, timeout_s = _given(TRIES, int, tries), _given(TIMEOUT_S, float, timeout_s)
+    began = time.monotonic()
+    for number in range(1, tries + 1):
+        try:
+            with _within(timeout_s, name):
+                result = action()
+        except BaseException as error:
+            is_told = isinstance(error, (RunbooksError, OSError))
+            if is_told and number < tries:
+                time.sleep(pause_s)
+                continue
+            why = redact_text(f"{error}") if is_told else type(error).__name__
+            _keep(name, {"status": "failed", "asked": told, "tries": number, "error": why}, began)
+            raise
+        status = "done" if is_done(result) else "open"
+        _keep(name, {"status": status, "asked": told, "tries": number, "result": document(result)}, began)
+        return result
+    raise InputError(f"{name}: {tries} tries are none; give 1 or more")
+
+
+def _given(variable: str, kind: Callable[[str], N], otherwise: N) -> N:
+    """A number from the environment, above 0.
+
+    Raises:
+        InputError: it is none.
+    """
+    given = os.environ.get(variable)
+    if not given:
+        return otherwise
+    with suppress(ValueError):
+        if float(number := kind(given)) > 0:  # type: ignore[arg-type]
+            return number
+    raise InputError(f"{variable}: {given[:40]!r} is no number above 0")
+
+
+def read(name: str, kind: type[T], asked: str | None = None) -> T | None:
+    """What a step has left; None where it is not done, is to be done again, or was done for something else.
+
+    Raises:
+        InputError: what is kept is no such record.
+    """
+    place = folder()
+    if place is None or os.environ.get(AGAIN) == name:
+        return None
+    path = place / f"{name}.json"
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); remove it, and the step is done again") from None
+    if not isinstance(kept, dict) or kept.get("status") != "done":
+        return None
+    if asked is not None and kept.get("asked") != asked:
+        return None
+    try:
+        return record(kind, kept["result"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(f"{path}: holds no {kind.__name__}; remove it, and the step is done again") from None
+
+
+def _keep(name: str, told: Mapping[str, Any], began: float) -> None:
+    place = folder()
+    if place is None:
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    kept = {"schema": SCHEMA, "step": name, **told, "seconds": round(time.monotonic() - began, 4)}
+    store(place / f"{name}.json", json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
+
+
+@contextmanager
+def _within(timeout_s: float | None, name: str) -> Iterator[None]:
+    """Raise in this thread when the time is up."""
+    if timeout_s is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(_number: int, _frame: FrameType | None) -> None:
+        raise StepTimeoutError(f"step {name}: was not through after {timeout_s:g} s; give it more time, or look why")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def clear(place: Path, *, all_of_them: bool) -> None:
+    """Forget what steps left: all, or those that are not done."""
+    for path in place.glob("*.json") if place.is_dir() else ():
+        if all_of_them or not is_done(path):
+            path.unlink(missing_ok=True)
+
+
+def stamp(path: Path) -> tuple[int, int] | None:
+    """Tells a file from the one that replaces it; None: there is none."""
+    try:
+        told = path.stat()
+    except OSError:
+        return None
+    return told.st_ino, told.st_mtime_ns
+
+
+def is_done(path: Path) -> bool:
+    """Whether the file that a step has left says that it is done."""
+    try:
+        told = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and told.get("status") == "done"

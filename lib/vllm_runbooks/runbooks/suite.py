@@ -1,0 +1,527 @@
+"""Run runbooks through papermill, several at a time, and judge each run by its own verdict.
+
+An executor has them executed: `Local` on this host, or one that hands them to the nodes of a cluster
+(`cluster.tasks`). The rest is the same for both. On a host three kinds of process take part. The caller (`run_all`)
+keeps the results. Workers (`worker`, each held by a `bench`), with papermill imported once, execute one run after the
+other, every run in a fresh kernel. A guard (`processes`) waits for the caller's death:
+
+    caller ── worker ── kernel ── whatever a runbook starts
+      └─ guard (own session)
+
+When the caller dies, however it dies, the guard ends all of them. Results are on disk before they are reported:
+`results.json` holds every run from the start, as `interrupted` until it is judged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Protocol
+from xml.etree import ElementTree as ET
+
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.files import NotStoredError, store
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Judgement, RunResult, Verdict
+from vllm_runbooks.core.redaction.redact import redact_record, redact_text
+from vllm_runbooks.host.nodes.records import Difference, NodePart
+from vllm_runbooks.host.processes import TAG, sweep
+from vllm_runbooks.runbooks import steps
+from vllm_runbooks.runbooks.bench import Bench, Gate, module, temporary_folder
+from vllm_runbooks.runbooks.notebook import held_back, parse_judgement
+from vllm_runbooks.runbooks.report import write_report
+from vllm_runbooks.runbooks.worker import one_line
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+NO_RUNBOOK = "(no runbook)"
+"""Stands for the runbook of a case that names none."""
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+Progress = Callable[["Request", RunResult | None], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run that is asked for."""
+
+    runbook: str
+    """Id, as shown."""
+    path: Path
+    """Of the runbook; of a case that is judged without one, of its folder."""
+    case: str | None = None
+    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Bound already: `notebook.bind` has checked names and types."""
+    timeout_s: float = 600.0
+    """Wall-clock limit of the whole run."""
+    refused: str | None = None
+    """Why this run cannot be started: it is then an error, and the others go on."""
+    is_alone: bool = False
+    """Whether the case is judged without a runbook."""
+    is_resumed: bool = False
+    """Whether what its steps have left in the folder is read in place of doing them again."""
+    step: str | None = None
+    """The one step that is run, with what earlier ones have left."""
+    step_tries: int | None = None
+    """How often a step that fails is tried; None: as the step says."""
+    step_timeout_s: float | None = None
+    """Longest time for one try of a step; None: as the step says."""
+    node: str | None = None
+    """The one node that it is to be executed on; None: any."""
+
+
+_TICK_S = 1.0
+"""How late a signal may be noticed."""
+
+
+class Executor(Protocol):
+    """Has the runs of a suite executed, each once."""
+
+    def begin(self, suite: Suite) -> int:
+        """Begin to take runs off `suite.waiting`; returns how often `suite.through` will be called.
+
+        Of each run that is taken `suite.started` and `suite.judged` are called, from any thread.
+        """
+
+    def stop(self) -> None:
+        """End what runs; the suite's gate is closed by now."""
+
+    def join(self) -> None:
+        """Wait until nothing of it is left."""
+
+
+def run_all(
+    requests: Sequence[Request],
+    *,
+    out: Path,
+    jobs: int = 2,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+) -> list[RunResult]:
+    """Execute the runs into the folder `out`, and return their results in the order asked for.
+
+    Without an `executor` they are executed on this host, `jobs` at a time.
+
+    `progress` is called with a request and None when it starts, and with its result when that is on disk. SIGINT,
+    SIGTERM and SIGHUP end the suite: what was not judged by then is interrupted.
+    """
+    if jobs < 1:
+        raise InputError(f"jobs: {jobs} is not a number of runs at a time; give 1 or more")
+    suite = Suite(requests, out=out.absolute(), progress=progress)
+    return suite.run(Local(jobs) if executor is None else executor)
+
+
+class Suite:
+    """The caller's side: what is asked for, what is known, and who is running."""
+
+    _THROUGH = 0
+    """Event that a part of the executor has nothing left to do; no signal has this number."""
+
+    def __init__(self, requests: Sequence[Request], *, out: Path, progress: Progress | None) -> None:
+        self.id = uuid.uuid4().hex
+        self.tool = f"vllm-runbooks {version('vllm-runbooks')}"
+        self.began = datetime.now(tz=UTC).isoformat(timespec="seconds")
+        self.out = out
+        self.requests = requests
+        self.waiting = deque(enumerate(requests))
+        self.outputs = _output_names(requests)
+        self.results = [_result(request, Verdict.INTERRUPTED, "not finished") for request in requests]
+        self.events: SimpleQueue[tuple[int, RunResult | None] | int] = SimpleQueue()
+        self.gate = Gate()
+        self.nodes: Sequence[NodePart] = ()
+        """Those that take part; none where all is executed on this host."""
+        self.unsaved: NotStoredError | None = None
+        self._progress = progress or (lambda _request, _result: None)
+
+    @property
+    def tag(self) -> str:
+        """Value of the environment variable for this suite's workers; a suite within a run keeps the outer name."""
+        return ":".join(filter(None, [os.environ.get(TAG), self.id]))
+
+    def run(self, executor: Executor) -> list[RunResult]:
+        self._prepare_folder()
+        self.runtime = Path(tempfile.mkdtemp(prefix="vr", dir=temporary_folder()))
+        with _signals_to(self.events), self._guarded():
+            try:
+                self._collect(executor.begin(self))
+            finally:
+                self.stop()
+                executor.stop()
+                executor.join()
+                shutil.rmtree(self.runtime, ignore_errors=True)
+        self._drain()
+        self._save(final=True)
+        if self.unsaved:
+            raise RunbooksError(f"{self.unsaved}; free some space and run again")
+        return self.results
+
+    def order(self, index: int) -> dict[str, Any]:
+        """What is to be executed, as a `Bench` takes it."""
+        request = self.requests[index]
+        if request.is_alone:
+            return {"alone": str(request.path.absolute()), "timeout_s": request.timeout_s}
+        return {
+            "input": str(request.path.absolute()),
+            "output": str(self.out / self.outputs[index]),
+            "parameters": dict(request.parameters),
+            "timeout_s": request.timeout_s,
+            "steps": str(self.steps_of(index)),
+            "step": request.step,
+            "step_tries": request.step_tries,
+            "step_timeout_s": request.step_timeout_s,
+        }
+
+    def started(self, index: int) -> None:
+        """Somebody has begun with a run."""
+        self.events.put((index, None))
+
+    def judged(
+        self,
+        index: int,
+        answer: Mapping[str, Any],
+        *,
+        seconds: float,
+        node: str | None = None,
+        lost_on: Sequence[str] = (),
+    ) -> None:
+        """A run has come to an answer.
+
+        Args:
+            index: Number of the run.
+            answer: As a worker gives one.
+            seconds: How long it took.
+            node: The one that it was executed on; None: this host, or none.
+            lost_on: Nodes that had begun with it before, and gave no answer.
+        """
+        request = self.requests[index]
+        result = _judge(request, answer)
+        if self.gate.is_closed and result.verdict is Verdict.ERROR:
+            # The kernel was ended by us: that is no error of the run.
+            result = _result(request, Verdict.INTERRUPTED, "interrupted")
+        told = replace(result, seconds=seconds, node=node, lost_on=tuple(lost_on) or None)
+        self.events.put((index, told))
+
+    def through(self) -> None:
+        """A part of the executor has nothing left to do."""
+        self.events.put(self._THROUGH)
+
+    def steps_of(self, index: int) -> Path:
+        """Where a run's steps leave what they come to."""
+        return _steps_folder(self.out, self.outputs[index])
+
+    def stop(self) -> None:
+        """Let no run start any more and end every process of this suite."""
+        self.gate.close()
+        sweep(self.id)
+
+    def _prepare_folder(self) -> None:
+        """Write results.json, junit.xml and index.html, every run still open; refuse a folder that cannot hold them."""
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+            for index, name in enumerate(self.outputs):
+                (self.out / name).unlink(missing_ok=True)
+                request = self.requests[index]
+                steps.clear(self.steps_of(index), all_of_them=not (request.is_resumed or request.step))
+        except OSError as error:
+            raise InputError(f"{self.out}: cannot be used ({error.strerror}); give another folder with --out") from None
+        self._save(final=True)
+        if self.unsaved:
+            raise InputError(f"{self.unsaved}; give another folder with --out")
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Keep a guard for as long as this suite runs; it acts when this process ends without having said so."""
+        guard = subprocess.Popen(  # noqa: S603 - our own module
+            [*module("host.processes"), self.id, str(self.runtime), str(self.out)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            yield
+        finally:
+            guard.communicate(b"done")
+
+    def _collect(self, parts: int) -> None:
+        """Take the executor's reports until all its parts are through, or a signal ends the suite."""
+        while parts:
+            try:
+                event = self.events.get(timeout=_TICK_S)
+            except Empty:
+                continue  # a signal to another thread, or just before the wait, wakes nobody
+            if event == self._THROUGH:
+                parts -= 1
+            elif isinstance(event, int):
+                self._interrupted_by(signal.Signals(event).name)
+                return
+            else:
+                self._take(*event)
+
+    def _take(self, index: int, result: RunResult | None) -> None:
+        if result is not None:
+            self.results[index] = result
+            self._save()
+        self._progress(self.requests[index], result)
+
+    def _interrupted_by(self, name: str) -> None:
+        self.stop()
+        self.results = [
+            replace(result, reason=f"interrupted by {name}") if result.verdict is Verdict.INTERRUPTED else result
+            for result in self.results
+        ]
+
+    def _drain(self) -> None:
+        """Keep what was judged between a signal and the end of the slots."""
+        with contextlib.suppress(Empty):
+            while True:
+                event = self.events.get_nowait()
+                if isinstance(event, tuple) and event[1] and event[1].verdict is not Verdict.INTERRUPTED:
+                    self.results[event[0]] = event[1]
+
+    def _save(self, *, final: bool = False) -> None:
+        """Store the results as they are; a full disk is reported at the end, when it may have room again."""
+        self.results = [self._with_notebook(index, result) for index, result in enumerate(self.results)]
+        runs = [document(result) for result in self.results]
+        record = {"schema": 1, "tool": self.tool, "began": self.began, "runs": runs} | by_node(self.nodes, self.results)
+        try:
+            store(self.out / "results.json", json.dumps(record, indent=1) + "\n")
+            if final:
+                store(self.out / "junit.xml", _junit(self.results))
+                write_report(self.out)
+            self.unsaved = None
+        except NotStoredError as error:
+            self.unsaved = error
+
+    def _with_notebook(self, index: int, result: RunResult) -> RunResult:
+        name = self.outputs[index]
+        return replace(result, notebook=name if (self.out / name).is_file() else None)
+
+
+class Local:
+    """Executes runs on this host, several at a time."""
+
+    def __init__(self, jobs: int) -> None:
+        """An executor of so many runs at a time."""
+        self._jobs = jobs
+        self._slots: list[threading.Thread] = []
+
+    def begin(self, suite: Suite) -> int:
+        """Begin; a part is a slot that executes one run after the other."""
+        count = min(self._jobs, len(suite.requests))
+        names = [f"slot-{number}" for number in range(count)]
+        self._slots = [threading.Thread(target=_work, args=(suite, name), name=name, daemon=True) for name in names]
+        for slot in self._slots:
+            slot.start()
+        return count
+
+    def stop(self) -> None:
+        """Nothing: the suite itself ends what runs on this host."""
+
+    def join(self) -> None:
+        """Wait for the slots."""
+        for slot in self._slots:
+            slot.join()
+
+
+def _work(suite: Suite, name: str) -> None:
+    """Have one run after the other executed, until none waits."""
+    bench = Bench(suite.tag, runtime=suite.runtime, name=name, gate=suite.gate)
+    try:
+        while not suite.gate.is_closed:
+            try:
+                index, request = suite.waiting.popleft()
+            except IndexError:
+                break
+            suite.started(index)
+            began = time.monotonic()
+            answer = refusal(request) or bench.execute(index, suite.order(index))
+            suite.judged(index, answer, seconds=0.0 if request.refused is not None else time.monotonic() - began)
+    finally:
+        bench.close()
+        suite.through()
+
+
+def refusal(request: Request) -> dict[str, Any] | None:
+    """The answer to a run that cannot be started; None: it can."""
+    return None if request.refused is None else {"reason": request.refused, "refused": True}
+
+
+def by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> dict[str, Any]:
+    """What a document has of the nodes that took part: each of them, and what is not the same on all; else nothing."""
+    if not nodes:
+        return {}
+    return {"nodes": document(nodes), "differences": document(differences(nodes, results))}
+
+
+def differences(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> tuple[Difference, ...]:
+    """What is not the same on all nodes: of what they are, and of what runs came to that several of them executed."""
+    told = {node.name: node.facts for node in nodes if node.facts is not None}
+    found = []
+    for what in sorted({name for facts in told.values() for name in facts} - {"host"}):
+        values = {name: _shown(facts.get(what)) for name, facts in told.items()}
+        if len(set(values.values())) > 1:
+            found.append(Difference(what, values, what in DECISIVE))
+    for result in results:
+        values = {
+            other.node: _came_to(other)
+            for other in results
+            if other.node is not None and (other.runbook, other.case) == (result.runbook, result.case)
+        }
+        difference = Difference(f"{result.runbook} on {result.case}" if result.case else result.runbook, values, True)
+        if len(set(values.values())) > 1 and difference not in found:
+            found.append(difference)
+    return tuple(found)
+
+
+DECISIVE = ("tool", "catalog", "cases")
+"""Facts of a node that its verdicts depend on."""
+
+
+def _shown(value: Any) -> str | None:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    return None if value is None else str(value)
+
+
+def _came_to(result: RunResult) -> str:
+    cause = result.root_cause.symptom if result.root_cause else None
+    return ", ".join(filter(None, [result.verdict.value, result.outcome and result.outcome.value, cause]))
+
+
+def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
+    """Turn a worker's answer into a result: the runbook's verdict where the run ended in order, else an error."""
+    if answer.get("reason"):
+        return _result(request, Verdict.ERROR, answer["reason"], refused=bool(answer.get("refused")))
+    judgement = parse_judgement(answer.get("judgement"))
+    if judgement is None:
+        return _result(request, Verdict.ERROR, "no verdict was written; the last cell must call conclude()")
+    if request.case is not None and judgement.case != request.case:
+        return _result(request, Verdict.ERROR, f"the verdict is for case {judgement.case}, not for {request.case}")
+    return _result(request, judgement.verdict, judgement.reason, judgement)
+
+
+def _result(
+    request: Request, verdict: Verdict, reason: str, judgement: Judgement | None = None, *, refused: bool = False
+) -> RunResult:
+    reason = one_line(redact_text(reason))
+    return RunResult(
+        runbook=request.runbook,
+        case=request.case or (judgement.case if judgement else None),
+        verdict=verdict,
+        outcome=judgement.outcome if judgement else None,
+        root_cause=judgement.root_cause if judgement else None,
+        seconds=0.0,
+        findings=judgement.findings if judgement else (),
+        reason=reason,
+        notebook=None,
+        refused=refused,
+        facts=redact_record(judgement.facts) if judgement else {},
+    )
+
+
+def _output_names(requests: Sequence[Request]) -> list[str]:
+    """Name the executed notebooks: `<runbook>--<case>.ipynb`, harmless as a file name and each of them once."""
+    names: list[str] = []
+    for request in requests:
+        joined = "--".join(filter(None, [request.runbook, request.case, request.node]))
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", joined).lstrip(".-")[:120] or "run"
+        name, number = f"{stem}.ipynb", 2
+        while name in names:
+            name, number = f"{stem}-{number}.ipynb", number + 1
+        names.append(name)
+    return names
+
+
+def _steps_folder(out: Path, notebook: str) -> Path:
+    return (out / notebook).with_suffix(".steps")
+
+
+def done_steps(request: Request, out: Path) -> dict[str, tuple[int, int] | None]:
+    """The steps that are done in the folder of a run that is made alone, and what tells whether one is done anew."""
+    folder = _steps_folder(out, _output_names([request])[0])
+    return {path.stem: steps.stamp(path) for path in folder.glob("*.json") if steps.is_done(path)}
+
+
+def kept_steps(request: Request, out: Path, before: Mapping[str, object], result: RunResult) -> list[str]:
+    """The steps that a run has taken from earlier ones, in its notebook's order; `before` are those done at its start.
+
+    Taken is what was not written anew, though its cell was executed and no parameter kept it from being done.
+    """
+    if result.notebook is None:
+        return []
+    after = done_steps(request, out)
+    kept = {name for name, stood in before.items() if after.get(name) == stood}
+    cells = json.loads((out / result.notebook).read_text("utf-8"))["cells"] if kept else []
+    return [
+        name
+        for cell in cells
+        if (name := cell.get("id")) in kept
+        and cell.get("execution_count") is not None
+        and not held_back(request.path, name, request.parameters)
+    ]
+
+
+def _junit(results: Sequence[RunResult]) -> str:
+    """Write the results in the XML that CI systems read: fail is a failure; error and interrupted are errors."""
+    kinds = {Verdict.FAIL: "failure", Verdict.ERROR: "error", Verdict.INTERRUPTED: "error", Verdict.SKIPPED: "skipped"}
+    count = [kinds.get(result.verdict, "") for result in results]
+    suite = ET.Element(
+        "testsuite",
+        name="vllm-runbooks",
+        tests=str(len(results)),
+        failures=str(count.count("failure")),
+        errors=str(count.count("error")),
+        skipped=str(count.count("skipped")),
+        time=f"{sum(result.seconds for result in results):.3f}",
+    )
+    for result in results:
+        name = _NOT_XML.sub("", " at ".join(filter(None, [result.case or result.runbook, result.node])))
+        case = ET.SubElement(
+            suite, "testcase", classname=_NOT_XML.sub("", result.runbook), name=name, time=f"{result.seconds:.3f}"
+        )
+        if result.verdict in kinds:
+            ET.SubElement(case, kinds[result.verdict], message=_NOT_XML.sub("", result.reason), type=result.verdict)
+    ET.indent(suite)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
+
+
+@contextlib.contextmanager
+def _signals_to(events: SimpleQueue[Any]) -> Iterator[None]:
+    """Put SIGINT, SIGTERM and SIGHUP into the queue while the suite runs, where this thread may handle signals."""
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+    def put(number: int, _frame: FrameType | None) -> None:
+        # SimpleQueue.put is reentrant: the handler may interrupt the very get() that waits for it.
+        events.put(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # Under nohup SIGHUP is ignored, and stays so.
+    before = {number: signal.getsignal(number) for number in numbers if signal.getsignal(number) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, put)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)

@@ -1,0 +1,343 @@
+"""Execute runbooks through papermill, one after the other, each in a fresh kernel of this Python; run as a program.
+
+An order arrives as one line of JSON on standard input and is answered with one line on standard output: the judgement
+that the run reached, or the reason why there is none.
+"""
+
+# ruff: noqa: PLC0415 - papermill and jupyter_client load when the first order is awaited
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any
+
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import NotStoredError, store
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Judgement, Verdict
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.host.processes import TAG, adopt_orphans, reap, sweep
+from vllm_runbooks.runbooks import steps
+from vllm_runbooks.runbooks.notebook import held_back, read_judgement
+
+_START_S = 60
+"""How long a kernel may take to answer for the first time; papermill's own default."""
+_SAVE_EVERY_S = 1.0
+# sun_path holds 104 bytes on macOS and the BSDs, 108 on Linux, its final NUL included.
+SOCKET_PATH_MAX = 103
+
+
+class Engine:
+    """papermill's engine of this library: this environment's Python over sockets in the file system, saved atomically.
+
+    Registered as the entry point `vllm-runbooks` of `papermill.engine`; papermill's own classes are subclassed when it
+    is first used, so that this module needs no papermill to be imported.
+    """
+
+    @classmethod
+    def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
+        """Execute the notebook as papermill asks for it."""
+        _register_storage()
+        runtime = Path(tempfile.mkdtemp(prefix="k", dir=options.pop("runtime_dir", None)))
+        try:
+            return _engine().execute_notebook(
+                nb, kernel_name, kernel_manager_class=_kernel_manager(runtime), shutdown_kernel="immediate", **options
+            )
+        finally:
+            shutil.rmtree(runtime, ignore_errors=True)
+
+    @classmethod
+    def nb_kernel_name(cls, nb: Any, name: str | None = None) -> str:  # noqa: ARG003 - papermill's signature
+        """Return the name of the only kernel there is: this Python."""
+        return "python3"
+
+    @classmethod
+    def nb_language(cls, nb: Any, language: str | None = None) -> str:  # noqa: ARG003 - papermill's signature
+        """Return the language of the only kernel there is."""
+        return "python"
+
+
+def work(runtime: str) -> None:
+    """Answer each order that arrives on stdin with one line on stdout, until an empty line; end all when stdin ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # Whatever papermill or a kernel prints goes to the log: stdout belongs to the answers alone.
+    os.dup2(2, 1)
+    adopt_orphans()
+    orders: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=_listen, args=(sys.stdin, orders), daemon=True).start()
+    # Where JupyterLab is installed, jsonschema makes a parser of international addresses as it is imported: two seconds
+    # of each start for a check that no notebook asks for.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    import papermill  # noqa: F401 - while the caller prepares the first order
+
+    while order := orders.get():
+        reap()
+        answer = _execute(json.loads(order), runtime)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    # Nothing is left to be saved; taking the interpreter apart would only cost time.
+    os._exit(0)
+
+
+def _listen(stdin: IO[str], orders: SimpleQueue[str]) -> None:
+    for line in stdin:
+        orders.put(line.strip())
+        if not line.strip():
+            return
+    # The caller is gone without having ended this worker: the guard ends it; without a guard this does.
+    sweep(os.environ[TAG].split(":")[-1], root=os.getpid())
+    os._exit(1)
+
+
+def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
+    """Execute one notebook and say how it ended: a reason where it is an error, else the judgement found in it."""
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill.engines import papermill_engines
+    from papermill.exceptions import PapermillExecutionError
+    from papermill.execute import execute_notebook
+
+    papermill_engines.register("vllm-runbooks", Engine)
+    deadline = time.monotonic() + order["timeout_s"]
+    here = {"cell": ""}
+
+    def remaining(_cell: Any) -> float:
+        # nbclient takes 0 for "no limit".
+        return float(max(0.01, deadline - time.monotonic()))
+
+    def entered(cell: Mapping[str, Any], cell_index: int) -> None:
+        here["cell"] = f" in cell {cell.get('id', cell_index + 1)}"
+
+    output = Path(order["output"])
+    left = steps.stamp(_file_of_step(order))
+    before = os.environ[TAG]
+    os.environ.update({TAG: order["tag"], steps.FOLDER: order["steps"], steps.AGAIN: order["step"] or ""})
+    os.environ.update(
+        {steps.TRIES: f"{order['step_tries'] or ''}", steps.TIMEOUT_S: f"{order['step_timeout_s'] or ''}"}
+    )
+    try:
+        execute_notebook(
+            _literal(_up_to(order["input"], order["step"], runtime)),
+            _literal(order["output"]),
+            parameters=order["parameters"],
+            engine_name="vllm-runbooks",
+            kernel_name="python3",
+            language="python",
+            progress_bar=False,
+            start_timeout=max(1, int(min(_START_S, order["timeout_s"]))),
+            runtime_dir=runtime,
+            timeout_func=remaining,
+            on_cell_execute=entered,
+        )
+    except PapermillExecutionError as error:
+        return _read_answer(output, f"{error.ename}: {error.evalue}{here['cell']}")
+    except CellTimeoutError:
+        return {"reason": redact_text(too_long(order["timeout_s"]) + here["cell"])}
+    except DeadKernelError:
+        return {"reason": redact_text(f"the kernel died{here['cell']}; no verdict was written")}
+    except NotStoredError as error:
+        return {"reason": str(error)}
+    except Exception as error:  # noqa: BLE001 - whatever it is, this run is an error and the next one goes on
+        return {"reason": redact_text(f"{type(error).__name__}: {one_line(str(error))}{here['cell']}")}
+    finally:
+        os.environ[TAG] = before
+    if order["step"]:
+        return _of_step(order, output, left)
+    return _read_answer(output, None)
+
+
+def _up_to(path: str, step: str | None, runtime: str) -> str:
+    """The notebook, or the part of it up to the cell of a step."""
+    if not step:
+        return path
+    notebook = json.loads(Path(path).read_text(encoding="utf-8"))
+    last = next(n for n, cell in enumerate(notebook["cells"]) if cell.get("id") == step)
+    notebook["cells"] = notebook["cells"][: last + 1]
+    part = Path(runtime) / Path(path).name
+    part.write_text(json.dumps(notebook), encoding="utf-8")
+    return str(part)
+
+
+def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, Any]:
+    """What came of a step that was run alone, as the file says that it has left since; `left` is what it had before."""
+    answer = _read_answer(output, None)
+    if "reason" in answer:
+        return answer
+    step, path = order["step"], _file_of_step(order)
+    if steps.stamp(path) in (None, left):
+        idle = held_back(order["input"], step, order["parameters"])
+        verdict, said = Verdict.SKIPPED, f"step {step} had nothing to do, or left nothing; the notebook shows its cell"
+        if idle:
+            are = "is" if len(idle) == 1 else "are"
+            said = f"step {step} had nothing to do: {' and '.join(idle)} {are} not true"
+    elif steps.is_done(path):
+        verdict, said = Verdict.PASS, f"step {step} is done"
+    else:
+        verdict = Verdict.FAIL
+        said = f"step {step} did not come to its end, and is done again when the run goes on; the notebook shows why"
+    return {"judgement": {"schema": 1, **document(Judgement(verdict, said, None, None, None, ()))}}
+
+
+def _file_of_step(order: Mapping[str, Any]) -> Path:
+    return Path(order["steps"]) / f"{order['step']}.json"
+
+
+_REFUSALS = frozenset({InputError.__name__, *(kind.__name__ for kind in InputError.__subclasses__())})
+"""Errors of a cell that could not read what it was given."""
+
+
+def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
+    """Read the stored notebook: only an error of the last cell that is the verdict's own is no error of the run."""
+    notebook = json.loads(output.read_text(encoding="utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    errors = [(cell, out) for cell in code for out in cell["outputs"] if out["output_type"] == "error"]
+    judgement = read_judgement(notebook)
+    is_verdict = (
+        [(cell is code[-1], out["ename"]) for cell, out in errors] == [(True, "VerdictFailed")]
+        and judgement is not None
+        and judgement.verdict is Verdict.FAIL
+    )
+    if errors and not is_verdict:
+        cell, out = errors[0]
+        value = one_line(str(out["evalue"]))
+        if out["ename"] in _REFUSALS:
+            return {"reason": redact_text(value), "refused": True}
+        return {"reason": redact_text(f"{out['ename']}: {value} in cell {cell.get('id', '?')}; no verdict was reached")}
+    if raised and not errors:
+        return {"reason": redact_text(raised)}
+    return {"judgement": None if judgement is None else {"schema": 1, **document(judgement)}}
+
+
+def _literal(path: str) -> str:
+    """Escape a path for papermill, which reads every path as a format string."""
+    return path.replace("{", "{{").replace("}", "}}")
+
+
+@functools.cache
+def _register_storage() -> None:
+    """Have papermill store notebooks through us: atomically, and without secrets."""
+    from papermill.iorw import LocalHandler, papermill_io
+
+    class Storage(LocalHandler):  # type: ignore[misc]
+        """Files of absolute paths; papermill's own handler truncates the last good notebook before it writes."""
+
+        def write(self, buf: str, path: str) -> None:
+            store(Path(path), _redact_notebook(buf))
+
+    # A second handler for the scheme "local" is never asked; one for the prefix of absolute paths is.
+    papermill_io.register(Path.cwd().anchor, Storage())
+
+
+@functools.cache
+def _engine() -> Any:
+    """Build the engine from papermill's: it saves once a second instead of twice a cell."""
+    from papermill.engines import NBClientEngine, NotebookExecutionManager
+
+    class Manager(NotebookExecutionManager):  # type: ignore[misc]
+        """Progress of one execution; saves its start, its end, and in between what a second has brought."""
+
+        saved = float("-inf")
+
+        def save(self, **options: Any) -> None:
+            if self.end_time is not None or time.monotonic() - self.saved >= _SAVE_EVERY_S:
+                super().save(**options)
+                self.saved = time.monotonic()
+
+    class Saving(NBClientEngine):  # type: ignore[misc]
+        """papermill's engine with that manager."""
+
+        @classmethod
+        def execute_notebook(cls, nb: Any, kernel_name: str, output_path: str | None = None, **options: Any) -> Any:
+            manager = Manager(
+                nb,
+                output_path=output_path,
+                progress_bar=options.pop("progress_bar", True),
+                log_output=options.get("log_output", False),
+                autosave_cell_every=options.pop("autosave_cell_every", 30),
+            )
+            manager.notebook_start()
+            try:
+                cls.execute_managed_notebook(manager, kernel_name, **options)
+            finally:
+                manager.cleanup_pbar()
+                manager.notebook_complete()
+            return manager.nb
+
+    return Saving
+
+
+def _kernel_manager(runtime: Path) -> type[Any]:
+    """Build a kernel manager for one run: this Python, and sockets in `runtime` where the path is short enough.
+
+    Sockets in a folder of ours need no free TCP port (several kernels starting at once may be given the same one) and
+    nobody else on the host can connect to them.
+    """
+    from jupyter_client import AsyncKernelManager
+    from jupyter_client.kernelspec import KernelSpec
+
+    class ThisPython(AsyncKernelManager):  # type: ignore[misc]
+        """A kernel of the environment that this library runs in, whatever `python3` is registered on the host."""
+
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.connection_file = str(runtime / "c.json")
+            if os.name == "posix" and len(os.fsencode(runtime / "k-5")) <= SOCKET_PATH_MAX:
+                self.transport, self.ip = "ipc", str(runtime / "k")
+
+        @property
+        def kernel_spec(self) -> Any:
+            command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+            return KernelSpec(argv=command, language="python", display_name="Python 3")
+
+    return ThisPython
+
+
+def _redact_notebook(text: str) -> str:
+    """Return the notebook's JSON with secrets replaced in every string of it."""
+    from nbformat import reads, writes
+
+    # Reading joins what the format splits into lines, so that a secret is seen whole.
+    return str(writes(_redact_value(reads(text, as_version=4))))
+
+
+def _redact_value(value: Any, key: str = "") -> Any:
+    if isinstance(value, str):
+        value = redact_text(value)
+        if "\n" not in value and len(value) < 4096:
+            # A password alone has no mark; its name beside it tells.
+            named = redact_text(f"{key}={value}")
+            value = named.removeprefix(f"{key}=") if named.startswith(f"{key}=") else value
+        return value
+    if isinstance(value, dict):
+        for name, item in value.items():
+            value[name] = _redact_value(item, str(name))
+        return value
+    if isinstance(value, list):
+        return [_redact_value(item, key) for item in value]
+    return value
+
+
+def too_long(timeout_s: float) -> str:
+    """The reason of a run that outlasted its limit."""
+    return f"time-out after {timeout_s:g} s"
+
+
+def one_line(text: str) -> str:
+    """Return the first line with anything on it, without control characters, short enough for a table."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    line = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line)
+    line = "".join(character for character in line if character.isprintable())
+    return line if len(line) <= 400 else f"{line[:397]}..."
+
+
+if __name__ == "__main__":
+    work(*sys.argv[1:])

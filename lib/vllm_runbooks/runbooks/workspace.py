@@ -1,0 +1,54 @@
+"""Where runbooks are opened by hand: where they lie, or in a working copy where those belong to a package."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core import user_folders
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import store
+
+
+class Placed(NamedTuple):
+    """A folder of runbooks that may be written into."""
+
+    folder: Path
+    said: str
+    """What was copied, in one line; empty where the runbooks are opened where they lie."""
+
+
+def workspace(folder: Path | None = None) -> Placed:
+    """The runbooks in a folder that may be written into; a copy that is there already is left as it is.
+
+    Args:
+        folder: Of the working copy; None: none is made of a checkout that may be written into, and that of an installed
+            package lies in the user's folder, one for each version.
+
+    Raises:
+        InputError: there are no runbooks, or the folder cannot be made.
+    """
+    source = catalog.runbooks_dir()
+    if not any(source.glob("*.ipynb")):
+        raise InputError(f"{source}: holds no runbooks; name the folder that contains catalog/ and runbooks/")
+    is_package = Path(__file__).resolve().parents[1] in source.resolve().parents
+    if folder is None and not is_package and os.access(source, os.W_OK):
+        return Placed(source, "")
+    target = (folder or user_folders.state() / "lab" / version("vllm-runbooks")).absolute()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be made ({error.strerror}); name another folder") from None
+    copied = 0
+    for path in sorted(source.glob("*.ipynb")):
+        if not (target / path.name).exists():
+            store(target / path.name, path.read_text(encoding="utf-8"))
+            copied += 1
+    if not copied:
+        return Placed(target, f"the runbooks in {target} are opened, as they were left there")
+    return Placed(
+        target, f"{copied} runbooks are copied into {target}, and opened there; what is changed there is kept"
+    )

@@ -1,0 +1,371 @@
+"""The commands `schedule add`, `list`, `show`, `remove`, `write`, `wake`, `alerts` and `dashboard`."""
+
+# ruff: noqa: PLC0415 - what a command does not need is not imported: `--help` stays a matter of milliseconds
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.display import to_json
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.files import store
+
+if TYPE_CHECKING:
+    from vllm_runbooks.schedule.records import Job
+
+_OUT = click.option("-o", "--output", "target", metavar="FILE", type=given.FILE, help="Write it there.")
+_EXIT_PARTLY = 1
+
+
+@click.group()
+def schedule() -> None:
+    """Run checks by a plan.
+
+    What is due, missed or overlapping is decided here; systemd or cron only wakes us.
+    """
+
+
+@schedule.command(
+    epilog=given.examples(
+        "schedule add nightly --at '0 3 * * *' --zone Europe/Berlin -- check",
+        "schedule add server --at '*/10 * * * *' --webhook-env HOOK -- run single-gpu-oom -p evidence=vllm.log",
+    ),
+)
+@click.argument("name")
+@click.option("--at", metavar="CRON", required=True, help="Minute, hour, day, month, weekday, as in '0 3 * * *'.")
+@click.option("--zone", metavar="NAME", default="UTC", show_default=True, help="Time zone, as in Europe/Berlin.")
+@click.option(
+    "--missed",
+    type=click.Choice(["run", "skip"]),
+    default="run",
+    show_default=True,
+    help="After planned times that nobody was awake for: run once, or leave them out.",
+)
+@click.option(
+    "--grace",
+    metavar="T",
+    type=given.Span(most="31d"),
+    default="1h",
+    show_default=True,
+    help="How late such a run may begin.",
+)
+@click.option(
+    "--overlap",
+    type=click.Choice(["skip", "wait"]),
+    default="skip",
+    show_default=True,
+    help="While the last run is still going on: leave the planned time out, or wait.",
+)
+@click.option(
+    "--timeout",
+    metavar="T",
+    type=given.Span("1s", "31d"),
+    default="1h",
+    show_default=True,
+    help="Longest time that a run may take.",
+)
+@click.option("--webhook-env", metavar="VARIABLE", help="Variable that holds the address which is told of changes.")
+@click.option("--metrics", metavar="FILE", help="Text file for Prometheus' node exporter; its name ends in .prom.")
+@click.option("--out", metavar="DIR", help="Folder in which every run gets one of its own.")
+@click.option("--replace", is_flag=True, help="Replace a job of this name.")
+@click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
+def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -> None:
+    """Store a job: `check`, `probe` or `run` with what follows, or papermill IN OUT.
+
+    Nothing is run or installed: `schedule write` writes what wakes it. Names of files are of this folder.
+    """
+    from vllm_runbooks.schedule import cron, jobs, policy, wake
+    from vllm_runbooks.schedule.records import Job, Missed, Overlap
+
+    file = jobs.path(name)
+    if file.exists() and not replace:
+        raise InputError(f"{name}: there is such a job; give another name, or --replace")
+    now = wake.clock()
+    job = Job(
+        name=name,
+        at=" ".join(options["at"].split()),
+        zone=options["zone"],
+        command=command,
+        folder=str(Path.cwd()),
+        added=policy.stamp(now),
+        missed=Missed(options["missed"]),
+        grace_s=options["grace"],
+        overlap=Overlap(options["overlap"]),
+        timeout_s=options["timeout"],
+        webhook_env=options["webhook_env"],
+        metrics=options["metrics"],
+        out=options["out"],
+    )
+    for _, said in jobs.problems(job):
+        raise InputError(said if said.startswith("--") else f"{name}: {said}")
+    _asked(job)
+    if job.metrics is not None and not Path(job.folder, job.metrics).parent.is_dir():
+        raise InputError(f"--metrics {job.metrics}: {Path(job.metrics).parent} is no folder; make it first")
+    following = cron.after(cron.parse(job.at), cron.zone(job.zone), now)
+    output.write(f"Stored {jobs.save(job)}\nNext planned: {policy.stamp(following)}")
+    output.write(f"To be woken: vllm-runbooks schedule write {name} systemd")
+
+
+def _asked(job: Job) -> tuple[Path, dict[str, Any]]:
+    """See that the command can be read; of a notebook also what is run, with its parameters.
+
+    Raises:
+        InputError: it cannot.
+    """
+    from vllm_runbooks.cli import commands
+    from vllm_runbooks.schedule import jobs
+
+    first, *rest = job.command
+    if first == jobs.PAPERMILL:
+        return _notebook(job, rest)
+    command = cast("click.Command", commands.get_command(click.Context(commands), first))  # one of jobs.OWN
+    with command.make_context(f"vllm-runbooks {first}", list(rest)) as context:
+        asked = dict(context.params)
+    if first != "run":
+        return Path(), {}
+    from vllm_runbooks.runbooks.command import find
+    from vllm_runbooks.runbooks.notebook import bind
+
+    runbook = find(asked["runbook_id"], asked["runbooks"])
+    return Path(runbook.path), dict(bind(runbook, dict(asked["parameters"])))
+
+
+def _notebook(job: Job, rest: list[str]) -> tuple[Path, dict[str, Any]]:
+    """What papermill is asked to run."""
+    from papermill.cli import papermill
+
+    with papermill.make_context("papermill", list(rest)) as context:
+        asked = dict(context.params)
+    path = Path(job.folder, rest[0])
+    if not path.is_file():
+        raise InputError(f"{rest[0]}: no such notebook; give papermill IN OUT, and its options after them")
+    values = {name: _typed(value) for name, value in asked.get("parameters", ())}
+    return path, {**values, **dict(asked.get("parameters_raw", ()))}
+
+
+def _typed(value: str) -> Any:
+    """A value as papermill takes it."""
+    words: dict[str, Any] = {"True": True, "False": False, "None": None}
+    if value in words:
+        return words[value]
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+@schedule.command("list", epilog=given.examples("schedule list"))
+@given.FORMAT
+def list_(form: str) -> int:
+    """List the jobs of this user. One that cannot be read is named on stderr, and the exit status is 1."""
+    from vllm_runbooks.schedule import jobs
+    from vllm_runbooks.schedule import render as shown
+    from vllm_runbooks.schedule.records import Jobs
+
+    found, is_whole = [], True
+    for name in jobs.names():
+        try:
+            found.append(jobs.load(name))
+        except InputError as error:
+            is_whole = False
+            output.say(str(error))
+    output.write_json(to_json(Jobs(tuple(found)))) if form == "json" else output.write(shown.jobs(found))
+    return 0 if is_whole else _EXIT_PARTLY
+
+
+@schedule.command(epilog=given.examples("schedule show nightly"))
+@click.argument("name")
+@given.FORMAT
+def show(name: str, form: str) -> None:
+    """Show a job, and when it is next due."""
+    from vllm_runbooks.schedule import cron, jobs, policy, wake
+    from vllm_runbooks.schedule import render as shown
+
+    job = jobs.load(name)
+    following = policy.stamp(cron.after(cron.parse(job.at), cron.zone(job.zone), wake.clock()))
+    output.write_json(to_json(job)) if form == "json" else output.write(shown.job(job, following))
+
+
+@schedule.command(epilog=given.examples("schedule remove nightly"))
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove a job. Its runs and the history stay; a timer that wakes it is said how to stop."""
+    from vllm_runbooks.core import host_commands
+    from vllm_runbooks.schedule import jobs, units
+
+    removed = jobs.remove(name)
+    timer = units.user_units() / f"vllm-runbooks-{name}.timer"
+    output.write(f"Removed {removed}")
+    if timer.is_file():
+        output.write(f"Its timer is still there: {host_commands.line('user-timer-off', unit=timer.name)}")
+
+
+@schedule.command(
+    epilog=given.examples(
+        "schedule write nightly systemd --apply",
+        "schedule write nightly cron",
+        "schedule write nightly jupyter --post http://localhost:8888 --token-env JUPYTER_TOKEN",
+    )
+)
+@click.argument("name")
+@click.argument("form", metavar="systemd|cron|jupyter", type=click.Choice(["systemd", "cron", "jupyter"]))
+@click.option("-o", "--output", "target", metavar="DIR|FILE", type=click.Path(path_type=Path), help="Write it there.")
+@click.option("--apply", "is_applied", is_flag=True, help="Copy the units to this user's folder of systemd.")
+@click.option("--post", "url", metavar="URL", help="Create the job in a running JupyterLab.")
+@click.option("--token-env", metavar="VARIABLE", help="Variable that holds that server's token.")
+@click.option("--now", "is_now", is_flag=True, help="Have JupyterLab run it once, now.")
+def write(
+    name: str, form: str, *, target: Path | None, is_applied: bool, url: str | None, token_env: str | None, is_now: bool
+) -> None:
+    """Write what wakes a job: a service and a timer of systemd, a line of cron, or a job for JupyterLab's scheduler.
+
+    Without --apply nothing of this host is changed. Nothing is started: the command for that is said, with its undo.
+    """
+    from vllm_runbooks.schedule import jobs
+
+    job = jobs.load(name)
+    if is_applied and form != "systemd":
+        raise InputError(f"--apply: there is nothing to copy for {form}; leave it out")
+    if (url is None) != (token_env is None) or (url is not None and form != "jupyter") or (is_now and url is None):
+        raise InputError("--post and --token-env go together, with jupyter; --now goes with them")
+    if form == "systemd":
+        _write_units(job, target, is_applied=is_applied)
+    elif form == "cron":
+        _write_cron(job, target)
+    else:
+        _write_jupyter(job, target, url=url, token_env=token_env, is_now=is_now)
+
+
+def _write_units(job: Job, target: Path | None, *, is_applied: bool) -> None:
+    from vllm_runbooks.core import host_commands
+    from vllm_runbooks.schedule import units
+
+    made = units.systemd(job)
+    folder = units.user_units() if is_applied else target
+    if folder is None:
+        output.write("\n".join(f"# {file}\n{text}" for file, text in made.items()))
+        return
+    _make(folder)
+    for file, text in made.items():
+        store(folder / file, text)
+        output.write(f"Stored {folder / file}")
+    timer = f"{units.service_name(job)}.timer"
+    if not is_applied:
+        output.write(f"To copy them to {units.user_units()}: vllm-runbooks schedule write {job.name} systemd --apply")
+        return
+    output.write(f"To read them: {host_commands.line('user-units-reload')}")
+    output.write(f"To start it:  {host_commands.line('user-timer-on', unit=timer)}")
+    output.write(f"To undo that: {host_commands.line('user-timer-off', unit=timer)}")
+
+
+def _write_cron(job: Job, target: Path | None) -> None:
+    from vllm_runbooks.core import host_commands
+    from vllm_runbooks.schedule import units
+
+    line = units.crontab(job)
+    if target is None:
+        output.write_script(line)
+        return
+    _make(target.parent)
+    store(target, line)
+    output.write(f"Stored {target}\nTo add the line: {host_commands.line('crontab-edit')}")
+
+
+def _write_jupyter(job: Job, target: Path | None, *, url: str | None, token_env: str | None, is_now: bool) -> None:
+    import json
+
+    from vllm_runbooks.schedule import jupyter
+
+    if job.command[0] not in ("run", "papermill"):
+        raise InputError(f"{job.name}: JupyterLab runs notebooks alone; give a job of `run ID` or papermill")
+    notebook, parameters = _asked(job)
+    if url is not None and token_env is not None:
+        id_ = jupyter.create(job, notebook, parameters, url=url, token_env=token_env, is_now=is_now)
+        output.write(f"Created {'job' if is_now else 'job definition'} {id_}")
+        return
+    text = json.dumps(jupyter.definition(job, parameters), indent=2) + "\n"
+    if target is None:
+        output.write_script(text)
+        return
+    _make(target.parent)
+    store(target, text)
+    output.write(f"Stored {target}\nCopy the notebook to the server under the name in it: {notebook}")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}; give another folder") from None
+
+
+@schedule.command(epilog=given.examples("schedule wake", "schedule wake nightly --format json"))
+@click.argument("name", required=False)
+@click.option("--quiet", is_flag=True, help="Say nothing where nothing was to be done.")
+@given.FORMAT
+def wake(name: str | None, *, quiet: bool, form: str) -> int:
+    """Run what is due now, of one job or of all, one after the other; what a timer calls.
+
+    Exit status: 0 nothing was due, or the runs passed; 1 one did not, was missed or interrupted, or could not be told;
+    2 a job or the history cannot be read.
+    """
+    from vllm_runbooks.history import store as history
+    from vllm_runbooks.schedule import jobs
+    from vllm_runbooks.schedule import render as shown
+    from vllm_runbooks.schedule import wake as waking
+    from vllm_runbooks.schedule.records import Turns
+
+    found, status = [], 0
+    # A run that cannot be written down would be made again at every wake-up.
+    with history.opened(say=output.say, is_needed=True) as kept:
+        for each in [name] if name is not None else jobs.names():
+            try:
+                found.append(waking.turn(jobs.load(each), kept))
+            except RunbooksError as error:
+                if name is not None:
+                    raise
+                output.say(str(error))
+                status = 2
+    status = max([status, *(waking.status(turn) for turn in found)])
+    if form == "json":
+        output.write_json(to_json(Turns(tuple(found))))
+        return status
+    told = [turn for turn in found if not quiet or turn.did != "nothing" or waking.status(turn)]
+    if told:
+        output.write(shown.turns(told))
+    elif not found and not quiet:
+        output.write(shown.jobs(()))
+    return status
+
+
+@schedule.command(epilog=given.examples("schedule alerts -o vllm-runbooks.rules.yml"))
+@_OUT
+def alerts(target: Path | None) -> None:
+    """Write alert rules for Prometheus: on the jobs' metrics, and on those of running vLLM servers."""
+    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.schedule import alerts as written
+
+    _write_text(written.rules_file(session.serving()), target)
+
+
+@schedule.command(epilog=given.examples("schedule dashboard -o vllm-runbooks.json"))
+@_OUT
+def dashboard(target: Path | None) -> None:
+    """Write a dashboard for Grafana, of the same metrics."""
+    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.schedule import alerts as written
+
+    _write_text(written.dashboard(session.serving()), target)
+
+
+def _write_text(text: str, target: Path | None) -> None:
+    if target is None:
+        output.write_script(text)
+        return
+    store(target, text)
+    output.write(f"Stored {target}")

@@ -1,0 +1,296 @@
+"""`vllm-runbooks serve`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vllm_runbooks.cluster import serve_command as serve_nodes
+from vllm_runbooks.core.console import complete, given, output
+from vllm_runbooks.history import kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vllm_runbooks.host.running import Show
+    from vllm_runbooks.probe.starts import Guarded
+    from vllm_runbooks.serve.subject import Subject
+
+_CHECKS = ("nodes", "command", "model", "plan", "port", "lock", "memory")
+_NVML = "nvml"
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=given.examples(
+        "serve -- vllm serve Qwen/Qwen3-8B --max-model-len 16384",
+        "serve --retry 2 --record cases/night -- bash launch.sh",
+        "serve --check -- vllm serve Qwen/Qwen3-8B --port 8001",
+        "serve --ray 10.0.0.1:6379 Qwen/Qwen3-32B --tensor-parallel-size 2",
+        "serve --hosts hosts.txt Qwen/Qwen3-32B --pipeline-parallel-size 2 --port 8001",
+    ),
+)
+@click.option("--check", "is_check", is_flag=True, help="Make the checks alone, and start nothing.")
+@click.option("--until-ready", is_flag=True, help="End the server as soon as it is ready: 0 proves the command.")
+@click.option(
+    "--vllm",
+    metavar="VERSION",
+    type=complete.RELEASE,
+    help="Release that is started (default: the one that the command's Python has).",
+)
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The cards for the plan: 2xA100-80GB or a snapshot's file (default: those of this host).",
+)
+@click.option(
+    "--gpu-memory",
+    metavar="SOURCE",
+    default=_NVML,
+    show_default=True,
+    help="Where readings of GPU memory come from: the driver (nvml), or a recorded series (a file).",
+)
+@click.option("--skip", "left_out", multiple=True, type=click.Choice(_CHECKS), help="Leave a check out; repeatable.")
+@click.option(
+    "--samples",
+    metavar="N",
+    type=click.IntRange(2, 1000),
+    default=5,
+    show_default=True,
+    help="Readings that must agree.",
+)
+@click.option(
+    "--every",
+    metavar="S",
+    type=click.FloatRange(0.05, 600),
+    default=1.0,
+    show_default=True,
+    callback=given.number,
+    help="Seconds between two of them.",
+)
+@click.option(
+    "--within",
+    metavar="MIB",
+    type=click.FloatRange(0, 1e6),
+    default=64.0,
+    show_default=True,
+    callback=given.number,
+    help="By how much the memory in use may move over them.",
+)
+@click.option(
+    "--wait",
+    metavar="S",
+    type=click.FloatRange(0, 86400),
+    default=600.0,
+    show_default=True,
+    callback=given.number,
+    help="Longest wait for stable memory, and for another start on the same card.",
+)
+@click.option(
+    "--ready-within",
+    metavar="S",
+    type=click.FloatRange(1, 86400),
+    callback=given.number,
+    help="End the start when it is not ready by then (default: no limit).",
+)
+@click.option(
+    "--end-hung-after",
+    metavar="S",
+    type=click.FloatRange(0, 86400),
+    default=600.0,
+    show_default=True,
+    callback=given.number,
+    help="End the server when it has hung for so long; 0: never.",
+)
+@click.option(
+    "--probe-every",
+    metavar="S",
+    type=click.FloatRange(1, 86400),
+    callback=given.number,
+    help="Ask the server that is ready for a token now and then (default: not; over several nodes 30).",
+)
+@click.option(
+    "--retry",
+    metavar="N",
+    type=click.IntRange(0, 10),
+    default=0,
+    show_default=True,
+    help="Further tries at most, each with a change that was checked and is said.",
+)
+@click.option("--ray", metavar="ADDRESS", help="Start MODEL over the nodes of the Ray cluster there.")
+@click.option("--hosts", metavar="FILE|LIST", help="Start MODEL over these hosts, by ssh: a file, or HOST,HOST.")
+@click.option("--expect", metavar="N", type=click.IntRange(1, 10_000), help="With --ray: how many nodes there are.")
+@click.option("--ssh-config", metavar="FILE", help="With --hosts: a configuration of ssh in place of the user's own.")
+@click.option(
+    "--python",
+    "pythons",
+    metavar="[NODE=]PATH",
+    multiple=True,
+    help="With nodes: the Python that vLLM runs with, on all of them or on one.",
+)
+@click.option(
+    "--env",
+    "environment",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="With nodes: a variable of the start, without a value that of this shell; repeatable.",
+)
+@click.option("--record", metavar="DIR", type=given.NEW_FOLDER, help="Make a case of it, secrets replaced.")
+@click.option(
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=given.NEW_FOLDER,
+    help="Folder for the log as it is (default: among those of all starts).",
+)
+@given.CATALOG
+@given.LANG
+@kept.NO_HISTORY
+@given.FORMAT
+@click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
+def serve(
+    *,
+    is_check: bool,
+    until_ready: bool,
+    vllm: str | None,
+    gpus: str | None,
+    gpu_memory: str,
+    left_out: tuple[str, ...],
+    samples: int,
+    every: float,
+    within: float,
+    wait: float,
+    ready_within: float | None,
+    end_hung_after: float,
+    probe_every: float | None,
+    retry: int,
+    ray: str | None,
+    hosts: str | None,
+    expect: int | None,
+    ssh_config: str | None,
+    pythons: tuple[str, ...],
+    environment: tuple[str, ...],
+    record: Path | None,
+    folder: Path | None,
+    no_history: bool,
+    form: str,
+    command: tuple[str, ...],
+) -> int:
+    """Start a vLLM server with a guard: in place of `vllm serve …` write `vllm-runbooks serve -- vllm serve …`.
+
+    Before: the command is linted and planned, its port, its files and the memory of its GPUs are checked, and a lock
+    keeps two starts from profiling on one GPU at the same time. While it starts: its log is kept whole, its phases are
+    told, a hang is told from a slow start. It is ready when it has answered a request, not when a port is open. A start
+    that fails is diagnosed. Signals are handed on, and nothing of the server is left behind.
+
+    With --ray or --hosts it is one server over several nodes: MODEL with options of `vllm serve`. The nodes are asked
+    and measured first, each gets its own part and environment, and when one part ends, all are ended.
+
+    Exit status: the server's own; 128 and its number after a signal; 1 when it was never ready; 2 when the request
+    cannot be read.
+    """
+    from vllm_runbooks.host import gpu_memory as readings  # noqa: PLC0415
+    from vllm_runbooks.runbooks import recording  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.serve import guard as guarded_start  # noqa: PLC0415
+
+    if not command and ray is None and hosts is None:
+        raise click.UsageError("give the command that starts the server, after --, as in -- vllm serve MODEL.")
+    series = "" if gpu_memory == _NVML else gpu_memory
+    over_nodes = ray is not None or hosts is not None
+    if over_nodes and probe_every is None:
+        probe_every = serve_nodes.PROBE_EVERY_S
+    request = functools.partial(
+        guarded_start.Request,
+        gpus=gpus,
+        left_out=left_out,
+        steady=guarded_start.Steady(samples, every, within, wait),
+        limits=guarded_start.Limits(ready_within, end_hung_after or None, probe_every_s=probe_every),
+        tries=1 + retry,
+        folder=folder,
+        is_check=is_check,
+        proof=(lambda _: None) if until_ready else None,
+    )
+    if record is not None:
+        recording.check_folder(record)
+    asked = {"tries": 1 + retry, "left_out": list(left_out), "gpus": gpus}
+
+    @contextlib.contextmanager
+    def told(subject: Subject) -> Iterator[Callable[[Guarded], None]]:
+        # Checks alone start nothing.
+        with (
+            kept.opened(no_history=no_history or is_check) as history,
+            kept.start(history, subject, asked) as tell,
+        ):
+            yield tell
+
+    if over_nodes:
+        found = serve_nodes.start(
+            command,
+            request,
+            ray=ray,
+            hosts=hosts,
+            expect=expect,
+            ssh_config=ssh_config,
+            pythons=pythons,
+            environment=environment,
+            vllm=vllm,
+            gpu_memory=series,
+            show=_shown(form),
+            told=told,
+        )
+    else:
+        _check_alone(expect=expect, ssh_config=ssh_config, python=pythons, env=environment, left_out=left_out)
+        source, why_none = readings.source_of(series)
+        subject = guarded_start.subject(command, vllm=vllm)
+        with told(subject) as tell:
+            found = guarded_start.serve(
+                request(subject=subject, source=source, why_none=why_none), show=_shown(form), say=output.say
+            )
+            tell(found)
+    _tell(found, form)
+    return _recorded(found, record)
+
+
+def _check_alone(*, left_out: tuple[str, ...], **of_nodes: Any) -> None:
+    """Refuse what is for several nodes alone."""
+    given = [f"--{name.replace('_', '-')}" for name, value in of_nodes.items() if value]
+    alone = next(iter(given), "--skip nodes" if "nodes" in left_out else None)
+    if alone is not None:
+        raise click.UsageError(f"{alone} is for --ray or --hosts; give one of them as well.")
+
+
+def _recorded(found: Guarded, record: Path | None) -> int:
+    """Make a case of it where that is wanted; its exit status."""
+    from vllm_runbooks.core.errors import RunbooksError  # noqa: PLC0415
+    from vllm_runbooks.serve import guard as guarded_start  # noqa: PLC0415
+
+    if record is not None and found.attempts:
+        try:
+            guarded_start.record(found, record, say=output.say)
+        except RunbooksError as error:
+            output.say(f"no case was made: {error}")
+    return found.status
+
+
+def _shown(form: str) -> Show:
+    from vllm_runbooks.runbooks.record_command import shown_live  # noqa: PLC0415
+
+    return shown_live(is_error=form == "json")
+
+
+def _tell(found: Guarded, form: str) -> None:
+    from vllm_runbooks.core.display import to_json  # noqa: PLC0415
+    from vllm_runbooks.serve import render as render_guarded  # noqa: PLC0415
+
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            click.echo(render_guarded.text(found), err=True)

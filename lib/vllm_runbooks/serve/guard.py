@@ -1,0 +1,445 @@
+"""The guarded start: checked before, watched while it comes up, climbed until it is ready, ended without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from pathlib import Path
+
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Evidence
+from vllm_runbooks.core.files import NotStoredError, store
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Answer, Outcome
+from vllm_runbooks.core.redaction import redact
+from vllm_runbooks.core.redaction.redact import redact_record, redact_text
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host import card_locks, leftovers
+from vllm_runbooks.host.gpu_memory import Source
+from vllm_runbooks.host.progress import Sight
+from vllm_runbooks.host.running import Show, handled_by
+from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.budget import Subject as Model
+from vllm_runbooks.probe.starts import Attempt as Tried
+from vllm_runbooks.probe.starts import Change, Check, Guarded, PhaseTime, Result, Sighting
+from vllm_runbooks.serve import durations, places, preflight, retries
+from vllm_runbooks.serve.attempt import Attempt, Limits, Proof, Ran
+from vllm_runbooks.serve.beside import Killings, Neighbours
+from vllm_runbooks.serve.elsewhere import Elsewhere, Run
+from vllm_runbooks.serve.preflight import Host, Steady
+from vllm_runbooks.serve.segments import Segments
+from vllm_runbooks.serve.subject import Subject, subject
+
+__all__ = ["Elsewhere", "Limits", "Proof", "Request", "Run", "Steady", "evidence", "record", "serve", "subject"]
+
+_NEVER_READY = 1
+_SIGNALLED = 128
+_KNOWN: dict[str, str] = {}
+"""By start of this process what may name a secret of it; never shown, and never stored."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A guarded start that is asked for."""
+
+    subject: Subject
+    source: Source | None
+    """Of GPU memory; None: no card can be read."""
+    why_none: str = ""
+    """Why there is none."""
+    gpus: str | None = None
+    """The cards for the plan, where they are named."""
+    left_out: Sequence[str] = ()
+    """Checks that are not wanted."""
+    steady: Steady = field(default_factory=Steady)
+    limits: Limits = field(default_factory=Limits)
+    tries: int = 1
+    """Starts at most, the first included."""
+    is_check: bool = False
+    """Whether the checks alone are made."""
+    folder: Path | None = None
+    """Where its log and records go; None: a new folder among those of all starts."""
+    change: Change | None = None
+    """What the command does differently from that of an earlier start; for the records alone."""
+    proof: Proof | None = None
+    """Done when the server is ready, which is then ended; None: it serves until a signal comes."""
+    is_cancelled: Callable[[], bool] = lambda: False
+    """Whether the start is not wanted any more: asked now and then where no signal can tell it."""
+    elsewhere: Elsewhere | None = None
+    """Where it is checked and started in place of this host; the subject is then what serves there."""
+
+
+def serve(request: Request, *, show: Show, say: Callable[[str], None]) -> Guarded:
+    """Start the server and stay with it to its end.
+
+    Args:
+        request: What is asked for.
+        show: Shows the server's own output, secrets replaced.
+        say: Says one line of the guard's own.
+
+    Raises:
+        InputError: the command cannot be run, or a folder cannot be made.
+    """
+    return _Guard(request, show, say).run()
+
+
+class _StoppedError(Exception):
+    """A signal came while nothing was running that it could be handed on to."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _Guard:
+    """The whole of it: checks, tries, and what is said at the end."""
+
+    def __init__(self, request: Request, show: Show, say: Callable[[str], None]) -> None:
+        self.request, self.show = request, show
+        self.say: Callable[[str], None] = lambda line: say(redact_text(line))
+        self.id = uuid.uuid4().hex
+        self.elsewhere = request.elsewhere
+        self.home = places.new(self.id)
+        """Its folder among those of all starts, where what it leaves is looked up."""
+        self.folder = request.folder or self.home
+        self.checks: list[Check] = []
+        self.attempts: list[Tried] = []
+        self.notes: list[str] = []
+        self.waited_s = 0.0
+        self.cpu_s: float | None = None
+        self.server_cpu_s: float | None = None
+        self._seen: Mapping[int, Sight] = {}
+        self._segments = Segments()
+        self._written = ""
+        self._is_unsaved = False
+        self._is_kept = not request.is_check or request.folder is not None
+        """Whether anything is written down: checks alone leave nothing."""
+
+    def run(self) -> Guarded:
+        """Do it all; a signal outside of a start ends the guard with its report, as one within a start does."""
+
+        def stopped(number: int, _frame: object) -> None:
+            raise _StoppedError(number)
+
+        # From here on every text of this process is shown without the command's own secrets.
+        _KNOWN[self.id] = self.request.subject.known
+        for _ in redact.watch([self.request.subject.known]):
+            pass
+        with handled_by(stopped):
+            try:
+                return self._run()
+            except _StoppedError as error:
+                self.say(f"stopped by {signal.Signals(error.number).name}")
+                return self._told(_SIGNALLED + error.number)
+
+    def _run(self) -> Guarded:
+        subject = self.request.subject
+        host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
+        if subject.is_container:
+            self.notes.append("the server runs in a container: only its log and its port are watched, no process")
+        if self._is_kept:
+            places.make(self.folder)
+        with contextlib.ExitStack() as locks:
+            is_fit = self._checked(host, locks)
+            if self.request.is_check or not is_fit:
+                return self._told(0 if is_fit else _NEVER_READY)
+            if self.request.is_cancelled():
+                self.say("not started: it is not wanted any more")
+                return self._told(_NEVER_READY)
+            session.load_catalog()  # a broken one is to be known now, and compiling one takes its time
+            if self.home != self.folder:
+                try:
+                    places.make(self.home)
+                except InputError as error:
+                    self.notes.append(f"`leftovers` will not know what this start leaves: {error}")
+            return self._told(self._try(subject, host, locks.close))
+
+    def _locked(self, host: Host, locks: contextlib.ExitStack) -> Check:
+        """Take the cards' locks, until the server is ready at the latest; two starts must not profile together."""
+        keys = [] if host.source is None else [card.key for card in host.source.read().of(host.numbers)]
+        wait_s = self.request.steady.wait_s
+        if not keys or "memory" in self.request.left_out:
+            why = "the memory check is not wanted" if keys else "no card is read"
+            return Check("lock", Result.LEFT_OUT, f"{why}, so no card is kept from other starts")
+        try:
+            if self.request.is_check:
+                held = [f"GPU {card}: {who} is starting on it" for card, who in card_locks.holders(keys).items()]
+                if held:
+                    return Check("lock", Result.UNKNOWN, f"{'; '.join(held)}; a start would wait {wait_s:g} s for it")
+            else:
+                locks.enter_context(
+                    card_locks.held(
+                        keys,
+                        wait_s=wait_s,
+                        is_cancelled=self.request.is_cancelled,
+                        told=lambda card, who: self.say(f"waiting for GPU {card}: {who} is starting on it"),
+                    )
+                )
+        except InputError as error:
+            return Check("lock", Result.FAILED, str(error))
+        return Check("lock", Result.PASSED, "no other guarded start is on its way on these cards")
+
+    def _checked(self, host: Host, locks: contextlib.ExitStack) -> bool:
+        """Whether nothing that was looked at forbids the start."""
+        request, is_fit = self.request, True
+        made = (
+            self.elsewhere.checks(self.say)
+            if self.elsewhere is not None
+            else preflight.checks(
+                request.subject,
+                host,
+                steady=request.steady,
+                left_out=request.left_out,
+                say=self.say,
+                lock=lambda: self._locked(host, locks),
+                is_cancelled=self.request.is_cancelled,
+            )
+        )
+        for check in made:
+            if not self._is_passed(check):
+                is_fit = False
+                if not request.is_check:
+                    self.say(f"--skip {check.name} starts all the same")
+                    break
+        return is_fit
+
+    def _try(self, subject: Subject, host: Host, unlock: Callable[[], None]) -> int:
+        """Start it, and again while something that was checked can mend it; the exit status."""
+        change = self.request.change
+        for number in range(1, self.request.tries + 1):
+            ran = self._attempt(subject, host, number, unlock)
+            tried = self._tried(subject, host, number, change, ran)
+            self.attempts.append(tried)
+            if ran.stopped_by is not None:
+                return _SIGNALLED + ran.stopped_by
+            if ran.ready_s is not None:
+                if self.request.proof is not None and ran.proved:
+                    return 0
+                return (
+                    _NEVER_READY if ran.gave_up else _status(ran) or (0 if tried.outcome.is_healthy else _NEVER_READY)
+                )
+            if number == self.request.tries:
+                break
+            before = [each.change for each in self.attempts if each.change]
+            change = retries.next_change(tried, subject, before, self.say)
+            if change is None:
+                self.say(f"no further try: {retries.why_none(tried)}")
+                break
+            self.say(f"try {number + 1} of {self.request.tries}: {change.title} ({change.reason}); costs {change.cost}")
+            if change.edits:
+                subject = subject.edited(change.edits)
+                self.elsewhere = None if self.elsewhere is None else self.elsewhere.edited(change.edits)
+            if "memory" in self.request.left_out:
+                continue
+            host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
+            if not all(self._is_passed(check) for check in self._looked_again(subject, host)):
+                break
+        return _NEVER_READY
+
+    def _looked_again(self, subject: Subject, host: Host) -> Iterator[Check]:
+        """What is looked at before a further try: the failed one may have left memory that is freed only now."""
+        if self.elsewhere is not None:
+            yield from self.elsewhere.again(self.say)
+        else:
+            yield preflight.memory(subject, host, self.request.steady, self.say, self.request.is_cancelled)
+
+    def _is_passed(self, check: Check) -> bool:
+        """Say and keep what a check found; whether it does not forbid the start."""
+        self.checks.append(check)
+        self.say(f"{check.name}: {check.result.value}: {check.says}")
+        if check.name in ("lock", "memory"):
+            self.waited_s += check.seconds
+        return check.result is not Result.FAILED
+
+    def _attempt(self, subject: Subject, host: Host, number: int, unlock: Callable[[], None]) -> Ran:
+        elsewhere = self.elsewhere
+
+        def ready() -> None:
+            unlock()
+            if elsewhere is not None:
+                elsewhere.unlock()
+            self.cpu_s = time.process_time() + _cpu_of_children()
+            self.server_cpu_s = sum(sight.cpu_s for sight in self._seen.values())
+
+        self._store(places.command_name(number), redact_text(f"{subject.page.text.rstrip()}\n"))
+        began = time.monotonic()
+        neighbours, killings = Neighbours(host, began, self.request.steady.within_mib), Killings(began)
+        attempt = Attempt(
+            subject,
+            self.folder / places.log_name(number),
+            show=self.show,
+            say=self.say,
+            limits=self.request.limits,
+            on_ready=[ready],
+            looks=[
+                self._note_segments,
+                # A container's processes are another tree's: it would be taken for a neighbour of itself.
+                lambda _, there, now: (
+                    [] if subject.is_container or attempt.watch.is_ready else neighbours.look(there, now)
+                ),
+                lambda _, __, now: killings.look(now),
+            ],
+            usual=durations.usual(subject.shown, places.starts()),
+            is_computing=lambda: _is_computing(host),
+            proof=self.request.proof,
+            is_cancelled=self.request.is_cancelled,
+            launch=None if elsewhere is None else lambda: elsewhere.launch(self.folder, number),
+        )
+        ran = attempt.run()
+        ran.sightings += killings.look()
+        return ran
+
+    def _note_segments(self, running: Run, there: Mapping[int, Sight], now: float) -> list[Sighting]:
+        """Write down which shared memory the start's processes have open, so that it can be told later whose it was."""
+        self._seen = there
+        if self.elsewhere is not None:
+            return []  # they lie on other hosts
+        if self._segments.look(there, now):
+            record = leftovers.written(running.id, os.getpid(), self._segments.own)
+            if record != self._written and self.home.is_dir():
+                self._written = record
+                self._store(leftovers.RECORD, record, self.home)
+        return []
+
+    def _store(self, name: str, text: str, folder: Path | None = None) -> None:
+        """Keep a record of the guard's; a full disk must not cost a server that runs."""
+        try:
+            store((folder or self.folder) / name, text)
+        except NotStoredError as error:
+            if not self._is_unsaved:
+                self.say(f"{error}; the server goes on")
+            self._is_unsaved = True
+
+    def _tried(self, subject: Subject, host: Host, number: int, change: Change | None, ran: Ran) -> Tried:
+        is_clean = ran.ready_s is not None and (ran.stopped_by is not None or ran.proved)
+        answer = None if is_clean else self._diagnosed(subject, host, number, ran)
+        outcome = answer.outcome if answer is not None else Outcome.RUNNING
+        return Tried(
+            number=number,
+            command=subject.shown,
+            change=change,
+            outcome=outcome,
+            ready_s=ran.ready_s,
+            seconds=ran.seconds,
+            ending=ran.ending,
+            phases=tuple(_phases(ran)),
+            rungs=ran.rungs,
+            sightings=tuple(ran.sightings),
+            answer=answer,
+            status=ran.status,
+            is_proved=ran.proved,
+            measured=ran.measured,
+        )
+
+    def _diagnosed(self, subject: Subject, host: Host, number: int, ran: Ran) -> Answer | None:
+        """What the log says, with what the guard saw beside it."""
+        names = [self.folder / places.log_name(number), *places.node_logs(self.folder, number)]
+        seen = self.folder / places.seen_name(number)
+        if ran.sightings:
+            self._store(seen.name, "".join(f"{places.line_of(each)}\n" for each in ran.sightings))
+            names += [seen] if seen.is_file() else []
+        try:
+            evidence = session.load_files([str(name) for name in names], vllm=subject.vllm)
+            evidence = replace(evidence, command=subject.page.text)
+            return session.diagnose(evidence, gpus=self.request.gpus or host.spec, model=lambda: _model_of(subject))
+        except InputError as error:
+            self.notes.append(f"not diagnosed: {error}")
+            return None
+
+    def _told(self, status: int) -> Guarded:
+        guarded = Guarded(
+            id=self.id,
+            vllm=self.request.subject.vllm,
+            checks=tuple(self.checks),
+            attempts=tuple(self.attempts),
+            status=status,
+            folder=str(self.folder) if self._is_kept else None,
+            waited_s=self.waited_s,
+            cpu_s=self.cpu_s,
+            server_cpu_s=self.server_cpu_s,
+            notes=tuple(self.notes),
+        )
+        # Once more: a value may have been said before it was known. The folder is where it is, whatever its name.
+        guarded = replace(redact_record(guarded), id=guarded.id, folder=guarded.folder)
+        if self._is_kept:
+            self._store(places.REPORT, redact_text(json.dumps(document(guarded))) + "\n")
+        return guarded
+
+
+def _model_of(subject: Subject) -> Model | None:
+    """The configuration of the start's model, where it is in a folder."""
+    with contextlib.suppress(InputError):
+        return planner.model(subject.model) if subject.model is not None and not subject.is_container else None
+    return None
+
+
+_COMPUTES_PERCENT = 5
+"""Of its time from which on a card counts as computing."""
+
+
+def _is_computing(host: Host) -> bool | None:
+    """Whether one of the start's cards computes; None: no card tells."""
+    if host.source is None:
+        return None
+    told = [card.busy_percent for card in host.source.read().of(host.numbers) if card.busy_percent is not None]
+    return max(told) >= _COMPUTES_PERCENT if told else None
+
+
+def _status(ran: Ran) -> int:
+    """The server's own exit status, 128 and its number where a signal ended it."""
+    if ran.status is None:
+        return _NEVER_READY
+    return ran.status if ran.status >= 0 else _SIGNALLED - ran.status
+
+
+def _phases(ran: Ran) -> Iterator[PhaseTime]:
+    ends = [at for _, at in ran.phases[1:]]
+    for (name, at), end in zip_longest(ran.phases, ends):
+        last = ran.ready_s if ran.ready_s is not None and ran.ready_s >= at else None
+        until = end if end is not None else last
+        yield PhaseTime(name, at, None if until is None else until - at)
+
+
+def _cpu_of_children() -> float:
+    """CPU seconds of the guard's own helpers that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def evidence(guarded: Guarded) -> Evidence:
+    """The log of the last try, what the guard saw, and the command or script that was diagnosed, secrets replaced.
+
+    Raises:
+        InputError: its log is gone, or the server printed nothing.
+    """
+    place, number = Path(guarded.folder or ""), guarded.attempts[-1].number
+    command = f"{guarded.attempts[-1].command}\n"
+    with contextlib.suppress(OSError):  # the disk may have been full
+        command = (place / places.command_name(number)).read_text("utf-8")
+    names = [
+        place / places.log_name(number),
+        *places.node_logs(place, number),
+        place / places.seen_name(number),
+    ]
+    found = session.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
+    return replace(found, command=command)
+
+
+def record(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> None:
+    """Make a case of the last try: its log and what the guard saw, secrets replaced.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    from vllm_runbooks.runbooks import recording  # noqa: PLC0415 - where it is asked for
+
+    known = _KNOWN.get(guarded.id, "")
+    recording.record_start(folder, evidence(guarded), guarded.attempts[-1].ending, known=known)
+    say(f"recorded as a case in {folder}, secrets replaced; review its `expect`")

@@ -1,0 +1,281 @@
+"""Executed runbooks, the catalog and the data of releases to a static documentation site.
+
+The authored pages of `docs/` and a page for every symptom, rule and executed runbook are laid into a temporary folder,
+with pages of what releases accept, of cards and models, and of the library and its commands; Sphinx turns that into
+HTML; a warning is an error. Sphinx never executes anything. What it is given is harmless by then: texts of the catalog
+are escaped (`myst`), outputs of notebooks are reduced to text, images and a small part of HTML (`runbook_pages`). The
+site loads nothing from anywhere else, says so in a policy (`sealed`), and works from a folder as well as from a server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import rule_files
+from vllm_runbooks.catalog.records import Rule, Symptom
+from vllm_runbooks.core import extras
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.files import replace_folder
+from vllm_runbooks.core.records import Runbook, Verdict
+from vllm_runbooks.core.redaction.redact import redact_text
+from vllm_runbooks.diagnosis import session
+from vllm_runbooks.runbooks.notebook import load_runbook
+from vllm_runbooks.site import (
+    browser_pages,
+    option_pages,
+    reference_pages,
+    rule_pages,
+    run_pages,
+    runbook_pages,
+    sealed,
+    spec_pages,
+    start_page,
+    symptom_pages,
+)
+from vllm_runbooks.site.runbook_pages import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    import click
+
+    from vllm_runbooks.history.records import Entry
+
+MARKER = ".vllm-runbooks-site"
+"""File in a built site: only a folder that holds it is replaced by the next build."""
+
+_SYMPTOM_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+_RUNBOOK_ID = re.compile(r"(?!index$)[A-Za-z0-9][A-Za-z0-9._-]*")
+_BAD_EXAMPLE = re.compile(r"^(`{3,})(\w+) bad$", re.MULTILINE)
+"""A code block that an authored page marks as wrong; where the pages are stored such a mark is not shown."""
+_AS_DIRECTIVE = r"\1{code-block} \2\n:class: bad-example\n"
+
+
+def build(
+    out: Path,
+    *,
+    executed: Path | None = None,
+    commands: click.Group | None = None,
+    runs: Sequence[Entry] | None = None,
+    say: Callable[[str], object] = print,
+) -> Path:
+    """Build the site into the folder `out` and return its `index.html`.
+
+    The user's own catalog folders (`VLLM_RUNBOOKS_CATALOG`) are part of the site.
+
+    Args:
+        out: Folder of the site; one that an earlier build wrote is replaced.
+        executed: Folder that `check --out` wrote; None: every runbook is executed on its default case.
+        commands: The command line, for its reference.
+        runs: Entries of the history whose results are published, the newest first; None: no such page.
+        say: Told in a line what is under way, and what the site has to do without.
+
+    Raises:
+        InputError: the `site` extra is missing, or a folder cannot be used; nothing was built.
+        RunbooksError: a runbook reached no verdict, or Sphinx refused a page; the site that was there is intact.
+    """
+    extras.require("the site")
+    out = out.resolve()
+    _check_out(out)
+    docs = docs_dir()
+    symptoms = _symptoms()
+    rules = _rules()
+    runbooks = _runbooks()
+    with tempfile.TemporaryDirectory(prefix="vllm-runbooks-site-") as name:
+        work = Path(name)
+        if executed is None and runbooks:
+            say(f"executing {len(runbooks)} runbooks; --executed DIR takes those that `check --out DIR` wrote")
+        folder = executed or _execute(runbooks, work / "executed")
+        pages = [runbook_pages.paired(runbook, folder) for runbook in runbooks]
+        pyodide, lacking = browser_pages.found(docs)
+        if lacking:
+            say(f"the pages that read in the browser are left out: {lacking}")
+        source = work / "source"
+        doors = start_page.DOORS if pyodide is not None else ()
+        say(f"writing pages of {len(symptoms)} symptoms, {len(rules)} rules and {len(pages)} runbooks")
+        write_sources(
+            source, docs=docs, symptoms=symptoms, rules=rules, pages=pages, commands=commands, runs=runs, doors=doors
+        )
+        # One level below: MyST-NB leaves a folder of its own beside what it builds.
+        built = work / "site" / "html"
+        say("making HTML of them, which takes most of the time")
+        _run_sphinx(source, built, work / "doctrees")
+        say("sealing the pages, and adding those that read in the browser")
+        sealed.seal(built)
+        browser_pages.write(docs, built, pyodide, lacking)
+        (built / MARKER).touch()
+        _publish(built, out)
+    return out / "index.html"
+
+
+def docs_dir() -> Path:
+    """The folder of authored pages, beside the catalog."""
+    root = catalog.data_dir() / "docs"
+    if not (root / "conf.py").is_file():
+        raise InputError(
+            f"{root}: holds no documentation (conf.py); build the site from a checkout or an installed wheel"
+        )
+    return root
+
+
+def write_sources(
+    target: Path,
+    *,
+    docs: Path,
+    symptoms: Sequence[Symptom],
+    rules: Sequence[Rule],
+    pages: Sequence[Page],
+    commands: click.Group | None = None,
+    runs: Sequence[Entry] | None = None,
+    doors: Collection[str] = (),
+) -> None:
+    """Write everything Sphinx reads: the authored pages, those made of data and of the program, runbooks, indexes."""
+    target.mkdir(parents=True)
+    shutil.copyfile(docs / "conf.py", target / "conf.py")
+    for path in sorted((*docs.glob("*.md"), *docs.glob("decisions/*.md"))):
+        authored = path.read_text(encoding="utf-8")
+        copy = target / path.relative_to(docs)
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(_BAD_EXAMPLE.sub(_AS_DIRECTIVE, authored), encoding="utf-8")
+    shutil.copytree(docs / "_static", target / "_static")
+    files = {
+        f"_static/{start_page.LOOKUP}": start_page.lookup_data(symptoms, rules, session.entrances()),
+        "_generated/start.md": start_page.start(
+            session.entrances(),
+            symptoms,
+            runbooks={page.runbook.id for page in pages},
+            built=doors,
+            has_runs=runs is not None,
+        ),
+        **option_pages.sources({rule.id: rule.values for rule in rules}),
+        **_rule_files(rules),
+        **_symptom_files(symptoms, pages),
+        **_runbook_files(symptoms, pages, *([] if runs is None else [f"/{run_pages.NAME}"])),
+        **_run_files(symptoms, pages, runs),
+        **spec_pages.sources(session.specs()),
+        **reference_pages.api_sources(),
+        **reference_pages.command_sources(commands),
+    }
+    for name, text in files.items():
+        path = target / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _rule_files(rules: Sequence[Rule]) -> dict[str, str]:
+    ids = [rule.id for rule in rules]
+    links = option_pages.links()
+    tell = rule_pages.tell_by_linting
+    found = {f"rules/{r.id}.md": rule_pages.rule_page(r, linked=ids, links=links, tell=tell) for r in rules}
+    return {"rules/index.md": rule_pages.rule_index(rules), **found}
+
+
+def _symptom_files(symptoms: Sequence[Symptom], pages: Sequence[Page]) -> dict[str, str]:
+    books = [page.runbook for page in pages]
+    known = {symptom.id for symptom in symptoms}
+    found = {f"symptoms/{s.id}.md": symptom_pages.symptom_page(s, runbooks=books, linked=known) for s in symptoms}
+    return {"symptoms/index.md": symptom_pages.symptom_index(symptoms), **found}
+
+
+def _runbook_files(symptoms: Sequence[Symptom], pages: Sequence[Page], *more: str) -> dict[str, str]:
+    known = {symptom.id: symptom for symptom in symptoms}
+    found = {
+        f"runbooks/{p.runbook.id}.ipynb": json.dumps(runbook_pages.runbook_page(p, known), indent=1) for p in pages
+    }
+    table = runbook_pages.runbook_table(pages, "runbooks/")
+    return {"runbooks/index.md": runbook_pages.runbook_index(pages, *more), "_generated/runbooks.md": table, **found}
+
+
+def _run_files(symptoms: Sequence[Symptom], pages: Sequence[Page], runs: Sequence[Entry] | None) -> dict[str, str]:
+    if runs is None:
+        return {}
+    results = run_pages.published(
+        runs,
+        runbooks={page.runbook.id for page in pages},
+        cases={path.name for path in catalog.cases_dir().iterdir()},
+        symptoms={symptom.id for symptom in symptoms},
+    )
+    return {f"{run_pages.NAME}.md": run_pages.run_page(results)}
+
+
+def _check_out(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file; give a folder with --out")
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
+        raise InputError(f"{out}: holds other files than a site; give a new or an empty folder with --out")
+
+
+def _symptoms() -> list[Symptom]:
+    """Every symptom of the catalog; a site with pages missing is not built."""
+    shelf = session.load_catalog(session.own_catalogs())
+    if shelf.problems:
+        raise InputError(f"{shelf.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
+    for name in shelf.symptoms:
+        if not _SYMPTOM_ID.fullmatch(name):
+            raise InputError(f"{name!r}: is no symptom id; write <group>.<word>, as in port.in_use")
+    return list(shelf.symptoms.values())
+
+
+def _rules() -> list[Rule]:
+    """Every rule of the catalog."""
+    found = catalog.load_rules(rule_files.compile_rules)
+    if found.problems:
+        raise InputError(f"{found.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
+    return list(found.by_id.values())
+
+
+def _runbooks() -> list[Runbook]:
+    found = [load_runbook(path) for path in sorted(catalog.runbooks_dir().glob("*.ipynb"))]
+    for runbook in found:
+        if not _RUNBOOK_ID.fullmatch(runbook.id):
+            raise InputError(f"{runbook.path}: its name cannot be a page's; use letters, digits, dots and dashes")
+    return found
+
+
+def _execute(runbooks: Sequence[Runbook], folder: Path) -> Path:
+    """Execute every runbook on its default case."""
+    from vllm_runbooks.runbooks.suite import Request, run_all  # noqa: PLC0415 - not needed for pages executed before
+
+    requests = [Request(runbook.id, Path(runbook.path)) for runbook in runbooks]
+    for result in run_all(requests, out=folder, jobs=os.cpu_count() or 1) if requests else []:
+        if result.verdict in (Verdict.ERROR, Verdict.INTERRUPTED):
+            raise RunbooksError(f"{result.runbook}: reached no verdict ({result.reason}); the site was not built")
+    return folder
+
+
+def _run_sphinx(source: Path, built: Path, doctrees: Path) -> None:
+    """Run Sphinx in a process of its own (it changes the one it runs in), every warning an error."""
+    options = ["-b", "html", "-q", "-W", "-n", "--keep-going", "-j", "auto", "-d", str(doctrees)]
+    command = [sys.executable, "-P", "-m", "sphinx", *options, str(source), str(built)]
+    done = subprocess.run(  # noqa: S603 - this Python, on a folder of ours
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode:
+        said = [line.replace(f"{source}{os.sep}", "") for line in done.stderr.splitlines() if line.strip()]
+        first = next(
+            (line for line in said if "WARNING" in line or "ERROR" in line), (said or ["Sphinx said nothing"])[-1]
+        )
+        raise RunbooksError(f"the site was not built: {redact_text(first)}; mend that page")
+
+
+def _publish(built: Path, out: Path) -> None:
+    """Put the new site in the old one's place; a reader finds the one or the other."""
+    try:
+        replace_folder(built, out)
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None

@@ -1,0 +1,69 @@
+"""`vllm-runbooks site`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_runbooks.core.console import given, output
+
+if TYPE_CHECKING:
+    from vllm_runbooks.history.records import Entry
+
+_MOST_RUNS = 2000
+"""Entries of the history that are looked at for the page of last results."""
+
+
+@click.group()
+def site() -> None:
+    """Build the documentation site, which loads nothing from elsewhere.
+
+    Only the pages that run in a browser need npm, once, when they are built for the first time.
+    """
+
+
+@site.command(
+    epilog=given.examples("site build --out site-out", "site build --executed runbook-out", "site build --with-runs")
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=given.FOLDER,
+    default=Path("site-out"),
+    show_default=True,
+    help="Folder for the site; one that an earlier build wrote is replaced.",
+)
+@click.option(
+    "--executed",
+    metavar="DIR",
+    type=given.FOLDER,
+    help="Folder that `check --out DIR` wrote (default: execute every runbook on its default case).",
+)
+@click.option(
+    "--with-runs",
+    is_flag=True,
+    help="Publish the last results of this host's history: verdicts, times and symptoms, no hosts, paths or commands.",
+)
+@click.pass_context
+def build(context: click.Context, out: Path, executed: Path | None, *, with_runs: bool) -> int:
+    """Build the site into a folder.
+
+    It holds the executed runbooks, the catalog, what releases accept, how to read and to add. Prints the path of
+    its index.html.
+    """
+    from vllm_runbooks.site import building as sites  # noqa: PLC0415 - `--help` needs none of it
+
+    root = context.find_root().command
+    commands = root if isinstance(root, click.Group) else None
+    runs = _runs() if with_runs else None
+    output.write(str(sites.build(out, executed=executed, commands=commands, runs=runs, say=output.say)))
+    return 0
+
+
+def _runs() -> list[Entry]:
+    from vllm_runbooks.history import store as history  # noqa: PLC0415 - only where results are published
+
+    with history.opened(say=output.say, is_needed=True) as kept:
+        return kept.entries(limit=_MOST_RUNS)
