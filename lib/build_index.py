@@ -23,11 +23,17 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             return
         root = Path(self.root)
         sys.path.insert(0, str(root / "lib"))
-        from vllm_runbooks.authoring import checks as authoring  # noqa: PLC0415 - only importable now
-        from vllm_runbooks.catalog.authored import entrances_file, rule_files, serving_file, spec_files, toolchain_files  # noqa: PLC0415
+        from vllm_runbooks.catalog.authored import (
+            compiling,
+            entrances_file,
+            rule_files,
+            serving_file,
+            spec_files,
+            toolchain_files,
+        )
 
         compilers = {
-            "index": authoring.compile_index,
+            "index": compiling.compile_index,
             "rules": rule_files.compile_rules,
             "specs": spec_files.compile_specs,
             "serving": serving_file.compile_serving,

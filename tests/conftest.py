@@ -5,8 +5,10 @@ from __future__ import annotations
 import compileall
 import datetime as dt
 import gc
+import hashlib
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,12 +20,13 @@ import pytest
 
 from figures import Figures
 from pages import write_between
+from vllm_runbooks.catalog import compiled, folders
 from vllm_runbooks.core.redaction import redact
 
 # Tests start about 1,000 Python processes: write bytecode even if PYTHONDONTWRITEBYTECODE is set.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# As the worker does (`worker.work`): seconds of each process that runs tests, for what none of them asks for.
+# As the worker does (`runbooks.worker.work`): seconds of each process that runs tests, for what none of them asks for.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 pytest_plugins = ("pytest_notebook.plugin",)
 """Loaded here, behind the line above, and not as an installed plugin (`-p no:nb_regression`)."""
@@ -65,11 +68,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not hasattr(session.config, "workerinput"):
         compileall.compile_dir(ROOT / "lib", quiet=2)
         base: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-        # Compiled while the workers collect their tests.
-        session.config.stash[_COMPILING] = subprocess.Popen(
-            [sys.executable, "-c", "from vllm_runbooks.diagnosis import session; session.load_catalog(())"],
-            env={**os.environ, "XDG_CACHE_HOME": str(base / "cache")},
-        )
+        kept = _compiled_catalog()
+        if kept.is_dir():
+            shutil.copytree(kept, base / "cache")
+        else:  # compiled while the workers collect their tests
+            session.config.stash[_COMPILING] = subprocess.Popen(
+                [sys.executable, "-c", "from vllm_runbooks.catalog.load import load_catalog; load_catalog(())"],
+                env={**os.environ, "XDG_CACHE_HOME": str(base / "cache")},
+            )
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -77,9 +83,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Wait for the compilation of the catalog."""
-    if _COMPILING in session.config.stash:
-        session.config.stash[_COMPILING].wait(60)
+    """Keep the compiled catalog for the next session."""
+    if _COMPILING in session.config.stash and session.config.stash[_COMPILING].wait(60) == 0:
+        base: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        for index in (base / "cache").rglob(f"index-{compiled.key(folders.catalog_dir())}.json"):
+            target = _compiled_catalog() / index.relative_to(base / "cache")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(index, target)
+
+
+def _compiled_catalog() -> Path:
+    """Folder of this catalog, compiled by this code in an earlier session."""
+    code = hashlib.sha256()
+    for package in ("core", "catalog"):
+        for path in sorted((ROOT / "lib" / "vllm_runbooks" / package).rglob("*.py")):
+            code.update(path.read_bytes())
+    return ROOT / ".pytest_cache" / f"catalog-{code.hexdigest()[:16]}-{compiled.key(folders.catalog_dir())}"
 
 
 @pytest.hookimpl(wrapper=True)

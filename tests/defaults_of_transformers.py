@@ -2,7 +2,7 @@
 
     PYTHON tests/defaults_of_transformers.py     PYTHON has transformers; the values in class_defaults.json are written
 
-Of each family of `planning.families` the fields whose defaults it names, as the class of its text part has them.
+Of each family of `plan.families` the fields whose defaults it names, as the class of its text part has them.
 """
 
 from __future__ import annotations

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.records import PHASES
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.reading.startup_log import PHASES
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.reading import sources
 from vllm_runbooks.serve.durations import FILE
 
 
 def table() -> str:
     """By phase, case to seconds by its log's clock; of several starts of a case the longest."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
-    for folder in sorted(catalog.cases_dir().iterdir()):
+    for folder in sorted(folders.cases_dir().iterdir()):
         try:
-            starts = session.read(session.load(str(folder)))
+            starts = diagnosing.read(sources.load(str(folder)))
         except InputError:
             continue  # a question holds no log
         for phase in (each for start in starts for each in start.timeline if each.clock_seconds is not None):
@@ -29,6 +30,6 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    path = catalog.catalog_dir() / FILE
+    path = folders.catalog_dir() / FILE
     path.write_text(table(), "utf-8")
     print(path)

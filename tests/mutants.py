@@ -31,761 +31,33 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+import grimp
+
 from pages import write_between
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20261120
 PACKAGE = Path("lib/vllm_runbooks")
-_CORE = "the core starts in milliseconds and runs in a browser"
+_HOST = "what touches processes, sockets and devices"
+_OPTIONAL = {"re2", "ruamel"}
+"""Libraries that the core can do without."""
 _CACHES = {"cache", "lru_cache", "cached_property"}
 _PAGE = ROOT / "docs" / "measurements.md"
 _BEGIN, _END = "<!-- mutants: written by tests/mutants.py --docs -->", "<!-- end of mutants -->"
 _PATIENCE = 5
 """How many times as long as unchanged code a mutant's tests may take."""
 
-TESTS: Mapping[str, Sequence[str]] = {
-    "catalog": (
-        "budget",
-        "catalog",
-        "answer",
-        "authoring",
-        "schemas",
-        "entrances",
-        "languages",
-        "options",
-        "releases",
-        "site_options",
-        "arguments",
-        "eras",
-        "drafts",
-        "kv_cache",
-        "settings",
-        "start_limits",
-        "sites",
-        "release_sites",
-        "specs",
-        "meaning",
-        "plan_command",
-        "layouts",
-        "edge10_make",
-        "edge10_models",
-        "edge10_preflight",
-    ),
-    "catalog/eras": (
-        "eras",
-        "drafts",
-        "kv_cache",
-    ),
-    "catalog/languages": ("languages",),
-    "catalog/load": (
-        "catalog",
-        "answer",
-        "authoring",
-        "schemas",
-    ),
-    "catalog/options": (
-        "options",
-        "releases",
-        "site_options",
-        "arguments",
-    ),
-    "catalog/records": (
-        "catalog",
-        "entrances",
-        "schemas",
-    ),
-    "catalog/sites": (
-        "sites",
-        "release_sites",
-    ),
-    "catalog/specs": (
-        "specs",
-        "meaning",
-        "plan_command",
-        "layouts",
-    ),
-    "catalog/start_rules": (
-        "settings",
-        "start_limits",
-        "kv_cache",
-    ),
-    "catalog/support": (
-        "meaning",
-        "layouts",
-    ),
-    "catalog/toolchains": (
-        "edge10_make",
-        "edge10_models",
-        "edge10_preflight",
-        "schemas",
-    ),
-    "core": (
-        "pack",
-        "claims",
-        "pictures",
-        "display",
-        "render_plans",
-        "cli",
-        "catalog",
-        "evidence",
-        "excerpt",
-        "deployment",
-        "documents",
-        "shell",
-        "files",
-        "host_commands",
-        "json_keys",
-        "in_browser",
-        "site",
-        "history",
-        "schedule",
-        "printed",
-        "redact",
-        "schemas",
-        "diagnosis",
-        "lint",
-        "secrets",
-        "render",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "scan",
-        "symptoms",
-        "cli_errors",
-    ),
-    "core/archives": ("pack",),
-    "core/comparison": (
-        "claims",
-        "pictures",
-    ),
-    "core/display": (
-        "display",
-        "render_plans",
-        "pictures",
-    ),
-    "core/errors": (
-        "cli",
-        "catalog",
-    ),
-    "core/evidence": (
-        "evidence",
-        "catalog",
-        "claims",
-    ),
-    "core/excerpt": (
-        "excerpt",
-        "deployment",
-        "documents",
-        "shell",
-    ),
-    "core/files": ("files",),
-    "core/host_commands": ("host_commands",),
-    "core/json_errors": (
-        "json_keys",
-        "in_browser",
-    ),
-    "core/markup": (
-        "pictures",
-        "render_plans",
-        "site",
-    ),
-    "core/moments": (
-        "history",
-        "schedule",
-    ),
-    "core/packs": ("pack",),
-    "core/printed": (
-        "printed",
-        "redact",
-    ),
-    "core/python_trees": (
-        "printed",
-        "documents",
-    ),
-    "core/record_forms": (
-        "catalog",
-        "schemas",
-        "history",
-        "in_browser",
-    ),
-    "core/records": (
-        "catalog",
-        "schemas",
-        "diagnosis",
-        "evidence",
-        "lint",
-    ),
-    "core/redaction/context": ("redact",),
-    "core/redaction/parts": ("redact",),
-    "core/redaction/places": (
-        "redact",
-        "secrets",
-    ),
-    "core/redaction/redact": (
-        "redact",
-        "secrets",
-    ),
-    "core/scan": (
-        "scan",
-        "symptoms",
-    ),
-    "core/user_folders": (
-        "cli_errors",
-        "history",
-    ),
-    "core/views": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-    ),
-    "diagnosis": (
-        "answer",
-        "policies",
-        "actual",
-        "calibration",
-        "golden",
-        "claims",
-        "traps",
-        "diagnosis",
-        "conditions",
-        "symptoms",
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-    ),
-    "diagnosis/answer": (
-        "answer",
-        "policies",
-        "actual",
-        "calibration",
-        "golden",
-    ),
-    "diagnosis/causes": (
-        "diagnosis",
-        "conditions",
-        "golden",
-        "symptoms",
-    ),
-    "diagnosis/claims": (
-        "claims",
-        "traps",
-    ),
-    "diagnosis/render": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-    ),
-    "edge10": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "open_chain",
-        "edge10_make",
-        "edge10_models",
-        "edge10_preflight",
-        "edge10_lint",
-        "edge10_programs",
-        "rules",
-        "traps",
-        "accuracy",
-        "schemas",
-        "edge10_check",
-    ),
-    "edge10/accuracy": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-    ),
-    "edge10/accuracy/comparing": ("accuracy",),
-    "edge10/accuracy/evalscope_reports": ("accuracy",),
-    "edge10/accuracy/intervals": ("accuracy",),
-    "edge10/accuracy/records": (
-        "accuracy",
-        "schemas",
-    ),
-    "edge10/accuracy/reports": ("accuracy",),
-    "edge10/accuracy/score_names": ("accuracy",),
-    "edge10/accuracy/scores": ("accuracy",),
-    "edge10/accuracy/vlmeval_reports": ("accuracy",),
-    "edge10/accuracy/workbooks": ("accuracy",),
-    "edge10/artefacts": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-    ),
-    "edge10/artefacts/kinds": ("edge10_check",),
-    "edge10/artefacts/listings": ("edge10_check",),
-    "edge10/artefacts/meanings": ("edge10_check",),
-    "edge10/artefacts/records": (
-        "edge10_check",
-        "schemas",
-    ),
-    "edge10/artefacts/tree_forms": ("edge10_check",),
-    "edge10/artefacts/trees": ("edge10_check",),
-    "edge10/artefacts/vocabularies": ("edge10_check",),
-    "edge10/artefacts/weights_files": ("edge10_check",),
-    "edge10/chain": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-    ),
-    "edge10/chain/records": ("open_chain",),
-    "edge10/host": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "edge10_make",
-        "edge10_models",
-        "edge10_preflight",
-    ),
-    "edge10/host/records": (
-        "edge10_preflight",
-        "schemas",
-    ),
-    "edge10/jobs": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "edge10_make",
-        "edge10_models",
-        "edge10_preflight",
-    ),
-    "edge10/jobs/records": (
-        "edge10_make",
-        "schemas",
-    ),
-    "edge10/scripts": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "edge10_make",
-        "edge10_models",
-        "edge10_preflight",
-        "edge10_lint",
-        "edge10_programs",
-        "rules",
-        "traps",
-    ),
-    "edge10/scripts/records": (
-        "edge10_lint",
-        "schemas",
-    ),
-    "history": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "history",
-    ),
-    "history/records": ("history",),
-    "host": (
-        "inventory",
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "cluster",
-        "clusters",
-    ),
-    "host/inspection": ("inventory",),
-    "host/nodes": (
-        "clusters",
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-    ),
-    "host/nodes/records": (
-        "cluster",
-        "clusters",
-    ),
-    "host/records": ("inventory",),
-    "lint": (
-        "lint",
-        "rules",
-        "meaning",
-        "option_rules",
-        "environment_rules",
-        "traps",
-        "render",
-        "pictures",
-        "render_plans",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "schemas",
-        "commands",
-    ),
-    "lint/linting": (
-        "lint",
-        "rules",
-        "meaning",
-        "option_rules",
-        "environment_rules",
-        "traps",
-    ),
-    "lint/records": (
-        "lint",
-        "schemas",
-    ),
-    "lint/ways_out": (
-        "commands",
-        "policies",
-        "golden",
-    ),
-    "plan": (
-        "budget",
-        "plan_command",
-        "render_plans",
-        "plan_evidence",
-        "fleet",
-        "overrides",
-        "actual",
-        "answer",
-        "adapters",
-        "layouts",
-        "start_limits",
-        "calibration",
-        "costs",
-        "drafts",
-        "encoder_profile",
-        "weights",
-        "more_families",
-        "families",
-        "shape",
-        "inverse",
-        "json_options",
-        "settings",
-        "kv_cache",
-        "kv_layers",
-        "benchmarks/test_kv_against_vllm",
-        "start_files",
-        "proxy",
-        "render",
-        "pictures",
-        "lint",
-        "policies",
-        "golden",
-    ),
-    "plan/actual": (
-        "actual",
-        "overrides",
-        "answer",
-    ),
-    "plan/adapters": (
-        "adapters",
-        "budget",
-    ),
-    "plan/budget": (
-        "budget",
-        "layouts",
-        "start_limits",
-    ),
-    "plan/calibration": (
-        "calibration",
-        "actual",
-    ),
-    "plan/costs": (
-        "costs",
-        "budget",
-    ),
-    "plan/drafts": (
-        "drafts",
-        "start_limits",
-        "budget",
-    ),
-    "plan/encoder_profile": (
-        "encoder_profile",
-        "budget",
-    ),
-    "plan/encoders": (
-        "weights",
-        "more_families",
-        "encoder_profile",
-    ),
-    "plan/families": (
-        "families",
-        "shape",
-        "more_families",
-        "weights",
-    ),
-    "plan/inverse": (
-        "inverse",
-        "layouts",
-        "plan_evidence",
-    ),
-    "plan/json_options": (
-        "json_options",
-        "settings",
-    ),
-    "plan/kv_cache": (
-        "kv_cache",
-        "kv_layers",
-        "benchmarks/test_kv_against_vllm",
-    ),
-    "plan/kv_layers": (
-        "kv_layers",
-        "kv_cache",
-        "more_families",
-        "benchmarks/test_kv_against_vllm",
-    ),
-    "plan/layouts": (
-        "layouts",
-        "inverse",
-    ),
-    "plan/network": ("start_files",),
-    "plan/plans": (
-        "plan_command",
-        "render_plans",
-        "plan_evidence",
-        "fleet",
-        "overrides",
-    ),
-    "plan/proxy": (
-        "proxy",
-        "fleet",
-    ),
-    "plan/records": (
-        "render_plans",
-        "plan_evidence",
-        "plan_command",
-    ),
-    "plan/render": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-    ),
-    "plan/settings": (
-        "settings",
-        "json_options",
-        "start_limits",
-        "overrides",
-    ),
-    "plan/shape": (
-        "shape",
-        "families",
-        "more_families",
-        "weights",
-    ),
-    "plan/start_files": ("start_files",),
-    "plan/tensors": (
-        "weights",
-        "more_families",
-        "adapters",
-    ),
-    "plan/terms": (
-        "budget",
-        "encoder_profile",
-        "costs",
-    ),
-    "plan/weights": (
-        "weights",
-        "more_families",
-        "families",
-        "budget",
-    ),
-    "probe": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "serve",
-        "together",
-        "probe",
-    ),
-    "probe/records": ("probe",),
-    "probe/starts": (
-        "serve",
-        "together",
-    ),
-    "probe/vitals": ("probe",),
-    "reading": (
-        "arguments",
-        "json_keys",
-        "conditions",
-        "option_rules",
-        "benchmarks/test_against_parsers",
-        "deployment",
-        "fleet",
-        "lint",
-        "policies",
-        "start_files",
-        "documents",
-        "environment_rules",
-        "traps",
-        "specs",
-        "edge10_lint",
-        "evidence",
-        "follow",
-        "startup_log",
-        "shell",
-        "rules",
-        "benchmarks/test_shell_against_bash",
-        "launch",
-        "log_lines",
-        "notebook_tracebacks",
-        "golden",
-        "edge10_symptoms",
-    ),
-    "reading/arguments": (
-        "arguments",
-        "json_keys",
-        "conditions",
-        "option_rules",
-        "benchmarks/test_against_parsers",
-    ),
-    "reading/deployment": (
-        "deployment",
-        "fleet",
-        "lint",
-        "policies",
-    ),
-    "reading/deployment/containers": ("start_files",),
-    "reading/deployment/executors": (
-        "start_files",
-        "fleet",
-    ),
-    "reading/documents": (
-        "documents",
-        "deployment",
-        "environment_rules",
-        "traps",
-        "specs",
-        "edge10_lint",
-    ),
-    "reading/evidence": (
-        "evidence",
-        "follow",
-        "startup_log",
-    ),
-    "reading/shell": (
-        "shell",
-        "deployment",
-        "rules",
-        "benchmarks/test_shell_against_bash",
-    ),
-    "reading/startup_log": (
-        "launch",
-        "log_lines",
-        "startup_log",
-        "notebook_tracebacks",
-        "golden",
-        "edge10_symptoms",
-    ),
-    "runbooks": (
-        "pack",
-        "golden",
-        "answer",
-        "claims",
-        "lint",
-    ),
-    "runbooks/bug_report": (
-        "pack",
-        "golden",
-    ),
-    "runbooks/verdicts": (
-        "answer",
-        "claims",
-        "lint",
-    ),
-    "schedule": (
-        "render",
-        "pictures",
-        "render_plans",
-        "lint",
-        "plan_evidence",
-        "actual",
-        "policies",
-        "golden",
-        "schedule",
-    ),
-    "schedule/records": ("schedule",),
-    "serve": (
-        "serve",
-        "serve_ends",
-        "together",
-    ),
-    "serve/render": (
-        "serve",
-        "serve_ends",
-        "together",
-    ),
-    "site": ("in_browser",),
-    "site/browser": ("in_browser",),
+_ALSO: Mapping[str, Sequence[str]] = {
+    "catalog": ("reading/test_arguments", "benchmarks/test_against_parsers"),
+    "core": ("diagnosis/test_pictures", "plan/test_render_plans", "reading/test_evidence", "catalog/test_schemas"),
+    "diagnosis": ("plan/test_actual", "plan/test_calibration"),
+    "host": ("cluster/test_nodes_evidence",),
+    "lint": ("catalog/test_rules", "diagnosis/test_policies"),
+    "plan": ("benchmarks/test_kv_against_vllm", "diagnosis/test_answer"),
+    "probe": ("serve/test_serve",),
+    "reading": ("benchmarks/test_against_parsers", "benchmarks/test_shell_against_bash", "lint/test_lint"),
 }
-"""The tests of each package or module: files `test_<name>.py` below `tests`, the fastest to fail first."""
-_OF_ALL = ("frozen",)
-"""Tests that speak of every module of the core."""
+"""By package, tests of others that are about it as well, beside those in the folder of its name."""
 
 
 class Place(NamedTuple):
@@ -806,14 +78,23 @@ class Change(NamedTuple):
 
 
 def core() -> list[Path]:
-    """The core's modules, as the import contracts name them."""
+    """The core's modules: those that run anywhere, as they reach no process, socket, device or library."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    (contract,) = (each for each in project["tool"]["importlinter"]["contracts"] if each["name"] == _CORE)
-    found: list[Path] = []
-    for name in contract["source_modules"]:
-        place = ROOT / "lib" / name.replace(".", "/")
-        found += sorted(place.glob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-    return found
+    (contract,) = (each for each in project["tool"]["importlinter"]["contracts"] if each["name"] == _HOST)
+    graph = grimp.build_graph("vllm_runbooks", include_external_packages=True)
+    external = {name for name in graph.modules if name.partition(".")[0] != "vllm_runbooks"}
+    kept_out = (external - sys.stdlib_module_names - _OPTIONAL) | set(contract["protected_modules"])
+    reaching = {found for name in kept_out for found in graph.find_downstream_modules(name)}
+    files = sorted((ROOT / PACKAGE).glob("*/**/*.py"))
+    return [path for path in files if _module(path) not in reaching and not _is_command(path)]
+
+
+def _is_command(path: Path) -> bool:
+    return path.stem == "command" or path.parent.name in ("commands", "cli")
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT / "lib").with_suffix("").parts).removesuffix(".__init__")
 
 
 def idle(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -882,21 +163,12 @@ def mutated(source: str, change: Change) -> str:
     return mutate_code(source, get_operator(change.operator)(**dict(change.arguments)), change.occurrence) or source
 
 
-def file_of(name: str, root: Path) -> str | None:
-    """The file of a name in `TESTS`, relative to the project; None if there is none."""
-    folder, _, file = name.rpartition("/")
-    pattern = f"{folder or '**'}/test_{file.removeprefix('test_')}.py"
-    files = [path.relative_to(root).as_posix() for path in (root / "tests").glob(pattern)]
-    assert len(files) < 2, files
-    return files[0] if files else None
-
-
 def tests_of(module: str, root: Path) -> list[str]:
-    """Files of tests for a module; those of its own name first."""
-    path = module.removesuffix(".py")
-    room, _, inner = path.partition("/")
-    names = [*sorted(TESTS.get(path) or TESTS[room], key=lambda name: name != inner), *_OF_ALL]
-    return [found for name in names if (found := file_of(name, root))]
+    """Files of tests for a module: those of its own name first, then of its package, then others about it."""
+    package, name = module.partition("/")[0], Path(module).stem
+    own = sorted((root / "tests" / package).glob("test_*.py"), key=lambda path: (name not in path.stem, path.name))
+    files = [*own, *(root / "tests" / f"{also}.py" for also in _ALSO.get(package, ()))]
+    return [path.relative_to(root).as_posix() for path in files]
 
 
 class Bench:
@@ -1051,20 +323,20 @@ def _results(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _room(module: str) -> str:
-    return module.removesuffix(".py").partition("/")[0]
+def _package(module: str) -> str:
+    return module.partition("/")[0]
 
 
 def table(path: Path) -> str:
-    """The score of each room, as a table in Markdown."""
+    """The score of each package, as a table in Markdown."""
     every = list(_results(path))
     tried, killed = Counter[str](), Counter[str]()
     for result in every:
-        for room in (_room(result["module"]), "all"):
-            tried[room] += 1
-            killed[room] += result["killed"]
-    rows = (f"| {room} | {tried[room]} | {killed[room]} | {killed[room] / tried[room]:.1%} |" for room in sorted(tried))
-    return "\n".join(("| room | mutants | killed | share |", "|---|---|---|---|", *rows))
+        for name in (_package(result["module"]), "all"):
+            tried[name] += 1
+            killed[name] += result["killed"]
+    rows = (f"| {name} | {tried[name]} | {killed[name]} | {killed[name] / tried[name]:.1%} |" for name in sorted(tried))
+    return "\n".join(("| package | mutants | killed | share |", "|---|---|---|---|", *rows))
 
 
 def survivors(path: Path) -> str:

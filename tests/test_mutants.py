@@ -1,17 +1,21 @@
-"""Every room of the core has tests of its own for its mutants."""
+"""The core's mutants are tried by tests that are there."""
 
 from __future__ import annotations
 
 import mutants
 
 
-def test_every_room_of_the_core_names_its_tests() -> None:
-    """The table has the rooms that the import contract has, and each of its tests exists."""
-    paths = [path.relative_to(mutants.ROOT / mutants.PACKAGE).as_posix() for path in mutants.core()]
+def test_every_module_of_the_core_has_tests() -> None:
+    """In the folder of its package, and each of the others that are named exists."""
+    for path in mutants.core():
+        files = mutants.tests_of(path.relative_to(mutants.ROOT / mutants.PACKAGE).as_posix(), mutants.ROOT)
+        assert files or path.name == "__init__.py", path
+        assert all((mutants.ROOT / file).is_file() for file in files), path
 
-    assert {name.partition("/")[0] for name in mutants.TESTS} == {
-        path.removesuffix(".py").partition("/")[0] for path in paths
-    }
-    assert all(mutants.tests_of(path, mutants.ROOT) for path in paths)
-    for name in {name for names in mutants.TESTS.values() for name in names}:
-        assert mutants.file_of(name, mutants.ROOT), name
+
+def test_the_core_reaches_no_process() -> None:
+    """It is what reads, plans and diagnoses; what starts, asks and commands is left out."""
+    names = {path.relative_to(mutants.ROOT / mutants.PACKAGE).as_posix() for path in mutants.core()}
+
+    assert {"reading/shell/words.py", "plan/budget.py", "diagnosis/causes.py", "lint/judged.py"} <= names
+    assert not {"host/processes.py", "probe/asking.py", "serve/guard.py", "lint/commands/lint.py"} & names

@@ -12,33 +12,24 @@ Example::
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vllm_runbooks import live
-    from vllm_runbooks import views as render
+    from vllm_runbooks.catalog.load import entrances, serving
     from vllm_runbooks.cluster import evidence as nodes_evidence
     from vllm_runbooks.core.errors import InputError, RunbooksError, VerdictFailed
-    from vllm_runbooks.diagnosis.session import (
-        diagnose,
-        entrances,
-        health,
-        inventory,
-        judge,
-        judge_claims,
-        judge_health,
-        judge_nodes,
-        load,
-        nodes,
-        paste,
-        read,
-        serving,
-    )
+    from vllm_runbooks.diagnosis.diagnosing import diagnose, judge, judge_claims, read
     from vllm_runbooks.edge10 import evidence as edge10_evidence
+    from vllm_runbooks.host.loading import inventory
+    from vllm_runbooks.host.nodes.loading import judge_nodes, nodes
     from vllm_runbooks.jupyter import panels as widgets
     from vllm_runbooks.lint.checking import judge_commands, lint_commands, migrate_commands, shown
-    from vllm_runbooks.plan import evidence as plan_evidence
     from vllm_runbooks.plan.planner import find_plan, plan_layouts, plan_model
+    from vllm_runbooks.probe.judging import health, judge_health
+    from vllm_runbooks.reading.sources import load, paste
+    from vllm_runbooks.runbooks import plan_evidence
     from vllm_runbooks.runbooks.notebook import conclude
 
 __all__ = [
@@ -74,49 +65,120 @@ __all__ = [
     "widgets",
 ]
 
-_HOME = {
-    "InputError": "core.errors",
-    "RunbooksError": "core.errors",
-    "VerdictFailed": "core.errors",
-    "conclude": "runbooks.notebook",
-    "diagnose": "diagnosis.session",
-    "entrances": "diagnosis.session",
-    "find_plan": "plan.planner",
-    "health": "diagnosis.session",
-    "inventory": "diagnosis.session",
-    "judge": "diagnosis.session",
-    "judge_claims": "diagnosis.session",
-    "judge_commands": "lint.checking",
-    "judge_health": "diagnosis.session",
-    "judge_nodes": "diagnosis.session",
-    "lint_commands": "lint.checking",
-    "load": "diagnosis.session",
-    "migrate_commands": "lint.checking",
-    "nodes": "diagnosis.session",
-    "paste": "diagnosis.session",
-    "plan_layouts": "plan.planner",
-    "plan_model": "plan.planner",
-    "read": "diagnosis.session",
-    "serving": "diagnosis.session",
-    "shown": "lint.checking",
-}
-_ROOMS = {
+_HOMES: Mapping[str, str] = {
+    "InputError": "core.errors:InputError",
+    "RunbooksError": "core.errors:RunbooksError",
+    "VerdictFailed": "core.errors:VerdictFailed",
+    "conclude": "runbooks.notebook:conclude",
+    "diagnose": "diagnosis.diagnosing:diagnose",
     "edge10_evidence": "edge10.evidence",
-    "live": "live",
+    "entrances": "catalog.load:entrances",
+    "find_plan": "plan.planner:find_plan",
+    "health": "probe.judging:health",
+    "inventory": "host.loading:inventory",
+    "judge": "diagnosis.diagnosing:judge",
+    "judge_claims": "diagnosis.diagnosing:judge_claims",
+    "judge_commands": "lint.checking:judge_commands",
+    "judge_health": "probe.judging:judge_health",
+    "judge_nodes": "host.nodes.loading:judge_nodes",
+    "lint_commands": "lint.checking:lint_commands",
+    "load": "reading.sources:load",
+    "migrate_commands": "lint.checking:migrate_commands",
+    "nodes": "host.nodes.loading:nodes",
     "nodes_evidence": "cluster.evidence",
-    "plan_evidence": "plan.evidence",
-    "render": "views",
+    "paste": "reading.sources:paste",
+    "plan_evidence": "runbooks.plan_evidence",
+    "plan_layouts": "plan.planner:plan_layouts",
+    "plan_model": "plan.planner:plan_model",
+    "read": "diagnosis.diagnosing:read",
+    "serving": "catalog.load:serving",
+    "shown": "lint.checking:shown",
     "widgets": "jupyter.panels",
 }
+"""Where each public name is, below this package: a module, or a name in one."""
+_NAMESPACES: Mapping[str, Mapping[str, str]] = {
+    "live": {
+        "Load": "serve.load:Load",
+        "apply": "runbooks.live.starting:apply",
+        "chain": "edge10.chain.chains:chain",
+        "check": "runbooks.live.checking:check",
+        "confirmed": "runbooks.live.confirming:confirmed",
+        "evidence": "runbooks.live.starting:evidence",
+        "fleet": "runbooks.live.fleets:fleet",
+        "is_ready": "runbooks.live.judging:is_ready",
+        "judge": "runbooks.live.judging:judge",
+        "judge_chain": "edge10.chain.judging:judge_chain",
+        "judge_pair": "runbooks.live.judging:judge_pair",
+        "judge_split": "runbooks.live.judging:judge_split",
+        "nodes": "cluster.named:nodes",
+        "of_split": "runbooks.live.confirming:of_split",
+        "probe": "runbooks.live.probing:probe",
+        "split": "runbooks.live.fleets:split",
+        "start": "runbooks.live.starting:start",
+        "watched": "runbooks.live.watching:watched",
+    },
+    "render": {
+        "accuracy": "edge10.accuracy.render",
+        "annotated": "diagnosis.render.annotated",
+        "answers": "diagnosis.render.answers",
+        "chains": "edge10.chain.render",
+        "claims": "diagnosis.render.claims",
+        "clusters": "host.nodes.render",
+        "edge10_checks": "edge10.artefacts.render",
+        "edge10_jobs": "edge10.jobs.render",
+        "edge10_pages": "edge10.pages",
+        "edge10_scripts": "edge10.scripts.render",
+        "entrances": "diagnosis.render.entrances",
+        "guarded": "serve.render",
+        "health": "probe.render",
+        "history": "history.render",
+        "inventories": "host.render",
+        "issues": "lint.render",
+        "plan_sections": "plan.render.sections",
+        "plan_words": "plan.render.words",
+        "plans": "plan.render.plans",
+        "schedule": "schedule.render",
+        "start_files": "plan.render.start_files",
+        "starts": "diagnosis.render.starts",
+        "to_json": "core.display:to_json",
+        "toolchains": "edge10.host.render",
+    },
+}
+"""Names that are offered under a name, each with where it is."""
+
+
+class _Namespace(ModuleType):
+    """Names of several packages under one, each imported when it is first used."""
+
+    def __init__(self, name: str, doc: str) -> None:
+        super().__init__(f"{__name__}.{name}", doc)
+        self._homes = _NAMESPACES[name]
+        self.__all__ = [*self._homes]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._homes:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return _imported(self._homes[name])
+
+    def __dir__(self) -> list[str]:
+        return self.__all__
+
+
+live: Any = _Namespace("live", "What runbooks do on this host: start servers and prove a fix.")
+render: Any = _Namespace("render", "Records to text, JSON, HTML and SVG, the same in terminal, notebook and report.")
+
+
+def _imported(home: str) -> Any:
+    module, _, name = home.partition(":")
+    found = importlib.import_module(f"{__name__}.{module}")
+    return getattr(found, name) if name else found
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
-    if name in _ROOMS:
-        return importlib.import_module(f"vllm_runbooks.{_ROOMS[name]}")
-    if name in _HOME:
-        return getattr(importlib.import_module(f"vllm_runbooks.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'vllm_runbooks' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _imported(_HOMES[name])
 
 
 def __dir__() -> list[str]:

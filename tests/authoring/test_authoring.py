@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.authoring import symptom_trials
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.authored import compiling, symptom_files, tables
 from vllm_runbooks.catalog.authored import located as authored
 from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.core import scan
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.evidence import Case
+from vllm_runbooks.runbooks import case_checks
 
 GOOD = """\
 id: port.in_use.mine
@@ -59,7 +62,7 @@ def write(folder: Path, text: str | bytes, name: str = "port.in_use.mine") -> Pa
     return path
 
 
-def problems(path: Path, read: Any = authoring.check_symptom) -> list[str]:
+def problems(path: Path, read: Any = symptom_trials.check_symptom) -> list[str]:
     with pytest.raises(CatalogError) as caught:
         read(path)
     return str(caught.value).splitlines()
@@ -67,7 +70,7 @@ def problems(path: Path, read: Any = authoring.check_symptom) -> list[str]:
 
 def test_a_good_symptom_is_read(tmp_path: Path) -> None:
     """With every field, and its class from its id."""
-    read = authoring.check_symptom(write(tmp_path, GOOD))
+    read = symptom_trials.check_symptom(write(tmp_path, GOOD))
 
     assert isinstance(read, Symptom)
     assert (read.id, read.class_, read.remedies[0].edits[0].value) == ("port.in_use.mine", "port.in_use", 8001)
@@ -170,7 +173,7 @@ def test_what_is_wrong_is_named_by_file_line_and_field(tmp_path: Path, old: str,
     path = write(tmp_path, GOOD.replace(old, new))
 
     if said is None:
-        assert authoring.check_symptom(path).id == "port.in_use.mine"
+        assert symptom_trials.check_symptom(path).id == "port.in_use.mine"
         return
     found = problems(path)
     assert [line for line in found if line.startswith(f"port.in_use.mine.yaml:{said}")], found
@@ -235,7 +238,7 @@ def test_an_id_is_a_known_class_and_a_hint_a_known_group(
     path = write(tmp_path, text, id_)
 
     if said is None:
-        assert authoring.read_symptom(path).id == id_
+        assert symptom_files.read_symptom(path).id == id_
     else:
         assert problems(path)[0].startswith(f"{id_}.yaml:1: {said}")
 
@@ -248,7 +251,7 @@ def test_a_folder_of_ones_own_may_add_words_and_patterns(tmp_path: Path) -> None
         "lunch:\n  - ['my port ', '(?P<port>\\d{1,5}) is taken']\n  - 'cold (?P<dish>\\w{1,9})'\n"
     )
     text = GOOD.replace("port.in_use.mine", "lunch.late").replace("'my port (?P<port>\\d{1,5}) is taken'", "'@lunch'")
-    read = authoring.check_symptom(write(tmp_path, text, "lunch.late"))
+    read = symptom_trials.check_symptom(write(tmp_path, text, "lunch.late"))
 
     assert [s.pattern for s in read.signatures] == [r"my port (?P<port>\d{1,5}) is taken", r"cold (?P<dish>\w{1,9})"]
 
@@ -268,7 +271,7 @@ def test_shared_patterns_are_checked(tmp_path: Path, text: str, said: str) -> No
     path = tmp_path / "patterns.yaml"
     path.write_text(text)
 
-    assert problems(path, authoring.read_patterns)[0].startswith(f"patterns.yaml:{said}")
+    assert problems(path, tables.read_patterns)[0].startswith(f"patterns.yaml:{said}")
     assert problems(write(tmp_path, GOOD))[0].startswith(f"patterns.yaml:{said}")
 
 
@@ -281,7 +284,7 @@ def test_vocabularies_are_checked(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "classes.yaml"
     path.write_text(text)
 
-    assert problems(path, authoring.read_words) == [f"classes.yaml:{said}"]
+    assert problems(path, tables.read_words) == [f"classes.yaml:{said}"]
 
 
 @pytest.mark.parametrize(
@@ -298,7 +301,7 @@ def test_line_formats_are_checked(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "lines.yaml"
     path.write_text(text)
 
-    assert problems(path, authoring.read_line_formats)[0].startswith(f"lines.yaml:{said}")
+    assert problems(path, tables.read_line_formats)[0].startswith(f"lines.yaml:{said}")
 
 
 CASE = """\
@@ -338,7 +341,7 @@ def test_broken_cases_are_named(tmp_path: Path, old: str, new: str, said: str) -
     (folder / "startup.log").write_text("x")
     (folder / "case.yaml").write_text(CASE.replace(old, new))
 
-    found = problems(folder / "case.yaml", authoring.read_case)
+    found = problems(folder / "case.yaml", case_checks.read_case)
     assert [line for line in found if line.startswith(f"case/case.yaml:{said}")], found
 
 
@@ -346,7 +349,7 @@ def test_a_good_case_is_read(tmp_path: Path) -> None:
     """`class` is a word that Python keeps for itself; in the file it is written plainly."""
     (tmp_path / "startup.log").write_text("x")
     (tmp_path / "case.yaml").write_text(CASE + "  captures: {class: 'x'}\n")
-    read = authoring.read_case(tmp_path / "case.yaml")
+    read = case_checks.read_case(tmp_path / "case.yaml")
 
     assert isinstance(read, Case)
     assert (read.expect.class_, read.expect.captures) == ("port.in_use", {"class": "x"})
@@ -365,8 +368,8 @@ def test_a_folder_is_checked_as_a_whole(tmp_path: Path) -> None:
         "dist.nccl_init",
     )
     write(root, "[", "broken")
-    index, broken = authoring.compile_index(root)
-    found = authoring.cross_check(root)
+    index, broken = compiling.compile_index(root)
+    found = symptom_trials.cross_check(root)
 
     assert [data["id"] for data in index["symptoms"]] == ["dist.nccl_init", "port.in_use.mine", "port.in_use.yours"]
     assert [line.split(":")[0] for line in broken] == ["symptoms/broken.yaml"]
@@ -385,10 +388,10 @@ def test_a_folder_is_checked_as_a_whole(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_shipped_catalog_has_no_problem() -> None:
     """Neither a file by itself nor several together."""
-    root = catalog.catalog_dir()
+    root = folders.catalog_dir()
 
-    assert authoring.compile_index(root)[1] == []
-    assert authoring.cross_check(root) == []
+    assert compiling.compile_index(root)[1] == []
+    assert symptom_trials.cross_check(root) == []
 
 
 def _mutated(text: str, rng: random.Random) -> bytes:
@@ -439,7 +442,7 @@ def test_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Path) -> None:
     """Never another exception, never long."""
     count = 2000
     rng = random.Random(20261120)  # noqa: S311 - repeatable, not secret
-    sources = [path.read_text() for path in sorted((catalog.catalog_dir() / "symptoms").glob("*.yaml"))]
+    sources = [path.read_text() for path in sorted((folders.catalog_dir() / "symptoms").glob("*.yaml"))]
     path = tmp_path / "symptoms" / "port.in_use.yaml"
     path.parent.mkdir()
     refused, slowest = 0, 0.0
@@ -448,7 +451,7 @@ def test_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Path) -> None:
         path.write_bytes(_mutated(sources[number % len(sources)] if number % 4 == 0 else GOOD, rng))
         began = time.process_time()
         try:
-            authoring.read_symptom(path)
+            symptom_files.read_symptom(path)
         except CatalogError as error:
             refused += 1
             nameless += [line for line in str(error).splitlines() if not line.startswith("port.in_use.yaml")]
@@ -463,13 +466,13 @@ def test_mutations_end_in_a_catalog_error_or_a_record(tmp_path: Path) -> None:
 def test_mutations_of_cases_and_tables_end_the_same_way(tmp_path: Path) -> None:
     """The other three kinds of file."""
     rng = random.Random(7)  # noqa: S311 - repeatable, not secret
-    root = catalog.catalog_dir()
+    root = folders.catalog_dir()
     lines = (root / "lines.yaml").read_text()[:3000]
     kinds: list[tuple[str, str, Any]] = [
-        ("case.yaml", CASE, authoring.read_case),
-        ("lines.yaml", lines[: lines.rindex("\n- id")], authoring.read_line_formats),
-        ("patterns.yaml", (root / "patterns.yaml").read_text(), authoring.read_patterns),
-        ("classes.yaml", (root / "classes.yaml").read_text(), authoring.read_words),
+        ("case.yaml", CASE, case_checks.read_case),
+        ("lines.yaml", lines[: lines.rindex("\n- id")], tables.read_line_formats),
+        ("patterns.yaml", (root / "patterns.yaml").read_text(), tables.read_patterns),
+        ("classes.yaml", (root / "classes.yaml").read_text(), tables.read_words),
     ]
     nameless: list[str] = []
     for name, text, read in kinds * 60:
@@ -489,14 +492,14 @@ def test_shared_files_are_read_anew_when_they_change(tmp_path: Path) -> None:
     compiled = []
     for wording in ("my port (?P<port>\\d{1,5}) is taken", "my port (?P<port>\\d{1,4}) is taken"):
         (tmp_path / "patterns.yaml").write_text(f"mine:\n  - '{wording}'\n")
-        compiled.append(authoring.read_symptom(path).signatures[0].pattern)
+        compiled.append(symptom_files.read_symptom(path).signatures[0].pattern)
     (tmp_path / "classes.yaml").write_text("port.own: mine\n")
-    before = authoring.words("classes", tmp_path)
+    before = tables.words("classes", tmp_path)
     (tmp_path / "classes.yaml").write_text("port.other: mine\n")
 
     assert compiled == ["my port (?P<port>\\d{1,5}) is taken", "my port (?P<port>\\d{1,4}) is taken"]
     assert "port.own" in before
-    assert {"port.own", "port.other"} & {*authoring.words("classes", tmp_path)} == {"port.other"}
+    assert {"port.own", "port.other"} & {*tables.words("classes", tmp_path)} == {"port.other"}
 
 
 @pytest.mark.parametrize(
@@ -504,4 +507,4 @@ def test_shared_files_are_read_anew_when_they_change(tmp_path: Path) -> None:
 )
 def test_a_file_of_specifications_is_checked_alone(name: str) -> None:
     """A model or a table of facts is judged as what its place says it is, not as a symptom."""
-    authoring.check_file(catalog.catalog_dir() / name)
+    authoring.check_file(folders.catalog_dir() / name)

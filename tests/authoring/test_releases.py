@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vllm_runbooks.authoring import releases
-from vllm_runbooks.authoring import releases_command as releases_cli
+from vllm_runbooks.authoring.commands import releases as releases_cli
 from vllm_runbooks.authoring.releases.bounds import argument_bounds
 from vllm_runbooks.authoring.releases.call_sites import Reworded, Unworded
 from vllm_runbooks.catalog import options

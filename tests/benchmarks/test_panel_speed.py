@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from figures import Figures
-from vllm_runbooks.jupyter import scripts, settings
+from vllm_runbooks.jupyter import command_model as scripts
+from vllm_runbooks.jupyter import plan_model as settings
 
 pytestmark = pytest.mark.benchmark
 

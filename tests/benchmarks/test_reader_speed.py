@@ -19,17 +19,18 @@ from typing import NamedTuple
 import pytest
 
 from figures import Figures
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import symptoms as catalog_symptoms
 from vllm_runbooks.core import scan
 from vllm_runbooks.core.evidence import Document, Evidence
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.reading import startup_log
 
 pytestmark = pytest.mark.benchmark
 
 ROUNDS = 5
 MIB = 1 << 20
-START = (catalog.cases_dir() / "tiny-cpu-served" / "startup.log").read_text("utf-8")
+START = (folders.cases_dir() / "tiny-cpu-served" / "startup.log").read_text("utf-8")
 STAMP = "11-20 09:{:02}:{:02}"
 RAISED = """\
 Traceback (most recent call last):
@@ -84,7 +85,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(figures: Figures) -> None:
     """Reading with the whole catalog costs at most a tenth of one `re.search` per pattern and line."""
-    shelf = session.load_catalog()
+    shelf = catalog.load_catalog()
     searches = [re.compile(scan.expand(pattern), re.ASCII).search for pattern in shelf.patterns.patterns]
     text = START + chatter(20_000)
     part = (START + chatter(1500)).splitlines()
@@ -109,17 +110,17 @@ def test_the_reader_is_ten_times_as_fast_as_a_search_for_each_pattern_and_line(f
 
 def test_the_number_of_patterns_hardly_matters(figures: Figures) -> None:
     """Four hundred patterns cost at most a quarter more than fifty, where the same ones match."""
-    shelf = session.load_catalog()
+    shelf = catalog.load_catalog()
     text = chatter(20_000)
     part = "\n".join(text.splitlines()[:400])
     lines = tuple(line for line in shelf.lines if scan.PatternSet(line.patterns).find(part))
     evidence = Evidence((Document("a.log", text),))
 
     def reader(count: int) -> Callable[[], object]:
-        chosen = catalog.Catalog({}, lines)
+        chosen = catalog_symptoms.Catalog({}, lines)
         for symptom in shelf.symptoms.values():
             if len(chosen.patterns.patterns) < count and not symptom.companions:
-                chosen = catalog.Catalog({**chosen.symptoms, symptom.id: symptom}, lines)
+                chosen = catalog_symptoms.Catalog({**chosen.symptoms, symptom.id: symptom}, lines)
         assert count <= len(chosen.patterns.patterns) < count * 1.2
         startup_log.read(evidence, chosen)
         return lambda: startup_log.read(evidence, chosen)

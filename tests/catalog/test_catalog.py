@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled, folders
+from vllm_runbooks.catalog.authored import compiling, symptom_files
 from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import form
@@ -22,7 +22,7 @@ from vllm_runbooks.core.record_forms import form
 def own(tmp_path: Path) -> Path:
     """A small catalog folder."""
     (tmp_path / "own" / "symptoms").mkdir(parents=True)
-    source = catalog.catalog_dir() / "symptoms" / "port.in_use.yaml"
+    source = folders.catalog_dir() / "symptoms" / "port.in_use.yaml"
     shutil.copy(source, tmp_path / "own" / "symptoms")
     return tmp_path / "own"
 
@@ -35,54 +35,56 @@ def test_the_data_is_what_the_caller_names_else_the_environment_else_the_checkou
     (tmp_path / "b" / "catalog").mkdir(parents=True)
     checkout = Path(__file__).resolve().parents[2]
 
-    assert catalog.data_dir() == checkout
+    assert folders.data_dir() == checkout
     monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path / "b"))
-    assert catalog.data_dir() == tmp_path / "b"
-    assert catalog.data_dir(tmp_path / "a") == tmp_path / "a"
-    assert catalog.runbooks_dir() == tmp_path / "b" / "runbooks"
+    assert folders.data_dir() == tmp_path / "b"
+    assert folders.data_dir(tmp_path / "a") == tmp_path / "a"
+    assert folders.runbooks_dir() == tmp_path / "b" / "runbooks"
 
 
 def test_data_that_is_none_is_refused(tmp_path: Path) -> None:
     """With what to name instead."""
     with pytest.raises(InputError, match="holds no catalog folder; name the folder that contains"):
-        catalog.data_dir(tmp_path)
+        folders.data_dir(tmp_path)
 
 
 def test_outside_a_checkout_the_data_lies_in_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As in an installed wheel."""
-    monkeypatch.setattr(catalog, "__file__", str(tmp_path / "site-packages" / "vllm_runbooks" / "catalog" / "load.py"))
+    monkeypatch.setattr(
+        folders, "__file__", str(tmp_path / "site-packages" / "vllm_runbooks" / "catalog" / "folders.py")
+    )
 
-    assert catalog.data_dir() == (tmp_path / "site-packages" / "vllm_runbooks" / "_data").resolve()
+    assert folders.data_dir() == (tmp_path / "site-packages" / "vllm_runbooks" / "_data").resolve()
 
 
 def test_folders_may_be_named(tmp_path: Path) -> None:
     """One that does not exist is refused."""
-    assert catalog.cases_dir(str(tmp_path)) == tmp_path
+    assert folders.cases_dir(str(tmp_path)) == tmp_path
     with pytest.raises(InputError, match="is not a folder of runbooks; name one that exists"):
-        catalog.runbooks_dir(str(tmp_path / "none"))
+        folders.runbooks_dir(str(tmp_path / "none"))
 
 
 @cache
 def shipped() -> tuple[dict[str, Any], list[str]]:
     """The catalog, compiled once: that takes seconds."""
-    return authoring.compile_index(catalog.catalog_dir())
+    return compiling.compile_index(folders.catalog_dir())
 
 
 @pytest.mark.slow
 def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A second load compiles nothing; a damaged file is made anew; without a compiler there is no answer."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    compiled: list[Path] = []
+    roots: list[Path] = []
 
     def compile_(root: Path) -> tuple[dict[str, Any], list[str]]:
-        compiled.append(root)
+        roots.append(root)
         return shipped()
 
-    first = catalog.load(compile_)
+    first = compiled.load(compile_)
     kept = next(tmp_path.rglob("index-*.json"))
-    assert catalog.load(compile_).symptoms == first.symptoms
-    assert len(compiled) == 1
-    key = catalog.key(catalog.catalog_dir())
+    assert compiled.load(compile_).symptoms == first.symptoms
+    assert len(roots) == 1
+    key = compiled.key(folders.catalog_dir())
     damages: list[Any] = [
         [],
         {"symptoms": 3},
@@ -93,25 +95,25 @@ def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.
     damages += [{"key": key, "symptoms": [], "lines": [{"no": 1}]}, {"key": key}]
     for damage in ("{", *map(json.dumps, damages)):
         kept.write_text(damage)
-        assert catalog.load(compile_).symptoms == first.symptoms
-    assert len(compiled) == 10
+        assert compiled.load(compile_).symptoms == first.symptoms
+    assert len(roots) == 10
     kept.unlink()
     with pytest.raises(InputError, match="the catalog is not compiled; run `vllm-runbooks catalog check` once"):
-        catalog.load()
+        compiled.load()
 
 
 def test_a_host_without_a_writable_home_compiles_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The answer is the same."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    compiled: list[Path] = []
+    roots: list[Path] = []
 
     def compile_(root: Path) -> tuple[dict[str, Any], list[str]]:
-        compiled.append(root)
+        roots.append(root)
         return shipped()
 
-    assert catalog.load(compile_).symptoms == catalog.load(compile_).symptoms != {}
-    assert compiled == [catalog.catalog_dir()] * 2
+    assert compiled.load(compile_).symptoms == compiled.load(compile_).symptoms != {}
+    assert roots == [folders.catalog_dir()] * 2
 
 
 def test_a_packaged_index_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -121,14 +123,14 @@ def test_a_packaged_index_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_
     (tmp_path / "catalog" / "index.json").write_text(json.dumps({**index, "symptoms": index["symptoms"][:1]}))
     monkeypatch.setenv("VLLM_RUNBOOKS_DATA", str(tmp_path))
 
-    assert len(catalog.load().symptoms) == 1
+    assert len(compiled.load().symptoms) == 1
 
 
 def test_the_index_gives_back_the_records(own: Path) -> None:
     """Compiled and loaded, a symptom equals the one that was read."""
-    loaded = catalog.load(authoring.compile_index, own=[own])
+    loaded = compiled.load(compiling.compile_index, own=[own])
 
-    assert loaded.symptoms["port.in_use"] == authoring.read_symptom(own / "symptoms" / "port.in_use.yaml")
+    assert loaded.symptoms["port.in_use"] == symptom_files.read_symptom(own / "symptoms" / "port.in_use.yaml")
     assert list(loaded.symptoms) == sorted(loaded.symptoms)
 
 
@@ -138,18 +140,18 @@ def test_a_symptom_of_ones_own_replaces_the_shipped_one_and_a_broken_file_is_lef
     path.write_text(path.read_text().replace("title: The port", "title: My port"))
     (own / "symptoms" / "broken.yaml").write_text("- a\n")
     (own / "index.json").write_text("{}")
-    loaded = catalog.load(authoring.compile_index, own=[str(own)])
+    loaded = compiled.load(compiling.compile_index, own=[str(own)])
 
     assert loaded.symptoms["port.in_use"].title.startswith("My port")
     assert len(loaded.problems) == 1
     assert loaded.problems[0].startswith(f"{own}/symptoms/broken.yaml:1: (file): input should be an object")
     with pytest.raises(InputError, match="holds no folder symptoms/; put your symptom files into"):
-        catalog.load(authoring.compile_index, own=[own / "symptoms"])
+        compiled.load(compiling.compile_index, own=[own / "symptoms"])
 
 
 def test_every_pattern_knows_whose_it_is() -> None:
     """Each stands once in the set, whoever asks for it."""
-    shelf = catalog.load(authoring.compile_index)
+    shelf = compiled.load(compiling.compile_index)
     patterns = shelf.patterns.patterns
     meanings = [meaning for index in range(len(patterns)) for meaning in shelf.meanings(index)]
     asked = [len(line.patterns) for line in shelf.lines]
@@ -163,24 +165,24 @@ def test_every_pattern_knows_whose_it_is() -> None:
 
 def test_the_index_is_not_that_of_another_release_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name depends on the package's version and on the fields of the records."""
-    keys = [catalog.key(catalog.catalog_dir())]
+    keys = [compiled.key(folders.catalog_dir())]
     for name, value in (("version", lambda _: "9.9"), ("form", str)):
-        catalog._code.cache_clear()
+        compiled._code.cache_clear()
         with monkeypatch.context() as changed:
-            changed.setattr(metadata if name == "version" else catalog, name, value)
-            keys.append(catalog.key(catalog.catalog_dir()))
-    catalog._code.cache_clear()
+            changed.setattr(metadata if name == "version" else compiled, name, value)
+            keys.append(compiled.key(folders.catalog_dir()))
+    compiled._code.cache_clear()
 
-    assert len({*keys, catalog.key(catalog.catalog_dir())}) == 3
+    assert len({*keys, compiled.key(folders.catalog_dir())}) == 3
     assert form(Symptom)["signatures"][1]["pattern"] == "<class 'str'>"
 
 
 def test_lines_of_ones_own_are_refused(own: Path) -> None:
     """They would be left out in silence otherwise."""
     (own / "lines.yaml").write_text("[]\n")
-    loaded = catalog.load(authoring.compile_index, own=[own])
+    loaded = compiled.load(compiling.compile_index, own=[own])
 
     assert [p for p in loaded.problems if "only symptoms and policies may be added" in p] == [
         f"{own}/lines.yaml:1: (file): is not used: only symptoms and policies may be added; remove the file"
     ]
-    assert loaded.lines == catalog.load(authoring.compile_index).lines
+    assert loaded.lines == compiled.load(compiling.compile_index).lines

@@ -12,13 +12,14 @@ import pytest
 
 from rows import in_one_test
 from vllm_runbooks.authoring.checks import check_file
+from vllm_runbooks.catalog import compiled, folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.authored import entrances_file
 from vllm_runbooks.catalog.records import Entrance
 from vllm_runbooks.cli import commands
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.evidence import Evidence
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = """- id: a
@@ -41,8 +42,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_every_group_of_faults_has_an_entrance() -> None:
     """Whoever has a fatal fault finds a door for it; what is left has none by itself."""
-    entrances = session.entrances()
-    symptoms = session.load_catalog(()).symptoms
+    entrances = catalog.entrances()
+    symptoms = catalog.load_catalog(()).symptoms
     missed = {name for name in symptoms if not any(entrance.leads_to(name) for entrance in entrances)}
 
     assert {name.split(".")[0] for name in missed} == {"other"}
@@ -51,17 +52,17 @@ def test_every_group_of_faults_has_an_entrance() -> None:
     }
 
 
-@in_one_test("entrance", session.entrances(), ids=lambda entrance: entrance.id)
+@in_one_test("entrance", catalog.entrances(), ids=lambda entrance: entrance.id)
 def test_a_line_leads_where_the_entrance_leads(entrance: Entrance) -> None:
     """Pasted as it stands, each line is read as one of the symptoms of its entrance, or says nothing by itself."""
     from vllm_runbooks.core.evidence import Document
 
     for line in entrance.lines:
-        found = session.diagnose(Evidence((Document("pasted", f"{line}\n"),))).findings
+        found = diagnosing.diagnose(Evidence((Document("pasted", f"{line}\n"),))).findings
         assert [each.symptom for each in found if not entrance.leads_to(each.symptom)] == []
 
 
-@in_one_test("command", sorted({c for entrance in session.entrances() for c in entrance.commands}))
+@in_one_test("command", sorted({c for entrance in catalog.entrances() for c in entrance.commands}))
 def test_a_command_is_one_that_we_have(command: str) -> None:
     """Its options are read by the command line, which is not run."""
     words = shlex.split(command)[1:]
@@ -105,7 +106,7 @@ def test_what_is_wrong_is_named(folder: Path, old: str, new: str, said: str) -> 
 def test_a_line_that_nobody_has_seen_is_refused(folder: Path) -> None:
     """It must stand in an example of a symptom that the entrance leads to, not of another one."""
     path = folder / "entrances.yaml"
-    symptoms = [s for n, s in session.load_catalog(()).symptoms.items() if n in ("port.in_use", "oom.weights")]
+    symptoms = [s for n, s in catalog.load_catalog(()).symptoms.items() if n in ("port.in_use", "oom.weights")]
 
     def problems(text: str) -> list[str]:
         path.write_text(text, "utf-8")
@@ -140,15 +141,15 @@ def test_the_index_is_kept_and_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (data / "catalog" / "symptoms").symlink_to(ROOT / "catalog" / "symptoms")
     path = data / "catalog" / "entrances.yaml"
     path.write_text(GOOD, "utf-8")
-    monkeypatch.setenv(catalog.DATA, str(data))
-    compiled: list[Any] = []
+    monkeypatch.setenv(folders.DATA, str(data))
+    roots: list[Any] = []
 
     def compiler(root: Path) -> tuple[dict[str, Any], list[str]]:
-        compiled.append(root)
+        roots.append(root)
         return entrances_file.compile_entrances(root)
 
-    assert [each.id for each in catalog.load_entrances(compiler)] == ["a"]
-    assert [each.id for each in catalog.load_entrances()] == ["a"]
+    assert [each.id for each in compiled.load_entrances(compiler)] == ["a"]
+    assert [each.id for each in compiled.load_entrances()] == ["a"]
     path.write_text(GOOD.replace("id: a", "id: b"), "utf-8")
-    assert [each.id for each in catalog.load_entrances(compiler)] == ["b"]
-    assert len(compiled) == 2
+    assert [each.id for each in compiled.load_entrances(compiler)] == ["b"]
+    assert len(roots) == 2

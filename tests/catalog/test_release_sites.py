@@ -9,9 +9,9 @@ import pytest
 from vllm_runbooks.authoring.releases import call_sites
 from vllm_runbooks.authoring.releases.call_sites import Matcher, Reworded, Template, Unworded
 from vllm_runbooks.catalog import sites
-from vllm_runbooks.catalog.load import Catalog
 from vllm_runbooks.catalog.records import LineFormat, Symptom
 from vllm_runbooks.catalog.sites import Function, Module
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.record_forms import record
 
 CORE = '''\

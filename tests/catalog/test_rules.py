@@ -11,16 +11,17 @@ import pytest
 
 import vllm_runbooks
 from rows import run_checks
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled, folders
 from vllm_runbooks.catalog.authored import rule_files
 from vllm_runbooks.catalog.records import Rule, RuleExample, RuleNearMiss
 from vllm_runbooks.core.records import IssueSeverity
+from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.records import Issue, Linted
 
-ROOT = catalog.catalog_dir()
+ROOT = folders.catalog_dir()
 SOURCES = Path(vllm_runbooks.__file__).parent
-FILES = {path.stem: path for path in catalog.rule_sources(ROOT)}
+FILES = {path.stem: path for path in compiled.rule_sources(ROOT)}
 """Tests are made of the names alone: what the files say is read by who runs the tests, not by all who list them."""
 _ID = re.compile(rf'"((?:{"|".join(rule_files.GROUPS)})\.[a-z][a-z0-9]*(?:-[a-z0-9]+)*)"')
 _TROUBLE = re.compile(r'\bTrouble\(\s*"([a-z.-]+)"')
@@ -43,7 +44,7 @@ def lint(text: str, name: str, vllm: str | None, gpus: str | None) -> Linted:
 @cache
 def lint_script(text: str, name: str) -> Linted:
     """The same, of a script for an edge chip's toolchain."""
-    return checking.lint_scripts({name: text}, fix=True)[name]
+    return script_checking.lint_scripts({name: text}, fix=True)[name]
 
 
 def found(rule: Rule, sample: RuleExample | RuleNearMiss) -> Linted:

@@ -10,14 +10,15 @@ import pytest
 from ruamel.yaml import YAML
 
 from rows import in_one_test
-from vllm_runbooks import views as render
-from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks import render
+from vllm_runbooks.authoring import json_schemas
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core import evidence as evidence_records
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.reading import sources
 
 jsonschema = pytest.importorskip("jsonschema")
-ROOT = catalog.catalog_dir()
+ROOT = folders.catalog_dir()
 KEPT = sorted(path.name for path in (ROOT / "schema").glob("*.json"))
 CASES = sorted(
     path.parent.name for path in (ROOT / "cases").glob("*/*.log") if not (path.parent / evidence_records.JOB).is_file()
@@ -40,13 +41,13 @@ def validator(name: str) -> Any:
 
 def test_every_schema_is_kept() -> None:
     """And no other: a test of each is made of the names of the files."""
-    assert sorted(authoring.schemas()) == KEPT
+    assert sorted(json_schemas.schemas()) == KEPT
 
 
 @in_one_test("name", KEPT)
 def test_schemas_are_fresh(name: str) -> None:
     """`vllm-runbooks catalog schemas` writes them anew."""
-    made = authoring.schemas()[name]
+    made = json_schemas.schemas()[name]
     jsonschema.Draft202012Validator.check_schema(made)
 
     assert json.loads((ROOT / "schema" / name).read_text(encoding="utf-8")) == made
@@ -57,9 +58,9 @@ def test_schemas_are_fresh(name: str) -> None:
 def test_every_answer_keeps_to_the_schema(case: str) -> None:
     """Each recorded case, whole and start by start."""
     check = validator("diagnose.json")
-    answer = session.diagnose(session.load(case))
+    answer = diagnosing.diagnose(sources.load(case))
     for number in range(len(answer.starts) + 1):
-        text = render.to_json(session.diagnose(session.load(case), start=number))
+        text = render.to_json(diagnosing.diagnose(sources.load(case), start=number))
         document = json.loads(text)
 
         assert [error.message for error in check.iter_errors(document)] == []
@@ -68,7 +69,7 @@ def test_every_answer_keeps_to_the_schema(case: str) -> None:
 
 def test_the_document_has_exactly_the_fields_of_the_contract() -> None:
     """The design's keys, and the named extras."""
-    document = json.loads(render.to_json(session.diagnose(session.load("autoglm-3090-video-oom"))))
+    document = json.loads(render.to_json(diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))))
 
     assert list(document) == [
         "schema", "files", "outcome", "vllm", "root_cause", "findings", "starts", "remedies", "plan", "hidden", "facts",
@@ -100,7 +101,7 @@ def test_the_document_has_exactly_the_fields_of_the_contract() -> None:
 )
 def test_the_schema_notices_another_document(change: Any) -> None:
     """A field too many, one too few, another word or type."""
-    document = json.loads(render.to_json(session.diagnose(session.load("autoglm-3090-video-oom"))))
+    document = json.loads(render.to_json(diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))))
     change(document)
 
     assert list(validator("diagnose.json").iter_errors(document))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import sites
-from vllm_runbooks.catalog.load import data_dir
+from vllm_runbooks.catalog.folders import data_dir
 from vllm_runbooks.catalog.sites import Book, Fit, Function, Module, Site, Span, Wordings
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Frame, Release
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.reading import startup_log
 from vllm_runbooks.reading.startup_log import log_lines
 
@@ -139,7 +139,7 @@ def without_version(text: str) -> str:
 
 def release_of(text: str, given: str | None = None) -> Release:
     """The release of the first start in a log."""
-    starts = startup_log.read(Evidence((Document("a.log", text),), vllm=given), session.load_catalog())
+    starts = startup_log.read(Evidence((Document("a.log", text),), vllm=given), catalog.load_catalog())
     return starts[0].release if starts else Release()
 
 
@@ -168,7 +168,7 @@ def test_the_log_of_the_first_document_is_of_one_release(seeds: Path) -> None:
 def test_the_logs_of_the_third_document_are_of_one_release(seeds: Path) -> None:
     """With the lines that print the version removed."""
     text = (seeds / "gpt-oss-and-gemma-on-a100.md").read_text(encoding="utf-8")
-    starts = startup_log.read(Evidence((Document("a.md", without_version(text)),)), session.load_catalog())
+    starts = startup_log.read(Evidence((Document("a.md", without_version(text)),)), catalog.load_catalog())
 
     assert {(start.release.version, start.release.source) for start in starts} == {("0.19.0", "call-sites")}
 

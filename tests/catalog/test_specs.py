@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from cost import seconds
 from rows import in_one_test
 from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import options, specs
+from vllm_runbooks.catalog import folders, options, specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.catalog.specs import Model, Specs
 from vllm_runbooks.core.errors import InputError
@@ -37,7 +36,7 @@ def model(shelf: Specs, name: str) -> Model:
 @pytest.mark.slow
 def test_the_shipped_files_are_good() -> None:
     """No file of the catalog has a problem."""
-    index, problems = spec_files.compile_specs(catalog.catalog_dir())
+    index, problems = spec_files.compile_specs(folders.catalog_dir())
     assert problems == []
     assert len(index["gpus"]["gpus"]) >= 75
     assert len(index["models"]) >= 320
@@ -200,7 +199,7 @@ def test_recorded_logs_show_the_memory_they_are_cited_for(shelf: Specs) -> None:
     cited = [line for gpu in shelf.table.gpus for line in gpu.reported if line.source.startswith("catalog/")]
     assert cited
     for line in cited:
-        text = (catalog.data_dir() / line.source).read_text(encoding="utf-8").replace(" ", "")
+        text = (folders.data_dir() / line.source).read_text(encoding="utf-8").replace(" ", "")
         assert f"{line.gib:.2f}GiB" in text
 
 

@@ -9,22 +9,24 @@ from typing import Any
 import pytest
 
 from rows import in_one_test, run_checks
-from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.authored import symptom_files, tables
 from vllm_runbooks.catalog.records import Example, Symptom
+from vllm_runbooks.catalog.symptoms import Catalog
+from vllm_runbooks.catalog.templates import fill, filled_or_plain
 from vllm_runbooks.core import scan
 from vllm_runbooks.core.evidence import CaseKind, Document, Evidence
 from vllm_runbooks.core.records import Facts, Level, Role, Severity, Start
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose, fill, filled_or_plain
-from vllm_runbooks.reading import startup_log
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose
+from vllm_runbooks.reading import sources, startup_log
+from vllm_runbooks.runbooks import case_checks
 
-ROOT = catalog.catalog_dir()
+ROOT = folders.catalog_dir()
 FILES = sorted(path.stem for path in (ROOT / "symptoms").glob("*.yaml"))
 """Tests are made of the names alone: what the files say is read by who runs the tests, not by all who list them."""
-LINES = authoring.read_line_formats(ROOT / "lines.yaml")
-CASES = [session.load_case(path.parent) for path in sorted((ROOT / "cases").glob("*/case.yaml"))]
+LINES = tables.read_line_formats(ROOT / "lines.yaml")
+CASES = [case_checks.load_case(path.parent) for path in sorted((ROOT / "cases").glob("*/case.yaml"))]
 HEALTHY = [case.id for case in CASES if case.expect.class_ == "ok"]
 ENGINES = ["re2", "re"]
 
@@ -32,7 +34,7 @@ ENGINES = ["re2", "re"]
 @cache
 def symptoms() -> dict[str, Symptom]:
     """Every symptom by the name of its file."""
-    return {name: authoring.read_symptom(ROOT / "symptoms" / f"{name}.yaml") for name in FILES}
+    return {name: symptom_files.read_symptom(ROOT / "symptoms" / f"{name}.yaml") for name in FILES}
 
 
 @cache
@@ -101,7 +103,7 @@ def a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
 @in_one_test("case", HEALTHY)
 def test_no_failure_is_found_in_a_healthy_case(case: str, engine: str) -> None:
     """On recorded healthy starts there are hints at most."""
-    evidence = session.load(case)
+    evidence = sources.load(case)
     diagnoses = [diagnose(start, shelf(engine)) for start in startup_log.read(evidence, shelf(engine))]
     last = diagnoses[-1]
 
@@ -183,7 +185,7 @@ def patterns_have_no_faults(symptom: Symptom) -> None:
 
 def a_root_cause_is_a_known_class(symptom: Symptom) -> None:
     """Its first two words are in classes.yaml."""
-    assert symptom.severity is Severity.HINT or symptom.class_ in authoring.words("classes")
+    assert symptom.severity is Severity.HINT or symptom.class_ in tables.words("classes")
 
 
 def a_symptom_prints_no_command_line(symptom: Symptom) -> None:
@@ -203,8 +205,8 @@ def test_symptom_passes_all_checks(name: str) -> None:
 @in_one_test("case", [case for case in CASES if case.kind is CaseKind.LOG], ids=lambda case: case.id)
 def test_a_recorded_case_is_answered_as_expected(case: Any) -> None:
     """Outcome, class, captures, facts and findings of every shipped case."""
-    evidence = session.load(case.id)
-    judgement = session.judge(session.diagnose(evidence), evidence)
+    evidence = sources.load(case.id)
+    judgement = diagnosing.judge(diagnosing.diagnose(evidence), evidence)
 
     assert judgement.verdict.value == "pass", judgement.reason
 
@@ -216,5 +218,5 @@ def test_classes_are_those_of_the_labelled_logs() -> None:
         pytest.skip("the labels are not at hand")
     rows = [line.split("`")[1] for line in labels.read_text().splitlines() if line.startswith("| `")]
 
-    own = {word for word in authoring.words("classes") if word.startswith("edge10.")} | {"other.platform"}
-    assert {*rows} - {"ok"} == {*authoring.words("classes")} - own
+    own = {word for word in tables.words("classes") if word.startswith("edge10.")} | {"other.platform"}
+    assert {*rows} - {"ok"} == {*tables.words("classes")} - own

@@ -10,6 +10,7 @@ import re
 import resource
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ import pytest
 
 from command_line import PORT, call, run
 from vllm_runbooks import cli
-from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.authoring import command as catalog_cli
+from vllm_runbooks.authoring import json_schemas
+from vllm_runbooks.authoring.commands import catalog as catalog_cli
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.console import output
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.lint import checking
+from vllm_runbooks.reading import sources
 
 COMMANDS = [
     [], ["diagnose"], ["catalog"], ["catalog", "check"], ["catalog", "new"], ["catalog", "list"],
@@ -155,7 +157,7 @@ def test_several_logs_of_one_start_have_one_answer(tmp_path: Path, capsys: pytes
 @pytest.mark.slow
 def test_the_same_input_gives_the_same_document_anywhere(tmp_path: Path) -> None:
     """No host, path or time of the machine is in it."""
-    text = (catalog.cases_dir() / "tiny-cpu-tp2-served" / "startup.log").read_bytes()
+    text = (folders.cases_dir() / "tiny-cpu-tp2-served" / "startup.log").read_bytes()
     outs = []
     for folder, zone in (("a", "UTC"), ("b", "Asia/Tokyo")):
         (tmp_path / folder).mkdir()
@@ -268,7 +270,7 @@ def test_output_that_cannot_be_shown_or_sent(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """With the status of a signal."""
-    monkeypatch.setattr(session, "load_files", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(sources, "load_files", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     status, out, err = run(capsys, "diagnose", "x")
 
     assert (status, out, err.strip()) == (130, "", "vllm-runbooks: interrupted")
@@ -294,7 +296,7 @@ def test_the_shipped_catalog_is_good(capsys: pytest.CaptureFixture[str]) -> None
 
     assert status == 0
     assert re.search(r"^\d+ files checked, 0 problems$", out.strip())
-    root = catalog.catalog_dir()
+    root = folders.catalog_dir()
     for name in ("lines.yaml", "patterns.yaml", "classes.yaml", "captures.yaml", "symptoms/port.in_use.yaml"):
         assert run(capsys, "catalog", "check", str(root / name))[:2] == (0, f"{root / name}: good\n")
 
@@ -341,7 +343,7 @@ def test_broken_tables_are_named_once(capsys: pytest.CaptureFixture[str], tmp_pa
 
 def test_several_files_are_checked_each(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Like a folder: a line for each problem, status 1."""
-    good = catalog.catalog_dir() / "symptoms" / "port.in_use.yaml"
+    good = folders.catalog_dir() / "symptoms" / "port.in_use.yaml"
     (tmp_path / "bad.yaml").write_text("[")
     status, out, _ = run(capsys, "catalog", "check", str(good), str(tmp_path / "bad.yaml"))
 
@@ -437,13 +439,13 @@ def test_the_symptoms_are_listed(capsys: pytest.CaptureFixture[str], form: str) 
     )
 
     assert status == 0
-    assert ids == sorted(session.load_catalog().symptoms)
+    assert ids == sorted(catalog.load_catalog().symptoms)
 
 
 @pytest.mark.slow
 def test_schemas_are_written_and_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Stale ones are named; the shipped ones are fresh."""
-    names = ", ".join(authoring.schemas())
+    names = ", ".join(json_schemas.schemas())
 
     assert run(capsys, "catalog", "schemas", "--dir", str(tmp_path), "--check")[:2] == (
         1,
@@ -608,7 +610,7 @@ def test_shipped_cases_do_not_count_against_runbooks_of_ones_own(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """`check --runbooks DIR` with a runbook that no case names has nothing to do, and says so."""
-    shipped = catalog.runbooks_dir() / "single-gpu-oom.ipynb"
+    shipped = folders.runbooks_dir() / "single-gpu-oom.ipynb"
     mine = json.loads(shipped.read_text(encoding="utf-8"))
     mine["metadata"]["runbook"]["id"] = "mine"
     (tmp_path / "mine.ipynb").write_text(json.dumps(mine), encoding="utf-8")
@@ -713,7 +715,7 @@ def test_what_another_form_does_not_say_is_told(capsys: pytest.CaptureFixture[st
 
 def test_the_command_of_a_log_is_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A text without a start is refused; of several, the answer says which one is taken."""
-    log = str(catalog.catalog_dir() / "cases" / "autoglm-3090-video-oom" / "startup.log")
+    log = str(folders.catalog_dir() / "cases" / "autoglm-3090-video-oom" / "startup.log")
     (tmp_path / "none.sh").write_text("echo\n")
     (tmp_path / "two.sh").write_text("vllm serve a &\nvllm serve b &\n")
 
@@ -721,3 +723,24 @@ def test_the_command_of_a_log_is_told_apart(capsys: pytest.CaptureFixture[str], 
     assert "holds no start of vLLM" in capsys.readouterr().err
     assert cli.run(["diagnose", log, "--command", str(tmp_path / "two.sh")]) == 1
     assert "holds 2 starts" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("lint", "--", "vllm", "serve", "m"), ("plan", "Qwen/Qwen3-8B", "--gpus", "2xRTX3090"), ("diagnose", "none.log"),
+     ("probe", "--help"), ("record", "--help"), ("check", "--help"), ("inventory", "--help")],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_a_command_loads_its_own_package_and_those_below(command: tuple[str, ...], tmp_path: Path) -> None:
+    """So that it starts quickly, whatever else the library can do."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    layers = next(each["layers"] for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers")
+    own = cli._COMMANDS[command[0]][0].partition(".")[0]
+    above = layers[1 : layers.index(own)]
+    code = "import sys; from vllm_runbooks import cli; cli.run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+
+    loaded = {name.split(".")[1] for name in done.stderr.split() if name.startswith("vllm_runbooks.")}
+    assert loaded & set(above) == set()

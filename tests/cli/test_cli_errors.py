@@ -19,16 +19,17 @@ import pytest
 from command_line import PORT, call, run
 from rows import in_one_test
 from vllm_runbooks import cli
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.console import given
 from vllm_runbooks.core.console import output as cli_output
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Judgement, RunResult, Verdict
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint import checking
-from vllm_runbooks.plan import evidence as plan_evidence
-from vllm_runbooks.runbooks import command as runbooks
-from vllm_runbooks.runbooks import suite, worker
+from vllm_runbooks.reading import sources
+from vllm_runbooks.runbooks import plan_evidence, suite, worker
+from vllm_runbooks.runbooks.commands import runbooks
 from vllm_runbooks.runbooks.notebook import conclude
 
 SCRIPT = "vllm serve Qwen/Qwen3-8B --max_model_len 8k\n"
@@ -285,7 +286,7 @@ def test_a_text_of_standard_input_is_rewritten(
 ) -> None:
     """One in UTF-8, neither empty nor too large."""
     texts = {SCRIPT: "", " \n": "is empty; give a script", "vllm\n" * 20: "is larger than 90 characters"}
-    monkeypatch.setattr(session, "MAX_SCRIPT", 90)
+    monkeypatch.setattr(sources, "MAX_SCRIPT", 90)
     for text, said in texts.items():
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         status, out, err = run(capsys, "lint", "--fix", "-")
@@ -543,14 +544,14 @@ def test_a_wrong_parameter_is_told(
 @pytest.mark.parametrize(
     ("asked_for", "said"),
     [
-        (lambda: session.load("tiny-cpu-served", vllm=cast("str", 0.1)), "vllm: 0.1 is no text; quote it, or hand it"),
-        (lambda: session.load(cast("str", 5)), "evidence: 5 is no text"),
-        (lambda: session.diagnose(session.load("a.log"), start=cast("int", "x")), "start: 'x' is no whole number"),
-        (lambda: session.diagnose(session.load("a.log"), start=True), "start: True is no whole number"),
-        (lambda: session.diagnose(session.load("a.log"), gpus=cast("str", 8)), "gpus: 8 is no text"),
-        (lambda: checking.lint_commands(session.load("run.sh"), gpus=cast("str", 8)), "gpus: 8 is no text"),
-        (lambda: checking.migrate_commands(session.load("run.sh"), to=cast("str", 0.1)), "target: 0.1 is no text"),
-        (lambda: plan_evidence.question(session.load("run.sh"), vllm=cast("str", 0.1)), "vllm: 0.1 is no text"),
+        (lambda: sources.load("tiny-cpu-served", vllm=cast("str", 0.1)), "vllm: 0.1 is no text; quote it, or hand it"),
+        (lambda: sources.load(cast("str", 5)), "evidence: 5 is no text"),
+        (lambda: diagnosing.diagnose(sources.load("a.log"), start=cast("int", "x")), "start: 'x' is no whole number"),
+        (lambda: diagnosing.diagnose(sources.load("a.log"), start=True), "start: True is no whole number"),
+        (lambda: diagnosing.diagnose(sources.load("a.log"), gpus=cast("str", 8)), "gpus: 8 is no text"),
+        (lambda: checking.lint_commands(sources.load("run.sh"), gpus=cast("str", 8)), "gpus: 8 is no text"),
+        (lambda: checking.migrate_commands(sources.load("run.sh"), to=cast("str", 0.1)), "target: 0.1 is no text"),
+        (lambda: plan_evidence.question(sources.load("run.sh"), vllm=cast("str", 0.1)), "vllm: 0.1 is no text"),
         (lambda: plan_evidence.write(ANY, "", "f", apply=cast("bool", "no")), "apply: 'no' is neither True nor False"),
         (lambda: conclude(JUDGED, stop_on_fail=cast("bool", "maybe")), "stop_on_fail: 'maybe' is not bool; give true"),
     ],
@@ -567,12 +568,12 @@ def test_a_parameter_of_the_wrong_type_is_one_line_in_a_notebook(asked_for: Call
 @pytest.fixture
 def own(here: Path) -> Iterator[str]:
     """A catalog folder of one's own, with one symptom of another name."""
-    text = (catalog.catalog_dir() / "symptoms" / "port.in_use.yaml").read_text(encoding="utf-8")
+    text = (folders.catalog_dir() / "symptoms" / "port.in_use.yaml").read_text(encoding="utf-8")
     (here / "own" / "symptoms").mkdir(parents=True)
     mine = text.replace("id: port.in_use\n", "id: port.in_use.mine\n")
     (here / "own" / "symptoms" / "port.in_use.mine.yaml").write_text(mine, encoding="utf-8")
     yield "own"
-    session.load_catalog.cache_clear()
+    catalog.load_catalog.cache_clear()
 
 
 @pytest.mark.slow
@@ -581,11 +582,11 @@ def test_a_catalog_of_ones_own_is_taken_by_every_command(
     capsys: pytest.CaptureFixture[str], own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `diagnose` takes it; the kernels find it in the environment, which is afterwards as it was."""
-    monkeypatch.delenv(catalog.CATALOGS, raising=False)
+    monkeypatch.delenv(folders.CATALOGS, raising=False)
     seen: list[str | None] = []
 
     def status(_: Any) -> int:
-        seen.append(os.environ.get(catalog.CATALOGS))
+        seen.append(os.environ.get(folders.CATALOGS))
         return 0
 
     monkeypatch.setattr(runbooks, "_status", status)
@@ -597,12 +598,12 @@ def test_a_catalog_of_ones_own_is_taken_by_every_command(
     assert run(capsys, "run", "single-gpu-oom", "-p", "evidence=a.log", "--catalog", own)[0] == 0
     assert run(capsys, "check", "--only", "tiny-cpu-served", "--catalog", own)[0] == 0
     assert seen == [str(Path(own).absolute())] * 2
-    assert catalog.CATALOGS not in os.environ
+    assert folders.CATALOGS not in os.environ
     assert "port.in_use.mine" not in run(capsys, "catalog", "list")[1]
 
-    monkeypatch.setenv(catalog.CATALOGS, own)
+    monkeypatch.setenv(folders.CATALOGS, own)
     run(capsys, "catalog", "list", "--catalog", own)
-    assert os.environ[catalog.CATALOGS] == own
+    assert os.environ[folders.CATALOGS] == own
 
 
 @pytest.mark.parametrize(

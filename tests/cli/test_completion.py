@@ -16,8 +16,8 @@ import pytest
 
 from command_line import run
 from pace import scaled
-from vllm_runbooks.core.console import complete
-from vllm_runbooks.lint import convert_command as convert
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.lint.commands import convert
 from vllm_runbooks.reading.deployment import forms
 
 PROGRAM = Path(sys.executable).parent / "vllm-runbooks"

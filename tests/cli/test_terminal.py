@@ -24,11 +24,11 @@ from rich.text import Text
 
 from command_line import run
 from rows import in_one_test
-from vllm_runbooks import cli
-from vllm_runbooks import views as render
+from vllm_runbooks import cli, render
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.console import terminal
-from vllm_runbooks.core.views import columns
+from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.styled import (
     Block,
     Layout,
@@ -42,10 +42,17 @@ from vllm_runbooks.core.views.styled import (
     styled,
     wrapped,
 )
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.diagnosis.render import answers
+from vllm_runbooks.host import loading as host_loading
+from vllm_runbooks.host import render as host_render
 from vllm_runbooks.plan import planner
+from vllm_runbooks.plan.render import plans
+from vllm_runbooks.probe import judging
+from vllm_runbooks.probe import render as probe_render
+from vllm_runbooks.reading import sources
 
-CASES = catalog.cases_dir()
+CASES = folders.cases_dir()
 SHOWN = ("autoglm-3090-video-oom", "tiny-cpu-served", "gpt-oss-gemma-a100-four-starts")
 SEQUENCE = re.compile(r"\x1b\[[0-9;]*m")
 QUIET = {"NO_COLOR": "", "FORCE_COLOR": "", "COLUMNS": ""}
@@ -84,17 +91,17 @@ def seen(
 def view(name: str) -> list[Block]:
     """What a command shows of recorded evidence."""
     if name in SHOWN:
-        return render.answers.view(session.diagnose(session.load(name)))
+        return answers.view(diagnosing.diagnose(sources.load(name)))
     if name == "compared":
-        answer = session.diagnose(session.load(SHOWN[1]))
+        answer = diagnosing.diagnose(sources.load(SHOWN[1]))
         assert answer.plan is not None
-        return render.plans.view(answer.plan)
+        return plans.view(answer.plan)
     if name == "host":
-        return render.inventories.view(session.inventory("host-8xa100-shared"))
+        return host_render.view(host_loading.inventory("host-8xa100-shared"))
     if name == "server":
-        return render.health.view(session.health(session.load("probe-kv-pressure")), session.serving())
+        return probe_render.view(judging.health(sources.load("probe-kv-pressure")), catalog.serving())
     layouts = planner.layouts(planner.request("Qwen/Qwen3-8B", "2xRTX3090"))
-    return render.plans.view(layouts if name == "layouts" else layouts.layouts[0])
+    return plans.view(layouts if name == "layouts" else layouts.layouts[0])
 
 
 VIEWS = (*SHOWN, "compared", "layouts", "plan", "host", "server")
@@ -115,7 +122,7 @@ def test_a_plan_gives_its_sources_in_full() -> None:
     """At every width, and in figures that are the same: none is cut off behind some lines."""
     layouts = planner.layouts(planner.request("Qwen/Qwen3-8B", "2xRTX3090"))
     for layout in (*map(terminal.layout, (60, 80, 120)), Layout()):
-        shown = "".join("".join(map(str, laid_out(render.plans.view(layouts), layout))).split())
+        shown = "".join("".join(map(str, laid_out(plans.view(layouts), layout))).split())
         for term in layouts.layouts[0].per_gpu[0].terms:
             assert "".join(term.source.split()) in shown
             assert f"{term.expected_gib:.2f}" in shown
@@ -138,7 +145,7 @@ def test_a_pipe_gets_plain_text(capsys: pytest.CaptureFixture[str], monkeypatch:
     _, piped, _ = run(capsys, "diagnose", SHOWN[0])
 
     assert "\x1b" not in piped
-    assert piped == render.answers.text(session.diagnose(session.load(SHOWN[0])))
+    assert piped == render.answers.text(diagnosing.diagnose(sources.load(SHOWN[0])))
 
 
 def test_a_terminal_gets_colours_and_its_width(monkeypatch: pytest.MonkeyPatch) -> None:

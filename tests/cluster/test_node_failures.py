@@ -8,16 +8,16 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from vllm_runbooks import views as render
+from vllm_runbooks import render
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Answer
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 
 FAILURES: Mapping[str, Any] = YAML(typ="safe").load(Path(__file__).parents[1].joinpath("node_failures.yaml"))
 
 
 def answer(logs: list[str]) -> Answer:
-    return session.diagnose(Evidence(tuple(Document(f"{index}.log", text) for index, text in enumerate(logs))))
+    return diagnosing.diagnose(Evidence(tuple(Document(f"{index}.log", text) for index, text in enumerate(logs))))
 
 
 def test_failures_are_told_in_every_form() -> None:

@@ -23,6 +23,7 @@ from pace import scaled
 from ports import free_port
 from test_cluster import agent, gone
 from test_serve import RACE
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import carriers, starting_nodes
 from vllm_runbooks.cluster.node_checks import NodeChecks
@@ -30,15 +31,15 @@ from vllm_runbooks.cluster.over_nodes import OverNodes, Part
 from vllm_runbooks.cluster.starting_nodes import Asked, Looked, Prepared
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import nodes as clusters
+from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes.records import Cluster, NodeFacts
 from vllm_runbooks.probe.starts import Check, Guarded, Result
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import history_entry as guarded
 from vllm_runbooks.serve import places
 
-SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
+SERVED = folders.cases_dir() / "tiny-cpu-served" / "startup.log"
 NODES = ("head", "second")
 KEY = "sk-of-this-test-only"
 
@@ -80,7 +81,7 @@ class Stage:
         """The start over both."""
         found = Cluster(head=NODES[0], nodes=tuple(NodeFacts(node) for node in NODES))
         own = {node: {"VLLM_HOST_IP": f"127.0.0.{number}"} for number, node in enumerate(NODES, 1)}
-        looked = Looked(clusters.check(found, session.specs()), own, Check("nodes", Result.LEFT_OUT, "not wanted"))
+        looked = Looked(clusters.check(found, catalog.specs()), own, Check("nodes", Result.LEFT_OUT, "not wanted"))
         return Prepared(carrier or self.carrier, self.asked(**more), looked)
 
     def asked(self, **more: Any) -> Asked:
@@ -373,7 +374,7 @@ def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: Result, finding: str) -> None:
     """With the finding and what to do."""
-    found = starting_nodes.judged(clusters.check(session.read_nodes([case]), session.specs()))
+    found = starting_nodes.judged(clusters.check(node_loading.read_nodes([case]), catalog.specs()))
 
     assert found.result is result
     assert finding in found.says

@@ -40,7 +40,7 @@ def test_the_core_needs_no_compiled_dependency() -> None:
 import sys
 for name in ("pydantic", "re2", "ruamel", "ruamel.yaml", "click", "rich", "psutil", "nbformat", "zmq"):
     sys.modules[name] = None
-from vllm_runbooks import views as render; from vllm_runbooks.diagnosis import answer
+from vllm_runbooks import render; from vllm_runbooks.diagnosis import answer
 from vllm_runbooks.catalog.load import Catalog
 from vllm_runbooks.core.evidence import Document, Evidence
 print(render.answers.text(answer.answer(Evidence((Document("x", "words"),)), Catalog({}, ()), dict)).splitlines()[0])

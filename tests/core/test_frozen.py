@@ -9,6 +9,13 @@ import inspect
 import mutants
 
 BUILT_UP = {
+    "authoring.releases.call_sites.Sources",
+    "catalog.sites._Tally",
+    "core.scan._Search",
+    "edge10.artefacts.trees.Told",
+    "edge10.artefacts.trees.Wanted",
+    "edge10.artefacts.weights_files.Checkpoint",
+    "edge10.artefacts.weights_files.Told",
     "edge10.scripts.machine.Frame",
     "reading.arguments.json_keys._Judge",
     "reading.arguments.words.Rewritten",
@@ -16,21 +23,15 @@ BUILT_UP = {
     "reading.documents.magics.Lines",
     "reading.documents.starts.Reading",
     "reading.documents.yaml_places._Open",
-    "core.scan._Search",
     "reading.shell.run._Ends",
     "reading.shell.values.Result",
     "reading.shell.values.State",
-    "catalog.sites._Tally",
     "reading.startup_log.draft.Draft",
     "reading.startup_log.launch.Shown",
     "reading.startup_log.ray_status.RayStatus",
     "reading.startup_log.ray_status._Read",
     "reading.startup_log.tracebacks._Open",
     "reading.startup_log.tracebacks._Thread",
-    "edge10.artefacts.trees.Told",
-    "edge10.artefacts.trees.Wanted",
-    "edge10.artefacts.weights_files.Checkpoint",
-    "edge10.artefacts.weights_files.Told",
 }
 """Dataclasses that are filled step by step by their own module."""
 

@@ -22,14 +22,14 @@ from ruamel.yaml import YAML
 import vllm_runbooks
 from rows import in_one_test
 from vllm_runbooks import cli
-from vllm_runbooks.authoring import checks as authoring
 from vllm_runbooks.authoring import releases
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.authored import remedy_texts
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.authored import remedy_texts, symptom_files
 from vllm_runbooks.catalog.authored.located import read_yaml
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError, RunbooksError
-from vllm_runbooks.plan import planner, plans
+from vllm_runbooks.plan import files as plan_files
+from vllm_runbooks.plan import planner
 from vllm_runbooks.reading.deployment import Deployment, to_docker
 from vllm_runbooks.site import building as site
 
@@ -197,7 +197,7 @@ def texts_of(path: Path) -> tuple[str, ...]:
 def test_the_catalog_prints_commands_of_the_table_alone(room: str) -> None:
     """Between backticks, and in rules between quotes as well."""
     found = []
-    for path in sorted((catalog.catalog_dir() / room).glob("*.yaml")):
+    for path in sorted((folders.catalog_dir() / room).glob("*.yaml")):
         for text in texts_of(path):
             printed = [
                 *in_backticks(text),
@@ -211,7 +211,7 @@ def test_the_catalog_prints_commands_of_the_table_alone(room: str) -> None:
 def test_no_command_of_the_catalog_takes_a_value_from_a_log() -> None:
     """Logs are hostile text: what they say stands beside a command, never within it."""
     found = []
-    for path in sorted(catalog.catalog_dir().glob("symptoms/*.yaml")):
+    for path in sorted(folders.catalog_dir().glob("symptoms/*.yaml")):
         for text in texts_of(path):
             found += [f"{path.name}: {said}" for said in in_backticks(text) if re.search(r"\{[a-z_]+\}", said)]
 
@@ -222,8 +222,8 @@ def test_no_command_of_the_catalog_takes_a_value_from_a_log() -> None:
 def test_what_confirms_and_refutes_only_reads() -> None:
     """Whoever is not sure yet changes nothing; a download that may fail is the one exception."""
     found = []
-    for path in sorted(catalog.catalog_dir().glob("symptoms/*.yaml")):
-        symptom = authoring.read_symptom(path)
+    for path in sorted(folders.catalog_dir().glob("symptoms/*.yaml")):
+        symptom = symptom_files.read_symptom(path)
         for said in [*in_backticks(symptom.confirm), *in_backticks(symptom.refute)]:
             rows = [host_commands.row_of(part) for part in said.split(" | ")]
             found += [f"{path.name}: {said}" for row in rows if row is not None and row.changes]
@@ -401,7 +401,7 @@ def test_written_files_run_commands_of_the_table_alone(name: str) -> None:
             # What is looked at before the start are variables, by the shell's own `[`.
             starts = {line.split()[0] for line in text.splitlines() if line.startswith("Exec")}
             assert starts <= {"ExecStart=/usr/bin/env", "ExecStartPre=/bin/sh"}
-    for one in plans.confirmations(asked, plan).values():
+    for one in plan_files.confirmations(asked, plan).values():
         printed += [shlex.join(look.words) for look in one.looks]
         assert all(
             not (row.changes if (row := host_commands.row_of(shlex.join(look.words))) else True) for look in one.looks

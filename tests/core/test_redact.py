@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth, seconds
 from rows import in_one_test
-from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled
+from vllm_runbooks.catalog.authored import compiling
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.printed import Moment
 from vllm_runbooks.core.record_forms import document
@@ -206,7 +206,7 @@ def lines_with_secrets() -> list[str]:
 @pytest.mark.slow
 def test_no_secret_reaches_a_record() -> None:
     """Nothing that the reader returns holds a canary, whatever line it came from."""
-    shelf = catalog.load(authoring.compile_index)
+    shelf = compiled.load(compiling.compile_index)
     text = "\n".join(
         ["INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0", *lines_with_secrets(), PEM]
     )
@@ -751,6 +751,16 @@ def test_a_key_s_lines_have_the_margin_of_its_first(front: str, others: str, tak
     assert secret_places._end_of_key(text, begin) == len("\n".join(rows[: taken + 1]))
 
 
+def test_a_key_s_margin_is_that_of_its_own_line() -> None:
+    """What stands in the lines in front of it does not count."""
+    key = f"> {BEGIN}\n> Version: 1\n> {FULL}"
+    text = f"You wrote:\n{key}\n> x y"
+    begin = secret_places._PEM.search(text)
+
+    assert begin
+    assert secret_places._end_of_key(text, begin) == len(f"You wrote:\n{key}")
+
+
 @pytest.mark.parametrize(
     ("text", "begun"),
     [
@@ -1054,6 +1064,8 @@ NOT_TOLD_BY_CONTEXT = [
     'socket.send("hello")',
     'p.add_argument("--password", default=None)',
     'p.add_argument("--password", help="give it")',
+    'p.add_argument("--password", default="none")',
+    'p.add_argument("--password", default="password")',
     'p.add_argument("--tokenizer", default="tokenizer.json")',
     'p.add_argument("--token_type", default="a")',
     "pw = get_pw()",
@@ -1079,6 +1091,7 @@ NOT_TOLD_BY_CONTEXT = [
     "pass: 0.3456\n",
     "- key: kiwi\n- name: x\n  api_base: http://a/v1\n",
     "outer: {key: kiwi}\n  api_base: http://a/v1\n",
+    "{key: kiwi, models: [{api_base: http://a/v1}]}",
     "sorted(models, key=len), api_base",
     '"login -u {} -p {}".format(user, password)',
     '"docker login {} -p {}".format("reg", pw)',

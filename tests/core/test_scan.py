@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth, seconds
 from rows import in_one_test
-from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled, folders
+from vllm_runbooks.catalog import symptoms as catalog_symptoms
+from vllm_runbooks.catalog.authored import compiling
 from vllm_runbooks.core import scan
 from vllm_runbooks.core.evidence import Document
 from vllm_runbooks.core.scan import OVERLAP, WINDOW, PatternSet, faults
@@ -22,8 +23,8 @@ re2 = pytest.importorskip("re2")
 
 
 @pytest.fixture(scope="module")
-def shelf() -> catalog.Catalog:
-    return catalog.load(authoring.compile_index)
+def shelf() -> catalog_symptoms.Catalog:
+    return compiled.load(compiling.compile_index)
 
 
 def found(patterns: PatternSet, text: str) -> list[tuple[int, int, int, tuple[tuple[str, str], ...]]]:
@@ -33,8 +34,8 @@ def found(patterns: PatternSet, text: str) -> list[tuple[int, int, int, tuple[tu
 def documents() -> list[Document]:
     """Every text of the recorded cases."""
     return [
-        Document(str(path.relative_to(catalog.cases_dir())), path.read_text(encoding="utf-8"))
-        for path in sorted(catalog.cases_dir().glob("*/*.log"))
+        Document(str(path.relative_to(folders.cases_dir())), path.read_text(encoding="utf-8"))
+        for path in sorted(folders.cases_dir().glob("*/*.log"))
     ]
 
 
@@ -98,12 +99,12 @@ def test_harmless_patterns_have_no_fault(pattern: str) -> None:
     re.compile(scan.expand(pattern), re.ASCII)
 
 
-def test_every_pattern_of_the_catalog_is_without_fault(shelf: catalog.Catalog) -> None:
+def test_every_pattern_of_the_catalog_is_without_fault(shelf: catalog_symptoms.Catalog) -> None:
     """The shipped patterns obey the rules that a user's own must obey."""
     assert {p: faults(p) for p in shelf.patterns.patterns if faults(p)} == {}
 
 
-def test_widths_are_those_of_the_compiled_patterns(shelf: catalog.Catalog) -> None:
+def test_widths_are_those_of_the_compiled_patterns(shelf: catalog_symptoms.Catalog) -> None:
     """The longest match is computed right, since windows overlap by as much."""
     for pattern in shelf.patterns.patterns:
         width, _ = scan._size(scan._signs(pattern))
@@ -112,7 +113,7 @@ def test_widths_are_those_of_the_compiled_patterns(shelf: catalog.Catalog) -> No
 
 
 @pytest.mark.parametrize("step", [60, pytest.param(1, marks=pytest.mark.slow)])
-def test_the_engines_find_the_same_in_every_case_and_example(shelf: catalog.Catalog, step: int) -> None:
+def test_the_engines_find_the_same_in_every_case_and_example(shelf: catalog_symptoms.Catalog, step: int) -> None:
     """RE2 and `re` agree on pattern, place and captures, line by line; by default in one of 60 lines."""
     sets = ways(shelf.patterns.patterns)
     texts = list(dict.fromkeys(line for document in documents() for line in document.text.splitlines()))[::step]
@@ -125,7 +126,7 @@ def test_the_engines_find_the_same_in_every_case_and_example(shelf: catalog.Cata
         assert all(other == first for other in others)
 
 
-def test_the_engines_find_the_same_in_mutated_logs(shelf: catalog.Catalog) -> None:
+def test_the_engines_find_the_same_in_mutated_logs(shelf: catalog_symptoms.Catalog) -> None:
     """Cut, spliced and overwritten lines do not divide the engines."""
     chance = random.Random(20261120)  # noqa: S311 - repeatable, not secret
     sets = ways(shelf.patterns.patterns)
@@ -187,7 +188,7 @@ def test_re2_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_candidates_of_a_block_serve_its_lines(shelf: catalog.Catalog, step: int) -> None:
+def test_candidates_of_a_block_serve_its_lines(shelf: catalog_symptoms.Catalog, step: int) -> None:
     """What may match in a line is among what may match in a text that holds it, and is found the same."""
     texts = [e.text for s in shelf.symptoms.values() for e in s.examples]
     texts += [e.text for known in shelf.lines for e in known.examples]
@@ -337,7 +338,7 @@ def worst(pattern: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_pattern_is_quick_on_its_own_worst_text(shelf: catalog.Catalog) -> None:
+def test_every_pattern_is_quick_on_its_own_worst_text(shelf: catalog_symptoms.Catalog) -> None:
     """One window of a pattern's own words costs at most 20 ms in `re`, where nothing but bounds protects."""
     for pattern in shelf.patterns.patterns:
         search = re.compile(scan.expand(pattern), re.ASCII).search
@@ -348,7 +349,7 @@ def test_every_pattern_is_quick_on_its_own_worst_text(shelf: catalog.Catalog) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [None, "re"])
 @pytest.mark.parametrize("unit", ["CUDA out of memory. Tried to allocate ", "x", " ", "GiB 1.0 (", "max seq len (1), "])
-def test_the_whole_set_is_linear_in_the_text(shelf: catalog.Catalog, engine: str | None, unit: str) -> None:
+def test_the_whole_set_is_linear_in_the_text(shelf: catalog_symptoms.Catalog, engine: str | None, unit: str) -> None:
     """Twice the text costs at most three times."""
     patterns = PatternSet(shelf.patterns.patterns, engine=engine)
 
@@ -357,7 +358,9 @@ def test_the_whole_set_is_linear_in_the_text(shelf: catalog.Catalog, engine: str
 
 @pytest.mark.parametrize("engine", [None, "re"])
 @pytest.mark.parametrize("share", [0.02, pytest.param(1.0, marks=pytest.mark.full)])
-def test_each_pattern_is_linear_in_its_own_worst_text(shelf: catalog.Catalog, engine: str | None, share: float) -> None:
+def test_each_pattern_is_linear_in_its_own_worst_text(
+    shelf: catalog_symptoms.Catalog, engine: str | None, share: float
+) -> None:
     """Twice what tries a pattern's patience costs at most three times as much, in either engine."""
     every = shelf.patterns.patterns
     chosen = random.Random(20261120).sample(every, round(len(every) * share))  # noqa: S311 - repeatable, not secret

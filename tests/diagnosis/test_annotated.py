@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from vllm_runbooks import views as render
-from vllm_runbooks.authoring.checks import schemas
+from vllm_runbooks import render
+from vllm_runbooks.authoring.json_schemas import schemas
 from vllm_runbooks.core import markup
 from vllm_runbooks.core.display import Shown, to_json
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Role
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import annotated
+from vllm_runbooks.reading import sources
 
 BUSY = (
     "ValueError: Free memory on device cuda:0 (1.0/79.25 GiB) on startup is less than desired GPU memory utilization "
@@ -23,7 +24,7 @@ PEER = "[rank1]: torch.distributed.DistBackendError: NCCL error"
 
 
 def _view(evidence: Evidence) -> Shown:
-    return annotated.log(session.diagnose(evidence), evidence.documents)
+    return annotated.log(diagnosing.diagnose(evidence), evidence.documents)
 
 
 def _long(lines: int) -> str:
@@ -43,8 +44,8 @@ def _long(lines: int) -> str:
 
 def test_the_cause_and_the_noise_are_marked_by_words() -> None:
     """Each line is told from the others without its colour: by a word, in the page as in the terminal."""
-    evidence = session.load("tiny-cpu-worker-killed-loading")
-    answer = session.diagnose(evidence)
+    evidence = sources.load("tiny-cpu-worker-killed-loading")
+    answer = diagnosing.diagnose(evidence)
     shown = annotated.log(answer, evidence.documents)
     assert answer.root_cause
     first = answer.root_cause.evidence[0]
@@ -59,7 +60,7 @@ def test_a_long_log_gives_a_small_view() -> None:
     """Two megabytes become some kilobytes, with the cause, its number in the file, and what was left out counted."""
     text = _long(4_800)
     assert len(text) > 2_000_000
-    shown = _view(session.paste(text))
+    shown = _view(sources.paste(text))
     line = text.split("\n").index(BUSY) + 1
     assert f"> {line:>6}  {BUSY}" in shown.plain
     assert "⋯ 5,093 lines, 292 harmless" in shown.plain
@@ -68,7 +69,7 @@ def test_a_long_log_gives_a_small_view() -> None:
 
 def test_what_is_counted_as_left_out_is_placed() -> None:
     """The places behind the counts are there for views, and in no document: neither printed nor in its schema."""
-    answer = session.diagnose(session.load("tiny-cpu-worker-killed-loading"))
+    answer = diagnosing.diagnose(sources.load("tiny-cpu-worker-killed-loading"))
     places = [line for line in answer.left_out if line.role is Role.BENIGN]
     assert len(places) == answer.hidden["benign"] == 20
     assert '"left_out"' not in to_json(answer)
@@ -78,7 +79,7 @@ def test_what_is_counted_as_left_out_is_placed() -> None:
 
 def test_each_start_and_each_file_is_named() -> None:
     """Where a log holds several starts, or several logs are one start, the view says which is which."""
-    shown = _view(session.load("gpt-oss-gemma-a100-four-starts"))
+    shown = _view(sources.load("gpt-oss-gemma-a100-four-starts"))
     assert "▼ start: 2 of 4: running\n>     70  " in shown.plain
     two = Evidence((Document("head.log", BUSY), Document("worker.log", BUSY)))
     assert [name for name in ("head.log", "worker.log") if name in _view(two).plain] == ["head.log", "worker.log"]
@@ -86,13 +87,13 @@ def test_each_start_and_each_file_is_named() -> None:
 
 def test_nothing_to_mark_says_so() -> None:
     """A log without a symptom is not shown as an empty box."""
-    assert "Nothing in this log is marked" in _view(session.paste("INFO 11-20 08:03:55 [a.py:1] hello")).plain
+    assert "Nothing in this log is marked" in _view(sources.paste("INFO 11-20 08:03:55 [a.py:1] hello")).plain
 
 
 def test_a_log_that_can_be_read_once_shows_its_quotations() -> None:
     """Of a pipe the lines that were quoted are shown, since the rest is gone."""
-    evidence = session.paste(BUSY)
-    answer = session.diagnose(evidence)
+    evidence = sources.paste(BUSY)
+    answer = diagnosing.diagnose(evidence)
     assert BUSY in annotated.log(answer, (Document("pipe", lambda: iter(())),)).plain
 
 
@@ -106,7 +107,7 @@ def test_a_log_that_can_be_read_once_shows_its_quotations() -> None:
 def test_no_secret_of_the_log_is_shown(secret: str, context: str) -> None:
     """A line beside the cause may hold a secret, on its own or as part of a key over several lines."""
     text = f"{context.format(secret)}\n{BUSY}\nINFO 11-20 08:03:56 [a.py:2] again {secret}"
-    shown = _view(session.paste(text))
+    shown = _view(sources.paste(text))
     assert BUSY in shown.plain
     assert secret not in shown.plain + shown.html
 
@@ -114,7 +115,7 @@ def test_no_secret_of_the_log_is_shown(secret: str, context: str) -> None:
 def test_hostile_lines_are_text() -> None:
     """What a log says is never markup, and no control character of it reaches a terminal."""
     hostile = "<img src=x onerror=alert(1)> <script>alert(1)</script> \x1b]0;title\x07 \u202e\"'>"
-    shown = _view(session.paste(f"{hostile}\n{BUSY} {hostile}\n{hostile}"))
+    shown = _view(sources.paste(f"{hostile}\n{BUSY} {hostile}\n{hostile}"))
     assert BUSY in shown.plain
     assert "<img" not in shown.html
     assert "<script" not in shown.html
@@ -124,21 +125,21 @@ def test_hostile_lines_are_text() -> None:
 
 def test_the_site_lets_the_view_through() -> None:
     """Nothing of the view is taken out of a page: tones, words and folds stay."""
-    shown = _view(session.load("qwen-a100-shared-gpu-race"))
+    shown = _view(sources.load("qwen-a100-shared-gpu-race"))
     cleaned = markup.clean_html(shown.html)
     assert cleaned.count("border-left:4px solid #cf222e;background:#cf222e1c") == shown.html.count("4px solid #cf222e;")
 
 
 def test_a_long_line_shows_what_was_quoted_of_it() -> None:
     """Of a line of a hundred kilobytes the words that decide are shown, wherever in it they stand."""
-    evidence = session.paste("INFO 11-20 08:03:55 [a.py:1] " + "x" * 5000 + f" {BUSY}")
-    answer = session.diagnose(evidence)
+    evidence = sources.paste("INFO 11-20 08:03:55 [a.py:1] " + "x" * 5000 + f" {BUSY}")
+    answer = diagnosing.diagnose(evidence)
     assert answer.root_cause
     assert answer.root_cause.evidence[0].text[:60] in annotated.log(answer, evidence.documents).plain
 
 
 def test_render_offers_it() -> None:
     """The view is one of `render`'s."""
-    evidence = session.paste(PEER)
-    answer = replace(session.diagnose(evidence), findings=(), root_cause=None, first_error=None, left_out=())
+    evidence = sources.paste(PEER)
+    answer = replace(diagnosing.diagnose(evidence), findings=(), root_cause=None, first_error=None, left_out=())
     assert render.annotated.log(answer, evidence.documents).plain.startswith("Nothing")

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import views as render
-from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks import render
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.records import Condition, RemedyText
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Case, Document, Evidence, Expectation
 from vllm_runbooks.core.records import Answer, Edit, Facts, Finding, Level, Outcome, Verdict
-from vllm_runbooks.diagnosis import remedies, session, several_logs
+from vllm_runbooks.diagnosis import diagnosing, remedies, several_logs
+from vllm_runbooks.diagnosis import expected as diagnosis_expected
 from vllm_runbooks.diagnosis.answer import answer
-from vllm_runbooks.runbooks import verdicts
+from vllm_runbooks.lint import knowledge
+from vllm_runbooks.reading import sources
 
 PORT = "OSError: [Errno 98] Address already in use"
 NO_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."
@@ -26,12 +29,12 @@ ARGUMENTS = "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'm',
 
 
 def shelf() -> Catalog:
-    return session.load_catalog(())
+    return catalog.load_catalog(())
 
 
 def diagnose(*texts: str, **more: Any) -> Answer:
     documents = tuple(Document(f"rank{i}.log", text) for i, text in enumerate(texts))
-    return answer(Evidence(documents, **more), shelf(), session.knowledge)
+    return answer(Evidence(documents, **more), shelf(), knowledge.knowledge)
 
 
 def cause(found: Answer) -> Finding:
@@ -248,7 +251,7 @@ def test_what_a_healthy_log_holds_is_no_cause_of_anothers_failure() -> None:
 def test_several_logs_end_as_the_most_telling_of_them(outcomes: tuple[str, ...], together: str) -> None:
     """A headless node's log just ends; what the server's own log proves stands."""
     starts = [
-        dataclasses.replace(session.read(session.load("tiny-cpu-served"))[-1], outcome=Outcome(o)) for o in outcomes
+        dataclasses.replace(diagnosing.read(sources.load("tiny-cpu-served"))[-1], outcome=Outcome(o)) for o in outcomes
     ]
 
     assert several_logs._outcome(starts) is Outcome(together)
@@ -302,9 +305,9 @@ def test_the_findings_of_all_logs_are_listed_once() -> None:
 
 def test_a_start_that_is_not_there_is_refused() -> None:
     """It says how many there are."""
-    assert answer(Evidence((Document("a.log", PORT),)), shelf(), session.knowledge, start=1).outcome is Outcome.FAILED
+    assert answer(Evidence((Document("a.log", PORT),)), shelf(), knowledge.knowledge, start=1).outcome is Outcome.FAILED
     with pytest.raises(InputError, match="start 2: the text holds one start; choose one of them"):
-        answer(Evidence((Document("a.log", PORT),)), shelf(), session.knowledge, start=2)
+        answer(Evidence((Document("a.log", PORT),)), shelf(), knowledge.knowledge, start=2)
 
 
 def case(**expect: Any) -> Case:
@@ -321,7 +324,7 @@ def case(**expect: Any) -> Case:
 )
 def test_the_verdict_on_any_text(text: str, verdict: Verdict, reason: str) -> None:
     """Pass is nothing wrong."""
-    found = verdicts.judge(diagnose(text), None)
+    found = diagnosis_expected.judge(diagnose(text), None)
 
     assert (found.verdict, found.reason[: len(reason)]) == (verdict, reason)
 
@@ -345,7 +348,7 @@ def test_the_verdict_on_a_case_is_whether_the_answer_is_the_expected_one(
 ) -> None:
     """Only what the case names is compared."""
     line = "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use"
-    found = verdicts.judge(diagnose(f"{PORT}\n{line}\n"), case(**expect))
+    found = diagnosis_expected.judge(diagnose(f"{PORT}\n{line}\n"), case(**expect))
 
     assert found.verdict is (Verdict.FAIL if difference else Verdict.PASS)
     assert found.reason == (difference or "as expected: failed, port.in_use")
@@ -354,8 +357,10 @@ def test_the_verdict_on_a_case_is_whether_the_answer_is_the_expected_one(
 
 def test_a_healthy_case_passes_without_a_cause() -> None:
     """The reason says so."""
-    assert verdicts.judge(diagnose(READY), case(class_="ok")).reason == "as expected: ready, no root cause"
-    assert verdicts.judge(diagnose(READY), case(captures={"a": "b"})).reason == "capture a: expected b, got None"
+    assert diagnosis_expected.judge(diagnose(READY), case(class_="ok")).reason == "as expected: ready, no root cause"
+    assert (
+        diagnosis_expected.judge(diagnose(READY), case(captures={"a": "b"})).reason == "capture a: expected b, got None"
+    )
 
 
 @in_one_test(
@@ -446,8 +451,8 @@ def test_a_remedy_says_nothing_that_is_not_known() -> None:
 )
 def test_gpus_that_a_start_leaves_are_a_hint(gpus: str | None, said: str | None) -> None:
     """Where they are known, and what the start takes is known from its command; never a guess."""
-    evidence = session.load("autoglm-3090-video-oom")
-    found = session.diagnose(evidence, gpus=gpus).findings
+    evidence = sources.load("autoglm-3090-video-oom")
+    found = diagnosing.diagnose(evidence, gpus=gpus).findings
     told = [finding.explanation for finding in found if finding.symptom == "dist.gpus_unused"]
 
     assert len(told) == (said is not None)
@@ -456,8 +461,8 @@ def test_gpus_that_a_start_leaves_are_a_hint(gpus: str | None, said: str | None)
 
 def test_how_many_gpus_a_log_takes_is_not_guessed() -> None:
     """A log that tells no parallel size, without its command."""
-    evidence = dataclasses.replace(session.load("autoglm-3090-video-oom"), command=None)
-    symptoms = {finding.symptom for finding in session.diagnose(evidence, gpus="8xRTX3090").findings}
+    evidence = dataclasses.replace(sources.load("autoglm-3090-video-oom"), command=None)
+    symptoms = {finding.symptom for finding in diagnosing.diagnose(evidence, gpus="8xRTX3090").findings}
 
     assert "dist.gpus_unused" not in symptoms
 

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import in_one_test
-from vllm_runbooks import views as render
+from vllm_runbooks import render
 from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import sites
+from vllm_runbooks.catalog import folders, sites
 from vllm_runbooks.core import comparison
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.core.evidence import (
@@ -45,12 +44,16 @@ from vllm_runbooks.core.records import (
     Truth,
     Verdict,
 )
-from vllm_runbooks.diagnosis import claims, session
+from vllm_runbooks.diagnosis import claims, diagnosing
+from vllm_runbooks.diagnosis import expected as diagnosis_expected
 from vllm_runbooks.diagnosis.claims import expressions
+from vllm_runbooks.plan import expected as plan_expected
+from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.records import Layouts, Plan
-from vllm_runbooks.runbooks import verdicts
+from vllm_runbooks.reading import sources
+from vllm_runbooks.runbooks import case_checks
 
-CASES = sorted(path.parent.name for path in (catalog.catalog_dir() / "cases").glob("*/claims.yaml"))
+CASES = sorted(path.parent.name for path in (folders.catalog_dir() / "cases").glob("*/claims.yaml"))
 
 
 def lookup(**known: Any) -> Callable[[str, int | str | None], Any]:
@@ -161,7 +164,7 @@ def claim(**more: Any) -> Claim:
 def judged(*starts: Start, **more: Any) -> JudgedClaim:
     known, text = more.pop("known", []), more.pop("text", "a log")
     evidence = Evidence((Document("a.log", text),))
-    found = session.diagnose(session.paste("words"))
+    found = diagnosing.diagnose(sources.paste("words"))
     (result,) = claims.judge(Claims("d", [claim(**more)], known), found, starts, evidence)
     return result
 
@@ -196,9 +199,9 @@ def test_names_are_looked_up_in_their_order() -> None:
 
 def test_a_capture_of_the_root_cause_is_a_number() -> None:
     """As printed, with its commas; a word stays a word."""
-    evidence = session.load("autoglm-3090-video-oom")
+    evidence = sources.load("autoglm-3090-video-oom")
     said = claim(right_if="tried_mib == 698 and modality == 'video'", because=["{tried}"])
-    (result,) = claims.judge(Claims("d", [said]), session.diagnose(evidence), session.read(evidence), evidence)
+    (result,) = claims.judge(Claims("d", [said]), diagnosing.diagnose(evidence), diagnosing.read(evidence), evidence)
 
     assert (result.verdict, result.because) == (Truth.RIGHT, "698.00 MiB")
 
@@ -246,14 +249,14 @@ def test_lines_are_quoted_from_the_words_that_find_them() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_claims_of_a_case_come_out_as_written(name: str) -> None:
     """Every shipped claim is judged as it says, gives a reason, and quotes the case or says what was asked instead."""
-    evidence = session.load(name)
-    results = session.judge_claims(evidence)
+    evidence = sources.load(name)
+    results = diagnosing.judge_claims(evidence)
 
     assert [(c.id, c.verdict) for c in results] == [(c.id, c.expected) for c in results]
     assert [c.id for c in results if not c.because] == []
     assert [c.id for c in results if not c.quotes and not c.basis] == []
     if evidence.documents:
-        assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
+        assert diagnosing.judge(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize(
@@ -278,9 +281,9 @@ def test_known_mistakes_of_the_documents_are_caught(
     name: str, claim_id: str, trap: str, verdict: Truth, number: str | None
 ) -> None:
     """Each by its number in the list of traps, with the figure that shows it."""
-    evidence = session.load(name)
+    evidence = sources.load(name)
     authored = evidence.case.claims if evidence.case else None
-    result = next(c for c in session.judge_claims(evidence) if c.id == claim_id)
+    result = next(c for c in diagnosing.judge_claims(evidence) if c.id == claim_id)
 
     assert authored is not None
     assert next(c.trap for c in authored.claims if c.id == claim_id) == trap
@@ -290,19 +293,19 @@ def test_known_mistakes_of_the_documents_are_caught(
 
 def test_claims_follow_the_record_not_the_file() -> None:
     """With other figures in the log the same claims come out the other way."""
-    evidence = session.load("qwen-a100-shared-gpu-race")
+    evidence = sources.load("qwen-a100-shared-gpu-race")
     calm = evidence.documents[0].text.replace("41.640380859375", "38.5").replace("41.19354248046875", "78.0")
     changed = replace(evidence, documents=(Document("startup.log", calm),))
-    verdicts = {c.id: c.verdict for c in session.judge_claims(changed)}
+    verdicts = {c.id: c.verdict for c in diagnosing.judge_claims(changed)}
 
     assert verdicts == {
         "memory-was-released-while-profiling": Truth.WRONG,
         "lower-utilization-cures": Truth.RIGHT,
         "the-ladder-fits": Truth.RIGHT,
     }
-    four = session.load("gpt-oss-gemma-a100-four-starts")
+    four = sources.load("gpt-oss-gemma-a100-four-starts")
     lost = four.documents[0].text.replace("GPU KV cache size", "cache")
-    results = session.judge_claims(replace(four, documents=(Document("startup.log", lost),)))
+    results = diagnosing.judge_claims(replace(four, documents=(Document("startup.log", lost),)))
     assert next(c for c in results if c.id == "cache-tokens-measure-requests").verdict is Truth.UNKNOWN
 
 
@@ -310,8 +313,10 @@ def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
     """The verdict names the claim, what was expected and what came out; one that was not judged as well."""
     case = Case("mine", "t", "s", ["a.log"], Expectation(claims=["a", "b", "c"]))
     result = judged(start(facts=Facts(weights_gib=48.5)))
-    found = session.diagnose(session.paste("words"))
-    judgement = verdicts.judge(found, case, [replace(result, id="a"), replace(result, id="c", expected=Truth.WRONG)])
+    found = diagnosing.diagnose(sources.paste("words"))
+    judgement = diagnosis_expected.judge(
+        found, case, [replace(result, id="a"), replace(result, id="c", expected=Truth.WRONG)]
+    )
 
     assert judgement.verdict is Verdict.FAIL
     assert judgement.reason == "claim a: expected right, got wrong; claim b: not judged"
@@ -319,7 +324,7 @@ def test_a_case_fails_by_a_claim_that_comes_out_otherwise() -> None:
 
 def test_a_log_of_ones_own_has_no_claims() -> None:
     """They belong to the recorded case, and the runbook says so."""
-    assert session.judge_claims(session.paste("words")) == ()
+    assert diagnosing.judge_claims(sources.paste("words")) == ()
     assert render.claims.judged(()).plain.startswith("No claims are judged here")
 
 
@@ -381,14 +386,14 @@ def folder(tmp_path: Path) -> Path:
 
 def test_claims_are_read_with_their_case(folder: Path) -> None:
     """They lie beside it, and a file of claims can be checked by itself."""
-    case = authoring.read_case(folder / "case.yaml")
+    case = case_checks.read_case(folder / "case.yaml")
     authoring.check_file(folder / "claims.yaml")
 
     assert case.claims is not None
     assert [(c.id, c.verdict) for c in case.claims.claims] == [("it-fits", Truth.RIGHT)]
     (folder / "claims.yaml").unlink()
     (folder / "case.yaml").write_text(CASE.replace("  claims: [it-fits]\n", ""))
-    assert authoring.read_case(folder / "case.yaml").claims is None
+    assert case_checks.read_case(folder / "case.yaml").claims is None
 
 
 @pytest.mark.parametrize(
@@ -420,7 +425,7 @@ def test_broken_claims_are_named(folder: Path, old: str, new: str, said: str) ->
     """By folder, line and field, also when the case is read."""
     (folder / "claims.yaml").write_text(CLAIMS.replace(old, new))
 
-    for name, read in (("claims.yaml", authoring.read_claims), ("case.yaml", authoring.read_case)):
+    for name, read in (("claims.yaml", case_checks.read_claims), ("case.yaml", case_checks.read_case)):
         with pytest.raises(CatalogError) as caught:
             read(folder / name)
         assert f"mine/claims.yaml:{said}" in str(caught.value)
@@ -445,7 +450,7 @@ def test_a_case_compares_exactly_its_claims(folder: Path, case: str, text: str |
         (folder / "claims.yaml").write_text(text)
 
     with pytest.raises(CatalogError, match="mine/") as caught:
-        authoring.read_case(folder / "case.yaml")
+        case_checks.read_case(folder / "case.yaml")
     assert said in str(caught.value)
 
 
@@ -455,7 +460,7 @@ def test_a_misspelt_figure_is_named(folder: Path) -> None:
     (folder / "claims.yaml").write_text(text.replace("right_if: free_gib > 1", "right_if: mine.memory > 1"))
 
     with pytest.raises(CatalogError) as caught:
-        authoring.read_claims(folder / "claims.yaml")
+        case_checks.read_claims(folder / "claims.yaml")
     assert "asks mine for memory; it has capability, exists, has_fp8, memory_gib, why" in str(caught.value)
 
 
@@ -466,7 +471,7 @@ QUESTION = PlanAsked(MODEL, "2xRTX3090", "0.16.0", tp=2, options={"max_model_len
 def asked(claim_: Claim, **tables: Any) -> JudgedClaim:
     """A claim on what no log shows, judged with the shipped catalog."""
     case = Case("mine", "t", "s", [], Expectation(), claims=Claims("d", [claim_], **tables))
-    (result,) = session.judge_claims(Evidence((), case))
+    (result,) = diagnosing.judge_claims(Evidence((), case))
     return result
 
 
@@ -496,9 +501,9 @@ def test_without_sizes_the_best_layout_answers() -> None:
 
 def test_what_the_low_and_the_high_side_decide_differently_is_unknown() -> None:
     """A threshold between them decides nothing; one outside of them does."""
-    evidence = session.question(QUESTION)
+    evidence = planner.question(QUESTION)
     assert evidence.cards[0].gpu.name == "RTX3090"
-    bands = session.planned(QUESTION)
+    bands = planner.planned(QUESTION)
     assert isinstance(bands, Plan)
     low, high = bands.kv_cache.tokens_low, bands.kv_cache.tokens_high
     assert low is not None
@@ -560,7 +565,7 @@ SHOWN_BY_0_16 = "rank 1 in world size 4 is assigned as DP rank 0, PP rank 0"
 
 def test_lines_answer_whether_a_release_prints_them() -> None:
     """With other numbers in them as well; a line that nobody searched for is unknown, not missing."""
-    told = authoring.read_claims(catalog.cases_dir() / "plan-autoglm-8x3090" / "claims.yaml").lines
+    told = case_checks.read_claims(folders.cases_dir() / "plan-autoglm-8x3090" / "claims.yaml").lines
     lines = {**told, "other": LineAsked("0.16.0", SHOWN_BY_0_16), "new": LineAsked("0.16.0", "never searched for 1")}
 
     assert asked(claim(right_if="ranks.printed and other.printed"), lines=lines).verdict is Truth.RIGHT
@@ -572,8 +577,8 @@ def test_every_shipped_line_was_searched_for() -> None:
     """In the sources of its release: a verdict never rests on a search that was not made."""
     lines = [
         line
-        for path in catalog.cases_dir().glob("*/claims.yaml")
-        for line in authoring.read_claims(path).lines.values()
+        for path in folders.cases_dir().glob("*/claims.yaml")
+        for line in case_checks.read_claims(path).lines.values()
     ]
     wordings = sites.read_wordings(sites.data_folder() / sites.WORDINGS)
 
@@ -610,7 +615,7 @@ expect:
 def question(folder: Path, text: str = PLAN_CASE) -> Evidence:
     folder.mkdir()
     (folder / "case.yaml").write_text(text)
-    return session.load(str(folder))
+    return sources.load(str(folder))
 
 
 def test_a_recorded_question_is_answered_as_expected(tmp_path: Path) -> None:
@@ -618,14 +623,16 @@ def test_a_recorded_question_is_answered_as_expected(tmp_path: Path) -> None:
     evidence = question(tmp_path / "mine")
     assert evidence.case is not None
     assert evidence.case.plan is not None
-    found = session.planned(evidence.case.plan)
-    judgement = verdicts.judge_plan(found, evidence.case, session.judge_claims(evidence))
+    found = planner.planned(evidence.case.plan)
+    judgement = plan_expected.judge_plan(found, evidence.case, diagnosing.judge_claims(evidence))
 
     assert isinstance(found, Layouts)
     assert (judgement.verdict, judgement.reason, judgement.case) == (Verdict.PASS, "as expected: it fits", "mine")
-    assert verdicts.judge_plan(found, None).verdict is Verdict.PASS
+    assert {"fits": True, "replicas": 2, "tp": 1}.items() <= judgement.facts.items()
+    assert None not in judgement.facts.values()
+    assert plan_expected.judge_plan(found, None).verdict is Verdict.PASS
     with pytest.raises(InputError, match="is a recorded question and holds no log; vllm-runbooks plan"):
-        session.diagnose(evidence)
+        diagnosing.diagnose(evidence)
 
 
 def test_a_question_that_is_answered_otherwise_fails_with_both_answers(tmp_path: Path) -> None:
@@ -635,7 +642,7 @@ def test_a_question_that_is_answered_otherwise_fails_with_both_answers(tmp_path:
     assert case is not None
     assert case.plan is not None
     assert case.expect.best == BestLayout(tp=2)
-    judgement = verdicts.judge_plan(session.planned(case.plan), case)
+    judgement = plan_expected.judge_plan(planner.planned(case.plan), case)
 
     assert judgement.verdict is Verdict.FAIL
     assert judgement.reason == (
@@ -646,14 +653,14 @@ def test_a_question_that_is_answered_otherwise_fails_with_both_answers(tmp_path:
 
 def test_a_plan_of_ones_own_passes_where_it_fits() -> None:
     """One that does not says what decides."""
-    small = session.planned(replace(QUESTION, gpus="2xRTX3090", options={"max_model_len": 10_000_000}))
-    large = session.planned(
+    small = planner.planned(replace(QUESTION, gpus="2xRTX3090", options={"max_model_len": 10_000_000}))
+    large = planner.planned(
         PlanAsked("zai-org/AutoGLM-Phone-9B", "RTX3060-12GB", "0.16.0", tp=1, options={"max_model_len": 4096})
     )
 
-    assert verdicts.judge_plan(session.planned(QUESTION), None).reason == "it fits"
-    assert verdicts.judge_plan(small, None).verdict is Verdict.FAIL
-    assert verdicts.judge_plan(large, None).reason.startswith("it does not fit; ")
+    assert plan_expected.judge_plan(planner.planned(QUESTION), None).reason == "it fits"
+    assert plan_expected.judge_plan(small, None).verdict is Verdict.FAIL
+    assert plan_expected.judge_plan(large, None).reason.startswith("it does not fit; ")
 
 
 @pytest.mark.parametrize(
@@ -672,7 +679,7 @@ def test_a_broken_question_is_named(tmp_path: Path, old: str, new: str, said: st
     (tmp_path / "case.yaml").write_text(PLAN_CASE.replace(old, new))
 
     with pytest.raises(CatalogError) as caught:
-        authoring.read_case(tmp_path / "case.yaml")
+        case_checks.read_case(tmp_path / "case.yaml")
     assert said in str(caught.value)
 
 

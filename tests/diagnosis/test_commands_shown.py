@@ -11,18 +11,20 @@ from pathlib import Path
 import pytest
 
 from rows import in_one_test
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.evidence import CaseKind
 from vllm_runbooks.core.records import IssueSeverity
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.lint import checking
-from vllm_runbooks.reading import documents
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.lint import checking, knowledge
+from vllm_runbooks.probe import judging
+from vllm_runbooks.reading import documents, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 BAD = re.compile(r"^(```+)bash bad\n.*?^\1$", re.MULTILINE | re.DOTALL)
 """A fenced block whose commands are wrong on purpose."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "runbooks").glob("*.ipynb"))]
-CASES = [path.parent.name for path in sorted(catalog.cases_dir().glob("*/case.yaml"))]
+CASES = [path.parent.name for path in sorted(folders.cases_dir().glob("*/case.yaml"))]
 
 
 def prose(path: Path) -> str:
@@ -57,18 +59,18 @@ def test_bad_examples_are_recognised() -> None:
 def shown() -> Iterator[tuple[str, str, str | None, str]]:
     """Every command that the answer to a recorded case offers: case, title, release, command."""
     for case in CASES:
-        evidence = session.load(case)
+        evidence = sources.load(case)
         if evidence.case is not None and evidence.case.kind is CaseKind.JOB:
             continue  # what its steps print is no start of vLLM
         if evidence.case is not None and evidence.case.kind is CaseKind.NODES:
             continue  # what is to be done about nodes is told in words
         if evidence.case is not None and evidence.case.kind is CaseKind.SERVER:
-            found = session.health(evidence)
+            found = judging.health(evidence)
             ways = (way for finding in found.findings for way in finding.changes)
             yield from ((case, w.title, found.vllm.version, w.command) for w in ways if w.command is not None)
             continue
-        for number in range(1, len(session.read(evidence)) + 1):
-            answer = session.diagnose(evidence, start=number)
+        for number in range(1, len(diagnosing.read(evidence)) + 1):
+            answer = diagnosing.diagnose(evidence, start=number)
             for remedy in answer.remedies:
                 if remedy.command is not None:
                     yield case, remedy.title, answer.vllm.version, remedy.command
@@ -104,9 +106,9 @@ def test_symptoms_and_rules_show_none_outside_of_examples() -> None:
     """What they say in words names options; a command stands in an example, where it is judged."""
     said = [
         text
-        for rule in session.knowledge().rules.values()
+        for rule in knowledge.knowledge().rules.values()
         for text in (rule.title, rule.why, rule.mends or "", *rule.message)
     ]
-    said += [text for s in session.load_catalog().symptoms.values() for text in (s.cause, s.do_first, *s.explanation)]
+    said += [text for s in catalog.load_catalog().symptoms.values() for text in (s.cause, s.do_first, *s.explanation)]
 
     assert [text for text in said if any(start.words for start in documents.read(text, "page.md").starts)] == []

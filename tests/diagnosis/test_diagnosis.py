@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks.catalog.load import Catalog
 from vllm_runbooks.catalog.records import Condition, Example, NearMiss, Signature, Symptom, Verified
+from vllm_runbooks.catalog.symptoms import Catalog
+from vllm_runbooks.catalog.templates import fill, filled_or_plain, value_of
 from vllm_runbooks.core.records import (
     Facts,
     Hit,
@@ -25,7 +26,7 @@ from vllm_runbooks.core.records import (
     Start,
     Traceback,
 )
-from vllm_runbooks.diagnosis.causes import diagnose, fill, filled_or_plain, holds, value_of
+from vllm_runbooks.diagnosis.causes import diagnose, holds
 
 ENGINE = Process("EngineCore", 10)
 SERVER = Process("APIServer", 1)

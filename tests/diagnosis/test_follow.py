@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from pace import scaled
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.records import Outcome
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.reading import sources
 
-LOG = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
-FAILED = catalog.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
+LOG = folders.cases_dir() / "tiny-cpu-served" / "startup.log"
+FAILED = folders.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
 
 
 def follow(name: str, *more: str) -> subprocess.Popen[str]:
@@ -103,7 +104,7 @@ def test_following_a_whole_log_answers_as_reading_it_does() -> None:
     started = time.monotonic()
     running = follow("-", "--format", "json")
     said, _ = running.communicate(LOG.read_text("utf-8"), timeout=60)
-    whole = session.diagnose(session.load(str(LOG)))
+    whole = diagnosing.diagnose(sources.load(str(LOG)))
 
     followed = json.loads(said)
     assert followed["outcome"] == whole.outcome == Outcome.RUNNING

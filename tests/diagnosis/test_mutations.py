@@ -12,18 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from vllm_runbooks import views as render
+from vllm_runbooks import render
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Document, Evidence
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.reading import evidence
 
 SEED = 20261120
 MOST_SECONDS = 1.0
 LOGS = [
     path.read_bytes()
-    for path in sorted([*catalog.cases_dir().glob("*/*.log"), *(Path(__file__).parents[1] / "logs").glob("*.log")])
+    for path in sorted([*folders.cases_dir().glob("*/*.log"), *(Path(__file__).parents[1] / "logs").glob("*.log")])
 ]
 Mutation = Callable[[bytes, random.Random], bytes]
 
@@ -133,9 +135,9 @@ MUTATIONS: list[Mutation] = [cut, splice, interleave, prefix, flip, swell, glue,
 def test_damaged_logs_are_read(count: int, capsys: pytest.CaptureFixture[str]) -> None:
     """No exception but the refusal of what is no text, none above a processor second, and a third still tell."""
     chance = random.Random(SEED)  # noqa: S311 - repeatable, not secret
-    shelf = session.load_catalog()
+    shelf = catalog.load_catalog()
     told: Counter[str] = Counter()
-    session.knowledge()  # compiled and read once, in the first run of a process
+    knowledge.knowledge()  # compiled and read once, in the first run of a process
     slowest = 0.0
     for number in range(count):
         raw = chance.choice(LOGS)
@@ -150,7 +152,7 @@ def test_damaged_logs_are_read(count: int, capsys: pytest.CaptureFixture[str]) -
         spent = MOST_SECONDS
         for _ in range(3):  # what shares the machine's caches costs processor time as well
             begun = time.process_time()
-            answer = session.diagnose(Evidence((Document("damaged.log", read(raw) or ""),)), catalog=shelf)
+            answer = diagnosing.diagnose(Evidence((Document("damaged.log", read(raw) or ""),)), catalog=shelf)
             json.loads(render.to_json(answer))
             assert render.answers.text(answer).replace("\n", "").isprintable()
             spent = min(spent, time.process_time() - begun)

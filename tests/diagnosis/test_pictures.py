@@ -11,19 +11,20 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import views as render
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks import render
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core import display, markup
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, Phase, Quote, Start, Throughput
 from vllm_runbooks.core.views import drawing, start_pictures
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.records import Calibration, Layout, Plan, PlannedCache, PlannedRank, PlannedTerm
 from vllm_runbooks.plan.render import pictures as plan_pictures
+from vllm_runbooks.reading import sources
 
 HOSTILE = "</text><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
-# What the site lets through, so that a picture looks the same there: `site._ATTRIBUTES`.
+# What the site lets through, so that a picture looks the same there: `core.markup._ATTRIBUTES`.
 SHAPE = {"x", "y", "x1", "y1", "x2", "y2", "width", "height", "d", "fill", "stroke", "stroke-width", "opacity"}
 ALLOWED = {
     "svg": {"width", "height", "viewBox", "role", "style"}, "title": set(), "rect": SHAPE, "line": SHAPE, "path": SHAPE,
@@ -33,12 +34,12 @@ ALLOWED = {
 
 @pytest.fixture(scope="module")
 def four() -> list[Start]:
-    return session.read(session.load("gpt-oss-gemma-a100-four-starts"))
+    return diagnosing.read(sources.load("gpt-oss-gemma-a100-four-starts"))
 
 
 @pytest.fixture(scope="module")
 def race() -> Evidence:
-    return session.load("qwen-a100-shared-gpu-race")
+    return sources.load("qwen-a100-shared-gpu-race")
 
 
 def hostile(start: Start) -> Start:
@@ -179,7 +180,7 @@ def test_starts_of_one_model_are_told_apart(four: list[Start]) -> None:
 
 def test_tables_say_what_the_pictures_show(four: list[Start]) -> None:
     """Every figure of the pictures stands beside them in numbers, and what is unknown stays empty."""
-    evidence = session.load("gpt-oss-gemma-a100-four-starts")
+    evidence = sources.load("gpt-oss-gemma-a100-four-starts")
 
     assert "load the weights              68 s               11 s" in render.starts.timelines(four).plain
     assert (
@@ -208,7 +209,7 @@ def test_tables_say_what_the_pictures_show(four: list[Start]) -> None:
 
 def raced(evidence: Evidence, old: str = "", new: str = "") -> Answer:
     text = evidence.documents[0].text.replace(old, new) if old else evidence.documents[0].text
-    return session.diagnose(session.paste(text))
+    return diagnosing.diagnose(sources.paste(text))
 
 
 def test_the_race_is_shown_with_the_logs_own_numbers(race: Evidence) -> None:
@@ -231,20 +232,20 @@ def test_other_failures_have_no_race_to_show(race: Evidence) -> None:
     said = "The text does not state the free memory before and after profiling."
 
     assert render.starts.free_memory(raced(race, "Initial free memory", "Once")).plain == said
-    assert render.starts.free_memory(session.diagnose(session.load("tiny-cpu-served"))).plain == said
+    assert render.starts.free_memory(diagnosing.diagnose(sources.load("tiny-cpu-served"))).plain == said
 
 
 def test_further_logs_are_set_beside_the_first() -> None:
     """Starts of several files and cases are read in the order in which they were named; no case is judged."""
-    folder = catalog.cases_dir()
+    folder = folders.cases_dir()
     names: dict[str, Any] = {n: str(folder / n / "startup.log") for n in ("tiny-cpu-served", "tiny-cpu-port-in-use")}
     first, second = names.values()
-    starts = session.read(session.load(first, more=f" {second} , "))
+    starts = diagnosing.read(sources.load(first, more=f" {second} , "))
 
     assert [start.file for start in starts] == [0, 1]
-    beside = session.load("qwen-a100-shared-gpu-race", more=first)
-    assert (beside.case, len(session.read(beside))) == (None, 2)
-    assert session.judge_claims(beside) == ()
+    beside = sources.load("qwen-a100-shared-gpu-race", more=first)
+    assert (beside.case, len(diagnosing.read(beside))) == (None, 2)
+    assert diagnosing.judge_claims(beside) == ()
 
 
 def term(name: str, expected: float | None, low: float | None = None, high: float | None = None) -> PlannedTerm:
@@ -331,7 +332,7 @@ def test_pictures_of_plans_stay_inside_their_frame(number: int) -> None:
     svg = plans()[number]
     width, height = (float(v) for v in re.findall(r'viewBox="0 0 (\d+) (\d+)"', svg)[0])
 
-    assert width == plan_pictures.NARROW
+    assert width == drawing.NARROW
     for x, y in coordinates(svg):
         assert -0.5 <= x <= width + 0.5
         assert -0.5 <= y <= height + 0.5
@@ -380,7 +381,7 @@ def widths(svg: str) -> dict[str, float]:
 def test_a_budget_is_drawn_to_scale() -> None:
     """The weights take 13.72 of 79.25 GiB of the bar, the KV cache 36.56, and the limit stands at 0.65 of it."""
     svg = plans()[0]
-    whole = plan_pictures.NARROW - 2
+    whole = drawing.NARROW - 2
 
     assert widths(svg)["weights"] == pytest.approx(whole * 13.72 / 79.25, abs=1)
     assert widths(svg)["KV cache"] == pytest.approx(whole * 36.56 / 79.25, abs=1)
@@ -396,7 +397,7 @@ def test_a_budget_is_drawn_to_scale() -> None:
 def test_uncertainty_is_a_whisker_before_the_kv_cache() -> None:
     """From the least to the most that the other terms take; none where a term is unknown or all are exact."""
     (ends,) = re.findall(r'd="M([\d.]+) [\d.]+v8M[\d.]+ [\d.]+H([\d.]+)M', plans()[0])
-    scale = (plan_pictures.NARROW - 2) / 79.25
+    scale = (drawing.NARROW - 2) / 79.25
 
     assert [float(end) for end in ends] == pytest.approx([1 + 14.62 * scale, 1 + 15.11 * scale], abs=2.5)
     assert "before the KV cache 14.6 to 15.1" in plans()[0]

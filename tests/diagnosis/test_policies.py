@@ -11,15 +11,18 @@ import pytest
 
 from vllm_runbooks import cli
 from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import compiling, policy_files
 from vllm_runbooks.core.display import to_json
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.core.records import Answer
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers
+from vllm_runbooks.reading import sources
 
 LADDER = "lower-utilization"
-SOURCE = catalog.catalog_dir() / "policies" / f"{LADDER}.yaml"
+SOURCE = folders.catalog_dir() / "policies" / f"{LADDER}.yaml"
 ARGUMENTS = "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'm', 'gpu_memory_utilization': %s}\n"
 FREE = (
     "ValueError: Free memory on device cuda:0 (%s/79.19 GiB) on startup is less than desired GPU memory utilization "
@@ -40,7 +43,7 @@ PORT = "OSError: [Errno 98] Address already in use\n"
 
 
 def diagnose(text: str, *, share: str = "0.9", policy: str = LADDER) -> Answer:
-    return session.diagnose(session.paste(ARGUMENTS % share + text, vllm="0.11.0"), policy=policy)
+    return diagnosing.diagnose(sources.paste(ARGUMENTS % share + text, vllm="0.11.0"), policy=policy)
 
 
 def steps(found: Answer) -> list[Any]:
@@ -55,8 +58,8 @@ def shares(found: Answer) -> list[tuple[str, bool]]:
 
 def test_the_ladder_is_not_offered_for_the_race() -> None:
     """The recorded case of the document that recommends it: the reason is shown instead of its steps."""
-    evidence = session.load("qwen-a100-shared-gpu-race")
-    plain, asked = session.diagnose(evidence), session.diagnose(evidence, policy=LADDER)
+    evidence = sources.load("qwen-a100-shared-gpu-race")
+    plain, asked = diagnosing.diagnose(evidence), diagnosing.diagnose(evidence, policy=LADDER)
     (note,) = asked.notes
 
     assert asked.remedies == plain.remedies
@@ -132,7 +135,7 @@ def test_what_it_is_not_known_to_help_against_is_said() -> None:
 @pytest.mark.parametrize("case", [path.parent.name for path in sorted(SOURCE.parents[1].glob("cases/*/startup.log"))])
 def test_it_is_never_offered_by_itself(case: str) -> None:
     """No recorded case names it, or notes anything but whose log is missing, unless it is asked for."""
-    found = session.diagnose(session.load(case))
+    found = diagnosing.diagnose(sources.load(case))
 
     assert found.notes == () or found.nodes is not None
     assert LADDER not in answers.text(found)
@@ -182,7 +185,7 @@ def test_a_broken_policy_is_named_by_line_and_field(tmp_path: Path, old: str, ne
     path = tmp_path / "policies" / SOURCE.name
     path.parent.mkdir()
     path.write_text(SOURCE.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
-    index, problems = authoring.compile_index(tmp_path)
+    index, problems = compiling.compile_index(tmp_path)
 
     assert said in "\n".join(problems)
     assert index["policies"] == []
@@ -198,7 +201,7 @@ def test_a_policy_needs_steps_that_change_something(tmp_path: Path) -> None:
         path.write_text(f"{{id: a, title: a, why: a, steps: {steps}, helps: [], refused_for: {{}}}}")
 
         with pytest.raises(CatalogError, match=said):
-            authoring.read_policy(path)
+            policy_files.read_policy(path)
 
 
 def test_a_policy_of_ones_own_lies_on_top(tmp_path: Path) -> None:
@@ -207,7 +210,7 @@ def test_a_policy_of_ones_own_lies_on_top(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     text = SOURCE.read_text(encoding="utf-8").replace(f"id: {LADDER}", "id: mine")
     (tmp_path / "policies" / "mine.yaml").write_text(text, encoding="utf-8")
-    loaded = session.load_catalog((str(tmp_path),))
+    loaded = catalog.load_catalog((str(tmp_path),))
 
     assert sorted(loaded.policies) == [LADDER, "mine"]
     assert authoring.check_folder(tmp_path) == (1, [])

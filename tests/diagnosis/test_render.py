@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import views as render
+from vllm_runbooks import render
 from vllm_runbooks.core.records import (
     Answer,
     Checks,
@@ -33,8 +33,9 @@ from vllm_runbooks.core.records import (
     Throughput,
 )
 from vllm_runbooks.core.views import drawing, elements
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers, figures
+from vllm_runbooks.reading import sources
 
 HOSTILE = (
     "</code></td><script>alert(1)</script><img src=x onerror=alert(1)> **bold** [a](javascript:alert(1)) `x` $x^2$ "
@@ -182,7 +183,7 @@ def test_the_terminal_gets_no_control_character() -> None:
 
 def test_the_time_line_escapes_too() -> None:
     """Its phases come from the catalog, its times from the log."""
-    base = session.read(session.load("tiny-cpu-served"))[-1]
+    base = diagnosing.read(sources.load("tiny-cpu-served"))[-1]
     phase = Phase(HOSTILE, Quote(0, 3, 1, HOSTILE), HOSTILE, 3.0)
     shown = render.starts.timeline([replace(base, timeline=(phase, replace(phase, clock_seconds=None)))])
 
@@ -393,7 +394,7 @@ def test_the_memory_at_the_moment_of_failure_adds_up(captures: dict[str, str], p
 
 def test_the_time_line_shows_each_phase() -> None:
     """Of the last start, or of the one that is asked for; a text without phases says so."""
-    starts: list[Start] = session.read(session.load("tiny-cpu-two-starts"))
+    starts: list[Start] = diagnosing.read(sources.load("tiny-cpu-two-starts"))
 
     assert "load the weights" in render.starts.timeline(starts).plain
     assert render.starts.timeline(starts, start=1).plain != render.starts.timeline(starts).plain
@@ -678,7 +679,7 @@ def test_memory_at_the_failure_is_drawn_in_the_colours_of_its_table() -> None:
 
 def test_the_time_line_prefers_what_was_printed() -> None:
     """Seconds to a tenth, the place, and a bar of the longest one's share of 180 pixels; unknown where neither is."""
-    start = session.read(session.load("tiny-cpu-served"))[0]
+    start = diagnosing.read(sources.load("tiny-cpu-served"))[0]
     quote = Quote(0, 4, 1, "x")
     start = replace(start, timeline=(
         Phase("load", quote, "01-02 03:04:05", 9.0, 2.5), Phase("odd", replace(quote, line=7), None, 5.0),
@@ -701,7 +702,7 @@ def test_the_time_line_prefers_what_was_printed() -> None:
 
 
 def bare(**more: Any) -> Start:
-    start = session.read(session.load("tiny-cpu-served"))[0]
+    start = diagnosing.read(sources.load("tiny-cpu-served"))[0]
     return replace(start, **{"facts": Facts(), "arguments": {}, "timeline": (), "throughput": (), **more})
 
 

@@ -22,7 +22,7 @@ from ruamel.yaml import YAML
 
 from command_line import measured, run
 from rows import in_one_test
-from vllm_runbooks import views as render
+from vllm_runbooks import render
 from vllm_runbooks.core import markup
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.edge10.accuracy import comparing as accuracy
@@ -374,6 +374,20 @@ def test_several_data_sets_are_judged_each_and_together() -> None:
     assert found.verdict is Accuracy.LOST
 
 
+def test_data_sets_that_are_not_all_shares_make_no_one_score() -> None:
+    """One is judged by right answers and the other by a mean: each is a row, and both together have no difference."""
+    found = both(
+        ("one acc OVERALL 9000 0.9", "one acc OVERALL 9000 0.9"),
+        ("two f1 OVERALL 9000 0.9", "two f1 OVERALL 9000 0.8"),
+    )
+    whole = found.scores[0]
+
+    assert (whole.dataset, whole.verdict, whole.paired) == (None, Accuracy.UNKNOWN, False)
+    assert (whole.difference, whole.interval, whole.questions) == (None, None, None)
+    assert "make no one score" in whole.why
+    assert [row.difference for row in found.scores[1:]] == [pytest.approx(0.0), pytest.approx(-0.1)]
+
+
 # ---- whether the two can be compared
 
 
@@ -386,6 +400,16 @@ def test_answers_to_the_same_questions_tell_smaller_losses() -> None:
     assert (only(found).paired, found.verdict) == (True, Accuracy.LOST)
     assert (only(apart).paired, apart.verdict) == (False, Accuracy.UNKNOWN)
     assert "other-questions" in {doubt.id for doubt in apart.doubts}
+
+
+def test_answers_that_only_one_of_them_tells_leave_their_scores_to_compare() -> None:
+    """A work folder with reviews on one side, a printed table on the other, in whichever order."""
+    answered, printed = reviewed(*[1.0] * 30, *[0.0] * 10), table("set_part acc OVERALL 40 0.5", model="q")
+    for first, second, difference in ((answered, printed, -0.25), (printed, answered, 0.25)):
+        row = only(accuracy.judge(first, second))
+
+        assert (row.paired, row.counts, row.questions) == (False, None, 40)
+        assert row.difference == pytest.approx(difference)
 
 
 def test_answers_are_matched_by_question_and_not_by_line() -> None:
@@ -589,6 +613,8 @@ def test_failed_requests_are_told() -> None:
 
     assert [doubt.id for doubt in found.doubts] == ["incomplete"]
     assert found.doubts[0].text.startswith("3 requests")
+    found = read(report(execution_summary={"requested": 20, "succeeded": 19, "errored": 1, "incomplete": True}))
+    assert found.doubts[0].text.startswith("One request failed, and its question")
 
 
 def test_a_table_is_found_in_a_log_with_colours() -> None:
@@ -597,6 +623,14 @@ def test_a_table_is_found_in_a_log_with_colours() -> None:
     text += "\n\x1b[0m2026-01-01 - INFO: Output directory | outputs | 3 | 4 | 5 | 6 | 7 | 8\n"
 
     assert len(reports.read([Given("", text.encode())], "log").scores) == 16
+
+
+def test_parts_of_a_metrics_name_keep_metrics_apart() -> None:
+    """BLEU and ROUGE lose the word n-gram, which releases write or not; of any other metric the name stays whole."""
+    names = ("BLEU·n-gram-2", "ROUGE·n-gram-2·Recall", "chrF·n-gram-2", "chrF·2")
+    found = table(*(f"set {name} OVERALL 9 0.5" for name in names))
+
+    assert [each.metric for each in found.scores] == ["bleu-2", "rouge-2-r", "chrf-n-gram-2", "chrf-2"]
 
 
 def test_a_table_of_two_models_or_of_two_runs_is_refused() -> None:
@@ -852,6 +886,16 @@ def test_what_cannot_be_read_gets_one_line(name: str, raw: bytes, said: str) -> 
         reports.read([Given(name, raw)], "it")
 
     assert re.match(rf"it(/{re.escape(name)})?: [^\n]+; [^\n]+$", str(raised.value))
+
+
+def test_a_file_beyond_the_bound_is_refused_with_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In MiB, whatever it holds; a file that just reaches it is read."""
+    raw = json.dumps(report()).encode()
+    monkeypatch.setattr(reports, "MAX_BYTES", 2 * 2**20)
+
+    assert reports.read([Given("", raw.ljust(2 * 2**20))], "it").model == "m"
+    with pytest.raises(InputError, match=r"\Ait: is larger than 2 MiB; give the report in place of it\Z"):
+        reports.read([Given("", raw.ljust(2 * 2**20 + 1))], "it")
 
 
 def test_reviews_that_went_over_windows_are_read() -> None:

@@ -22,10 +22,10 @@ import pytest
 
 from command_line import run
 from rows import in_one_test
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import TreeFile
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.views.styled import plain
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.edge10 import pages as edge10_pages
 from vllm_runbooks.edge10.artefacts import folders, listings, meanings, repair
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
@@ -85,7 +85,7 @@ def _judged(paths: dict[str, int | None], name: str, row: Mapping[str, Any]) -> 
         except ValueError:
             damaged[path] = "is cut off"
     given = Given(Listing(row.get("name", name), files), Contents(texts, {}, damaged))
-    return artefacts.check(given, session.toolchain(), _asked(row))
+    return artefacts.check(given, catalog.toolchain(), _asked(row))
 
 
 def _found(checked: CheckedFolder) -> list[list[str | None]]:
@@ -97,7 +97,7 @@ def _found(checked: CheckedFolder) -> list[list[str | None]]:
 )
 def test_trees_of_the_document_pass(name: str, kind: str, dies: int, lengths: tuple[int, ...]) -> None:
     """The listings of what a compile writes are whole, and are known for what they are."""
-    found = artefacts.check(Given(_document(name), Contents()), session.toolchain(), Asked())
+    found = artefacts.check(Given(_document(name), Contents()), catalog.toolchain(), Asked())
 
     assert _found(found) == []
     assert (found.ok, found.what, found.kind, found.dies, found.lengths) == (True, "compiled", kind, dies, lengths)
@@ -127,7 +127,7 @@ def test_a_record_that_is_kept_beside_what_was_compiled_is_no_damage(record: str
 
 def _made(row: Mapping[str, Any]) -> dict[str, int | None]:
     """The files of a tree that its settings describe."""
-    facts = session.toolchain()
+    facts = catalog.toolchain()
     phases = row["lengths"]
     stems = {"visual": "784_1536_[float16]", "mrope": "3_8192_[int32]"}
     context = re.search(r"_(\d+)_\ddie", row["name"])
@@ -280,7 +280,7 @@ def test_checkpoint_shows_what_was_written_down(tmp_path: Path, row: dict[str, A
         beside = {"texts": row.get("float_texts", {})}
         float_ = _given(_checkpoint(tmp_path / "float", kind, beside, is_packed=False))
     asked = Asked(step=row.get("step"))
-    facts = session.toolchain()
+    facts = catalog.toolchain()
     found = artefacts.check(_given(folder), facts, asked, float_=float_, is_same=row.get("same", False))
 
     assert _found(found) == sorted(row["finds"], key=str)
@@ -372,7 +372,7 @@ def test_one_file_is_no_files() -> None:
     """A folder in which a single file belongs is told in words of its own."""
     files = tuple(ListedFile(path, None) for path in _made({"kind": "llm", "dies": 1, "lengths": {}, "name": "m"}))
     gone = [each for each in files if not each.path.startswith("1die/batch_1/")]
-    found = artefacts.check(Given(Listing("m", tuple(gone)), Contents()), session.toolchain(), Asked(dies=1))
+    found = artefacts.check(Given(Listing("m", tuple(gone)), Contents()), catalog.toolchain(), Asked(dies=1))
 
     assert [each.text for each in found.findings] == ["nothing is in it, where one file belongs"]
 
@@ -398,7 +398,7 @@ def test_wrong_name_is_told_for_what_it_is(what: str) -> None:
     right, wrong, said = NAMED[what]
     files = [replace(each, path=each.path.replace(f"4die/{right}", f"4die/{wrong}")) for each in _document(VLM).files]
     found = artefacts.check(
-        Given(replace(_document(VLM), files=tuple(files)), Contents()), session.toolchain(), Asked()
+        Given(replace(_document(VLM), files=tuple(files)), Contents()), catalog.toolchain(), Asked()
     )
 
     assert [(each.id, each.path, each.text) for each in found.findings] == [
@@ -587,7 +587,7 @@ def test_configuration_of_packed_weights_is_not_the_float_model_s(
     folder = _checkpoint(tmp_path / "quantised", "llm", {"remove": ["config.json"]}, is_packed=is_packed)
     source = _given(_checkpoint(tmp_path / "float", "llm", {}, is_packed=False))
 
-    found = artefacts.check(_given(folder), session.toolchain(), Asked(), float_=source)
+    found = artefacts.check(_given(folder), catalog.toolchain(), Asked(), float_=source)
 
     assert [each.target for each in found.mends] == copied
     assert any(each.startswith("config.json: ") and "conversion" in each for each in found.left) is is_packed
@@ -667,10 +667,22 @@ def test_rename_that_may_mean_two_files_is_left(tmp_path: Path) -> None:
     (visual / "vit_die0.so").rename(visual / "1_[float16]_die0.so")
     (visual / "2_[float16]_die0.so").write_bytes(b"x" * 99)
 
-    found = artefacts.check(_given(root), session.toolchain(), Asked())
+    found = artefacts.check(_given(root), catalog.toolchain(), Asked())
 
     assert found.mends == ()
     assert any("vit_die0.so: may come from 2 files" in each for each in found.left), found.left
+
+
+def test_rename_of_a_file_that_is_named_like_no_other_is_left(tmp_path: Path) -> None:
+    """Its name tells of another compile than that of the other files in its folder."""
+    root = _tree(tmp_path)
+    visual = root / "4die" / "visual"
+    (visual / "vit_die0.so").rename(visual / "784_1536_[float16]_die0.so")
+
+    found = artefacts.check(_given(root), catalog.toolchain(), Asked())
+
+    assert found.mends == ()
+    assert any("vit_die0.so: " in each and "may be of another compile" in each for each in found.left), found.left
 
 
 BAD: dict[str, tuple[str, str]] = {
@@ -691,6 +703,8 @@ BAD: dict[str, tuple[str, str]] = {
         "".join(f"2025-11-28 10:00:00   64 m-AWQ-AOT_8_4096/4die/batch_1/common_die{die}.params\n" for die in range(4)),
         "is no listing of a folder",
     ),
+    "a log with times": ("worker started\nworker-1 2025-11-28 10:00:00 ready\n", "is no listing of a folder"),
+    "a folder's name above nothing": ("/data/m-AWQ-AOT_8_4096:\n", "is no listing of a folder"),
     "a file without a path": ('{"listing": {"files": [{"bytes": 1}]}}', "files[0]: is no file"),
     "a size that is none": ('{"listing": {"files": [{"path": "a", "bytes": -1}]}}', "files[0]: is no file"),
 }
@@ -753,14 +767,14 @@ def test_folder_that_cannot_be_listed_is_a_finding(tmp_path: Path, monkeypatch: 
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refused)
-    found = artefacts.check(_given(root), session.toolchain(), Asked())
+    found = artefacts.check(_given(root), catalog.toolchain(), Asked())
 
     assert _found(found) == [["edge10.tree_unread", "4die/batch_1/seqlen_8"]]
 
 
 def test_of_many_mends_the_rest_is_counted(tmp_path: Path) -> None:
     """A list that is cut says so, in a terminal as on a page: whoever says yes to a repair says it to all of them."""
-    found = artefacts.check(_given(_tree(tmp_path)), session.toolchain(), Asked())
+    found = artefacts.check(_given(_tree(tmp_path)), catalog.toolchain(), Asked())
     mends = tuple(Mend("copy", f"{n}.json", f"4die/{n}.json", is_float=True, why="") for n in range(70))
     many = replace(found, mends=mends, left=("x",) * 70)
     text = plain(edge10_checks.view(many))
@@ -778,7 +792,7 @@ def test_links_lead_in_no_circle(tmp_path: Path) -> None:
     config.rename(tmp_path / "config.json")
     config.symlink_to(tmp_path / "config.json")
 
-    found = artefacts.check(_given(root), session.toolchain(), Asked())
+    found = artefacts.check(_given(root), catalog.toolchain(), Asked())
 
     assert _found(found) == [["edge10.tree_link", "1die/nothing.so"], ["edge10.tree_linked_folder", "1die/again"]]
     assert {each.source for each in found.findings} == {"what the file system said"}
@@ -786,7 +800,7 @@ def test_links_lead_in_no_circle(tmp_path: Path) -> None:
 
 def test_the_guide_is_the_source_of_what_stands_in_it_alone() -> None:
     """Of a compiled model's files it is; of a loader's behaviour the loader's own sources are."""
-    facts = session.toolchain()
+    facts = catalog.toolchain()
     told = {
         name: meanings.finding(name, None, "text", source=facts.source).source
         for name in ("edge10.tree_file_missing", "edge10.checkpoint_layer_missing", "edge10.checkpoint_shard_missing")
@@ -802,7 +816,7 @@ def test_pipe_in_a_file_s_place_is_told(tmp_path: Path) -> None:
     (root / "tokenizer.json").unlink()
     os.mkfifo(root / "tokenizer.json")
 
-    found = artefacts.check(_given(root), session.toolchain(), Asked(step="convert"))
+    found = artefacts.check(_given(root), catalog.toolchain(), Asked(step="convert"))
 
     assert _found(found) == [["edge10.tree_no_file", "tokenizer.json"]]
 
@@ -825,7 +839,7 @@ def test_what_is_asked_of_a_compiled_model_is_not_known_of_a_checkpoint(
 def test_too_many_files_are_said_and_nothing_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder beyond the bound is no whole listing, and no file of it is called missing."""
     monkeypatch.setattr(folders, "MAX_FILES", 20)
-    found = artefacts.check(_given(_tree(tmp_path)), session.toolchain(), Asked())
+    found = artefacts.check(_given(_tree(tmp_path)), catalog.toolchain(), Asked())
 
     assert _found(found) == [["edge10.tree_cut", None]]
 

@@ -11,15 +11,15 @@ import pytest
 
 import vllm_runbooks as rb
 from command_line import run
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.edge10.accuracy import comparing as accuracy
 from vllm_runbooks.edge10.accuracy import reports
 from vllm_runbooks.edge10.chain.records import OpenChain
 from vllm_runbooks.edge10.evidence import Told
 from vllm_runbooks.edge10.jobs import steps
+from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import cases
 
 CASE = "edge10-qwen3-vl-4b"
@@ -49,10 +49,10 @@ def results(folder: Path, **scores: float) -> str:
 
 def test_the_recorded_job_is_judged_without_a_runbook() -> None:
     """By all that is found in it: each part tells something wrong, and the verdict names all of it."""
-    judged = cases.judge(session.load(CASE))
+    judged = cases.judge(sources.load(CASE))
 
     assert (judged.verdict, judged.case) == (Verdict.PASS, CASE)
-    for name in session.load(CASE).case.expect.findings:  # type: ignore[union-attr] # it is one of a job
+    for name in sources.load(CASE).case.expect.findings:  # type: ignore[union-attr] # it is one of a job
         assert name in judged.reason
 
 
@@ -134,7 +134,7 @@ def test_more_scripts_than_a_job_has_are_not_chosen_from(tmp_path: Path) -> None
 
 def test_a_job_s_folder_may_have_the_files_of_a_recorded_one(tmp_path: Path) -> None:
     """Listings, tables and a log that were put beside the description are found, as they are in a case."""
-    shutil.copytree(catalog.cases_dir() / CASE, tmp_path / "job")
+    shutil.copytree(folders.cases_dir() / CASE, tmp_path / "job")
     (tmp_path / "job" / "case.yaml").unlink()
     recorded, found = rb.edge10_evidence.read(CASE), rb.edge10_evidence.read(str(tmp_path / "job"))
 
@@ -146,7 +146,7 @@ def test_a_job_s_folder_may_have_the_files_of_a_recorded_one(tmp_path: Path) -> 
 
 def test_a_recorded_job_s_log_may_have_its_own_name() -> None:
     """Not only `log.txt`: what ends in `.log` is one."""
-    held = session.load(CASE)
+    held = sources.load(CASE)
     renamed = [replace(each, name="compile.log") if each.name == "log.txt" else each for each in held.documents]
 
     assert not isinstance(rb.edge10_evidence.of(replace(held, documents=tuple(renamed))).log, str)
@@ -252,6 +252,6 @@ def test_the_scripts_of_a_job_keep_their_markup_to_themselves(tmp_path: Path) ->
 
 def test_a_case_of_a_job_holds_a_description() -> None:
     """Its files are told by their names; the catalog has at least one such case."""
-    recorded = [folder.name for folder in catalog.cases_dir().iterdir() if (folder / "job.yaml").is_file()]
+    recorded = [folder.name for folder in folders.cases_dir().iterdir() if (folder / "job.yaml").is_file()]
 
     assert CASE in recorded

@@ -15,12 +15,13 @@ from ruamel.yaml import YAML
 
 from command_line import run
 from rows import in_one_test
-from vllm_runbooks import views as render
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks import render
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.records import IssueSeverity
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.core.views import styled
+from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.edge10.scripts.records import LintedScripts
-from vllm_runbooks.lint import checking
+from vllm_runbooks.lint import knowledge
 
 jsonschema = pytest.importorskip("jsonschema")
 SCRIPTS = Path(__file__).parents[1] / "edge10_scripts"
@@ -37,7 +38,7 @@ def texts(name: str) -> dict[str, str]:
 
 @cache
 def linted(name: str) -> dict[str, LintedScripts]:
-    return checking.lint_scripts(texts(name), fix=True)
+    return script_checking.lint_scripts(texts(name), fix=True)
 
 
 def wrong(found: dict[str, LintedScripts]) -> list[tuple[str, int, str]]:
@@ -82,7 +83,7 @@ def test_a_script_is_told_for_what_it_is(name: str) -> None:
 def test_a_corrected_script_needs_no_second_correction(name: str) -> None:
     """What was mended is no issue any more, nothing new is wrong, and mending again changes nothing."""
     found = linted(name)
-    again = checking.lint_scripts({file: one.fixed or "" for file, one in found.items()}, fix=True)
+    again = script_checking.lint_scripts({file: one.fixed or "" for file, one in found.items()}, fix=True)
     mended = {(file, issue.rule) for file, one in found.items() for issue in one.issues if issue.fix is not None}
 
     assert {file: one.fixed for file, one in again.items()} == {file: one.fixed for file, one in found.items()}
@@ -129,13 +130,13 @@ LOGINS = {
 def test_a_password_in_a_command_is_found_and_shown_nowhere(name: str, form: str, password: str) -> None:
     """However it is given, and in no form of the answer: messages, lines, fixes, corrected text, SARIF, annotations."""
     text = form.format(password) + ("pip install vllm\n" if name.endswith(".sh") else "")
-    found = checking.lint_scripts({name: text}, fix=True)
+    found = script_checking.lint_scripts({name: text}, fix=True)
     view = render.edge10_scripts
     shown = "\n".join(
         (
             str(render.to_json(view.merged(found))),
-            render.styled.plain(view.view(found)),
-            render.issues.sarif(found, session.knowledge().rules, "1"),
+            styled.plain(view.view(found)),
+            render.issues.sarif(found, knowledge.knowledge().rules, "1"),
             render.issues.github(found[name], name),
         )
     )
@@ -149,8 +150,10 @@ def test_one_script_may_need_what_another_says() -> None:
     serve = "vllm serve ./a --served-model-name one --host 127.0.0.1 --port 9001\n"
     ask = "evalscope eval --model two --api-url http://127.0.0.1:9001/v1 --datasets mmlu\n"
 
-    assert wrong(checking.lint_scripts({"ask.sh": ask})) == []
-    assert wrong(checking.lint_scripts({"serve.sh": serve, "ask.sh": ask})) == [("ask.sh", 1, "edge10.no-such-name")]
+    assert wrong(script_checking.lint_scripts({"ask.sh": ask})) == []
+    assert wrong(script_checking.lint_scripts({"serve.sh": serve, "ask.sh": ask})) == [
+        ("ask.sh", 1, "edge10.no-such-name")
+    ]
 
 
 SERVERS = {
@@ -212,7 +215,7 @@ def test_a_port_is_missed_only_where_all_ports_are_known(name: str, asked: int) 
     text, port = SERVERS[name]
     file = "serve.py" if "import" in text else "serve.yaml" if "services" in text else "serve.sh"
     ask = f"evalscope eval --model one --api-url http://127.0.0.1:{asked}/v1 --datasets mmlu\n"
-    found = checking.lint_scripts({file: text, "ask.sh": ask})["ask.sh"]
+    found = script_checking.lint_scripts({file: text, "ask.sh": ask})["ask.sh"]
 
     assert {issue.rule for issue in found.issues} == ({"edge10.no-such-server"} if port not in (None, asked) else set())
 
@@ -228,7 +231,7 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_settings_are_read_also_where_their_form_is_lost(name: str) -> None:
     """Line by line: what is asked of which server, and how."""
-    found = checking.lint_scripts({"task.yaml": SETTINGS[name]})["task.yaml"]
+    found = script_checking.lint_scripts({"task.yaml": SETTINGS[name]})["task.yaml"]
     expected = {"edge10.api-path"} | ({"edge10.sampled-accuracy"} if name == "apart" else set())
 
     assert {issue.rule for issue in found.issues if issue.rule.startswith("edge10.")} == expected
@@ -253,14 +256,14 @@ QUANTISED = "vllm serve ./awq --served-model-name quarter --host 127.0.0.1 --por
 )
 def test_two_files_start_no_two_servers_on_one_port(first: str, second: str, count: int) -> None:
     """The float and the quantised model are asked side by side; one that is stopped, or may not run, is in no way."""
-    found = checking.lint_scripts({"float.sh": first, "quantised.sh": second})
+    found = script_checking.lint_scripts({"float.sh": first, "quantised.sh": second})
 
     assert [file for file, _, rule in wrong(found) if rule == "edge10.port-taken"] == ["quantised.sh"] * count
 
 
 def test_a_page_shows_one_server_after_the_other() -> None:
     """Its examples need not run together."""
-    found = checking.lint_scripts({"a.md": f"```bash\n{FLOAT}```\n", "b.md": f"```bash\n{QUANTISED}```\n"})
+    found = script_checking.lint_scripts({"a.md": f"```bash\n{FLOAT}```\n", "b.md": f"```bash\n{QUANTISED}```\n"})
 
     assert wrong(found) == []
 
@@ -295,7 +298,7 @@ def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
     """In flow style, merged, as JSON, with a user in the address: of the entry that is wrong, and of no other."""
     serve = "vllm serve ./a --served-model-name one --host 127.0.0.1 --port 9001\n"
     text = WRONG_SETTINGS[name]
-    found = wrong(checking.lint_scripts({"serve.sh": serve, "task.yaml": text}))
+    found = wrong(script_checking.lint_scripts({"serve.sh": serve, "task.yaml": text}))
 
     assert sorted(rule for _, _, rule in found if rule != "edge10.secret-in-file") == [
         "edge10.no-such-name",
@@ -314,7 +317,7 @@ def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
 )
 def test_a_limit_of_the_reader_is_told_apart_from_what_is_no_python(text: str, says: str) -> None:
     """Whose grammar refuses a text, and what is only longer or deeper than is read."""
-    found = checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
+    found = script_checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
 
     assert [says in issue.message for issue in found.issues if issue.rule == "file.not-python"] == [True]
 
@@ -334,7 +337,7 @@ LATER = {
 @pytest.mark.parametrize(("release", "text"), [(release, text) for release, each in LATER.items() for text in each])
 def test_a_program_of_a_later_python_is_no_error(release: tuple[int, int], text: str) -> None:
     """Whoever runs it may have that Python: what is not judged for that is an information, which names both."""
-    found = checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
+    found = script_checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
     shown = [(issue.severity, issue.message) for issue in found.issues if issue.rule == "file.not-python"]
     is_read = release <= sys.version_info[:2]
 
@@ -347,7 +350,7 @@ def test_a_program_of_a_later_python_is_no_error(release: tuple[int, int], text:
 )
 def test_a_fault_in_every_python_stays_an_error(text: str) -> None:
     """What looks like none of a later grammar's, or like that of an earlier Python."""
-    found = checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
+    found = script_checking.lint_scripts({"a.py": "from tyllm import torch_edgex\n" + text})["a.py"]
     shown = [issue.severity for issue in found.issues if issue.rule == "file.not-python"]
 
     assert shown == [IssueSeverity.ERROR]
@@ -368,7 +371,7 @@ def test_a_cell_that_is_no_python_is_named_and_the_others_are_judged() -> None:
         "torch_edgex.set_device_mode('LM_die_remap', help + [0] * 15)\n",
         "build_and_compile_llm('Qwen3-4B-AWQ', dev_count=17)\n",
     )
-    found = checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
+    found = script_checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
 
     assert [issue.rule for issue in found.issues] == ["file.not-python", "edge10.dies-differ"]
     assert found.issues[0].message.startswith("code cell 2: Python cannot read this: invalid syntax")
@@ -409,7 +412,7 @@ build_and_compile_llm(model_path="./Qwen3-1.7B-AWQ")
 def test_what_a_notebook_holds_besides_python_is_no_wrong_python(cells: tuple[str, ...]) -> None:
     """Neither a cell of another language nor a command of IPython; and what these give a meaning is not missed."""
     text = notebook(*cells, COMPILES)
-    found = checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
+    found = script_checking.lint_scripts({"a.ipynb": text})["a.ipynb"]
 
     assert [(issue.rule, issue.message) for issue in found.issues] == []
     assert "compile-llm" in [step.step for step in found.steps]
@@ -433,7 +436,7 @@ def test_what_a_notebook_holds_besides_python_is_no_wrong_python(cells: tuple[st
 def test_what_a_cell_writes_or_runs_is_judged_as_what_it_is(cell: str, rules: list[str]) -> None:
     """A program of its own knows no name of the notebook's; the place is that in the notebook."""
     text = notebook("told = 1\n", cell)
-    found = checking.lint_scripts({"a.ipynb": text, "b.py": COMPILES})["a.ipynb"]
+    found = script_checking.lint_scripts({"a.ipynb": text, "b.py": COMPILES})["a.ipynb"]
 
     assert [issue.rule for issue in found.issues] == rules
     line = text.split("\n")[found.issues[0].line - 1]
@@ -451,7 +454,7 @@ def test_a_session_of_python_is_read_behind_its_prompts() -> None:
 <module 'tyllm.torch_edgex' from 'there'>
 ```
 """
-    found = checking.lint_scripts({"a.md": f"# Modes\n\n{block}"})["a.md"]
+    found = script_checking.lint_scripts({"a.md": f"# Modes\n\n{block}"})["a.md"]
 
     assert [(issue.rule, issue.line) for issue in found.issues] == [("edge10.remap-length", 6)]
 
@@ -463,7 +466,7 @@ PROGRAMS: dict[str, Any] = YAML(typ="safe").load((SCRIPTS / "short.yaml").read_t
 @in_one_test("name", PROGRAMS)
 def test_a_program_is_judged_by_what_it_does(name: str) -> None:
     """However it says it."""
-    found = checking.lint_scripts({"program.py": PROGRAMS[name]["text"]}, fix=True)["program.py"]
+    found = script_checking.lint_scripts({"program.py": PROGRAMS[name]["text"]}, fix=True)["program.py"]
 
     assert {issue.rule for issue in found.issues} == set(PROGRAMS[name]["breaks"])
 
@@ -486,7 +489,7 @@ def test_an_order_of_the_dies_takes_as_many_words_as_it_has_entries(
         f"p = argparse.ArgumentParser()\np.add_argument('{flag}', type=int, default={default})\no = p.parse_args()\n"
         f"torch_edgex.set_device_mode('LM_die_remap', {used})\nbuild_and_compile_llm('Qwen3-4B-AWQ')\n"
     )
-    found = checking.lint_scripts({"program.py": text}, fix=True)["program.py"]
+    found = script_checking.lint_scripts({"program.py": text}, fix=True)["program.py"]
 
     assert f"p.add_argument('{flag}', type=int, {mended})\n" in (found.fixed or "")
 
@@ -514,7 +517,7 @@ GIVEN = "docker run --rm --gpus all{} registry.example.com/edgex/tyllm:v1.1.7 py
 def test_threads_are_held_against_a_gpu_that_is_there(script: str, container: str, *, is_wrong: bool) -> None:
     """Not against one that is hidden, nor another file's where a script asks for the host's own."""
     files = {"compile.sh": f"#!/bin/bash\n{script}python3 compile.py\n", "start.sh": GIVEN.format(container)}
-    found = checking.lint_scripts(files)
+    found = script_checking.lint_scripts(files)
 
     rules = {issue.rule for one in found.values() for issue in one.issues}
     assert ("edge10.compile-threads" in rules) == is_wrong
@@ -526,7 +529,7 @@ def test_remaps_that_hold_more_than_zeros_are_not_cut() -> None:
         f"torch_edgex.set_device_mode('{part}_die_remap', [{order}])\n"
         for part, order in (("LM", "0, " * 16 + "5"), ("VM", "x, " * 17))
     )
-    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+    found = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
 
     assert [issue.rule for issue in found.issues if issue.rule == "edge10.remap-length"] == ["edge10.remap-length"] * 2
     assert found.fixed == text
@@ -547,7 +550,7 @@ def test_remaps_that_hold_more_than_zeros_are_not_cut() -> None:
 )
 def test_an_import_is_put_where_it_belongs(text: str, fixed: str) -> None:
     """Behind the first imports, in front of the first statement, and never within another statement."""
-    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+    found = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
 
     assert found.startswith(fixed)
     compile(found, "a.py", "exec")
@@ -558,7 +561,7 @@ def test_an_import_in_a_page_is_indented_as_its_block_is() -> None:
     block = "from tyllm.build_util import build_and_compile_llm\ntorch_edgex.set_device_trace_only('edgex', True)\n"
     for lead in ("   ", "> "):
         page = "".join(f"{lead}{line}\n" for line in ("```python", *block.splitlines(), "```"))
-        found = checking.lint_scripts({"a.md": f"- a\n\n{page}"}, fix=True)["a.md"].fixed or ""
+        found = script_checking.lint_scripts({"a.md": f"- a\n\n{page}"}, fix=True)["a.md"].fixed or ""
 
         assert f"{lead}from tyllm import torch_edgex\n{lead}torch_edgex" in found
 
@@ -568,8 +571,8 @@ def test_a_piece_of_a_program_on_a_page_goes_on_with_the_one_before() -> None:
     first = "```python\nfrom tyllm import torch_edgex\n```\n"
     second = "```python\ntorch_edgex.set_device_trace_only('edgex', True)\nmade_elsewhere(1)\n```\n"
 
-    assert checking.lint_scripts({"a.md": first + second})["a.md"].issues == ()
-    assert [issue.rule for issue in checking.lint_scripts({"a.md": second})["a.md"].issues] == [
+    assert script_checking.lint_scripts({"a.md": first + second})["a.md"].issues == ()
+    assert [issue.rule for issue in script_checking.lint_scripts({"a.md": second})["a.md"].issues] == [
         "edge10.name-not-imported"
     ]
 
@@ -598,7 +601,7 @@ def test_a_folder_is_judged_as_one(tmp_path: Path, capsys: pytest.CaptureFixture
     assert {(Path(issue["file"]).name, issue["rule"]) for issue in found["issues"]} >= {
         (file, rule) for rule, _, file in EXPECTED["wrong/job"]["issues"]
     }
-    schema = json.loads((catalog.catalog_dir() / "schema" / "edge10-lint.json").read_text("utf-8"))
+    schema = json.loads((folders.catalog_dir() / "schema" / "edge10-lint.json").read_text("utf-8"))
     jsonschema.validate(found, schema)
 
 
@@ -715,7 +718,7 @@ def test_standard_input_is_read_as_a_file_is(
 def test_of_a_reversed_comment_the_condition_alone_is_mended(comment: str, fixed: str | None) -> None:
     """However often it is mended: the device that is changed stays, also where it stands behind the condition."""
     text = f"from quant_toolchain import quantize_model\n{comment}\n"
-    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+    found = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
 
     assert (found.fixed or "").split("\n")[1] == (fixed or comment)
     assert bool(found.issues) == (fixed is not None)
@@ -726,7 +729,7 @@ def test_an_import_ends_as_the_lines_around_it_do() -> None:
     use = "torch_edgex.set_device_trace_only('edgex', True)\n"
     for before in ("import os\n", "", '"""Says."""\n'):
         text = f"{before}{use}".replace("\n", "\r\n")
-        fixed = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+        fixed = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
 
         assert fixed == f"{before}from tyllm import torch_edgex\n{use}".replace("\n", "\r\n")
 
@@ -743,7 +746,7 @@ def test_of_a_call_with_a_password_the_password_alone_is_replaced(password: str)
             'secret = torch_edgex.login(\n    password="Pl4ntedTwo")',
         )
     )
-    found = checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
+    found = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"]
     shown = {(issue.line, issue.text) for issue in found.issues}
 
     assert {(2, "os"), (3, "subprocess")} <= shown
@@ -793,7 +796,7 @@ def test_a_secret_in_the_name_of_a_file_is_shown_nowhere(
 def test_a_corrected_text_shows_no_login(line: str, password: str) -> None:
     """However a program or another client of a registry gives its password."""
     text = f"import tyllm\n{line.format(password)}\n"
-    fixed = checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
+    fixed = script_checking.lint_scripts({"a.py": text}, fix=True)["a.py"].fixed or ""
 
     assert fixed.count("\n") >= 2
     assert password not in fixed
@@ -820,10 +823,10 @@ def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any
     cells = [own | {"source": each.splitlines(keepends=True) if is_list else each} for each in sources]
     notebook = {"cells": cells, "metadata": {"a": '"\\n'}, "nbformat": 4, "nbformat_minor": 5}
     text = json.dumps(notebook, **form)
-    script = checking.lint_scripts({"a.py": PROGRAM}, fix=True)["a.py"].fixed
+    script = script_checking.lint_scripts({"a.py": PROGRAM}, fix=True)["a.py"].fixed
     for fixed in (
-        checking.mended_script({"a.ipynb": text}, "a.ipynb"),
-        checking.lint_scripts({"a.ipynb": text}, fix=True)["a.ipynb"].fixed,
+        script_checking.mended_script({"a.ipynb": text}, "a.ipynb"),
+        script_checking.lint_scripts({"a.ipynb": text}, fix=True)["a.ipynb"].fixed,
     ):
         read = json.loads(fixed or "")
         given = [cell.pop("source") for cell in read["cells"]]
@@ -837,7 +840,7 @@ def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any
         for each in given:
             assert isinstance(each, list) is is_list
             assert not is_list or "".join(each).splitlines(keepends=True) == each
-    for issue in checking.lint_scripts({"a.ipynb": text})["a.ipynb"].issues:
+    for issue in script_checking.lint_scripts({"a.ipynb": text})["a.ipynb"].issues:
         if issue.fix is not None:
             lines = text.split("\n")
             start = sum(len(line) + 1 for line in lines[: issue.fix.line - 1]) + issue.fix.column - 1
@@ -869,7 +872,7 @@ def test_a_mended_notebook_is_the_notebook_with_mended_cells(form: dict[str, Any
 )  # fmt: skip
 def test_a_secret_is_told_in_whatever_file_it_stands(name: str, text: str, rule: str) -> None:
     """Once, with its place, and not itself."""
-    found = checking.lint_scripts({name: text.format("S3cr3tPl4nted9x")})[name]
+    found = script_checking.lint_scripts({name: text.format("S3cr3tPl4nted9x")})[name]
     told = [issue for issue in found.issues if "secret" in issue.rule or "password" in issue.rule]
 
     assert [issue.rule for issue in told] == [f"edge10.{rule}"]
@@ -891,7 +894,7 @@ def test_a_secret_is_told_in_whatever_file_it_stands(name: str, text: str, rule:
 )  # fmt: skip
 def test_what_only_names_a_secret_is_none(name: str, text: str) -> None:
     """Variables, placeholders, what a server without a key is given, and words that a secret's name is in."""
-    found = checking.lint_scripts({name: text})[name]
+    found = script_checking.lint_scripts({name: text})[name]
 
     assert [issue for issue in found.issues if "secret" in issue.rule or "password" in issue.rule] == []
 
@@ -931,10 +934,10 @@ def test_settings_that_are_no_yaml_are_told_wherever_they_stand(name: str) -> No
         wrong_text, right_text = ("".join(f"  {line}\n" for line in text.splitlines()) for text in (wrong_text, TASK))
     else:
         right_text = TASK
-    found = checking.lint_scripts({name: around.format(wrong_text)})[name]
+    found = script_checking.lint_scripts({name: around.format(wrong_text)})[name]
     told = [issue for issue in found.issues if issue.rule == "file.not-yaml"]
 
     assert [issue.line for issue in told] == [around.partition("{}")[0].count("\n") + 5]
     assert [step.step for step in found.steps] == ["evaluate"]
-    right = checking.lint_scripts({name: around.format(right_text)})[name]
+    right = script_checking.lint_scripts({name: around.format(right_text)})[name]
     assert [issue for issue in right.issues if issue.rule == "file.not-yaml"] == []

@@ -19,14 +19,14 @@ import pytest
 
 from command_line import run
 from rows import in_one_test
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs import making, names, steps
 from vllm_runbooks.edge10.jobs.records import Job
-from vllm_runbooks.lint import checking
+from vllm_runbooks.edge10.scripts import checking as script_checking
 
 jsonschema = pytest.importorskip("jsonschema")
 HERE = Path(__file__).resolve().parents[1]
@@ -38,12 +38,12 @@ SECRET = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY"
 
 
 def facts() -> Toolchain:
-    return session.toolchain("1.1.7")
+    return catalog.toolchain("1.1.7")
 
 
 def read(text: str) -> Job:
     """The job that a description means, which has no problem."""
-    found = jobs.read(text, session.toolchain)
+    found = jobs.read(text, catalog.toolchain)
     assert found.problems == ()
     assert found.job is not None
     return found.job
@@ -51,7 +51,7 @@ def read(text: str) -> Job:
 
 def wrong(text: str) -> list[str]:
     """What is wrong with a description: line, field and words."""
-    found = jobs.read(text, session.toolchain)
+    found = jobs.read(text, catalog.toolchain)
     assert found.job is None
     return [f"{each.line} {each.field}: {each.text}; {each.do}" for each in found.problems]
 
@@ -109,6 +109,16 @@ def test_a_quantised_checkpoint_of_a_like_name_is_not_the_model(quantised: str) 
     """Another folder, or a name with the suffix of quantising, is another checkpoint."""
     assert read(f"model: /data/Qwen3-4B\ndies: 4\nquantised: {quantised}\n").quantised == quantised
     assert read(f"model: Qwen3-4B\ndies: 4\nquantised: {quantised}\n").quantised == quantised
+
+
+@pytest.mark.parametrize(("cards", "gpus"), [(1, 2), (2, 4)])
+def test_a_host_has_cards_for_both_servers(cards: int, gpus: int) -> None:
+    """The float and the quantised model are served side by side, each on cards of its own."""
+    made = steps.made(read(f"{LLM}evaluation:\n  cards: {cards}\n"), facts()).texts
+    taken = re.findall(r"CUDA_VISIBLE_DEVICES=(\S+)", made[steps.SERVE_FLOAT] + made[steps.SERVE_QUANTISED])
+
+    assert f"On a host with {gpus} GPUs" in made["README.md"]
+    assert sorted(",".join(taken).split(",")) == [str(card) for card in range(gpus)]
 
 
 def test_a_name_that_nobody_knows_is_said_to_be_untold(tmp_path: Path) -> None:
@@ -207,7 +217,7 @@ def test_every_contradiction_is_one_line_at_its_place(line: str) -> None:
     assert len(found) == 1, found
     assert {**CONTRADICTIONS, **UNREADABLE}[line] in found[0]
     assert found[0].startswith(f"{len(kept) + 1} ")
-    is_read = [each.is_read for each in jobs.read(text, session.toolchain).problems]
+    is_read = [each.is_read for each in jobs.read(text, catalog.toolchain).problems]
     assert all(is_read) is (line in CONTRADICTIONS)
 
 
@@ -266,7 +276,7 @@ def test_all_problems_are_told_at_once_and_by_line() -> None:
 
 def test_what_the_facts_do_not_tell_is_a_doubt_and_stops_nobody() -> None:
     """Two dies, or a length that no listing has, may compile: that is said, and the files are made."""
-    found = jobs.read("model: Qwen3-4B\ndies: 2\nprefill: [8, 24]\n", session.toolchain)
+    found = jobs.read("model: Qwen3-4B\ndies: 2\nprefill: [8, 24]\n", catalog.toolchain)
 
     assert found.job is not None
     assert found.doubts == (
@@ -277,8 +287,8 @@ def test_what_the_facts_do_not_tell_is_a_doubt_and_stops_nobody() -> None:
 
 def test_questions_and_pictures_that_nobody_tells_of_are_doubts() -> None:
     """A data set that the facts do not show, and a picture of less than one token."""
-    found = jobs.read(f"{LLM}evaluation: {{datasets: [MMLU, nope]}}\n", session.toolchain)
-    small = jobs.read(VLM.replace("picture:", "# ") + "picture: 1x540\n", session.toolchain)
+    found = jobs.read(f"{LLM}evaluation: {{datasets: [MMLU, nope]}}\n", catalog.toolchain)
+    small = jobs.read(VLM.replace("picture:", "# ") + "picture: 1x540\n", catalog.toolchain)
 
     assert found.job is not None
     assert small.job is not None
@@ -529,7 +539,7 @@ def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
 def test_the_linters_have_nothing_against_what_is_made(text: str, tmp_path: Path) -> None:
     """Commands are right for the evaluation's release, scripts for the toolchain, and shell files for shellcheck."""
     made = steps.made(read(text), facts())
-    judged = checking.lint_scripts(made.texts, toolchain="1.1.7")
+    judged = script_checking.lint_scripts(made.texts, toolchain="1.1.7")
     assert {name: found.issues for name, found in judged.items() if found.issues} == {}
     for file in made.files:
         if file.step and not file.name.endswith(".txt"):
@@ -871,7 +881,7 @@ def test_the_command_makes_says_and_makes_again(tmp_path: Path, capsys: pytest.C
     again = run(capsys, "edge10", "make", str(asked), "--out", str(out), "--format", "json")
     told = json.loads(again[1])
     jsonschema.Draft202012Validator(
-        json.loads((catalog.catalog_dir() / "schema" / "edge10-make.json").read_text("utf-8"))
+        json.loads((folders.catalog_dir() / "schema" / "edge10-make.json").read_text("utf-8"))
     ).validate(told)
     assert (told["schema"], told["written"], told["removed"], told["problems"]) == (1, [], [], [])
     assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
@@ -994,7 +1004,7 @@ def test_the_example_is_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     for at, match in shown:
         indent = "  " if len(match[1]) > 1 else ""
         text = "\n".join([*lines[:at], f"{indent}{match[2]}", *lines[at + 1 :]])
-        assert not [each for each in jobs.read(text, session.toolchain).problems if not each.is_read], match[2]
+        assert not [each for each in jobs.read(text, catalog.toolchain).problems if not each.is_read], match[2]
 
 
 def test_a_secret_in_a_description_reaches_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,22 +10,23 @@ from typing import Any
 import pytest
 
 from command_line import run
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.authored import toolchain_files
 from vllm_runbooks.catalog.toolchains import AskedModel
 from vllm_runbooks.core.errors import CatalogError, InputError
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.host import preflight
 from vllm_runbooks.edge10.host.records import EdgeHost
 from vllm_runbooks.edge10.jobs import job as jobs
-from vllm_runbooks.edge10.jobs import making, models, names, steps
+from vllm_runbooks.edge10.jobs import making, names, steps
 
 jsonschema = pytest.importorskip("jsonschema")
-FACTS = catalog.catalog_dir() / "toolchains" / "edge10-1.1.7.yaml"
+FACTS = folders.catalog_dir() / "toolchains" / "edge10-1.1.7.yaml"
 
 
 def asked(name: str) -> AskedModel:
-    return models.asked(name, session.toolchain("1.1.7"))
+    return models.asked(name, catalog.toolchain("1.1.7"))
 
 
 # ---- models
@@ -75,11 +76,11 @@ def test_another_model_is_unknown_and_never_a_guess(name: str) -> None:
     assert (found.listed, found.quantise, found.compile) == (None, None, None)
 
 
-@pytest.mark.parametrize("listed", [each.name for each in session.toolchain("1.1.7").models])
+@pytest.mark.parametrize("listed", [each.name for each in catalog.toolchain("1.1.7").models])
 def test_every_listed_model_has_a_repository_that_the_catalog_confirms(listed: str) -> None:
     """A listed name need not be a repository: the one that the facts have for it is a model of the catalog."""
-    facts = session.toolchain("1.1.7")
-    found = session.specs().model(models.weights(listed, facts))
+    facts = catalog.toolchain("1.1.7")
+    found = catalog.specs().model(models.weights(listed, facts))
 
     assert found is not None
     assert found.id == models.weights(listed, facts) == models.weights(listed.rpartition("/")[2].lower(), facts)
@@ -91,7 +92,7 @@ def test_every_listed_model_has_a_repository_that_the_catalog_confirms(listed: s
 )
 def test_what_is_no_name_of_the_facts_stays_as_it_was_given(name: str) -> None:
     """A folder, another organisation's and a quantised model are other weights than those of the listed name."""
-    assert models.weights(name, session.toolchain("1.1.7")) == name
+    assert models.weights(name, catalog.toolchain("1.1.7")) == name
 
 
 def test_preflight_reckons_with_the_repository_of_a_listed_name() -> None:
@@ -117,7 +118,7 @@ def test_the_command_says_yes_no_and_unknown(capsys: pytest.CaptureFixture[str])
     """Without a name all of the list and status 0; a model that may not be quantised, or is unknown, is status 1."""
     status, told, _ = run(capsys, "edge10", "models")
     assert status == 0
-    assert all(model.name in told for model in session.toolchain().models)
+    assert all(model.name in told for model in catalog.toolchain().models)
     assert run(capsys, "edge10", "models", "Qwen3-4B", "Qwen/Qwen2.5-VL-3B")[0] == 0
     status, told, _ = run(capsys, "edge10", "models", "Qwen3-4B", "Qwen/Qwen2-7B")
     assert status == 1
@@ -130,7 +131,7 @@ def test_the_printed_document_keeps_to_its_schema(capsys: pytest.CaptureFixture[
     """One document, with null where nothing is known."""
     printed = run(capsys, "edge10", "models", "Qwen3-4B", "x\u202ey", "--format", "json")[1]
     found = json.loads(printed)
-    schema = json.loads((catalog.catalog_dir() / "schema" / "edge10-models.json").read_text(encoding="utf-8"))
+    schema = json.loads((folders.catalog_dir() / "schema" / "edge10-models.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator(schema).validate(found)
 
     assert [each["quantise"] for each in found["models"]] == [True, None]
@@ -232,7 +233,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A catalog that knows two versions."""
     root = tmp_path / "catalog"
     root.mkdir()
-    for path in catalog.catalog_dir().iterdir():
+    for path in folders.catalog_dir().iterdir():
         if path.name != "toolchains" and path.suffix != ".json":
             (root / path.name).symlink_to(path)
     (root / "toolchains").mkdir()
@@ -255,25 +256,25 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("split: train", "split: dev"),
     )
     (root / "toolchains" / "edge10-1.10.0.yaml").write_text(changed, encoding="utf-8")
-    monkeypatch.setattr(catalog, "catalog_dir", lambda: root)
+    monkeypatch.setattr(folders, "catalog_dir", lambda: root)
     return root
 
 
 def test_another_version_is_a_file(shelf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Models, limits, names and made files follow the facts of the version that is asked for, the newest by default."""
     assert (shelf / "toolchains").is_dir()
-    assert session.toolchain().version == "1.10.0"
-    assert session.toolchain("v1.1.7").limits.remap_entries == 16
+    assert catalog.toolchain().version == "1.10.0"
+    assert catalog.toolchain("v1.1.7").limits.remap_entries == 16
     assert run(capsys, "edge10", "models", "Qwen/Qwen4-VL-1B")[0] == 0
     assert run(capsys, "edge10", "models", "Qwen/Qwen4-VL-1B", "--toolchain", "1.1.7")[0] == 1
     with pytest.raises(InputError, match=r"known: 1\.1\.7, 1\.10\.0"):
-        session.toolchain("1.2")
+        catalog.toolchain("1.2")
 
     (tmp_path / "job.yaml").write_text(
         "model: Qwen/Qwen4-VL-1B-Instruct\ndies: 3\nremap: [2, 1, 0]\n", encoding="utf-8"
     )
     made = making.make(str(tmp_path / "job.yaml"), tmp_path / "out")
-    facts = session.toolchain()
+    facts = catalog.toolchain()
     assert made.job is not None
     assert made.job.language_remap == (2, 1, 0, 0, 0, 0, 0, 0)
     assert made.compiled_folder == "3d.2121.Qwen4-VL-1B-Instruct-AWQ.960-540.8192.image"
@@ -298,7 +299,7 @@ def test_a_job_names_its_version(shelf: Path) -> None:
     assert shelf.is_dir()
 
     def found(text: str) -> Any:
-        return jobs.read(text, session.toolchain)
+        return jobs.read(text, catalog.toolchain)
 
     older = found("model: Qwen/Qwen3-4B\ndies: 4\ntoolchain: 1.1.7\nremap: [0, 1, 2, 3, 0, 0, 0, 0, 0]\n")
     assert older.job is not None
@@ -307,5 +308,5 @@ def test_a_job_names_its_version(shelf: Path) -> None:
     assert problem.text == "has 9 entries, and the toolchain takes 8"
     (problem,) = found("model: Qwen/Qwen3-4B\ndies: 9\n").problems
     assert problem.text == "9 is not from 1 to 8"
-    assert "Qwen/Qwen4" not in jobs.example(session.toolchain("1.1.7"))
-    assert found(jobs.example(session.toolchain())).job.toolchain == "edge10-1.10.0"
+    assert "Qwen/Qwen4" not in jobs.example(catalog.toolchain("1.1.7"))
+    assert found(jobs.example(catalog.toolchain())).job.toolchain == "edge10-1.10.0"

@@ -26,13 +26,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from pace import scaled
-from vllm_runbooks import cli
-from vllm_runbooks import views as render
+from vllm_runbooks import cli, render
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.records import Severity
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.edge10.host import asking, docker, docker_texts, preflight
 from vllm_runbooks.edge10.host import inspection as hosts
 from vllm_runbooks.edge10.host import snapshots as host_snapshots
@@ -335,9 +334,9 @@ def test_room_is_that_of_the_disk_on_which_the_folder_is_or_would_be(tmp_path: P
 
 def judged(asked: HostAsked, **told: Any) -> CheckedHost:
     """A host of which so much is told."""
-    facts = session.toolchain()
+    facts = catalog.toolchain()
     model = None if asked.model is None else planner.model(asked.model)
-    return hosts.check(EdgeHost(**told), asked, facts, session.specs(), model=model)
+    return hosts.check(EdgeHost(**told), asked, facts, catalog.specs(), model=model)
 
 
 @pytest.mark.parametrize("is_writable", [True, False, None])
@@ -456,6 +455,37 @@ def test_threads_of_the_compiler_suit_the_host(value: str, has_card: bool, sever
     ]
 
 
+def test_threads_of_a_toolchain_are_its_own() -> None:
+    """Another release may name other numbers: on a host without a card the number for cards is a hint."""
+    facts = catalog.toolchain()
+    facts = replace(facts, limits=replace(facts.limits, threads_with_gpu="16", threads_without_gpu="32"))
+    none = record(Inventory, {"why_none": "no driver", "gpus": []})
+
+    def severities(value: str) -> list[Severity]:
+        host = EdgeHost(inventory=none, environment={"COMPILE_THREAD": value})
+        found = hosts.check(host, HostAsked("compile"), facts, catalog.specs(), model=None)
+        return [each.severity for each in found.findings if each.id == "edge10.host_threads"]
+
+    assert {value: severities(value) for value in (" 16 ", "32", "1")} == {" 16 ": [Severity.HINT], "32": [], "1": []}
+
+
+@pytest.mark.parametrize("step", ["quantise", "compile"])
+def test_what_a_step_puts_on_cards_is_named_where_there_are_cards(step: str) -> None:
+    """It is not counted as memory of the host; a host without cards hears nothing of them."""
+    card = {"driver": "550.1", "gpus": [{"index": 0}]}
+    with_card, without = (
+        next(
+            need.uncounted
+            for need in judged(HostAsked(step, "Qwen/Qwen3-1.7B"), inventory=record(Inventory, told)).needs
+            if need.what == "memory"
+        )
+        for told in (card, {"why_none": "no driver", "gpus": []})
+    )
+
+    assert "cards" in with_card
+    assert "card" not in without
+
+
 def test_weights_of_both_servers_are_counted() -> None:
     """Of a model that is quantised its own alone; without cards it is the host's memory."""
     both = judged(HostAsked("evaluate", "Qwen/Qwen2.5-7B-Instruct")).needs
@@ -486,7 +516,7 @@ def checkpoint(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, tu
 
 def test_sizes_are_those_of_published_checkpoints() -> None:
     """What is reckoned for AWQ is what the catalog's own AWQ model of the same weights has, to the byte."""
-    facts = session.toolchain()
+    facts = catalog.toolchain()
     for name in ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-14B-Instruct"):
         of_float = Sizes(planner.model(name), facts)
         of_awq = Sizes(planner.model(f"{name}-AWQ"), facts)
@@ -501,7 +531,7 @@ def test_a_folder_is_as_large_as_its_headers_say(tmp_path: Path) -> None:
     config = {"architectures": ["OwnForCausalLM"], "model_type": "own", "hidden_size": 64, "torch_dtype": "bfloat16"}
     folder = checkpoint(tmp_path / "own", config, {"a": ("BF16", [512, 1 << 20], 1 << 30)})
     half = checkpoint(tmp_path / "wide", {**config, "torch_dtype": "float32"}, {"a": ("F32", [1 << 29], 1 << 31)})
-    facts = session.toolchain()
+    facts = catalog.toolchain()
 
     assert (Sizes(planner.model(str(folder)), facts).stored, Sizes(planner.model(str(folder)), facts).loaded) == (1, 1)
     assert (Sizes(planner.model(str(half)), facts).stored, Sizes(planner.model(str(half)), facts).loaded) == (2, 1)
@@ -865,7 +895,7 @@ def test_a_login_that_is_older_than_its_group_has_a_remedy_of_its_own(meet: Meet
     read = host_snapshots.read(json.dumps({"schema": 1, **late}), "host.json")
 
     def do(one: EdgeHost) -> str:
-        told = hosts.check(one, HostAsked("quantise"), session.toolchain(), session.specs())
+        told = hosts.check(one, HostAsked("quantise"), catalog.toolchain(), catalog.specs())
         return next(each.do for each in told.findings if each.id == "edge10.host_docker_denied")
 
     assert host.asked

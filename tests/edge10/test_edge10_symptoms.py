@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 
 from rows import in_one_test
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.authored.located import read_yaml
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Finding
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 
 LOGS = Path(__file__).resolve().parents[1] / "edge10_logs"
 EXPECTED = cast("dict[str, Any]", read_yaml(LOGS / "expected.yaml", "expected.yaml"))
@@ -25,7 +26,7 @@ OSError: Can't load image processor for '/data/m'. If you were trying to load it
 
 
 def cause(text: str, lang: str | None = None) -> Finding | None:
-    return session.diagnose(Evidence((Document("a.log", text),)), lang=lang).root_cause
+    return diagnosing.diagnose(Evidence((Document("a.log", text),)), lang=lang).root_cause
 
 
 def recorded(name: str) -> str:
@@ -81,14 +82,14 @@ def test_a_frame_counts_where_the_package_is_installed(path: str, symptom: str) 
 
 def test_every_fault_of_the_toolchains_facts_is_a_symptom() -> None:
     """What the facts name by a symptom's id can be looked up."""
-    known = session.load_catalog(()).symptoms
+    known = catalog.load_catalog(()).symptoms
 
-    assert {fault.symptom for fault in session.toolchain().faults} <= known.keys()
+    assert {fault.symptom for fault in catalog.toolchain().faults} <= known.keys()
 
 
 def test_every_edge10_symptom_is_told_in_chinese() -> None:
     """Each text that an answer shows."""
-    own = [each for name, each in session.load_catalog(()).symptoms.items() if name.startswith("edge10.")]
+    own = [each for name, each in catalog.load_catalog(()).symptoms.items() if name.startswith("edge10.")]
     told = [each.translations["zh"] for each in own]
 
     assert len(own) >= 9

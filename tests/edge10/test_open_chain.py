@@ -23,13 +23,13 @@ import tiny_models
 import vllm_runbooks as rb
 from pace import scaled
 from test_serve import RACE, UP, Stage
-from vllm_runbooks import views as render
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks import render
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.edge10.accuracy.records import Accuracy
-from vllm_runbooks.edge10.chain import open_parts
+from vllm_runbooks.edge10.chain import chains, open_parts
 from vllm_runbooks.edge10.chain.records import LINKS, OpenChain
 from vllm_runbooks.probe.starts import Result
 
@@ -68,7 +68,7 @@ class Host(Stage):
         """The chain, with what the stand-in for the open parts does."""
         self.setenv("STAND_IN_PARTS", json.dumps(does or {}))
         where = {"python": str(self.python.parent.parent), "vllm": "0.32.0", "folder": str(self.folder / "run")}
-        return rb.live.chain(
+        return chains.chain(
             shlex.join(self.words(*more)),
             given.pop("questions", str(self.questions)),
             given.pop("calibration", str(self.texts)),
@@ -358,7 +358,7 @@ def test_both_servers_are_asked_and_what_was_lost_is_judged(host: Host) -> None:
     assert rb.live.judge_chain(found).verdict is Verdict.FAIL
     assert document(record(OpenChain, document(found))) == document(found)  # as a run that is resumed reads it
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((catalog.catalog_dir() / "schema" / "open-chain.json").read_text("utf-8"))
+    schema = json.loads((folders.catalog_dir() / "schema" / "open-chain.json").read_text("utf-8"))
     assert list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(render.to_json(found)))) == []
     assert "evaluate-quantised" in render.chains.shown(found).plain
     commands = [each.attempts[-1].command for each in found.servers]

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.lint import checking
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.lint import checking, knowledge
 
 SEED = 20261120
 MOST_SECONDS = 2.0
@@ -43,8 +42,8 @@ Mutation = Callable[[str, random.Random], str]
 
 def texts() -> list[tuple[str, str]]:
     """Everything that the rules show, and the scripts among the cases: file name and text."""
-    found = [(example.file, example.text) for rule in session.knowledge().rules.values() for example in rule.examples]
-    found += [("launch.sh", path.read_text("utf-8")) for path in sorted(catalog.cases_dir().glob("*/*.sh"))]
+    found = [(example.file, example.text) for rule in knowledge.knowledge().rules.values() for example in rule.examples]
+    found += [("launch.sh", path.read_text("utf-8")) for path in sorted(folders.cases_dir().glob("*/*.sh"))]
     return found
 
 

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +28,25 @@ import pytest
 from pace import scaled
 from test_serve import UP, Stage, stage
 from test_suite import PASS, runbook, small_disk
-from vllm_runbooks import views as render
-from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks import render
+from vllm_runbooks.authoring import json_schemas
+from vllm_runbooks.catalog import compiled, folders
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.core import moments
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import CauseRef, Outcome, RunResult, Verdict
-from vllm_runbooks.history import database, differences, kept
+from vllm_runbooks.diff import differences
+from vllm_runbooks.history import database, kept
 from vllm_runbooks.history import store as history
-from vllm_runbooks.history.records import Entry, Listed
+from vllm_runbooks.history.records import Entry, Listed, Point, Trend
 from vllm_runbooks.probe.starts import Attempt, Check, Guarded, Result
+from vllm_runbooks.runbooks import history_entries
 from vllm_runbooks.runbooks.notebook import parse_judgement
 from vllm_runbooks.runbooks.suite import Request
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import history_entry as guarded
+from vllm_runbooks.serve import history_entry as serve_history
+from vllm_runbooks.serve import places
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -665,7 +670,7 @@ def test_help_needs_no_database() -> None:
 
 def test_a_check_is_kept_as_it_goes_on(tmp_path: Path) -> None:
     """Each run is begun before it runs, with its defaults and without secrets, and ended as it is judged."""
-    case = catalog.cases_dir() / "tiny-cpu-port-in-use"
+    case = folders.cases_dir() / "tiny-cpu-port-in-use"
     notebook_ = runbook(tmp_path, "good", "give(Verdict.FAIL, 'found it', stop=False)")
     given = {"evidence": str(case), "api_key": "correct-horse-battery-9"}
     alone = Request("(no runbook)", case, case.name, is_alone=True)
@@ -675,7 +680,7 @@ def test_a_check_is_kept_as_it_goes_on(tmp_path: Path) -> None:
         RunResult("(no runbook)", case.name, Verdict.PASS, Outcome.FAILED, cause, 1.5, (), "as expected", None),
         RunResult("good", None, Verdict.FAIL, None, None, 2.0, (), "found it", None, facts={"vllm": "0.32.0"}),
     ]
-    with history.opened(say=told) as kept_, kept.Runs(kept_, requests, whole="everything") as runs:
+    with history.opened(say=told) as kept_, history_entries.Runs(kept_, requests, whole="everything") as runs:
         tell = runs.progress(None)
         for request in requests:
             tell(request, None)
@@ -692,7 +697,7 @@ def test_a_check_is_kept_as_it_goes_on(tmp_path: Path) -> None:
     assert check.results == {"runs": {f"(no runbook) on {case.name}": "pass", "good": "fail"}}
     assert (first.verdict, first.seconds, first.results["root_cause"]["class"]) == (Verdict.PASS, 1.5, "port.in_use")
     assert re.fullmatch("[0-9a-f]{20}", first.inputs["case_digest"])
-    assert first.inputs["catalog"].startswith(catalog.key(catalog.catalog_dir()))
+    assert first.inputs["catalog"].startswith(compiled.key(folders.catalog_dir()))
     assert (second.subject, second.verdict, second.vllm) == (f"good on {case.name}", Verdict.FAIL, "0.32.0")
     assert second.inputs["parameters"] == {"evidence": str(case), "where": "", "api_key": "[secret-1]"}
     assert second.inputs["runbook_digest"]
@@ -715,7 +720,7 @@ def test_a_check_is_kept_with_its_runs(tmp_path: Path, capsys: pytest.CaptureFix
     assert run.results["findings"][0] == run.results["root_cause"]["symptom"]
     assert run.results["facts"]["max_model_len"] > 0
     assert re.fullmatch("[0-9a-f]{20}", run.inputs["case_digest"])
-    assert run.inputs["catalog"].startswith(catalog.key(catalog.catalog_dir()))
+    assert run.inputs["catalog"].startswith(compiled.key(folders.catalog_dir()))
 
 
 @pytest.mark.slow
@@ -723,7 +728,7 @@ def test_a_run_is_kept_with_its_parameters(tmp_path: Path, capsys: pytest.Captur
     """Defaults included, secrets replaced; a verdict of its own is that of the entry."""
     path = runbook(tmp_path, "good", "give(Verdict.FAIL, 'found it', stop=False)")
     case = tmp_path / "k"
-    shutil.copytree(catalog.cases_dir() / "tiny-cpu-interrupted", case)
+    shutil.copytree(folders.cases_dir() / "tiny-cpu-interrupted", case)
     words = ["-p", "evidence", str(case), "-p", "api_key", "correct-horse-battery-9"]
 
     assert command_line(["run", str(path), "--out", str(tmp_path / "out"), *words]) == 1
@@ -794,7 +799,7 @@ def test_a_start_has_passed_when_it_served_to_its_end(
     checks = (Check("port", Result.FAILED, "8000 is taken"),)
     found = Guarded("x", "0.32.0", checks, attempts, status)
 
-    assert guarded.verdict(found) == (verdict, reason)
+    assert guarded.judged(found) == (verdict, reason)
     assert guarded.results(found)["checks"] == {"port": "failed"}
 
 
@@ -807,7 +812,7 @@ def start(vllm: str, *more: str, kv_gib: float = 20.0) -> str:
     with history.opened(say=told) as kept_:
         facts = {"kv_cache_gib": kv_gib}
         results: dict[str, Any] = {"outcome": "running", "root_cause": None, "findings": [], "facts": facts}
-        inputs = kept._start_inputs(subject)
+        inputs = serve_history._start_inputs(subject)
         return kept_.add(
             "serve", "Qwen/Qwen3-8B", Verdict.PASS, "", inputs=inputs, results=results, seconds=1, vllm=vllm
         )
@@ -852,7 +857,7 @@ def test_documents_of_two_hosts_are_compared(tmp_path: Path, capsys: pytest.Capt
     """What `diagnose` printed, with findings gained and lost, and defaults of the releases that differ."""
     names = []
     for case in ("tiny-cpu-served", "autoglm-3090-video-oom"):
-        command_line(["diagnose", str(catalog.cases_dir() / case / "startup.log"), "--format", "json"])
+        command_line(["diagnose", str(folders.cases_dir() / case / "startup.log"), "--format", "json"])
         names.append(str(tmp_path / f"{case}.json"))
         Path(names[-1]).write_text(capsys.readouterr().out)
 
@@ -962,9 +967,9 @@ def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> 
         "trend": ["history", "trend", "Qwen/Qwen3-8B", "--format", "json"],
     }.items():
         document = json.loads(printed(capsys, *words))
-        jsonschema.Draft202012Validator(authoring.schemas()[f"{name}.json"]).validate(document)
+        jsonschema.Draft202012Validator(json_schemas.schemas()[f"{name}.json"]).validate(document)
     _, out = compared(capsys, ids[0], ids[1], "json")
-    jsonschema.Draft202012Validator(authoring.schemas()["diff.json"]).validate(json.loads(out))
+    jsonschema.Draft202012Validator(json_schemas.schemas()["diff.json"]).validate(json.loads(out))
 
 
 def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -981,9 +986,28 @@ def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[
     shown = printed(capsys, "show", check[:6])
     assert shown.startswith("A check of everything\n")
     assert "a on b" in shown
+    assert "\nInputs\n  " in printed(capsys, "show", first)
     trend = printed(capsys, "history", "trend", "Qwen/Qwen3-8B").splitlines()
     assert trend[0].split()[-1] == "kv_cache_gib"
     assert [line.split()[-1] for line in trend[1:]] == ["1.5", "2.5"]
+
+
+def test_a_curve_goes_from_the_first_entry_to_the_last() -> None:
+    """From left to right within its picture, its ends named by their moments."""
+    points = tuple(
+        Point(f"{day}", f"2026-11-2{day}T08:00:00", Verdict.PASS, took, {"kv_cache_gib": took / 8})
+        for day, took in ((1, 10.0), (2, 20.0), (3, 15.0))
+    )
+    html = render.history.curves(Trend("a on b", points)).html
+
+    for track in re.findall(r'<path d="(M[^"a]+)" fill="none"', html):
+        across = [float(x) for x in re.findall(r"[ML]([0-9.]+) ", track)]
+        gaps = [later - one for one, later in pairwise(across)]
+        assert len(gaps) == 2
+        assert min(gaps) > 50
+        assert max(gaps) - min(gaps) < 1
+    assert html.count(">2026-11-21 08:00<") == html.count(">2026-11-23 08:00<") == 2
+    assert ">2026-11-22 08:00<" not in html
 
 
 def test_the_history_is_exported_pruned_and_wiped(capsys: pytest.CaptureFixture[str], place: Path) -> None:
@@ -995,10 +1019,10 @@ def test_the_history_is_exported_pruned_and_wiped(capsys: pytest.CaptureFixture[
     assert printed(capsys, "history", "prune", "--keep", "2") == "1 entry removed\n"
     as_text(place)
     check_goes_on(place, ids)
-    log = serve.places.starts() / "20260101T000000Z-abc"
+    log = places.starts() / "20260101T000000Z-abc"
     log.mkdir(parents=True)
     (log / "report.json").write_text("{}")
-    running = serve.places.starts() / "20260101T000000Z-def"
+    running = places.starts() / "20260101T000000Z-def"
     running.mkdir()
 
     out = printed(capsys, "history", "wipe", "--yes")
@@ -1061,7 +1085,7 @@ def three(tmp_path: Path) -> Path:
     (tmp_path / "books").mkdir()
     names = [runbook(tmp_path / "books", name, PASS).stem for name in ("one", "two", "three")]
     case = tmp_path / "cases" / "k"
-    shutil.copytree(catalog.cases_dir() / "tiny-cpu-interrupted", case)
+    shutil.copytree(folders.cases_dir() / "tiny-cpu-interrupted", case)
     text = (case / "case.yaml").read_text().replace("id: tiny-cpu-interrupted", "id: k")
     (case / "case.yaml").write_text(text.replace("runbooks: []", f"runbooks: [{', '.join(names)}]"))
     return tmp_path

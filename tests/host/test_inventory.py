@@ -7,6 +7,7 @@ import inspect
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -21,27 +22,25 @@ import pytest
 from command_line import run
 from pace import scaled
 from rows import in_one_test
-from vllm_runbooks import live
-from vllm_runbooks import views as render
-from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks import live, render
+from vllm_runbooks.catalog import folders, room
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import room
 from vllm_runbooks.catalog.specs import Card
 from vllm_runbooks.core.errors import CatalogError, InputError
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
 from vllm_runbooks.host import inspection as inventories
+from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host.processes import TAG
 from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, HostFacts, Inspected, Inventory, MigPart
-from vllm_runbooks.plan import planner, plans, requests
+from vllm_runbooks.plan import planner, requests
 from vllm_runbooks.probe.starts import Result
 from vllm_runbooks.reading import evidence
-from vllm_runbooks.runbooks import bench
+from vllm_runbooks.runbooks import bench, case_checks
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import preflight
 
 jsonschema = pytest.importorskip("jsonschema")
-SHARED = str(catalog.cases_dir() / "host-8xa100-shared" / "inventory.json")
+SHARED = str(folders.cases_dir() / "host-8xa100-shared" / "inventory.json")
 TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7xY"
 MIB = 1 << 20
 A100 = "NVIDIA A100-SXM4-80GB"
@@ -165,7 +164,7 @@ def ids(found: Inspected) -> list[str]:
 
 def inspected(*gpus: GpuFacts, **more: Any) -> Inspected:
     """A host of such cards, judged."""
-    return inventories.inspect(Inventory(gpus=gpus, **more), session.specs())
+    return inventories.inspect(Inventory(gpus=gpus, **more), catalog.specs())
 
 
 # ---- the driver
@@ -202,7 +201,7 @@ def test_a_driver_that_tells_nothing_is_all_unknown(driver: Driver) -> None:
         "nvlinks": 0,
     }
     assert found.pairs == (GpuPair(0, 1),)
-    assert [each.what for each in inventories.inspect(found, session.specs()).unknown if "memory in use" in each.what]
+    assert [each.what for each in inventories.inspect(found, catalog.specs()).unknown if "memory in use" in each.what]
 
 
 @pytest.mark.parametrize("value", [1, 2, 4, 6, 9, 999])
@@ -233,9 +232,9 @@ def test_a_card_that_is_lost_leaves_the_others_readable(
     assert [(one["id"], one["gpus"]) for one in told["findings"] if one["severity"] == "fatal"] == [("gpu.lost", [1])]
     assert "gpu.unequal" not in {one["id"] for one in told["findings"]}
     assert all(1 not in one["gpus"] for one in told["unknown"])
-    assert [card.number for card in session.cards("local")] == [0, 2]
+    assert [card.number for card in host_loading.cards("local")] == [0, 2]
 
-    found = inventory.watched(session.specs(), samples=2, every_s=0).recommendation
+    found = inventory.watched(catalog.specs(), samples=2, every_s=0).recommendation
     assert found is not None
     assert {one.index: one.is_suitable for one in found.ranked} == {0: True, 2: True, 1: False}
     assert found.ranked[-1].reason.startswith("cannot be reached through the driver (GPU is lost)")
@@ -276,8 +275,8 @@ def test_one_look_and_a_watch_read_the_same_memory(driver: Driver) -> None:
         assert (facts.total_mib, facts.reserved_mib, facts.used_mib) == (
             card.total_mib, card.reserved_mib, card.used_mib,
         )  # fmt: skip
-        watched = inventory.watched(session.specs(), samples=2, every_s=0).recommendation
-        looked = inventories.inspect(inventory.gpus_alone(), session.specs()).recommendation
+        watched = inventory.watched(catalog.specs(), samples=2, every_s=0).recommendation
+        looked = inventories.inspect(inventory.gpus_alone(), catalog.specs()).recommendation
         assert watched is not None
         assert looked is not None
         assert watched.ranked[0].free_mib == looked.ranked[0].free_mib == card.free_mib == facts.free_mib
@@ -292,14 +291,14 @@ def test_who_is_on_a_card_stays_unknown(driver: Driver, tmp_path: Path) -> None:
     assert (card.holders, card.is_parted) == (None, None)
     path = series(tmp_path, {0: (0.0, 0.0)}, {0: (0.0, 0.0)})
     for found in (
-        inventory.watched(session.specs(), samples=2, every_s=0), inventory.recorded(path, session.specs()),
+        inventory.watched(catalog.specs(), samples=2, every_s=0), inventory.recorded(path, catalog.specs()),
     ):  # fmt: skip
         assert found.recommendation is not None
         assert found.recommendation.reason.endswith("who else is on it is not told")
         assert {"processes", "division into instances (MIG)"} <= {one.what for one in found.unknown}
 
     driver(readings())
-    found = inventory.watched(session.specs(), samples=2, every_s=0)
+    found = inventory.watched(catalog.specs(), samples=2, every_s=0)
     assert found.recommendation is not None
     assert found.recommendation.reason.endswith("nobody else on it")
     assert (found.gpus[0].is_parted, found.gpus[0].processes) == (False, ())
@@ -414,9 +413,9 @@ def test_a_divided_card_is_named_with_its_parts(driver: Driver) -> None:
     found = inventory.collect()
 
     assert [part.uuid for part in found.gpus[0].parts] == ["GPU-5a1d", "GPU-5a1d"]
-    assert "gpu.parted" in ids(inventories.inspect(found, session.specs()))
+    assert "gpu.parted" in ids(inventories.inspect(found, catalog.specs()))
     with pytest.raises(InputError, match="divided into instances"):
-        inventories.cards(found, session.specs(), "here")
+        inventories.cards(found, catalog.specs(), "here")
 
 
 def test_errors_are_read_from_the_kernel_s_log(tmp_path: Path) -> None:
@@ -445,7 +444,7 @@ def test_a_process_that_an_earlier_start_left_is_named(driver: Driver, tmp_path:
 
     [process] = found.gpus[0].processes or ()
     assert "carries the mark of the start m1, whose guard is gone" in (process.orphan or "")
-    [said] = [one for one in inventories.inspect(found, session.specs()).findings if one.id == "gpu.orphan"]
+    [said] = [one for one in inventories.inspect(found, catalog.specs()).findings if one.id == "gpu.orphan"]
     assert "vllm-runbooks leftovers" in said.do
 
 
@@ -577,6 +576,7 @@ HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
         (Inventory(gpus=TWO, pairs=(GpuPair(0, 1, nvlink="not supported", path="system"),)), "gpu.far_apart"),
         (Inventory(gpus=TWO, host=HostFacts(shm_mib=64)), "host.shm_small"),
         (Inventory(host=HostFacts(memlock_mib=8, rdma_devices=2)), "host.memlock"),
+        (Inventory(host=HostFacts(memlock_mib=0.0625, rdma_devices=2)), "host.memlock"),
         (Inventory(host=HostFacts(open_files_max=1024)), "host.open_files"),
         (Inventory(gpus=TWO, host=HostFacts(memory_limit_mib=4096)), "host.memory_limit"),
         (Inventory(gpus=TWO, cuda="12.4", packages={"torch": "2.11.0+cu130"}), "host.driver_too_old"),
@@ -588,7 +588,7 @@ HOLDER = GpuProcess(7, "ann", "python train.py", "", 30000.0, orphan="")
 )  # fmt: skip
 def test_a_fact_is_said_with_what_it_means(host: Inventory, expected: str) -> None:
     """Each rule fires on its fact, says what to do, and names where that can be looked up."""
-    found = [one for one in inventories.inspect(host, session.specs()).findings if one.id == expected]
+    found = [one for one in inventories.inspect(host, catalog.specs()).findings if one.id == expected]
 
     assert found
     assert all(one.text and one.do and one.source for one in found)
@@ -613,6 +613,7 @@ def test_every_rule_is_tried() -> None:
         Inventory(gpus=(card(),), host=HostFacts(shm_mib=64)),
         Inventory(host=HostFacts(memlock_mib=8, rdma_devices=0, open_files_max=-1)),
         Inventory(host=HostFacts(memlock_mib=-1, rdma_devices=2, memory_limit_mib=-1, foreign_cards=0)),
+        Inventory(host=HostFacts(memlock_mib=1 << 20, rdma_devices=2)),
         Inventory(gpus=(card(capability="9.0"),), cuda="12.4", packages={"torch": "2.9.0+cu129"}),
         Inventory(gpus=(card(capability="9.0"),), cuda="13.0", packages={"torch": "2.9.0+cu128"}),
         Inventory(gpus=(card(capability="9.0", name="X"), card(1, capability="9.0", name="X")),
@@ -621,7 +622,7 @@ def test_every_rule_is_tried() -> None:
 )  # fmt: skip
 def test_what_is_in_order_is_not_told(host: Inventory) -> None:
     """The near miss of each rule stays silent."""
-    assert ids(inventories.inspect(host, session.specs())) == []
+    assert ids(inventories.inspect(host, catalog.specs())) == []
 
 
 def test_what_nobody_told_is_named_and_is_no_finding() -> None:
@@ -631,6 +632,30 @@ def test_what_nobody_told_is_named_and_is_no_finding() -> None:
     assert found.findings == ()
     assert {"compute capability", "memory in use", "processes"} <= {one.what for one in found.unknown}
     assert all(one.gpus in ((3, 5), ()) for one in found.unknown)
+    shown = " ".join(render.inventories.text(found).split())
+    assert "of GPU 3, 5: compute capability" in shown
+    assert "of the host or between its cards: CUDA of the driver" in shown
+
+
+def test_a_limit_is_shown_as_a_figure_and_its_absence_as_such() -> None:
+    """No limit, one that nobody told, and one of a size are three answers."""
+    facts = HostFacts(memlock_mib=-1, open_files=1024, shm_mib=0)
+    shown = render.inventories.text(inspected(host=facts))
+
+    assert "shm 0 MiB, unknown free" in shown
+    assert "locked memory no limit; open files 1,024, at most unknown" in shown
+
+
+def test_a_narrow_link_slows_tensor_parallelism_only_between_cards() -> None:
+    """On a host with one card only the loading of weights suffers."""
+    narrow = card(pcie_width=4, pcie_width_max=16)
+    alone, beside = (
+        next(one.text for one in inspected(*gpus).findings if one.id == "gpu.link_narrow")
+        for gpus in ((narrow,), (narrow, card(1)))
+    )
+
+    assert "tensor parallelism" not in alone
+    assert "tensor parallelism over it will be slow" in beside
 
 
 def test_a_link_that_is_slow_under_load_says_so() -> None:
@@ -645,7 +670,7 @@ def test_a_link_that_is_slow_under_load_says_so() -> None:
 
 def test_findings_of_the_table_stand_in_the_page() -> None:
     """Whoever meets an id finds it explained."""
-    page = (catalog.catalog_dir().parent / "docs" / "inventory.md").read_text("utf-8")
+    page = (folders.catalog_dir().parent / "docs" / "inventory.md").read_text("utf-8")
 
     assert sorted(name for name in inventories.IDS if f"`{name}`" not in page) == []
 
@@ -656,15 +681,15 @@ def test_findings_of_the_table_stand_in_the_page() -> None:
 @pytest.mark.parametrize("name", ["host-8xa100-shared", "host-8x3090", "host-1xa100"])
 def test_recorded_hosts_are_judged_as_written_down(name: str) -> None:
     """`check` judges a snapshot by its meanings and its recommendation."""
-    judged = bench.judge_alone(str(catalog.cases_dir() / name))["judgement"]
+    judged = bench.judge_alone(str(folders.cases_dir() / name))["judgement"]
 
     assert (judged["verdict"], judged["case"]) == ("pass", name)
-    assert session.inventory(name).constructed
+    assert host_loading.inventory(name).constructed
 
 
 def test_a_host_that_is_judged_otherwise_fails(tmp_path: Path) -> None:
     """A finding too many, one too few, another card."""
-    case = (catalog.cases_dir() / "host-8xa100-shared" / "case.yaml").read_text("utf-8")
+    case = (folders.cases_dir() / "host-8xa100-shared" / "case.yaml").read_text("utf-8")
     for old, new, said in (
         ("gpu.busy, ", "", "finding gpu.busy: found, not expected"),
         ("gpu.busy", "gpu.busy, gpu.xid", "finding gpu.xid: expected, not found"),
@@ -696,18 +721,18 @@ def test_a_host_that_is_judged_otherwise_fails(tmp_path: Path) -> None:
 )
 def test_a_broken_case_of_a_host_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
     """With its line, when the catalog is checked."""
-    case = (catalog.cases_dir() / "host-8xa100-shared" / "case.yaml").read_text("utf-8")
+    case = (folders.cases_dir() / "host-8xa100-shared" / "case.yaml").read_text("utf-8")
     (tmp_path / "case.yaml").write_text(case.replace(old, new), "utf-8")
     write(tmp_path, "{}", "startup.log")
     write(tmp_path, Path(SHARED).read_text("utf-8"), "inventory.json")
 
     with pytest.raises(CatalogError, match=said):
-        authoring.read_case(tmp_path / "case.yaml")
+        case_checks.read_case(tmp_path / "case.yaml")
 
     write(tmp_path, "{", "inventory.json")
     (tmp_path / "case.yaml").write_text(case, "utf-8")
     with pytest.raises(CatalogError, match="is no JSON"):
-        authoring.read_case(tmp_path / "case.yaml")
+        case_checks.read_case(tmp_path / "case.yaml")
 
 
 def series(folder: Path, *looks: Mapping[int, tuple[float | None, float | None]], step_s: float = 0.01) -> str:
@@ -745,7 +770,7 @@ def test_on_the_figures_of_the_field_notes_gpu_4_is_recommended(
     assert [one["index"] for one in told["ranked"]][:2] == [4, 1]
     assert all(one["reason"] for one in told["ranked"])
     assert {one["index"] for one in told["ranked"] if one["is_suitable"] is None} == {2, 5, 6, 7}
-    schema = json.loads((catalog.catalog_dir() / "schema" / "inventory.json").read_text("utf-8"))
+    schema = json.loads((folders.catalog_dir() / "schema" / "inventory.json").read_text("utf-8"))
     assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
     status, out, _ = run(capsys, *watched)
     assert status == 0
@@ -781,8 +806,8 @@ def test_a_card_whose_use_is_not_told_is_never_suitable(tmp_path: Path) -> None:
     look = {0: (None, None), 1: (0.0, None), 2: (5000.0, 10.0), 3: (70000.0, None)}
     path = series(tmp_path, look, look)
 
-    found = inventory.recorded(path, session.specs()).recommendation
-    untold = inventory.recorded(series(tmp_path, {3: (2765.0, None)}), session.specs()).recommendation
+    found = inventory.recorded(path, catalog.specs()).recommendation
+    untold = inventory.recorded(series(tmp_path, {3: (2765.0, None)}), catalog.specs()).recommendation
 
     assert found is not None
     assert (found.gpu, [(one.index, one.is_suitable) for one in found.ranked]) == (
@@ -867,7 +892,7 @@ def test_a_series_comes_through_a_pipe_that_is_written_into(tmp_path: Path) -> N
     writer = threading.Thread(target=pipe.write_text, args=(text,))
     writer.start()
 
-    found = inventory.recorded(str(pipe), session.specs()).recommendation
+    found = inventory.recorded(str(pipe), catalog.specs()).recommendation
 
     writer.join()
     assert found is not None
@@ -876,7 +901,7 @@ def test_a_series_comes_through_a_pipe_that_is_written_into(tmp_path: Path) -> N
 
 def test_findings_that_differ_in_figures_alone_are_one() -> None:
     """With all figures, in the order of the GPUs; one that all share stands there once."""
-    found = session.inventory(SHARED)
+    found = host_loading.inventory(SHARED)
 
     [taken] = [one for one in found.findings if one.id == "gpu.memory_taken"]
 
@@ -887,8 +912,8 @@ def test_findings_that_differ_in_figures_alone_are_one() -> None:
 
 def test_a_snapshots_case_names_its_cards(capsys: pytest.CaptureFixture[str]) -> None:
     """By its id, also of a named host; what is no case stays a GPU that is not known, and a GPU's name is a GPU."""
-    assert [card.number for card in session.cards("host-8xa100-shared")] == [*range(8)]
-    assert {card.node for card in session.cards("host-8xa100-shared@n1,A100-80GB@n2")} == {"n1", "n2"}
+    assert [card.number for card in host_loading.cards("host-8xa100-shared")] == [*range(8)]
+    assert {card.node for card in host_loading.cards("host-8xa100-shared@n1,A100-80GB@n2")} == {"n1", "n2"}
     status, _, err = run(capsys, "plan", "Qwen/Qwen3-8B", "--gpus", "host-8xa100-shared")
     assert (status in (0, 1), err) == (True, "")
     for name in ("tiny-cpu-served", "host-8xa100", ".."):
@@ -941,7 +966,7 @@ def test_a_watch_without_a_suitable_gpu_ends_with_1(tmp_path: Path, capsys: pyte
 
 def test_one_look_says_that_it_shows_no_trend() -> None:
     """A snapshot can be ranked, too."""
-    found = session.inventory(SHARED).recommendation
+    found = host_loading.inventory(SHARED).recommendation
 
     assert found is not None
     assert (found.gpu, found.looks, found.remark) == (4, 1, "one look shows no trend; --watch looks several times")
@@ -975,11 +1000,11 @@ def test_what_inventory_prints_is_a_snapshot(
 
     assert err == f"vllm-runbooks: wrote {path}\n"
     again = write(tmp_path, out, "printed.json")
-    assert session.read_snapshot(str(path)) == session.read_snapshot(again)
+    assert host_loading.read_snapshot(str(path)) == host_loading.read_snapshot(again)
     for name in (str(path), again):
-        assert [one.gpu.name for one in session.cards(name)] == ["A100-80GB-SXM", "A100-80GB-SXM"]
+        assert [one.gpu.name for one in host_loading.cards(name)] == ["A100-80GB-SXM", "A100-80GB-SXM"]
         assert json.loads(run(capsys, "inventory", name, "--format", "json")[1]) == json.loads(out)
-    schema = json.loads((catalog.catalog_dir() / "schema" / "inventory.json").read_text("utf-8"))
+    schema = json.loads((folders.catalog_dir() / "schema" / "inventory.json").read_text("utf-8"))
     assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
     assert out.startswith('{\n  "schema": 1,')
 
@@ -1001,13 +1026,13 @@ def test_what_nvidia_smi_prints_is_read(tmp_path: Path) -> None:
         "1, NVIDIA A100-SXM4-80GB, 81920, [N/A], [Not Supported], [N/A], 30\n"
     )
 
-    found = session.read_snapshot(write(tmp_path, text, "smi.csv"))
+    found = host_loading.read_snapshot(write(tmp_path, text, "smi.csv"))
 
     assert [(one.total_mib, one.used_mib, one.busy_percent, one.capability) for one in found.gpus] == [
         (81920, 36864, 100, "8.0"),
         (81920, None, None, None),
     ]
-    first, second = session.cards(str(tmp_path / "smi.csv"))
+    first, second = host_loading.cards(str(tmp_path / "smi.csv"))
     assert (first.number, first.used_gib, second.number, second.used_gib) == (0, 36.0, 1, None)
 
 
@@ -1016,20 +1041,25 @@ def test_a_card_that_the_catalog_does_not_know_is_planned_with_its_memory(tmp_pa
     known = {"name": "Weird 9000", "total_mib": 49152, "reserved_mib": 512, "used_mib": 0, "capability": "9.0"}
     path = write(tmp_path, snapshot(known))
 
-    [one] = session.cards(path)
+    [one] = host_loading.cards(path)
     found = planner.plan_model("Qwen/Qwen3-8B", path, tp=1)
 
     assert (one.gpu.name, one.gpu.capability) == ("Weird 9000", "9.0")
     assert (found.fits, found.per_gpu[0].total_gib) == (True, (49152 - 512) / 1024)
     assert found.gpus[0].source == "read from the driver: 49,152 MiB, of which it keeps 512"
     assert planner.plan_layouts("Qwen/Qwen3-8B", path).fits is True
+    [rough] = host_loading.cards(write(tmp_path, snapshot({**known, "reserved_mib": None})))
+    total = rough.gpu.total
+    assert total is not None
+    least, most = (float(share) / 100 for share in re.findall(r"([0-9.]+)%", total.source))
+    assert least < total.expected / 48 < most, "the shares that are named are those of all cards"
     with pytest.raises(InputError, match=r"GPU 0: neither its memory nor a name that the catalog knows \(Weird 9000\)"):
-        session.cards(write(tmp_path, snapshot({"name": "Weird 9000"})))
+        host_loading.cards(write(tmp_path, snapshot({"name": "Weird 9000"})))
 
 
 def cards_of(*used: float | None) -> tuple[Card, ...]:
     """Cards of which so many GiB are in use."""
-    return tuple(Card(session.specs().gpu("A100-80GB"), None, number, size) for number, size in enumerate(used))
+    return tuple(Card(catalog.specs().gpu("A100-80GB"), None, number, size) for number, size in enumerate(used))
 
 
 def test_a_plan_counts_what_is_in_use_on_the_cards_that_it_takes(tmp_path: Path) -> None:
@@ -1116,7 +1146,7 @@ def test_all_who_reckon_the_share_agree(tmp_path: Path) -> None:
         assert {
             "gpu.no_room" not in ids(found),
             found.recommendation.gpu == 0,
-            requests.is_free(session.cards(path)[0], share),
+            requests.is_free(host_loading.cards(path)[0], share),
             planner.plan_model("Qwen/Qwen3-8B", path, tp=1, options=options).fits,
             judged.result is Result.PASSED,
         } == {is_enough}
@@ -1124,9 +1154,9 @@ def test_all_who_reckon_the_share_agree(tmp_path: Path) -> None:
 
 def test_free_cards_come_first_host_by_host() -> None:
     """The least in use, then those of which it is not told; cards that were named stay where they are."""
-    assert [card.number for card in plans.freest_first(cards_of(9.0, None, 0.0, 3.0))] == [2, 3, 0, 1]
-    named = session.specs().gpus("A100-80GB@b,RTX3090@a")
-    assert plans.freest_first(named) == named
+    assert [card.number for card in requests.freest_first(cards_of(9.0, None, 0.0, 3.0))] == [2, 3, 0, 1]
+    named = catalog.specs().gpus("A100-80GB@b,RTX3090@a")
+    assert requests.freest_first(named) == named
 
 
 def test_files_of_a_plan_name_the_cards_that_were_chosen() -> None:
@@ -1224,7 +1254,7 @@ def test_hostile_names_are_shown_harmless(tmp_path: Path, capsys: pytest.Capture
         assert not set("\x1b\x07\u202e") & {*out, *err}
     [name] = (one["name"] for one in json.loads(run(capsys, *command, "--tp", "1", "--format", "json")[1])["gpus"])
     assert len(name.splitlines()) == 1
-    found = session.inventory(path)
+    found = host_loading.inventory(path)
     for shown in (render.inventories.host(found), render.inventories.findings(found), render.inventories.chosen(found)):
         assert "<script" not in shown.html
         assert not set("\x1b\x07\u202e") & {*shown.html, *shown.plain}

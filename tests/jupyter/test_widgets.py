@@ -16,14 +16,20 @@ from typing import Any
 import pytest
 
 import vllm_runbooks as rb
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.display import Shown
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.history import store as history
 from vllm_runbooks.host.gpu_memory import Reading, Recorded
-from vllm_runbooks.jupyter import cards, entries, hosts, logs, scripts, settings
+from vllm_runbooks.jupyter import command_model as scripts
+from vllm_runbooks.jupyter import gpu_model as cards
+from vllm_runbooks.jupyter import log_model as logs
+from vllm_runbooks.jupyter import node_model as hosts
+from vllm_runbooks.jupyter import plan_model as settings
+from vllm_runbooks.jupyter import run_model as entries
+from vllm_runbooks.reading import sources
 
 BUSY = (
     "ValueError: Free memory on device cuda:0 (1.0/79.25 GiB) on startup is less than desired GPU memory utilization "
@@ -60,7 +66,7 @@ def test_a_pasted_log_is_told_whole() -> None:
 def test_each_way_out_has_the_command_that_is_copied() -> None:
     """It is the command that was checked, to the letter, and the view above it says who checked it."""
     told = logs.told(logs.Asked(name="autoglm-3090-video-oom"))
-    answer = session.diagnose(session.load("autoglm-3090-video-oom"))
+    answer = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
     assert [way.command for way in told.ways] == [way.command or "" for way in answer.remedies]
     assert "Checked by the linter, the planner." in told.ways[0].shown.plain
 
@@ -386,7 +392,7 @@ def test_the_clusters_that_are_offered_can_be_read() -> None:
 
 def _hostile_nodes(folder: Path) -> str:
     """Nodes that are called, and told of, in hostile words; none of them is a name that a shell would be given."""
-    data = json.loads((catalog.cases_dir() / "cluster-versions" / "cluster.json").read_text("utf-8"))
+    data = json.loads((folders.cases_dir() / "cluster-versions" / "cluster.json").read_text("utf-8"))
     text = json.dumps(data).replace("node-b", "HERE").replace("2.59.0", "HERE").replace("/models/Qwen3-8B", "HERE")
     path = folder / "nodes.json"
     path.write_text(text.replace("HERE", json.dumps(HOSTILE)[1:-1]), "utf-8")
@@ -436,7 +442,7 @@ def test_without_ipywidgets_one_line_says_what_to_install() -> None:
 
 def test_the_recorded_cases_that_are_offered_hold_logs() -> None:
     """Each is read as a log, which a diagnosis begins with."""
-    assert all(session.load(name).documents for name in logs.recorded())
+    assert all(sources.load(name).documents for name in logs.recorded())
     assert "autoglm-3090-video-oom" in logs.recorded()
     assert "probe-healthy" not in logs.recorded()
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from vllm_runbooks.core.records import Checks, Edit, IssueSeverity, Remedy
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.lint import checking
+from vllm_runbooks.lint import checking, knowledge
 from vllm_runbooks.lint import ways_out as commands
 from vllm_runbooks.lint.ways_out import Base
 
@@ -19,7 +18,7 @@ LEVEL = Edit("env", "VLLM_LOGGING_LEVEL", "DEBUG")
 
 
 def base(command: str | None, **logged: Any) -> Base:
-    return Base(command, logged, RELEASE, session.knowledge)
+    return Base(command, logged, RELEASE, knowledge.knowledge)
 
 
 def offered(command: str | None, *edits: Edit, **logged: Any) -> Remedy:
@@ -93,6 +92,13 @@ NUMA = "numactl --cpunodebind=0 --membind=0 /opt/venv/bin/vllm serve m --port 80
             "ARGS='--port 1'\nvllm serve m $ARGS --max-model-len 4096\n",
         ),
         (UNIT, CONTEXT, UNIT.replace("serve m", "serve m --max-model-len 4096")),
+        # What is wrong in it is mended first, so that the change meets the option that was meant.
+        ("vllm serve m --max-modle-len=8192 --seed 1\n", CONTEXT, "vllm serve m --max-model-len=4096 --seed 1\n"),
+        (
+            "vllm serve m --seed 1 \\ # one\n  --max-model-len 8192\n",
+            CONTEXT,
+            "# one\nvllm serve m --seed 1 \\\n  --max-model-len 4096\n",
+        ),
     ],
 )
 def test_a_way_out_is_the_given_command_edited(command: str, edit: Edit, expected: str) -> None:
@@ -188,7 +194,7 @@ def test_no_secret_of_the_command_is_shown(command: str, secrets: tuple[str, ...
 )
 def test_a_command_that_the_log_shows_is_edited_as_it_stands(shown: str, expected: str) -> None:
     """With its variables, container and redirections; where it is not one start, the log's arguments are written."""
-    found = Base(None, {"model_tag": "m", "max_model_len": 8192}, RELEASE, session.knowledge, shown=shown)
+    found = Base(None, {"model_tag": "m", "max_model_len": 8192}, RELEASE, knowledge.knowledge, shown=shown)
     (remedy,) = found.offered([Remedy("title", "cost", (CONTEXT,), None, CHECKS)])
 
     assert remedy.command == expected

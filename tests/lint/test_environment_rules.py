@@ -11,13 +11,12 @@ from vllm_runbooks.authoring.releases import dump_parser
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import EnvironmentVariable
 from vllm_runbooks.core.excerpt import applied
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.lint import environment_rules
+from vllm_runbooks.lint import environment_rules, knowledge
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.shell import Word
 
-TABLES = session.knowledge().tables
+TABLES = knowledge.knowledge().tables
 SERVE = "vllm serve /m\n"
 
 

@@ -12,29 +12,27 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks import cli
-from vllm_runbooks import views as render
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import options
+from vllm_runbooks import cli, render
+from vllm_runbooks.catalog import folders, options
 from vllm_runbooks.catalog.specs import DefaultReviews
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Case, Expectation, IssueRef
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.views import elements
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.lint import calls, checking, config_files, moves
+from vllm_runbooks.lint import calls, checking, config_files, knowledge, moves
+from vllm_runbooks.lint import expected as lint_expected
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated
-from vllm_runbooks.lint.together import together
-from vllm_runbooks.reading import documents
-from vllm_runbooks.runbooks import verdicts
+from vllm_runbooks.lint.several_launches import together
+from vllm_runbooks.reading import documents, sources
+from vllm_runbooks.runbooks import case_checks
 
 jsonschema = pytest.importorskip("jsonschema")
-ROOT = catalog.catalog_dir()
+ROOT = folders.catalog_dir()
 SCRIPTS = [
     path.parent.name
     for path in sorted((ROOT / "cases").glob("*/case.yaml"))
-    if session.load_case(path.parent).expect.issues is not None
+    if case_checks.load_case(path.parent).expect.issues is not None
 ]
 CLEAN = "vllm serve Qwen/Qwen2.5-0.5B-Instruct --host 127.0.0.1 --max-model-len 4096\n"
 TOKEN = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz012345"[:34]
@@ -57,7 +55,7 @@ def rules(found: Linted, *severities: IssueSeverity) -> list[str]:
 @pytest.mark.parametrize("case", SCRIPTS)
 def test_a_recorded_script_is_judged_as_expected(case: str) -> None:
     """Every error and warning that was written down, at its line, and no other."""
-    evidence = session.load(case)
+    evidence = sources.load(case)
     judgement = checking.judge_commands(checking.lint_commands(evidence, gpus="8xRTX3090"), evidence)
 
     assert judgement.verdict.value == "pass", judgement.reason
@@ -110,7 +108,7 @@ def test_a_gpu_that_is_not_known_is_refused() -> None:
 @pytest.mark.parametrize("fix", [False, True])
 def test_the_document_keeps_to_its_schema(case: str, *, fix: bool) -> None:
     """With and without the corrected text."""
-    evidence = session.load(case)
+    evidence = sources.load(case)
     found = checking.lint_text(evidence.documents[0].text, vllm="0.19.0", gpus="8xRTX3090", fix=fix)
     document = json.loads(render.to_json(found))
     schema = json.loads((ROOT / "schema" / "lint.json").read_text("utf-8"))
@@ -171,7 +169,7 @@ def test_the_users_own_file_keeps_its_secret(capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize("case", SCRIPTS)
 def test_fixing_is_safe(case: str) -> None:
     """No error is left that has a fix, fixing again changes nothing, and every comment survives."""
-    text = session.load(case).documents[0].text
+    text = sources.load(case).documents[0].text
     fixed = checking.mended(text, vllm="0.19.0", gpus="8xRTX3090")
     left = checking.lint_text(fixed, vllm="0.19.0", gpus="8xRTX3090")
     comments = {line.partition("#")[2].strip() for line in text.splitlines() if "#" in line}
@@ -185,7 +183,7 @@ def test_fixing_is_safe(case: str) -> None:
 @pytest.mark.parametrize("case", SCRIPTS)
 def test_each_fix_is_an_edit_of_the_file(case: str) -> None:
     """What stands from one place up to another becomes the new text; places count from 1."""
-    text = session.load(case).documents[0].text
+    text = sources.load(case).documents[0].text
     lines = text.splitlines(keepends=True)
     starts = [sum(map(len, lines[:n])) for n in range(len(lines) + 1)]
     for issue in checking.lint_text(text, vllm="0.19.0").issues:
@@ -509,7 +507,7 @@ STARTS = {
 def test_every_changed_default_was_looked_at(start: str, gpus: str | None) -> None:
     """From each known release to the next no default changes that nobody has reviewed, however vLLM is started."""
     name, text = STARTS[start]
-    reviews = session.knowledge().specs.defaults
+    reviews = knowledge.knowledge().specs.defaults
     changed = [
         change
         for one, other in pairwise(options.known_releases())
@@ -523,7 +521,7 @@ def test_every_changed_default_was_looked_at(start: str, gpus: str | None) -> No
 
 def test_a_default_that_nobody_looked_at_is_only_named() -> None:
     """It is not written into the script, and its note says why."""
-    known = session.knowledge()
+    known = knowledge.knowledge()
     unread = replace(known, specs=replace(known.specs, defaults=DefaultReviews()))
     found, rewritten = lint.migrate(CLEAN, unread, lint.Asked(vllm="0.33.0"), from_="0.16.0")
     told = {change.option: (change.explicit, change.note) for change in found.changed_defaults}
@@ -539,6 +537,7 @@ max-modle-len: 4096
 enforce-eager: true
 gpu-memory-utilization: high
 api-key: shorty
+allowed-local-media-path: /
 """
 
 
@@ -548,11 +547,16 @@ def test_the_options_in_a_configuration_file_are_judged(tmp_path: Path) -> None:
     (tmp_path / "link.yaml").symlink_to("/etc/hostname")
     text = f"{SERVE} --config serve.yaml --port 8001\n{SERVE} --config none.yaml\n{SERVE} --config link.yaml\n"
     found = checking.lint_text(text, name="run.sh", vllm="0.19.0", folder=tmp_path)
-    said = [(i.rule, i.line, i.message.split(":")[0]) for i in found.issues if i.rule.startswith("option.")]
+    said = [
+        (i.rule, i.line, i.message.split(":")[0])
+        for i in found.issues
+        if i.rule.startswith(("option.", "safety.whole"))
+    ]
 
     assert said == [
         ("option.unknown", 1, "serve.yaml, line 3"),
         ("option.wrong-type", 1, "serve.yaml, line 5"),
+        ("safety.whole-file-system", 1, "serve.yaml, line 7"),
         ("option.config-unknown", 2, "What none.yaml says is not known here, so its options are not judged."),
         ("option.config-unknown", 3, "What link.yaml says is not known here, so its options are not judged."),
     ]
@@ -564,7 +568,7 @@ def test_the_options_in_a_configuration_file_are_judged(tmp_path: Path) -> None:
 
 
 CALLS = """\
-from vllm import LLM, EngineArgs
+from vllm import LLM, AsyncEngineArgs, EngineArgs
 llm = LLM(
     model="m",
     tensor_parallel_sise=2,
@@ -575,9 +579,10 @@ llm = LLM(
     dtype="bfloat",
 )
 args = EngineArgs(model="m", guided_decoding_backend="outlines", disable_mm_preprocessor_cache=True)
+server = AsyncEngineArgs(model="m", runner="poolling")
 """
 MENDED_CALLS = """\
-from vllm import LLM, EngineArgs
+from vllm import LLM, AsyncEngineArgs, EngineArgs
 llm = LLM(
     model="m",
     tensor_parallel_size=2,
@@ -587,6 +592,7 @@ llm = LLM(
     dtype="bfloat",
 )
 args = EngineArgs(model="m", structured_outputs_config={"backend": "outlines"}, mm_processor_cache_gb=0)
+server = AsyncEngineArgs(model="m", runner="pooling")
 """
 
 
@@ -596,6 +602,23 @@ def test_a_call_is_judged_and_mended_in_python() -> None:
 
     assert [issue.message for issue in found.issues if "--" in issue.message or "parser refuses" in issue.message] == []
     assert found.fixed == MENDED_CALLS
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "severity"),
+    [
+        ("vllm serve m --dtype int3\n", "option.wrong-choice", "error"),
+        ("# then with --dtype int3\nvllm serve m\n", "option.wrong-choice", "warning"),
+        ("vllm serve m --seed 1 \\ # one\n  --port 8000\n", "shell.comment-after-continuation", "error"),
+        ("vllm serve m --tensor-parallel-size 4\n", "meaning.more-gpus-than-given", "error"),
+        ('from vllm import LLM\nllm = LLM(model="m", dtype="int3")\n', "option.wrong-choice", "error"),
+    ],
+)
+def test_what_is_run_is_wrong_and_what_a_comment_names_is_doubtful(text: str, rule: str, severity: str) -> None:
+    """A script that cannot work is an error in whatever form it starts vLLM; in a comment nothing is run."""
+    found = checking.lint_text(text, vllm="0.19.0", gpus="2xa100-80gb")
+
+    assert [issue.severity for issue in found.issues if issue.rule == rule] == [severity]
 
 
 @pytest.mark.parametrize(
@@ -770,19 +793,19 @@ def test_the_verdict_on_commands() -> None:
         "vllm serve m --host 127.0.0.1 --max-modle-len 4096\nvllm serve m --host 127.0.0.1 --dtype zz\n", vllm="0.19.0"
     )
     first, second = (issue for issue in wrong.issues if issue.severity is not IssueSeverity.INFO)
-    told = verdicts.judge_commands(wrong, None)
+    told = lint_expected.judge_commands(wrong, None)
 
     assert (told.verdict.value, told.reason) == ("fail", f"line 1: {first.message} (option.unknown)")
-    assert (second.line, verdicts.judge_commands(replace(wrong, issues=()), None).reason) == (
+    assert (second.line, lint_expected.judge_commands(replace(wrong, issues=()), None).reason) == (
         2,
         "nothing wrong on vLLM 0.19.0",
     )
-    empty = verdicts.judge_commands(replace(wrong, issues=(), deployments=()), None)
+    empty = lint_expected.judge_commands(replace(wrong, issues=(), deployments=()), None)
     assert (empty.verdict.value, empty.reason) == ("fail", "no start of vLLM was found, so nothing was checked")
 
     def judged(*expected: tuple[str, int]) -> tuple[str, str]:
         expect = Expectation(issues=[IssueRef(rule, line) for rule, line in expected])
-        found = verdicts.judge_commands(wrong, Case("c", "t", "s", ["a.sh"], expect))
+        found = lint_expected.judge_commands(wrong, Case("c", "t", "s", ["a.sh"], expect))
         assert found.case == "c"
         return found.verdict.value, found.reason
 
@@ -873,7 +896,7 @@ def test_annotations_are_escaped_as_github_reads_them() -> None:
 
 def test_sarif_has_each_rule_once_and_each_result_with_its_places() -> None:
     """Rules by name; results in the order of the files; references as RFC 3986 has them; a fix with both its ends."""
-    known = session.knowledge().rules
+    known = knowledge.knowledge().rules
     names = sorted(known)[:3]
     first, second, third = (
         replace(issue, rule=name) for issue, name in zip((FAULT, MENDED, KNOWN), reversed(names), strict=True)
@@ -1018,11 +1041,11 @@ def test_a_notebook_has_the_difference_that_fixes_make() -> None:
 
 def test_documents_are_indented_by_two_and_keep_their_letters() -> None:
     """The contract's document and SARIF: a reader's eyes are enough."""
-    found = replace(FOUND, issues=(replace(FAULT, rule=min(session.knowledge().rules), message="ü"),))
+    found = replace(FOUND, issues=(replace(FAULT, rule=min(knowledge.knowledge().rules), message="ü"),))
 
     for said in (
         render.to_json(found),
-        render.issues.sarif({"a.sh": found}, session.knowledge().rules, "1"),
+        render.issues.sarif({"a.sh": found}, knowledge.knowledge().rules, "1"),
     ):
         assert re.match(r'\{\n  "', said)
         assert '"ü"' in said

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 from rows import in_one_test
 from vllm_runbooks.authoring.releases import supported
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import options, specs, support
+from vllm_runbooks.catalog import folders, options, specs, support
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.catalog.specs import Card, Gpu, Model, Specs
 from vllm_runbooks.catalog.support import Backend
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.lint import meaning
+from vllm_runbooks.lint import knowledge, meaning
 from vllm_runbooks.lint.meaning import Command, Judgement
 
 
@@ -30,7 +28,7 @@ def shelf() -> Specs:
     return specs.load(spec_files.compile_specs)
 
 
-METHODS = session.knowledge().tables["meaning.quantization-differs"]
+METHODS = knowledge.knowledge().tables["meaning.quantization-differs"]
 
 
 def command(
@@ -256,7 +254,7 @@ def test_what_is_right_or_unknown_is_not_judged(
 def test_every_rule_is_shown_to_hold() -> None:
     """No rule is listed that no example above or below reaches."""
     shown = {f"meaning.{case[0]}" for case in BROKEN} | {f"safety.{case[0]}" for case in UNSAFE}
-    known = [rule.id for rule in session.knowledge().rules.values() if rule.id.startswith(("meaning.", "safety."))]
+    known = [rule.id for rule in knowledge.knowledge().rules.values() if rule.id.startswith(("meaning.", "safety."))]
     assert sorted(shown | {"meaning.gpu-overcommitted", "meaning.gpu-shared", "meaning.port-shared"}) == sorted(known)
 
 
@@ -1129,7 +1127,7 @@ def test_the_shipped_document_is_what_the_generator_writes() -> None:
     """The file in the catalog is in the generator's own form, and small."""
     document = support._document()
     text = supported.written(document)
-    path = catalog.catalog_dir() / "releases" / "support.json"
+    path = folders.catalog_dir() / "releases" / "support.json"
     assert path.read_text(encoding="utf-8") == text
     assert supported.packed(supported.unpacked(document)) == document
     assert len(text) < 300_000

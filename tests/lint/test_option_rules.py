@@ -9,13 +9,12 @@ import pytest
 from rows import in_one_test
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.excerpt import applied
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.lint import option_rules
+from vllm_runbooks.lint import knowledge, option_rules
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.shell import Word
 
-TABLES = session.knowledge().tables
+TABLES = knowledge.knowledge().tables
 
 
 def hits(text: str, vllm: str) -> list[Hit]:
@@ -199,6 +198,8 @@ def test_a_comment_may_speak_of_another_program() -> None:
         ("0.10.2", "--num-scheduler-steps 8 9 --seed 1",
          [("option.removed", "--num-scheduler-steps", {}), ("option.extra-positional", "9", {})], "9 --seed 1"),
         ("0.19.0", "--disable-log-requests", [("option.removed", "--disable-log-requests", {"last": "0.16.0"})], ""),
+        ("0.19.0", "--seed 1 --swap-space=4 --max-num-seqs 8", [("option.removed", "--swap-space=4", {})],
+         "--seed 1 --max-num-seqs 8"),
         ("0.11.0", "--disable-log-requests --seed 1", [("option.deprecated", "--disable-log-requests", {})], None),
         # Keys of one object: the ones that are given agree, or nothing is written.
         ("0.16.0", "--guided-decoding-backend=xgrammar",

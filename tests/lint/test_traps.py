@@ -11,18 +11,19 @@ import pytest
 from conftest import SHARED
 from rows import in_one_test
 from test_node_logs import IDLE
-from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import IssueSeverity
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.edge10.accuracy import comparing as accuracy
 from vllm_runbooks.edge10.accuracy import reports
 from vllm_runbooks.edge10.accuracy.records import Accuracy
+from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.edge10.scripts.records import LintedScripts
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.records import Issue
-from vllm_runbooks.reading import documents
+from vllm_runbooks.reading import documents, sources
+from vllm_runbooks.runbooks import case_checks
 
 BY_SYMPTOM = {
     "2.2": ("qwen-a100-relogged-by-wrapper", "engine.v0_claimed"),
@@ -105,9 +106,9 @@ BY_ACCURACY = frozenset({"5.13"})
 @cache
 def findings(case: str) -> set[str]:
     """Every symptom found in any start of a case."""
-    evidence = session.load(case)
-    count = len(session.read(evidence))
-    return {f.symptom for n in range(1, count + 1) for f in session.diagnose(evidence, start=n).findings}
+    evidence = sources.load(case)
+    count = len(diagnosing.read(evidence))
+    return {f.symptom for n in range(1, count + 1) for f in diagnosing.diagnose(evidence, start=n).findings}
 
 
 @pytest.mark.parametrize("trap", sorted(BY_SYMPTOM))
@@ -120,10 +121,10 @@ def test_a_symptom_says_what_the_document_missed(trap: str) -> None:
 
 def test_a_log_is_laid_beside_the_state_of_the_cluster() -> None:
     """That was asked for long after it, and of which no GPU is in use."""
-    log = session.load("qwen-2x24gb-mp-glued")
+    log = sources.load("qwen-2x24gb-mp-glued")
     both = Evidence((*log.documents, Document("ray-status.txt", IDLE)))
 
-    assert "ray.cluster_idle" in {f.symptom for f in session.diagnose(both).findings}
+    assert "ray.cluster_idle" in {f.symptom for f in diagnosing.diagnose(both).findings}
 
 
 @pytest.mark.parametrize("trap", sorted(BY_COMPARISON))
@@ -131,14 +132,14 @@ def test_a_log_is_laid_beside_the_gpus_that_are_there(trap: str) -> None:
     """Of what a log says nothing: the GPUs that its start leaves."""
     case, gpus, symptom = BY_COMPARISON[trap]
 
-    assert symptom in {f.symptom for f in session.diagnose(session.load(case), gpus=gpus).findings}
+    assert symptom in {f.symptom for f in diagnosing.diagnose(sources.load(case), gpus=gpus).findings}
 
 
 def test_claims_judge_what_a_log_a_plan_or_the_sources_show() -> None:
     """Each by its number in the claims beside the cases."""
-    paths = sorted(catalog.cases_dir().glob("*/claims.yaml"))
+    paths = sorted(folders.cases_dir().glob("*/claims.yaml"))
 
-    assert {claim.trap for path in paths for claim in authoring.read_claims(path).claims if claim.trap} == BY_CLAIM
+    assert {claim.trap for path in paths for claim in case_checks.read_claims(path).claims if claim.trap} == BY_CLAIM
 
 
 @cache
@@ -178,7 +179,7 @@ def test_what_is_right_there_is_no_error(trap: str, seeds: Path) -> None:  # noq
 def toolchain_issues() -> tuple[str, LintedScripts]:
     """The toolchain's document, and what is found in the scripts on it."""
     text = (SHARED / "seeds" / FIVE[0]).read_text("utf-8", errors="replace")
-    return text, checking.lint_scripts({FIVE[0]: text})[FIVE[0]]
+    return text, script_checking.lint_scripts({FIVE[0]: text})[FIVE[0]]
 
 
 @pytest.mark.parametrize("trap", sorted(BY_SCRIPT))

@@ -16,14 +16,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cost
-from vllm_runbooks import views as render
+from vllm_runbooks import render
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Answer, Compared, ComparedTerm, Facts, Quote, Reading
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.answer import answer
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.plan import actual
 from vllm_runbooks.plan.budget import Budget, Subject, subject
 from vllm_runbooks.plan.terms import GIB, Band
+from vllm_runbooks.reading import sources
 
 CASES = Path(__file__).parents[2] / "catalog" / "cases"
 FOUR = "gpt-oss-gemma-a100-four-starts"
@@ -34,8 +37,10 @@ A100 = "A100-80GB-PCIe"
 
 def asked(evidence: Any, *, gpus: str = "", start: int | None = None) -> Answer:
     """The answer about a start on cards that are given."""
-    cards = session.specs().gpus(gpus) if gpus else ()
-    return answer(evidence, session.load_catalog(()), session.knowledge, start=start, cards=cards, specs=session.specs)
+    cards = catalog.specs().gpus(gpus) if gpus else ()
+    return answer(
+        evidence, catalog.load_catalog(()), knowledge.knowledge, start=start, cards=cards, specs=catalog.specs
+    )
 
 
 def compared(evidence: Any, **more: Any) -> Compared:
@@ -50,7 +55,7 @@ def changed(case: str, *changes: tuple[str, str]) -> Any:
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    return session.paste(text)
+    return sources.paste(text)
 
 
 def term(found: Compared, name: str) -> ComparedTerm:
@@ -70,7 +75,7 @@ RECORDED = [
 @pytest.mark.parametrize(("case", "start", "gpus", "printed"), RECORDED)
 def test_recorded_starts_are_as_planned(case: str, start: int, gpus: str, printed: dict[str, float]) -> None:
     """Every printed term lies within the band of a plan from configuration alone, and none is off."""
-    found = compared(session.load(case), gpus=gpus, start=start)
+    found = compared(sources.load(case), gpus=gpus, start=start)
 
     assert found.off is None
     assert found.missing == ()
@@ -85,7 +90,7 @@ def test_recorded_starts_are_as_planned(case: str, start: int, gpus: str, printe
 
 def test_tokens_follow_from_the_printed_cache() -> None:
     """36.56 GiB, rounded, are 798,544 to 798,768 tokens and 11.98 to 11.99 requests by vLLM 0.19.0's own functions."""
-    told = term(compared(session.load(FOUR), gpus=A100, start=1), "kv_cache_tokens").explained
+    told = term(compared(sources.load(FOUR), gpus=A100, start=1), "kv_cache_tokens").explained
 
     assert "798,544 to 798,768 tokens, 798,624 are printed" in told
     assert "11.98 to 11.99 requests of the whole context, 11.99 are printed" in told
@@ -93,14 +98,14 @@ def test_tokens_follow_from_the_printed_cache() -> None:
 
 def test_what_is_printed_as_a_sum_is_told_as_one() -> None:
     """Releases that print weights and cache alone: the rest is one figure, and how it was found is said."""
-    found = compared(session.load(FOUR), gpus=A100, start=2)
+    found = compared(sources.load(FOUR), gpus=A100, start=2)
 
     assert term(found, "activation").actual_gib is None
     assert term(found, "non_torch").actual_gib is None
     assert term(found, "beside_weights").explained.startswith(
         "activation + encoder + non-torch, by subtraction: 0.9 x 79.25 GiB less 48.50 of weights less 21.50 of cache"
     )
-    assert "beside_weights" not in {each.name for each in compared(session.load(GLUED)).terms}
+    assert "beside_weights" not in {each.name for each in compared(sources.load(GLUED)).terms}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +157,7 @@ def _found(case: str, words: str, instead: str = "") -> str:
 
 def test_an_unknown_card_leaves_what_does_not_need_it() -> None:
     """Weights and tokens are compared; the cache is not planned, and what is missing is named."""
-    found = compared(session.load(FOUR), start=4)
+    found = compared(sources.load(FOUR), start=4)
 
     assert term(found, "weights").planned_gib == pytest.approx(58.9, rel=0.005)
     assert "16,560 to 16,576 tokens, 16,576 are printed" in term(found, "kv_cache_tokens").explained
@@ -166,7 +171,7 @@ def test_an_unknown_card_leaves_what_does_not_need_it() -> None:
 
 def test_a_start_that_names_its_card_needs_no_other_word() -> None:
     """The second start warns of a missing file of tuned kernels for NVIDIA_A100_80GB_PCIe."""
-    found = compared(session.load(FOUR), start=2)
+    found = compared(sources.load(FOUR), start=2)
 
     assert term(found, "kv_cache").planned_gib == pytest.approx(21.5, rel=0.015)
     assert {row.gpu for row in found.residuals} == {A100}
@@ -175,8 +180,8 @@ def test_a_start_that_names_its_card_needs_no_other_word() -> None:
 def test_what_would_have_to_be_known_is_named() -> None:
     """A model that is in no catalog, a log that does not tell its release: no term is compared with a guess."""
     text = "\n".join((CASES / FOUR / "startup.log").read_text(encoding="utf-8").splitlines()[219:])
-    own = compared(session.paste(text.replace("google/gemma-4-31B-it", "our/own-model")), gpus=A100)
-    relogged = compared(session.load("qwen-a100-relogged-by-wrapper"), gpus=A100)
+    own = compared(sources.paste(text.replace("google/gemma-4-31B-it", "our/own-model")), gpus=A100)
+    relogged = compared(sources.load("qwen-a100-relogged-by-wrapper"), gpus=A100)
 
     assert own == Compared((), None, ("the configuration of our/own-model: it is no model of the catalog",))
     assert relogged == Compared((), None, ("the release: name it with --vllm",))
@@ -185,7 +190,7 @@ def test_what_would_have_to_be_known_is_named() -> None:
 def test_without_its_options_a_start_has_its_weights_compared_alone() -> None:
     """The engine's own line tells the model, no line the arguments: what depends on them is not planned."""
     found = compared(
-        session.paste(
+        sources.paste(
             "INFO 10-20 08:00:00 [core.py:77] Initializing a V1 LLM engine (v0.11.0) with config: "
             "model='Qwen/Qwen2.5-0.5B-Instruct', speculative_config=None, dtype=torch.bfloat16, max_seq_len=2048\n"
             "INFO 10-20 08:00:05 [gpu_model_runner.py:2653] Model loading took 0.93 GiB and 1.7 seconds\n"
@@ -211,7 +216,7 @@ def test_a_start_on_a_cpu_is_not_held_against_a_plan_for_a_card() -> None:
 
 def test_no_memory_printed_no_comparison() -> None:
     """The field is null."""
-    found = asked(session.load("tiny-cpu-port-in-use"))
+    found = asked(sources.load("tiny-cpu-port-in-use"))
 
     assert found.plan is None
     assert json.loads(render.to_json(found))["plan"] is None
@@ -219,7 +224,7 @@ def test_no_memory_printed_no_comparison() -> None:
 
 def test_residuals_are_of_the_plan_that_is_not_corrected() -> None:
     """The plan's own figure and the printed one, with release, card, model class and ranks."""
-    rows = {row.term: row for row in compared(session.load(GLUED)).residuals}
+    rows = {row.term: row for row in compared(sources.load(GLUED)).residuals}
 
     assert set(rows) == {"weights", "activation", "non_torch", "cuda_graphs"}
     assert (rows["activation"].release, rows["activation"].gpu) == ("0.7.2", None)
@@ -235,7 +240,7 @@ def test_residuals_are_of_the_plan_that_is_not_corrected() -> None:
 def reckoned(
     release: str, options: dict[str, Any], model: str = "Qwen/Qwen2.5-1.5B-Instruct"
 ) -> tuple[Subject, Budget]:
-    file, card = session.specs().file(model), session.specs().gpus("RTX3090")[0]
+    file, card = catalog.specs().file(model), catalog.specs().gpus("RTX3090")[0]
     device = actual.device_of(card, None)
     assert device is not None
     made = subject(file.id, file.config)
@@ -246,7 +251,7 @@ def test_consumed_memory_and_headroom_are_held_against_what_they_hold() -> None:
     """From 0.27.1 on: weights with all that stays, and the peak beyond it with the estimate of CUDA graphs."""
     model, planned = reckoned("0.28.0", {"max_model_len": 4096})
     terms = {one.name: one.band.expected / GIB for one in planned.ranks[0].terms if one.band is not None}
-    start = session.read(session.load(GLUED))[0]
+    start = diagnosing.read(sources.load(GLUED))[0]
     quote = start.readings[0].quote
     readings = tuple(
         Reading(name, value, "GiB", None, start.readings[0].process, quote)
@@ -261,6 +266,17 @@ def test_consumed_memory_and_headroom_are_held_against_what_they_hold() -> None:
     assert consumed.planned_gib >= terms["weights"] + terms["non_torch"]
     assert consumed.planned_gib + headroom.planned_gib == pytest.approx(sum(terms.values()), abs=1e-6)
     assert {"consumed", "headroom"}.isdisjoint(row.term for row in found.residuals)
+
+
+def test_an_encoders_profile_counts_as_activation_and_not_as_non_torch_memory() -> None:
+    """PyTorch holds it: the printed peak is held against both, the memory outside PyTorch against its own term."""
+    model, planned = reckoned("0.19.0", {"max_model_len": 4096}, "google/gemma-3-4b-it")
+    terms = {one.name: one.band.expected / GIB for one in planned.ranks[0].terms if one.band is not None}
+    found = actual.compare(diagnosing.read(sources.load(GLUED))[0], model, planned)
+
+    assert terms["encoder"] > 0
+    assert term(found, "activation").planned_gib == pytest.approx(terms["activation"] + terms["encoder"])
+    assert term(found, "non_torch").planned_gib == pytest.approx(terms["non_torch"])
 
 
 # ---- whatever the arguments look like
@@ -292,7 +308,7 @@ def test_no_argument_costs_a_diagnosis(arguments: dict[str, Any], release: str) 
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
         "79.25 GiB of which 1.00 GiB is free.\n"
     )
-    found = asked(replace(session.paste(text), vllm=release), gpus=A100)
+    found = asked(replace(sources.paste(text), vllm=release), gpus=A100)
 
     assert found.plan is not None
     assert json.loads(render.to_json(found))["plan"] is not None
@@ -304,8 +320,8 @@ def test_absurd_sizes_take_no_time(release: str) -> None:
     """A typing error, or a log made to use up time and memory: 2 s for all of them, one after the other."""
     many = 10**9
     text = "INFO 04-17 14:03:50 [utils.py:233] non-default args: %r\nModel loading took 58.9 GiB and 265.6 seconds\n"
-    session.load_catalog(())
-    asked(session.paste(text))
+    catalog.load_catalog(())
+    asked(sources.paste(text))
     absurd: Sequence[Mapping[str, object]] = (
         {"tensor_parallel_size": many},
         {"pipeline_parallel_size": 4096},
@@ -323,7 +339,7 @@ def test_absurd_sizes_take_no_time(release: str) -> None:
     def all_of_them() -> None:
         for arguments in absurd:
             printed = {"model": "google/gemma-4-31B-it", **arguments}
-            found = asked(replace(session.paste(text % printed), vllm=release), gpus=A100)
+            found = asked(replace(sources.paste(text % printed), vllm=release), gpus=A100)
 
             assert found.plan is not None
 
@@ -332,7 +348,7 @@ def test_absurd_sizes_take_no_time(release: str) -> None:
 
 def test_a_printed_batch_counts_more_than_a_default() -> None:
     """Where a log tells max_num_batched_tokens, the plan takes it."""
-    start = session.read(session.load(FOUR))[0]
+    start = diagnosing.read(sources.load(FOUR))[0]
     reading = Reading("max_num_batched_tokens", 8192.0, "tokens", None, start.processes[0], start.readings[0].quote)
 
     assert actual.options_of(start.arguments, start.facts, [reading])[0]["max_num_batched_tokens"] == 8192
@@ -347,7 +363,7 @@ def titles(found: Answer) -> list[str]:
 
 def test_a_remedy_is_shown_with_its_margin_where_the_plan_has_room() -> None:
     """AutoGLM-Phone-9B on a 3090: without videos the cache still lacks 0.4 GiB; with a larger share it fits."""
-    found = asked(session.load(VIDEO), gpus="RTX3090")
+    found = asked(sources.load(VIDEO), gpus="RTX3090")
     first = found.remedies[0]
 
     assert first.title.startswith("Do not accept video input, with gpu_memory_utilization 0.9")
@@ -360,7 +376,7 @@ def test_a_remedy_is_shown_with_its_margin_where_the_plan_has_room() -> None:
 
 def test_a_remedy_that_would_fail_is_left_out_and_why_is_said() -> None:
     """Two cards for a host that has one."""
-    one, two = (asked(session.load(VIDEO), gpus=f"{count}xRTX3090") for count in (1, 2))
+    one, two = (asked(sources.load(VIDEO), gpus=f"{count}xRTX3090") for count in (1, 2))
 
     assert "Split the model over more GPUs" not in titles(one)
     assert any("Split the model over more GPUs: it takes 2 cards, and the start has 1" in said for said in one.notes)
@@ -370,7 +386,7 @@ def test_a_remedy_that_would_fail_is_left_out_and_why_is_said() -> None:
 
 def test_a_card_that_may_not_be_there_is_no_promise() -> None:
     """Without --gpus the log tells of one card, its size from the error's own words."""
-    found = asked(session.load(VIDEO))
+    found = asked(sources.load(VIDEO))
     split = next(remedy for remedy in found.remedies if remedy.title == "Split the model over more GPUs")
 
     assert split.checks.plan == "unknown: it would fit on 2 cards alike; name those that are there with --gpus"
@@ -379,7 +395,7 @@ def test_a_card_that_may_not_be_there_is_no_promise() -> None:
 
 def test_a_model_that_is_not_known_leaves_the_plan_unknown() -> None:
     """The remedy is shown; that no plan judged it is said."""
-    evidence = session.load(VIDEO)
+    evidence = sources.load(VIDEO)
     assert evidence.command is not None
     found = asked(replace(evidence, command=evidence.command.replace("zai-org/AutoGLM-Phone-9B", "our/own-model")))
     edited = [remedy for remedy in found.remedies if remedy.edits]
@@ -392,7 +408,7 @@ def test_a_model_that_is_not_known_leaves_the_plan_unknown() -> None:
 
 def test_utilisation_is_no_cure_of_memory_that_others_release() -> None:
     """Another process gave memory back while vLLM profiled: no option of the start changes that."""
-    found = asked(session.load("qwen-a100-shared-gpu-race"), gpus=A100)
+    found = asked(sources.load("qwen-a100-shared-gpu-race"), gpus=A100)
 
     assert found.remedies
     assert not [edit for remedy in found.remedies for edit in remedy.edits]
@@ -409,7 +425,7 @@ BUSY = (
 @pytest.mark.parametrize(("free", "share", "plan"), [("15.01", 0.63, "passed"), ("4.01", None, "")])
 def test_a_smaller_share_is_shown_where_the_model_still_fits(free: str, share: float | None, plan: str) -> None:
     """15 GiB free hold Qwen2.5-1.5B and a request; 4 GiB, with what the sampler takes, do not."""
-    found = asked(replace(session.paste(BUSY % free), vllm="0.16.0"))
+    found = asked(replace(sources.paste(BUSY % free), vllm="0.16.0"))
     shares = [(e.value, r.checks.plan) for r in found.remedies for e in r.edits if e.name == "gpu_memory_utilization"]
 
     assert found.root_cause is not None
@@ -418,12 +434,24 @@ def test_a_smaller_share_is_shown_where_the_model_still_fits(free: str, share: f
     assert bool([said for said in found.notes if said.startswith("Left out")]) == (share is None)
 
 
+def test_a_little_less_of_the_card_is_not_offered_where_much_less_is_free() -> None:
+    """Beside weights that another process holds: five hundredths less of the card still ask for more than 5 GiB."""
+    log = (BUSY % "5.01").replace("'max_model_len': 4096", "'gpu_memory_utilization': 0.9").replace("21.2", "11.2")
+    text = log.replace(
+        "desired GPU memory utilization", "the engine's budget after excluding external process's weights"
+    )
+    found = asked(replace(sources.paste(text), vllm="0.32.0"), gpus="RTX3090")
+
+    assert [edit for remedy in found.remedies for edit in remedy.edits] == []
+    assert [said for said in found.notes if said.startswith("Left out") and "0.05 less" in said]
+
+
 def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:
     """The start made its cache and graphs, by the plan it has no room for them: no remedy is dropped for that."""
-    example = session.load_catalog(()).symptoms["oom.sampler_warmup"].examples[0]
+    example = catalog.load_catalog(()).symptoms["oom.sampler_warmup"].examples[0]
     found = asked(
         replace(
-            session.paste(
+            sources.paste(
                 "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model': 'Qwen/Qwen2.5-32B-Instruct', "
                 "'gpu_memory_utilization': 0.9}\n"
                 "INFO 11-20 08:00:30 [kv_cache_utils.py:1087] GPU KV cache size: 20,000 tokens\n"
@@ -446,7 +474,7 @@ def test_a_plan_that_the_start_refutes_judges_no_remedy() -> None:
 def loaded(text: str) -> set[str]:
     """Modules that a diagnosis of a log imports."""
     program = (
-        "import sys; from vllm_runbooks.diagnosis import session; session.diagnose(session.paste(sys.stdin.read()));"
+        "import sys, vllm_runbooks as rb; rb.diagnose(rb.paste(sys.stdin.read()));"
         "print(*(name for name in sys.modules if name.startswith('vllm_runbooks')))"
     )
     done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True)
@@ -461,7 +489,8 @@ def test_a_log_without_memory_does_not_load_the_planner() -> None:
 
     assert not {name for name in plain if name.startswith("vllm_runbooks.plan")}
     assert "vllm_runbooks.plan.actual" in healthy
-    assert not {name for name in healthy if name.startswith(("vllm_runbooks.lint", "vllm_runbooks.reading.documents"))}
+    assert "vllm_runbooks.lint.linting" not in healthy
+    assert not {name for name in healthy if name.startswith("vllm_runbooks.reading.documents")}
 
 
 # ---- the functions by themselves
@@ -489,7 +518,7 @@ def test_options_are_what_a_log_prints_of_them(
 
 def test_a_printed_batch_is_the_batch() -> None:
     """In whole tokens; other figures are none of the start's options."""
-    process, quote = session.read(session.load(GLUED))[0].readings[0].process, Quote(0, 1, 1, "x")
+    process, quote = diagnosing.read(sources.load(GLUED))[0].readings[0].process, Quote(0, 1, 1, "x")
     readings = [
         Reading(name, value, "tokens", None, process, quote)
         for name, value in (("max_num_batched_tokens", 2048.0), ("kv_cache_gib", 3.0))
@@ -499,7 +528,7 @@ def test_a_printed_batch_is_the_batch() -> None:
 
 def test_a_card_is_the_catalogs_with_the_memory_of_the_log() -> None:
     """Printed with two decimals: five thousandths of a GiB less or more; of neither nothing is known."""
-    (card,) = session.specs().gpus("RTX3090")
+    (card,) = catalog.specs().gpus("RTX3090")
     both, printed, known = (actual.device_of(*each) for each in ((card, 23.5), (None, 23.5), (card, None)))
     assert actual.device_of(None, None) is None
     assert both is not None
@@ -514,7 +543,7 @@ def test_a_card_is_the_catalogs_with_the_memory_of_the_log() -> None:
 def test_more_cards_than_are_told_are_like_the_last_one() -> None:
     """And more than a request may name are refused."""
     model, _ = reckoned("0.19.0", {"max_model_len": 4096})
-    first, second = (actual.device_of(session.specs().gpus(name)[0], None) for name in ("RTX3090", "RTX4090"))
+    first, second = (actual.device_of(catalog.specs().gpus(name)[0], None) for name in ("RTX3090", "RTX4090"))
     assert first is not None
     assert second is not None
     place = actual.Place("0.19.0", (first, second))
@@ -605,7 +634,7 @@ def test_what_is_left_is_told_where_it_can_be_found(
 ) -> None:
     """0.9 of 23.69 GiB less 3 of weights and 16 of cache; not with stages, the host or a cache whose size is given."""
     model, planned = reckoned("0.19.0", {"max_model_len": 4096, **options})
-    start = session.read(session.load(GLUED))[0]
+    start = diagnosing.read(sources.load(GLUED))[0]
     told = {"weights_gib": 3.0, "kv_cache_gib": 16.0, "activation_gib": None, "non_torch_gib": None, **facts}
     printed = replace(start, readings=(), facts=Facts(**told))
     found = {each.name: each for each in actual.compare(printed, model, planned).terms}
@@ -634,7 +663,7 @@ def test_rows_are_kept_of_the_engine_that_a_release_stands_for(
 ) -> None:
     """The older one before 0.8, the newer one since; not of stages and copies."""
     model, planned = reckoned(release, {"max_model_len": 4096, **options})
-    start = session.read(session.load(GLUED))[0]
+    start = diagnosing.read(sources.load(GLUED))[0]
     printed = replace(start, readings=(), facts=Facts(weights_gib=3.0))
     rows = actual.compare(printed, model, planned, gpu="RTX3090", source="mine").residuals
     assert bool(rows) is is_kept

@@ -11,9 +11,9 @@ import pytest
 
 from calibration_rows import rows_of_cases
 from rows import in_one_test
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Residual
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.plan import actual, calibration
 from vllm_runbooks.plan.budget import Budget, Calibrate, subject
 from vllm_runbooks.plan.terms import GIB, Band, Term
@@ -25,8 +25,8 @@ GEMMA: dict[str, Any] = {"max_model_len": 131072, "enforce_eager": True}
 
 def budget(model: str, calibrate: Calibrate | None = None, **options: object) -> Budget:
     """The budget of a start of 0.19.0 on an A100."""
-    file = session.specs().file(model)
-    card = session.specs().gpus(A100)[0]
+    file = catalog.specs().file(model)
+    card = catalog.specs().gpus(A100)[0]
     device = actual.device_of(card, None)
     assert device is not None
     place = actual.Place("0.19.0", (device,), card.gpu)
@@ -180,7 +180,7 @@ def test_an_older_engine_s_row_says_nothing_of_the_newer_one() -> None:
     rows = [row("non_torch", 0.2, 0.9, release="0.8.5", architecture="Qwen2ForCausalLM", gpu="RTX3090")]
     found = []
     for is_newer in ("0", "1"):
-        file, card = session.specs().file("Qwen/Qwen2.5-1.5B-Instruct"), session.specs().gpus("RTX3090")[0]
+        file, card = catalog.specs().file("Qwen/Qwen2.5-1.5B-Instruct"), catalog.specs().gpus("RTX3090")[0]
         device = actual.device_of(card, None)
         assert device is not None
         place = actual.Place("0.8.5", (device,), card.gpu, {"VLLM_USE_V1": is_newer})

@@ -15,8 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from rows import in_one_test
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog import folders, options
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.render import wrong
@@ -38,7 +37,7 @@ LAYOUTS = {
     "two hosts, 4 x tp2": (FOUR_AND_FOUR, 4, Split(tp=2)),
     "two hosts, 1 x tp4 pp2": (FOUR_AND_FOUR, 1, Split(tp=4, pp=2)),
 }
-LOGS = catalog.cases_dir()
+LOGS = folders.cases_dir()
 
 
 CASES = [(version, layout) for version in RELEASES for layout in LAYOUTS if "dp" not in layout or version != "0.7.2"]
@@ -632,6 +631,18 @@ def test_the_text_for_afterwards_tells_host_by_host_what_to_see() -> None:
     assert re.findall(r"the place of rank (\d)", second) == ["2", "3"]
     assert ("run on node1: nvidia-smi" in first, "run on node2: nvidia-smi" in second) == (True, True)
     assert ("curl" in first, "curl" in second) == (True, False)
+
+
+def test_the_line_about_requests_counts_with_the_context_that_was_found() -> None:
+    """Asked for the longest context, the text for afterwards names it as the start prints it."""
+    asked = planner.request(
+        "Qwen/Qwen3-32B", "A100-80GB", vllm="0.25.1", is_calibrated=False, options={"gpu_memory_utilization": 0.85}
+    )
+    plan = planner.find(asked, "context")
+
+    assert plan.found is not None
+    found = f"{plan.found.value:,}"
+    assert f"Maximum concurrency for {found} tokens" in planner.deployed(asked, plan)["verify.txt"]
 
 
 def test_each_host_is_told_what_its_own_card_has_for_the_cache() -> None:

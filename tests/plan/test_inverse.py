@@ -553,6 +553,16 @@ def test_each_change_says_what_it_costs_and_has_its_place() -> None:
     assert found["max_model_len"].price == 6
 
 
+@pytest.mark.parametrize("requests", [1, 2, 4, 8, 16, 32, 64])
+def test_requests_at_once_are_the_largest_power_of_two_that_fits(requests: int) -> None:
+    """A context that leaves room for the logits of so many requests, and of no more, takes as many."""
+    of = tiny(vocab_size=262_144, num_hidden_layers=64)
+    longest = inverse.longest_context(of, kept(of, max_num_seqs=requests, max_num_batched_tokens=512), [card("L4")]).low
+    given: dict[str, Any] = {"max_model_len": longest, "max_num_batched_tokens": 512}
+    found = inverse.ways_out(of, kept(of, **given), [card("L4")], given)
+    assert {"max_num_seqs": requests} in [way.changes for way in found]
+
+
 def test_a_change_that_is_made_already_is_not_proposed() -> None:
     """No graphs where the start is eager, no second card where there is one, no cache of 8 bits where it has them."""
     given = {"max_model_len": 131_072, "enforce_eager": True, "kv_cache_dtype": "fp8_e4m3"}
@@ -591,6 +601,7 @@ def test_what_is_left_beside_one_request_is_the_margin() -> None:
     [
         ({"a": 1}, {"a": 1, "b": 2}, True),
         ({"a": 1}, {"a": 2, "b": 2}, False),
+        ({"a": 2}, {"a": 1, "b": 2}, False),
         ({"a": 1, "b": 2}, {"a": 1}, False),
         ({}, {"a": 1}, True),
     ],

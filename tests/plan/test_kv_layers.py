@@ -90,6 +90,7 @@ def test_recorded_starts_are_reproduced_from_the_configuration(
         (_FULL, replace(_8K, block_tokens=32), "0.19.0", [("full", 32, 131_072, 4)]),
         (_FULL, replace(_8K, cache_dtype="fp8"), "0.19.0", [("full", 16, 32_768, 4)]),
         (_FULL, replace(_8K, model_bytes=4), "0.19.0", [("full", 16, 131_072, 4)]),
+        (_FULL, replace(_8K, model_bytes=4, cache_dtype="bfloat16"), "0.19.0", [("full", 16, 65_536, 4)]),
         # Half a byte a value and a byte for sixteen of them; a byte a value and four for each key and value.
         (_FULL, replace(_8K, cache_dtype="nvfp4"), "0.30.0", [("full", 16, 18_432, 4)]),
         (_FULL, replace(_8K, cache_dtype="int8_per_token_head"), "0.30.0", [("full", 16, 33_792, 4)]),
@@ -108,6 +109,8 @@ def test_recorded_starts_are_reproduced_from_the_configuration(
         # Latents: every rank holds all of them, in blocks as the backend of the card wants them.
         (_MLA, replace(_8K, tensor_parallel=8, capability=_AMPERE), "0.19.0", [("latent", 16, 18_432, 4)]),
         (_MLA, replace(_8K, capability=_HOPPER), "0.7.3", [("latent", 16, 20_480, 4)]),
+        (_MLA, replace(_8K, capability=_HOPPER), "0.8.5", [("latent", 64, 73_728, 4)]),
+        (_MLA, replace(_8K, capability=_AMPERE), "0.8.5", [("latent", 16, 18_432, 4)]),
         (_MLA, replace(_8K, capability=_HOPPER), "0.14.1", [("latent", 64, 73_728, 4)]),
         (_MLA, replace(_8K, capability=_BLACKWELL), "0.14.1", [("latent", 128, 147_456, 4)]),
         (_MLA, replace(_8K, capability=_BLACKWELL), "0.16.0", [("latent", 64, 73_728, 4)]),

@@ -535,6 +535,7 @@ _SPLITS = [
     (_told(Layer(_FULL, None), encoders=None), Ranks(4), "0.16.0", ()),
     (_told(Layer(_FULL, Dense(50))), Ranks(4), "0.16.0", (f"{_WIDE} 50 cannot be split over 4 ranks",)),
     (_told(Layer(_FULL, Dense(52))), Ranks(4), "0.16.0", ()),
+    (_told(Layer(_FULL, Dense(51))), Ranks(2), "0.16.0", (f"{_WIDE} 51 cannot be split over 2 ranks",)),
     (_told(Layer(_FULL, Dense(52), beside=Dense(50))), Ranks(4), "0.16.0", (f"{_WIDE} 50 cannot be",)),
     (
         _told(Layer(_FULL, Dense(96)), **_saved("awq", _GROUPS)),

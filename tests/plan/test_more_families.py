@@ -176,6 +176,14 @@ def test_a_tower_is_left_out_since_the_release_that_does_so(release: tuple[int, 
     assert ("vision" in loaded[0].components) is has_tower
 
 
+@pytest.mark.parametrize(("model_type", "has_table"), [("opt", False), ("llama", True)])
+def test_a_family_that_learns_its_positions_has_no_table_of_cosines(model_type: str, has_table: bool) -> None:  # noqa: FBT001
+    """OPT adds an embedding of each position and rotates nothing (0.32.0 models/opt.py)."""
+    loaded = load(inventory(shape({**_SMALL, "model_type": model_type})), Ranks(), release=(0, 32, 0))
+    assert loaded is not None
+    assert bool(loaded[0].components.get("rotary")) is has_table
+
+
 @pytest.mark.parametrize(
     ("model_type", "field", "harmless", "value"),
     [("stablelm", "qk_layernorm", False, True), ("opt", "word_embed_proj_dim", 1024, 512)],

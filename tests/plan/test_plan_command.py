@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from vllm_runbooks import cli
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog import folders, specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.lint import checking
 from vllm_runbooks.plan import planner
@@ -51,7 +50,7 @@ def test_document_keeps_to_its_schema(capsys: pytest.CaptureFixture[str]) -> Non
     """What the command prints is what `catalog/schema` says: a plan, and layouts."""
     jsonschema = pytest.importorskip("jsonschema")
     for name, words in (("plan", (*GPT, "--tp", "1")), ("layouts", GPT), ("plan", (*GPT, "--find", "context"))):
-        schema = json.loads((catalog.catalog_dir() / "schema" / f"{name}.json").read_text(encoding="utf-8"))
+        schema = json.loads((folders.catalog_dir() / "schema" / f"{name}.json").read_text(encoding="utf-8"))
         errors = jsonschema.Draft202012Validator(schema).iter_errors(planned(capsys, *words))
         assert [error.message for error in errors] == []
 

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 import vllm_runbooks as rb
-from vllm_runbooks import views as render
+from vllm_runbooks import render
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.plan import evidence as plan_evidence
-from vllm_runbooks.plan.plans import Request
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.plan.records import Layouts, Plan
+from vllm_runbooks.plan.requests import Request
+from vllm_runbooks.reading import sources
+from vllm_runbooks.runbooks import plan_evidence
 
 QUESTION = "plan-autoglm-8x3090"
 FOUR_STARTS = "gpt-oss-gemma-a100-four-starts"
@@ -28,7 +29,7 @@ VIDEO = "autoglm-3090-video-oom"
 @cache
 def recorded() -> tuple[Evidence, Request, Layouts]:
     """The question of the field notes on eight RTX 3090, and its layouts."""
-    case = session.load(QUESTION)
+    case = sources.load(QUESTION)
     asked = plan_evidence.question(case)
     found = plan_evidence.layouts(asked)
     assert isinstance(found, Layouts)
@@ -38,7 +39,7 @@ def recorded() -> tuple[Evidence, Request, Layouts]:
 @cache
 def failed() -> tuple[Evidence, Request]:
     """The start that ran out of memory over a video, as a question."""
-    case = session.load(VIDEO)
+    case = sources.load(VIDEO)
     asked = plan_evidence.start(case)
     assert isinstance(asked, Request)
     return case, asked
@@ -109,7 +110,7 @@ def test_what_cannot_be_asked_is_refused(given: dict[str, Any], said: str) -> No
 
 def test_without_a_recorded_question_model_and_cards_are_wanted() -> None:
     """Both given, the evidence is of no use; else that is said."""
-    log = session.load("tiny-cpu-served")
+    log = sources.load("tiny-cpu-served")
 
     with pytest.raises(InputError, match="give model and gpus"):
         plan_evidence.question(log, model="Qwen/Qwen2.5-7B-Instruct")
@@ -176,8 +177,8 @@ def test_where_nothing_fits_nothing_is_written(tmp_path: Path) -> None:
 
 def test_the_starts_of_the_field_notes_are_planned_as_they_ran() -> None:
     """From configuration, settings and card alone: weights, cache, tokens and requests of all four, within 2 %."""
-    case = session.load(FOUR_STARTS)
-    said = str(render.plan_sections.beside(session.read(case), plan_evidence.starts(case)))
+    case = sources.load(FOUR_STARTS)
+    said = str(render.plan_sections.beside(diagnosing.read(case), plan_evidence.starts(case)))
     off = [abs(float(share)) for share in re.findall(r"([+-]?[\d.]+)%$", said, re.MULTILINE)]
 
     assert said.startswith("planned: 16 printed figures")
@@ -188,12 +189,16 @@ def test_the_starts_of_the_field_notes_are_planned_as_they_ran() -> None:
 
 
 def test_the_failed_allocation_is_reproduced() -> None:
-    """The log: 698.00 MiB for one video, 22.08 GiB allocated before. The plan has the step, and that sum within 1 %."""
+    """The log: 698.00 MiB for one video, 22.08 GiB allocated before. The plan has the step, and that sum within 1 %.
+
+    The page shows the verdict in green where the plan has the step, in amber where it does not.
+    """
     case, asked = failed()
     cause = rb.diagnose(case).root_cause
     assert cause is not None
     made = plan_evidence.budget(asked)
-    said = str(render.plan_sections.encoder(made, cause.captures))
+    shown = render.plan_sections.encoder(made, cause.captures)
+    said = str(shown)
 
     assert said.startswith("reproduced: 698.00 MiB, SiluAndMul's output in a layer of the encoder")
     assert re.search(r"tokens of the encoder's cache +18605 +18605", said)
@@ -203,6 +208,8 @@ def test_the_failed_allocation_is_reproduced() -> None:
     assert re.search(r"SiluAndMul's output +698\.00 +[\d.]+  failed", said)
     other = render.plan_sections.encoder(made, {**cause.captures, "tried_mib": "12.00"})
     assert str(other).startswith("planned: 1 video; the log names no step of it")
+    assert ["#1a7f37" in each.html for each in (shown, other)] == [True, False]
+    assert ["#9a6700" in each.html for each in (shown, other)] == [False, True]
 
 
 def test_what_would_fit_is_named() -> None:
@@ -246,9 +253,9 @@ def test_a_log_without_its_card_is_planned_by_the_memory_that_it_states() -> Non
 def test_what_is_missing_stands_in_place_of_a_plan(evidence: Evidence | str, said: str) -> None:
     """The same words in every view; no step of a runbook fails for it."""
     if evidence == "no-command":
-        evidence = replace(session.load(VIDEO), command=None)
+        evidence = replace(sources.load(VIDEO), command=None)
     elif evidence == "no-card":
-        evidence = replace(session.load(FOUR_STARTS), case=None)
+        evidence = replace(sources.load(FOUR_STARTS), case=None)
     assert isinstance(evidence, Evidence)
     asked = plan_evidence.start(evidence)
 
@@ -265,7 +272,7 @@ def test_what_is_missing_stands_in_place_of_a_plan(evidence: Evidence | str, sai
 
 def test_a_start_of_several_can_be_chosen() -> None:
     """By its number, from 1; the last by default."""
-    case = session.load(FOUR_STARTS)
+    case = sources.load(FOUR_STARTS)
 
     assert planned(plan_evidence.start(case, number=1)).model == "openai/gpt-oss-20b"
     assert planned(plan_evidence.start(case)).model == "google/gemma-4-31B-it"

@@ -10,14 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from vllm_runbooks import views as render
+from vllm_runbooks import render
 from vllm_runbooks.core import markup
 from vllm_runbooks.core.records import Compared, ComparedTerm, Facts, Residual, Start
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.budget import subject
 from vllm_runbooks.plan.inverse import WayOut
-from vllm_runbooks.plan.plans import Request
 from vllm_runbooks.plan.records import (
     Calibration,
     Find,
@@ -34,7 +33,9 @@ from vllm_runbooks.plan.records import (
 )
 from vllm_runbooks.plan.render import plans
 from vllm_runbooks.plan.render import words as plan_words
+from vllm_runbooks.plan.requests import Request
 from vllm_runbooks.plan.terms import Band
+from vllm_runbooks.reading import sources
 from vllm_runbooks.reading.deployment.confirmation import Confirmation, Look, PrintedLine
 
 HOSTILE = "</td></pre><script>alert(1)</script>\"' onload=alert(1) \x1b[31m \u202e&<b>"
@@ -565,7 +566,7 @@ def test_no_name_becomes_markup(views: list[plans.Viewed], compared: Compared, p
 
 
 def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: Compared) -> None:
-    """Verdict, picture, table and command; a refused layout has its verdict's colour."""
+    """Verdict, picture, table and command; a verdict is green, amber where it is open, and red where it is refused."""
     page = plans.html(fits)
 
     assert page.count("<svg") == 1 + len(TERMS)
@@ -575,6 +576,7 @@ def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: 
     assert "#cf222e" in plans.html(pair.layouts[4])
     assert "the forward pass takes more than the sampler" in plans.html(compared)
     assert "#9a6700" in plans.html(Found(Find.GPUS, None, "", None, None, ("none is known",)))
+    assert "#1a7f37" in plans.html(Found(Find.GPUS, 2, "GPUs", 2, 2, ()))
     assert "#9a6700" in plans.html(Compared((), None))
     assert "#1a7f37" in plans.html(Compared(compared.terms[:1], None))
     assert "<svg" not in plans.html(replace(fits, per_gpu=(), deployment=None, limits=(), options={}))
@@ -680,7 +682,7 @@ def test_what_confirms_a_split_is_said_once_for_those_alike() -> None:
 
 
 def start_of(**more: Any) -> Start:
-    start = session.read(session.load("tiny-cpu-served"))[0]
+    start = diagnosing.read(sources.load("tiny-cpu-served"))[0]
     return replace(start, facts=Facts(**more), arguments={})
 
 

@@ -82,6 +82,9 @@ def test_layouts_count_cards_as_plans_do() -> None:
         assert taken == 8 or f"{8 - taken} of 8 cards stay idle" in " ".join(one.reasons)
         if one.legal:
             assert len(one.per_gpu) == taken // one.layout.replicas
+    # Pairs never take all of three cards.
+    of_three = layouts(DEEPSEEK, "3xH100-80GB", "0.33.0", options=PREFILL).layouts
+    assert any("1 of 3 cards stay idle" in one.reasons for one in of_three)
 
 
 def test_experts_lie_over_all_cards_that_read_a_prompt() -> None:
@@ -230,6 +233,13 @@ def test_what_is_not_known_is_the_reason_of_an_uncertain_plan() -> None:
     assert str(plan_words.headline(found)).startswith(
         "not certain: not known: the memory that the draft model /nope takes"
     )
+
+
+def test_where_nothing_is_left_for_the_cache_it_is_planned_as_none() -> None:
+    """Not less than none, on any side, also where its form is not known: how 0.6.6 keeps DeepSeek's latent."""
+    cache = plan("deepseek-ai/DeepSeek-R1", "8xA100-40GB", "0.6.6", tp=8).kv_cache
+
+    assert (cache.low, cache.gib, cache.high, cache.tokens) == (0, 0, 0, None)
 
 
 def test_many_refused_layouts_are_counted_not_listed() -> None:

@@ -784,6 +784,18 @@ def test_unknown_card_widens_the_band(shelf: dict[str, specs.ModelFile]) -> None
     assert any("kernel" in reason for reason in loaded.reasons)
 
 
+def test_the_least_of_an_unknown_card_has_no_padding() -> None:
+    """Of 2880 inside 64 cards hold 45 each; the lower end of the band is no more than these alone take."""
+    config = {**GPT_OSS, "num_local_experts": 128}
+    parts = one(config, Ranks(64), release=(0, 19))
+    first = 90 * 2880 // 2 + 90 * 90 + 90 * 2
+    back = 2880 * 45 // 2 + 2880 * 2 + 2880 * 2
+    loaded = load(inventory(shape(config)), Ranks(64), release=(0, 19))
+
+    assert loaded is not None
+    assert loaded[0].low <= 128 * (first + back) + sum(parts.values()) - parts["experts"]
+
+
 @pytest.mark.parametrize(
     ("config", "told", "missing"),
     [
@@ -1282,6 +1294,7 @@ COUNTED_TOWERS: list[tuple[str, dict[str, Any], int]] = [
         342_336,
     ),
     ("cohere2_vision", _SMALL_TOWER | {"model_type": "siglip_vision_model"}, 17_961_600),
+    ("pixtral", {"model_type": "pixtral"}, 407_918_592),
     ("pixtral", _SMALL_TOWER | {"model_type": "pixtral", "head_dim": 48}, 355_872),
     ("llama4", {}, 417_331_200),
     (

@@ -26,43 +26,49 @@ from command_line import run
 from hostile_server import Vllm, serving
 from pace import scaled
 from rows import in_one_test
-from vllm_runbooks.authoring import checks as authoring
+from vllm_runbooks.authoring import json_schemas
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.authored import serving_file
+from vllm_runbooks.catalog.serving import LOAD, RUNGS, Serving, is_measured
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import inventory
-from vllm_runbooks.probe import asking, metrics, vitals
+from vllm_runbooks.host import loading as host_loading
+from vllm_runbooks.lint import knowledge
+from vllm_runbooks.probe import asking, judging, metrics, observations, vitals
 from vllm_runbooks.probe import history_entry as probed
 from vllm_runbooks.probe import load as loads
 from vllm_runbooks.probe import probing as probe
-from vllm_runbooks.probe.records import FEWEST, LOAD, RUNGS, Health, Observation, Point, Sample, Serving, is_measured
+from vllm_runbooks.probe.records import FEWEST, Health, Observation, Point, Sample
 from vllm_runbooks.probe.starts import Result, Rung
-from vllm_runbooks.runbooks import recording
+from vllm_runbooks.reading import sources
+from vllm_runbooks.runbooks import case_checks, recording
 from vllm_runbooks.runbooks.live import probing
 
 jsonschema = pytest.importorskip("jsonschema")
 KEY = "sk-proj-0123456789abcdefghijklmnop"
-SNAPSHOT = str(catalog.cases_dir() / "host-8xa100-shared" / "inventory.json")
-CASES = sorted(path.name for path in (catalog.catalog_dir() / "cases").glob("probe-*"))
+SNAPSHOT = str(folders.cases_dir() / "host-8xa100-shared" / "inventory.json")
+CASES = sorted(path.name for path in (folders.catalog_dir() / "cases").glob("probe-*"))
 
 
 @cache
 def schema() -> Any:
     """What the printed document keeps to."""
-    return jsonschema.Draft202012Validator(authoring.schemas()["probe.json"])
+    return jsonschema.Draft202012Validator(json_schemas.schemas()["probe.json"])
 
 
 @pytest.fixture
 def conditions() -> Serving:
-    return session.serving()
+    return catalog.serving()
 
 
 def seen(port: int, **more: Any) -> Observation:
     """What a probe sees of the server at a port."""
     target = replace(probe.Target(port=port), **more.pop("target", {}))
-    return probe.observe(probe.Request(target, **{"seconds": 0.04, "patience_s": 2.0, **more}), session.serving())
+    return probe.observe(probe.Request(target, **{"seconds": 0.04, "patience_s": 2.0, **more}), catalog.serving())
 
 
 # Addresses
@@ -270,7 +276,7 @@ def test_a_hostile_server_costs_no_more_than_the_patience(answer: hostile.Answer
     """Whatever comes back, in whatever way: the probe ends, keeps little, and names the rung."""
     began = time.monotonic()
     with serving(answer) as port:
-        found = session.health(seen(port, patience_s=0.25))
+        found = judging.health(seen(port, patience_s=0.25))
 
     assert found.cause is not None
     assert found.cause.id == cause
@@ -309,7 +315,7 @@ def test_a_rung_that_fails_tells_what_is_wrong(
 ) -> None:
     """The condition, and the rung that proves it."""
     with serving(Vllm(**otherwise)) as port:
-        found = session.health(seen(port, **more))
+        found = judging.health(seen(port, **more))
 
     assert (found.cause.id if found.cause else None) == cause
     assert (found.cause.proofs[0].rung if found.cause else None) == rung
@@ -347,7 +353,7 @@ class _Streaming(Vllm):
 def test_a_stream_without_end_is_told_from_one_that_stops(pieces: int, pause_s: float, cause: str, said: str) -> None:
     """Of the first there are answers enough; of the other one is missing."""
     with serving(_Streaming(pieces, pause_s)) as port:
-        found = session.health(seen(port, patience_s=0.5))
+        found = judging.health(seen(port, patience_s=0.5))
 
     assert found.cause is not None
     assert found.cause.id == cause
@@ -370,7 +376,7 @@ def test_no_way_in_which_a_rung_can_fail_passes(rung: str) -> None:
     """Whatever the reason, a needed rung that failed is a finding that fails the server."""
     reasons = {"unreachable", "tls", *_WAYS[rung]} | ({"key-refused", "engine-dead"} if rung != "port" else set())
     for reason in reasons:
-        found = session.health(observed(rungs=(Rung(rung, Result.FAILED, "x", reason=reason),)))
+        found = judging.health(observed(rungs=(Rung(rung, Result.FAILED, "x", reason=reason),)))
 
         assert found.verdict is Verdict.FAIL, reason
         assert found.cause is not None, reason
@@ -403,7 +409,7 @@ _WAYS = {
 def test_a_chat_that_fails_tells_why(status: int, text: str, is_tool: bool, name: str) -> None:  # noqa: FBT001
     """No template, no tools, or something else."""
     with serving(_Chatless(status, text, is_tool=is_tool)) as port:
-        found = session.health(seen(port))
+        found = judging.health(seen(port))
 
     assert [finding.id for finding in found.findings] == [name]
 
@@ -411,7 +417,7 @@ def test_a_chat_that_fails_tells_why(status: int, text: str, is_tool: bool, name
 def test_a_wrong_name_is_told_with_those_that_are_served() -> None:
     """And the change that would let the server answer to it is checked against its release."""
     with serving(Vllm(completions=(404, '{"error": {"message": "The model `x` does not exist."}}'))) as port:
-        found = session.health(seen(port, model="x"))
+        found = judging.health(seen(port, model="x"))
 
     assert found.cause is not None
     assert "tiny" in found.cause.explanation
@@ -522,8 +528,8 @@ def test_a_name_that_is_not_found_in_time_costs_the_patience_once(monkeypatch: p
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     began = time.monotonic()
-    found = session.health(
-        probe.observe(probe.Request(probe.target_of("http://gpu-1.lan:1"), patience_s=0.1), session.serving())
+    found = judging.health(
+        probe.observe(probe.Request(probe.target_of("http://gpu-1.lan:1"), patience_s=0.1), catalog.serving())
     )
 
     assert time.monotonic() - began < scaled(1)
@@ -575,14 +581,14 @@ def test_answered_requests_are_counted_by_all_their_reasons() -> None:
     )
     for exported, count in ((f"{lines}vllm:request_success_created 9\n", 7), ("vllm:num_requests_running 1\n", None)):
         with serving(Vllm(exported)) as port:
-            assert probe.answered(probe.Target(port=port), session.serving()) == count
+            assert probe.answered(probe.Target(port=port), catalog.serving()) == count
 
 
 def test_the_cards_may_be_those_of_a_snapshot(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As for every command, and those of this host, where a driver answers."""
-    monkeypatch.setattr(inventory, "gpus_alone", lambda: session.read_snapshot(SNAPSHOT))
+    monkeypatch.setattr(inventory, "gpus_alone", lambda: host_loading.read_snapshot(SNAPSHOT))
     for gpus in (SNAPSHOT, "local"):
         status, out, err = run(capsys, "probe", "probe-healthy", "--gpus", gpus)
 
@@ -596,7 +602,7 @@ def test_the_server_is_asked_below_its_prefix() -> None:
     with serving(server) as port:
         found = probe.observe(
             probe.Request(probe.target_of(f"http://127.0.0.1:{port}/llm/v1"), seconds=0.04, patience_s=2),
-            session.serving(),
+            catalog.serving(),
         )
 
     assert all(rung.result is not Result.FAILED for rung in found.rungs)
@@ -608,7 +614,7 @@ def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) ->
     server, path = Vllm(), tmp_path / "s"
     with serving(server, path) as _:
         found = probe.observe(
-            probe.Request(probe.target_of(f"unix://{path}"), seconds=0.04, patience_s=2), session.serving()
+            probe.Request(probe.target_of(f"unix://{path}"), seconds=0.04, patience_s=2), catalog.serving()
         )
 
     assert found.vllm == "0.32.0"
@@ -618,9 +624,9 @@ def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) ->
 def test_a_handshake_that_fails_is_told_as_such() -> None:
     """A server that speaks plain HTTP where the address begins with https."""
     with serving(Vllm()) as port:
-        found = session.health(
+        found = judging.health(
             probe.observe(
-                probe.Request(probe.target_of(f"https://127.0.0.1:{port}"), patience_s=0.3), session.serving()
+                probe.Request(probe.target_of(f"https://127.0.0.1:{port}"), patience_s=0.3), catalog.serving()
             )
         )
 
@@ -713,7 +719,7 @@ def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
     load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
     for hits, is_told in ((60, True), (40, False)):
         values = two(**{ASKED: (0, 1000), HIT: (0, hits)})
-        said = rb.render.health.load(session.health(observed(*values, load=load))).plain
+        said = rb.render.health.load(judging.health(observed(*values, load=load))).plain
 
         assert ("of the tokens were found in the prefix cache" in said) is is_told
 
@@ -796,7 +802,7 @@ def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
     times = loads.quantiles([1.0] * 100)
     for answered, said in ((0, 0), (19, 6), (20, 3), (100, 0)):
         measured = replace(load, answered=answered, first_token=times, each_token=times, whole=times)
-        shown = rb.render.health.load(session.health(observed(load=measured))).plain
+        shown = rb.render.health.load(judging.health(observed(load=measured))).plain
 
         assert shown.count("too few") == said, answered
 
@@ -804,9 +810,9 @@ def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
 def test_times_of_histograms_are_said_to_be_interpolated() -> None:
     """What a server tells are counts by bounds."""
     for values, is_said in ((waited("0.5", "1.0"), True), ({RUN: (1, 1)}, False)):
-        found = session.health(observed(*two(**values)))
+        found = judging.health(observed(*two(**values)))
 
-        assert ("interpolated" in rb.render.health.figures(found, session.serving()).plain) is is_said
+        assert ("interpolated" in rb.render.health.figures(found, catalog.serving()).plain) is is_said
 
 
 # Metrics
@@ -841,7 +847,7 @@ def test_a_value_that_its_series_cannot_have_is_left_out() -> None:
     """Beside those that are as they should be, and said once."""
     lines = f'{USE}{{engine="0"}} -5\n{USE}{{engine="1"}} 1.5\n{RUN}{{engine="0"}} 2\n{MADE}{{engine="0"}} -1\n'
     with serving(Vllm(f'{lines}{WAIT}{{engine="0"}} +Inf\n')) as port:
-        found = session.health(seen(port))
+        found = judging.health(seen(port))
 
     assert found.facts["running"] == 2
     assert [found.facts[name] for name in ("kv_use", "waiting", "generation_tokens_per_s")] == [None] * 3
@@ -893,7 +899,7 @@ def _point(text: str, value: float) -> Point:
 
 
 def figures(*samples: Mapping[str, float], seconds: float = 10.0) -> dict[str, float | None]:
-    return vitals.Figures(observed(*samples, seconds=seconds).samples, session.serving()).of()
+    return vitals.Figures(observed(*samples, seconds=seconds).samples, catalog.serving()).of()
 
 
 def test_quantiles_are_those_of_prometheus() -> None:
@@ -944,7 +950,7 @@ def test_several_engines_are_told_together_and_apart() -> None:
         "vllm:kv_cache_usage_perc{engine=0}": 0.2,
         "vllm:kv_cache_usage_perc{engine=1}": 0.9,
     }
-    told = vitals.Figures(observed(sample, sample).samples, session.serving())
+    told = vitals.Figures(observed(sample, sample).samples, catalog.serving())
     apart = {each.engine: each.facts for each in told.engines()}
 
     assert (told.of()["running"], told.of()["kv_use"]) == (5.0, 0.9)
@@ -1014,7 +1020,7 @@ def test_a_condition_holds_by_its_figures_and_not_by_less(
     values: dict[str, tuple[float, float]], names: list[str]
 ) -> None:
     """Each with its near miss, at the limit that stands in the data."""
-    found = session.health(observed(*two(**values)))
+    found = judging.health(observed(*two(**values)))
 
     assert [finding.id for finding in found.findings] == names
     for finding in found.findings:
@@ -1036,7 +1042,7 @@ def test_a_queue_is_one_by_most_of_the_samples(running: Any, waiting: Any, names
     """As a server with room for one request tells it: its gauges are set when a step ends, with which one may end."""
     samples = [{RUN: ran, WAIT: waited} for ran, waited in zip(running, waiting, strict=True)]
 
-    assert [finding.id for finding in session.health(observed(*samples)).findings] == names
+    assert [finding.id for finding in judging.health(observed(*samples)).findings] == names
 
 
 class _Between(Vllm):
@@ -1055,7 +1061,7 @@ class _Between(Vllm):
 def test_a_server_that_computes_one_request_at_a_time_is_overloaded() -> None:
     """Though one of its samples shows that none runs."""
     with serving(_Between()) as port:
-        found = session.health(seen(port, load=loads.Load(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
+        found = judging.health(seen(port, load=loads.Load(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
 
     assert found.cause is not None
     assert found.cause.id == "serving.queue_overload"
@@ -1065,7 +1071,7 @@ def test_every_condition_of_figures_is_tried_here() -> None:
     """A new one needs its row, and its near miss."""
     tried = {name for _, names in _rows() for name in names}
 
-    assert {each.id for each in session.serving().conditions if is_measured(each)} == tried
+    assert {each.id for each in catalog.serving().conditions if is_measured(each)} == tried
 
 
 def _rows() -> list[Any]:
@@ -1078,14 +1084,14 @@ def test_what_clients_send_is_not_judged_by_our_own_load() -> None:
     values = two(**{"vllm:prefix_cache_queries_total": (0, 2000), "vllm:prefix_cache_hits_total": (0, 0)})
     load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
 
-    assert session.health(observed(*values, load=load)).findings == ()
+    assert judging.health(observed(*values, load=load)).findings == ()
 
 
 def test_fewer_samples_than_a_probe_takes_prove_no_gauge() -> None:
     """What has to hold in every sample is not known of one or two."""
     for count in range(1, FEWEST):
-        assert session.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * count)).findings == ()
-    assert session.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * FEWEST)).findings
+        assert judging.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * count)).findings == ()
+    assert judging.health(observed(*[{RUN: 1.0, WAIT: 9.0}] * FEWEST)).findings
 
 
 OVERLOADED = two(**{RUN: (4, 4), WAIT: (12, 12), USE: (0.1, 0.1)})
@@ -1094,7 +1100,7 @@ OVERLOADED = two(**{RUN: (4, 4), WAIT: (12, 12), USE: (0.1, 0.1)})
 def test_a_change_is_made_in_the_command_and_checked() -> None:
     """Linted for the server's release, with what could not be planned said."""
     command = "vllm serve Qwen/Qwen3-8B --max-num-seqs 4\n"
-    found = session.health(observed(*OVERLOADED, command=command))
+    found = judging.health(observed(*OVERLOADED, command=command))
     change = found.findings[0].changes[0]
 
     assert change.command is not None
@@ -1105,7 +1111,7 @@ def test_a_change_is_made_in_the_command_and_checked() -> None:
 
 def test_a_change_without_a_command_says_that_it_was_not_checked() -> None:
     """And what to give."""
-    change = session.health(observed(*OVERLOADED)).findings[0].changes[0]
+    change = judging.health(observed(*OVERLOADED)).findings[0].changes[0]
 
     assert change.command is None
     assert "--command" in change.checks.lint
@@ -1114,7 +1120,7 @@ def test_a_change_without_a_command_says_that_it_was_not_checked() -> None:
 
 def test_an_option_that_the_release_lacks_is_not_offered() -> None:
     """0.8.5 has no such option: the change is left out, and why."""
-    serving = session.serving()
+    serving = catalog.serving()
     kept = [c for c in serving.conditions if c.id == "serving.queue_overload"]
     texts = tuple(
         replace(text, edits=tuple(replace(edit, name="kv_cache_memory_bytes") for edit in text.edits))
@@ -1122,7 +1128,7 @@ def test_an_option_that_the_release_lacks_is_not_offered() -> None:
     )
     changed = replace(serving, conditions=(replace(kept[0], changes=texts),))
     old = observed(*OVERLOADED, vllm="0.8.5")
-    finding = vitals.judge(old, changed, session.knowledge).findings[0]
+    finding = vitals.judge(old, changed, knowledge.knowledge).findings[0]
 
     assert [change.title for change in finding.changes if change.edits] == []
     assert "vLLM 0.8.5 has no kv_cache_memory_bytes" in finding.left_out[0]
@@ -1154,14 +1160,14 @@ FAULTS = [
 
 def test_all_faults_of_the_data_are_named_by_their_lines(tmp_path: Path) -> None:
     """At once: file, line, field, and what is wrong."""
-    text = (catalog.catalog_dir() / "serving.yaml").read_text("utf-8")
+    text = (folders.catalog_dir() / "serving.yaml").read_text("utf-8")
     for old, new, _ in FAULTS:
         assert old in text, old
         text = text.replace(old, new, 1)
     (tmp_path / "serving.yaml").write_text(text)
-    (tmp_path / "releases").symlink_to(catalog.catalog_dir() / "releases")
+    (tmp_path / "releases").symlink_to(folders.catalog_dir() / "releases")
     with pytest.raises(CatalogError) as error:
-        authoring.serving_file.read_serving(tmp_path / "serving.yaml")
+        serving_file.read_serving(tmp_path / "serving.yaml")
     lines = str(error.value).splitlines()
 
     assert all(re.match(r"serving\.yaml:\d+: [\w.]+: ", line) for line in lines), lines
@@ -1189,12 +1195,14 @@ def test_a_recorded_server_is_judged_as_its_case_expects(name: str, capsys: pyte
     assert (status, err) == (int(found.cause is not None), "")
     assert out.startswith('{\n  "schema": 1,')
     assert list(schema().iter_errors(told)) == []
-    assert authoring.read_observation(out, "x") == found.observation
-    assert rb.render.health.text(found, session.serving()).startswith(("PASS  ", "FAIL  "))
+    assert observations.read_observation(out, "x") == found.observation
+    text = rb.render.health.text(found, catalog.serving())
+    assert text.startswith(("PASS  ", "FAIL  "))
+    assert f"  vLLM {found.vllm.version or 'unknown'}  " in text
     for view in (rb.render.health.outcome, rb.render.health.rungs, rb.render.health.findings, rb.render.health.load):
         assert view(found).plain
         assert view(found).html
-    assert "<svg" in rb.render.health.figures(found, session.serving()).html or not found.observation.samples
+    assert "<svg" in rb.render.health.figures(found, catalog.serving()).html or not found.observation.samples
 
 
 def test_another_finding_than_expected_is_told() -> None:
@@ -1210,8 +1218,8 @@ def test_another_finding_than_expected_is_told() -> None:
 def test_a_finding_beyond_those_expected_is_told() -> None:
     """As of a host: a new hint on a server that was well fails its case."""
     evidence = rb.load("probe-healthy")
-    found = session.health(evidence)
-    more = replace(session.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings[0])
+    found = judging.health(evidence)
+    more = replace(judging.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings[0])
     judgement = rb.judge_health(replace(found, findings=(*found.findings, more)), evidence)
 
     assert judgement.verdict is Verdict.FAIL
@@ -1220,45 +1228,45 @@ def test_a_finding_beyond_those_expected_is_told() -> None:
 
 def test_a_server_with_nothing_wrong_is_recorded_as_one(tmp_path: Path) -> None:
     """A case that expects no findings is not one that leaves them open."""
-    found = session.health(observed(rungs=(Rung("token", Result.PASSED, ""),)))
+    found = judging.health(observed(rungs=(Rung("token", Result.PASSED, ""),)))
     recording.record_health(tmp_path / "mine", found)
-    evidence = session.load(str(tmp_path / "mine"))
-    hint = session.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings
+    evidence = sources.load(str(tmp_path / "mine"))
+    hint = judging.health(observed(*two(**{RUN: (4, 4), WAIT: (9, 4)}))).findings
 
-    assert session.judge_health(found, evidence).verdict is Verdict.PASS
-    assert session.judge_health(replace(found, findings=hint), evidence).verdict is Verdict.FAIL
+    assert judging.judge_health(found, evidence).verdict is Verdict.PASS
+    assert judging.judge_health(replace(found, findings=hint), evidence).verdict is Verdict.FAIL
 
 
 def test_a_root_cause_has_one_shape_everywhere() -> None:
     """In results of a check, in the history and in what `diff` reads: a condition is its own class."""
-    found = session.health(observed(*OVERLOADED))
+    found = judging.health(observed(*OVERLOADED))
     wanted = {"symptom": "serving.queue_overload", "class": "serving.queue_overload"}
 
-    assert document(session.judge_health(found).root_cause) == wanted
+    assert document(judging.judge_health(found).root_cause) == wanted
     assert probed.results(found)["root_cause"] == wanted
 
 
 def test_an_observation_is_recorded_as_a_case_that_can_be_judged(tmp_path: Path) -> None:
     """Written whole, and never over another."""
-    found = session.health(observed(*OVERLOADED))
+    found = judging.health(observed(*OVERLOADED))
     case = recording.record_health(tmp_path / "mine", found)
-    evidence = session.load(str(tmp_path / "mine"))
+    evidence = sources.load(str(tmp_path / "mine"))
 
     assert case.expect.findings == ["serving.queue_overload"]
-    assert session.judge_health(session.health(evidence), evidence).verdict is Verdict.PASS
+    assert judging.judge_health(judging.health(evidence), evidence).verdict is Verdict.PASS
     with pytest.raises(InputError, match="exists already"):
         recording.record_health(tmp_path / "mine", found)
     with pytest.raises(InputError, match="vllm-runbooks probe judges it"):
-        session.diagnose(evidence)
+        diagnosing.diagnose(evidence)
 
 
 def test_a_case_that_expects_what_is_no_condition_is_refused(tmp_path: Path) -> None:
     """By file, line and field."""
-    recording.record_health(tmp_path / "mine", session.health(observed(*OVERLOADED)))
+    recording.record_health(tmp_path / "mine", judging.health(observed(*OVERLOADED)))
     path = tmp_path / "mine" / "case.yaml"
     path.write_text(path.read_text().replace("- serving.queue_overload", "- serving.queue_overlord"))
     with pytest.raises(CatalogError, match=r"case\.yaml:\d+: expect\.findings\.0: .*is no condition"):
-        authoring.read_case(path)
+        case_checks.read_case(path)
 
 
 def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -1270,12 +1278,12 @@ def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.Cap
                   models=(200, models), completions=(500, evil))  # fmt: skip
     with serving(server) as port:
         _, out, _ = run(capsys, "probe", f"http://127.0.0.1:{port}", "--seconds", "0.1")
-        found: Health = session.health(seen(port))
+        found: Health = judging.health(seen(port))
 
     assert "\x1b" not in out
     for view in (rb.render.health.outcome, rb.render.health.rungs, rb.render.health.findings):
         assert "<script" not in view(found).html
-    assert "<script" not in rb.render.health.figures(found, session.serving()).html
+    assert "<script" not in rb.render.health.figures(found, catalog.serving()).html
 
 
 def test_a_page_of_markup_is_not_quoted() -> None:
@@ -1315,11 +1323,11 @@ def test_two_recorded_probes_are_compared_with_what_their_servers_were_started_w
     """As folders or as their files; where a start is not known, that is said in place of a guess."""
     for name, words in (("b1", "--max-num-seqs 1"), ("b2", "--max-num-seqs 8"), ("b3", None)):
         command = None if words is None else f"vllm serve tiny {words}\n"
-        recording.record_health(tmp_path / name, session.health(observed(*OVERLOADED, command=command)))
-    folders = [str(tmp_path / name) for name in ("b1", "b2", "b3")]
-    files = [f"{folder}/probe.json" for folder in folders]
+        recording.record_health(tmp_path / name, judging.health(observed(*OVERLOADED, command=command)))
+    roots = [str(tmp_path / name) for name in ("b1", "b2", "b3")]
+    files = [f"{root}/probe.json" for root in roots]
 
-    for a, b, _ in (folders, files):
+    for a, b, _ in (roots, files):
         status, out, err = run(capsys, "diff", a, b)
         assert (status, err) == (0, "")
         assert "options.max_num_seqs: 1 -> 8" in out
@@ -1348,7 +1356,7 @@ def test_of_two_probes_of_a_busy_server_the_figures_make_no_difference(
     for number, rungs in ((5, passed), (7, passed), (7, ())):
         sample = {RUN: float(number), WAIT: 0.0, USE: number / 10}
         one = replace(load, requests=number, answered=number, answer_tokens_per_s=2.0 * number)
-        found = session.health(observed(sample, sample, sample, load=one, rungs=rungs))
+        found = judging.health(observed(sample, sample, sample, load=one, rungs=rungs))
         names.append(tmp_path / f"{len(names)}.json")
         names[-1].write_text(rb.render.to_json(found))
     status, out, _ = run(capsys, "diff", str(names[0]), str(names[1]))
@@ -1367,8 +1375,8 @@ def test_figures_of_a_run_about_a_server_are_facts_and_make_no_difference(
     names = []
     for number in (1, 2):
         measured = replace(load, answer_tokens_per_s=float(number), first_token=loads.quantiles([number]))
-        found = session.health(observed(*two(**{RUN: (number, number), MADE: (0, 50)}), load=measured))
-        told = session.judge_health(found).facts
+        found = judging.health(observed(*two(**{RUN: (number, number), MADE: (0, 50)}), load=measured))
+        told = judging.judge_health(found).facts
         entry = {"id": f"{number}" * 12, "kind": "run", "subject": "is-it-healthy", "began": "", "verdict": "pass"}
         names.append(tmp_path / f"{number}.json")
         names[-1].write_text(json.dumps({**entry, "results": {"outcome": "running", "facts": told}}))

@@ -479,10 +479,12 @@ def test_a_paste_without_blanks_is_taken_apart_where_that_is_certain() -> None:
 
 
 def test_an_address_that_ran_into_a_tag_stays_unknown_without_a_second_witness() -> None:
-    """Where the text has the tag nowhere else, both readings are possible."""
+    """Where the text has the tag nowhere else, both readings are possible; the image still stands where it does."""
     text = 'run: bash run_cluster.sh vllm/vllm-openai:v0.7.2192.168.1.1--head /data -e A=1-e B=2 和 "x"\n'
     (node,) = documents.read(text, "page.md").nodes
-    assert (node.image and node.image.value, node.release) == (None, None)
+    assert node.image is not None
+    assert (node.image.value, node.release) == (None, None)
+    assert text[node.image.start : node.image.end] == "vllm/vllm-openai:v0.7.2192.168.1.1"
 
 
 @pytest.mark.parametrize(
@@ -1117,7 +1119,12 @@ def test_a_command_cut_in_a_recorded_session_is_joined(name: str, end: str) -> N
 
 @pytest.mark.parametrize(
     "output",
-    ["INFO up\n  --seed 2\n", "  indented output\n", "$ vllm serve --help\n  --seed SEED  A number.\n"],
+    [
+        "INFO up\n  --seed 2\n",
+        "  indented output\n",
+        "$ vllm serve --help\n  --seed SEED  A number.\n",
+        "\n  --seed SEED  A number.\nINFO up\n",
+    ],
 )
 def test_output_below_a_command_is_no_part_of_it(output: str) -> None:
     """What a program printed is not run."""

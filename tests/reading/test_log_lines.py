@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from rows import in_one_test
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.records import Process
 from vllm_runbooks.reading.startup_log import log_lines
 from vllm_runbooks.reading.startup_log.log_lines import MAX_LINE, MAX_QUOTE, LogLine, clean, is_page, quote, read_lines
@@ -148,9 +149,23 @@ def test_what_only_resembles_a_prefix_is_message(text: str) -> None:
 
 def test_a_header_inside_a_message_is_not_taken_off() -> None:
     """Behind a logger's header the message begins, whatever it says."""
-    (line,) = lines("2025-10-20 12:37:08 | INFO | ERROR: quoted")
+    stamp = "2025-10-20 12:37:08"
+    headers = (
+        "INFO 02-23 21:55:00 [a.py:1] ",
+        "INFO:     ",
+        f"{stamp} | INFO | ",
+        f"{stamp},123 - my.logger - INFO - ",
+    )
+    messages = (
+        "ERROR: quoted",
+        "[ERROR] quoted",
+        f"{stamp} | ERROR | quoted",
+        f"{stamp},123 - my.logger - ERROR - quoted",
+    )
+    for header, message in itertools.product(headers, messages):
+        (line,) = lines(header + message)
 
-    assert (line.level, line.text) == ("INFO", "ERROR: quoted")
+        assert (line.level, line.text) == ("INFO", message)
 
 
 def test_indentation_of_the_message_stays() -> None:
@@ -557,14 +572,14 @@ def test_reading_lines_is_linear(unit: str, name: str) -> None:
     assert growth(lambda text: sum(line.column(9) for line in lines(text, name)), unit * (6000 // len(unit))) <= LIMIT
 
 
-CASES = sorted(path.parent.name for path in catalog.cases_dir().glob("tiny-cpu-*/startup.log"))
+CASES = sorted(path.parent.name for path in folders.cases_dir().glob("tiny-cpu-*/startup.log"))
 
 
 @in_one_test("width", [80, 100, 133])
 @in_one_test("case", CASES)
 def test_rows_of_a_terminal_are_joined(case: str, width: int) -> None:
     """Nearly all lines are read as they were; each is found at the row and column where it stands."""
-    text = (catalog.cases_dir() / case / "startup.log").read_text("utf-8")
+    text = (folders.cases_dir() / case / "startup.log").read_text("utf-8")
     rows = [line[at : at + width] for line in text.splitlines() for at in range(0, len(line) or 1, width)]
     wrapped = lines("\n".join(rows))
     before = {line.text for line in lines(text)}

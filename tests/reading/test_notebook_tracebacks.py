@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Outcome, Start
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.reading import startup_log
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.reading import sources, startup_log
 
 RECENT = """\
 ---------------------------------------------------------------------------
@@ -55,7 +56,7 @@ FORMS = [RECENT, LINKED, OLD, SUMMARY]
 
 
 def read(text: str) -> Start:
-    [start] = startup_log.read(Evidence((Document("a.log", text),)), session.load_catalog())
+    [start] = startup_log.read(Evidence((Document("a.log", text),)), catalog.load_catalog())
     return start
 
 
@@ -73,7 +74,7 @@ def test_a_notebook_s_traceback_is_read(text: str) -> None:
 @pytest.mark.parametrize("text", FORMS, ids=["IPython 8", "links", "IPython 7", "frames behind the error"])
 def test_the_place_of_the_fault_is_known(text: str) -> None:
     """Out of memory while the weights are loaded, not anywhere."""
-    answer = session.diagnose(session.paste(text))
+    answer = diagnosing.diagnose(sources.paste(text))
 
     assert answer.root_cause is not None
     assert answer.root_cause.symptom == "oom.weights"

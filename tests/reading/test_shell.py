@@ -905,6 +905,9 @@ set '' b; v $# "$2"; set x ''; v $#; set -; v $#""": ("[-5][5][-5][0][-1][0][0][
     r"""v x "`echo \"a\" '\`' \\\\ b`" `echo "\$(echo c)" \\\` d`; X=e; v `echo "$X" '$X' \$X`z""": (
         "[x][a ` \\ b][c][`][d] [e][$X][ez]"
     ),
+    r"""v $'\101\x41\501'; L=(xa xb); IFS=,; X=${L[@]#x}; Y="${L[@]%a}"; v "$X" "$Y"; X=${L[@]}; v "$X" """: (
+        "[AAA] [a,b][x,xb] [xa xb]"
+    ),
 }
 
 
@@ -1220,6 +1223,10 @@ N=${U:-1}; [ $N -gt 1 ] && v h; ((N > 1)) && v i; [ "$(echo $U)" ] && v j""": (
     ),
     r'''until x; do v a; done; until grep q z; do v b; done; until ! x; do v c; done; while ! x; do v d; done
 set -- a b; v "${@:0:2}" "${*:0:1}"; v $0 "${@:0:9}"''': ("else[a] maybe[b] maybe[c] else[d] [?][a][?] [?][?][a][b]"),
+    r"""if [ ${#@} -eq 0 ]; then v a; else v b; fi; L=(a b); if [ ${#L[@]} -eq 2 ]; then v c; else v d; fi
+set -- a b; if [ ${#@} -eq 2 ]; then v e; else v f; fi""": "else[b] maybe[a] [c] [e]",
+    r"""X=1; printf -v X "$(x)"; v $X; declare "${U}N=1"; v $N; eval "set -- $(x) b"; v $2 $#
+eval "L=($(x) b)"; v ${L[1]} ${#L[@]}""": "[?] [?] [?][?] [?][?]",
 }
 
 
@@ -1254,6 +1261,7 @@ def test_loops_and_background_are_told() -> None:
     assert kinds("w &\n") == ["background-unwatched"]
     assert [dict(t.says) for t in read("cd x && A=1 w 2>&1 | tee l &\nsleep 9 &\n").troubles] == [{"program": "w"}]
     assert kinds("w &\nPID=$!\n") == []
+    assert kinds("trap 'kill 0' EXIT\nw &\nv\n") == []
 
 
 def test_here_documents_are_handed_on() -> None:
@@ -1417,6 +1425,10 @@ TOLD: dict[str, tuple[list[str], str]] = {
     "vllm serve m –a 1 –b 2\nvllm serve m —c 3\n": (
         ["typographic-dash 1:14 1:15 signs=U+2013 count=2", "typographic-dash 2:14 2:15 signs=U+2014 count=1"],
         "vllm serve m -a 1 -b 2\nvllm serve m -c 3\n",
+    ),
+    "v 'a' –x 'b –c'\xa0–y 'd' # –e\n": (
+        ["typographic-dash 1:7 1:8 signs=U+2013 count=2", "no-break-space 1:16 1:17 signs=U+00A0 count=1"],
+        "v 'a' -x 'b –c' -y 'd' # –e\n",
     ),
     "v\xa0m\xa0--x\nv\u3000m\n": (
         ["no-break-space 1:2 1:3 signs=U+00A0 count=2", "no-break-space 2:2 2:3 signs=U+3000 count=1"],

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from rows import in_one_test
-from vllm_runbooks.authoring import checks as authoring
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled, folders
+from vllm_runbooks.catalog import symptoms as catalog_symptoms
+from vllm_runbooks.catalog.authored import compiling
 from vllm_runbooks.catalog.records import LineFormat, Signature
 from vllm_runbooks.core import printed
 from vllm_runbooks.core.evidence import Document, Evidence
@@ -28,6 +29,7 @@ from vllm_runbooks.reading.startup_log import draft as startup_draft
 from vllm_runbooks.reading.startup_log.draft import Draft
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
 from vllm_runbooks.reading.startup_log.tracebacks import Tracebacks
+from vllm_runbooks.runbooks import case_checks
 
 LOGS = Path(__file__).parents[1] / "logs"
 VERSION = "INFO 11-20 08:00:00 [api_server.py:1] vLLM API server version 0.19.0"
@@ -41,29 +43,31 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
 @pytest.fixture(scope="module")
-def shelf() -> catalog.Catalog:
-    return catalog.load(authoring.compile_index)
+def shelf() -> catalog_symptoms.Catalog:
+    return compiled.load(compiling.compile_index)
 
 
 Read = Callable[[str], list[Start]]
 
 
 @pytest.fixture
-def case(shelf: catalog.Catalog) -> Read:
+def case(shelf: catalog_symptoms.Catalog) -> Read:
     """Reads a recorded case by its id."""
 
     def read(name: str) -> list[Start]:
-        found = evidence.load(name, read_case=authoring.read_case, cases=catalog.cases_dir())
+        found = evidence.load(name, read_case=case_checks.read_case, cases=folders.cases_dir())
         return startup_log.read(found, shelf)
 
     return read
 
 
-def starts_of(shelf: catalog.Catalog, *lines: str, name: str = "a.log", vllm: str | None = None) -> list[Start]:
+def starts_of(
+    shelf: catalog_symptoms.Catalog, *lines: str, name: str = "a.log", vllm: str | None = None
+) -> list[Start]:
     return startup_log.read(Evidence((Document(name, "\n".join(lines)),), vllm=vllm), shelf)
 
 
-def one(shelf: catalog.Catalog, *lines: str, name: str = "a.log") -> Start:
+def one(shelf: catalog_symptoms.Catalog, *lines: str, name: str = "a.log") -> Start:
     (start,) = starts_of(shelf, *lines, name=name)
     return start
 
@@ -71,12 +75,12 @@ def one(shelf: catalog.Catalog, *lines: str, name: str = "a.log") -> Start:
 def recorded(name: str) -> str:
     """The text of a recorded log: one of ours, or a case's."""
     path = LOGS / f"{name}.log"
-    return (path if path.is_file() else catalog.cases_dir() / name / "startup.log").read_text(encoding="utf-8")
+    return (path if path.is_file() else folders.cases_dir() / name / "startup.log").read_text(encoding="utf-8")
 
 
 def every_recorded_text() -> list[str]:
     return [recorded(p.stem) for p in sorted(LOGS.glob("*.log"))] + [
-        p.read_text(encoding="utf-8") for p in sorted(catalog.cases_dir().glob("*/*.log"))
+        p.read_text(encoding="utf-8") for p in sorted(folders.cases_dir().glob("*/*.log"))
     ]
 
 
@@ -174,10 +178,10 @@ def test_four_starts_do_not_overlap(case: Read) -> None:
     assert ranges == [(1, 69), (70, 152), (153, 219), (220, 288)]
 
 
-def test_the_page_of_the_four_starts_reads_as_the_case(shelf: catalog.Catalog, seeds: Path) -> None:
+def test_the_page_of_the_four_starts_reads_as_the_case(shelf: catalog_symptoms.Catalog, seeds: Path) -> None:
     """Prose, tables and other commands around the logs change nothing but the line numbers."""
     starts = startup_log.read(
-        evidence.load(seeds / "gpt-oss-and-gemma-on-a100.md", read_case=authoring.read_case), shelf
+        evidence.load(seeds / "gpt-oss-and-gemma-on-a100.md", read_case=case_checks.read_case), shelf
     )
 
     assert [(start.first_line, start.last_line) for start in starts] == [(10, 105), (118, 227), (240, 333), (347, 442)]
@@ -186,7 +190,7 @@ def test_the_page_of_the_four_starts_reads_as_the_case(shelf: catalog.Catalog, s
 
 
 @pytest.mark.parametrize("name", ["page.log", "page.txt", "-"])
-def test_the_page_reads_the_same_whatever_its_name(shelf: catalog.Catalog, seeds: Path, name: str) -> None:
+def test_the_page_reads_the_same_whatever_its_name(shelf: catalog_symptoms.Catalog, seeds: Path, name: str) -> None:
     """Prose that quotes figures is no start, and a command belongs to the start that follows it."""
     text = (seeds / "gpt-oss-and-gemma-on-a100.md").read_text(encoding="utf-8")
     starts = startup_log.read(Evidence((Document(name, text),)), shelf)
@@ -200,7 +204,7 @@ def test_the_page_reads_the_same_whatever_its_name(shelf: catalog.Catalog, seeds
 
 @pytest.mark.parametrize("name", ["a.md", "a.txt"])
 @pytest.mark.parametrize("mark", ["> ", ">", "    ", "> > "])
-def test_a_log_that_a_reply_quotes_or_a_page_indents(shelf: catalog.Catalog, name: str, mark: str) -> None:
+def test_a_log_that_a_reply_quotes_or_a_page_indents(shelf: catalog_symptoms.Catalog, name: str, mark: str) -> None:
     """It reads as the log itself: same outcome, same exception, same places."""
     log = [VERSION, "INFO 11-20 08:00:01 [a.py:1] hello", *TRACE]
     text = ["On Monday somebody wrote:", "", *(mark + line for line in log), "", "Any idea?"]
@@ -222,10 +226,10 @@ def test_a_log_that_a_reply_quotes_or_a_page_indents(shelf: catalog.Catalog, nam
     ],
 )
 def test_other_pages_read_as_their_cases(
-    shelf: catalog.Catalog, seeds: Path, case: Read, page: tuple[str, str], place: tuple[int, int]
+    shelf: catalog_symptoms.Catalog, seeds: Path, case: Read, page: tuple[str, str], place: tuple[int, int]
 ) -> None:
     """The facts, outcome and symptoms of the page are those of the log that was cut out of it."""
-    starts = startup_log.read(evidence.load(seeds / page[0], read_case=authoring.read_case), shelf)
+    starts = startup_log.read(evidence.load(seeds / page[0], read_case=case_checks.read_case), shelf)
 
     assert [(start.first_line, start.last_line) for start in starts] == [place]
     (cut,) = case(page[1])
@@ -236,10 +240,10 @@ def test_other_pages_read_as_their_cases(
         assert {hit.symptom for hit in start.hits} == {hit.symptom for hit in cut.hits}
 
 
-def test_a_page_with_two_logs_has_two_starts(shelf: catalog.Catalog, seeds: Path) -> None:
+def test_a_page_with_two_logs_has_two_starts(shelf: catalog_symptoms.Catalog, seeds: Path) -> None:
     """The failed start and the one that worked later are told apart."""
     starts = startup_log.read(
-        evidence.load(seeds / "shared-gpu-memory-profiling.md", read_case=authoring.read_case), shelf
+        evidence.load(seeds / "shared-gpu-memory-profiling.md", read_case=case_checks.read_case), shelf
     )
 
     assert [(str(s.outcome), s.facts.kv_cache_tokens) for s in starts] == [("failed", None), ("ready", 1_721_888)]
@@ -318,7 +322,7 @@ def test_tracebacks_of_two_processes(case: Read) -> None:
         ("requests-quote-errors", "running", None),
     ],
 )
-def test_outcomes_of_recorded_logs(shelf: catalog.Catalog, name: str, outcome: str, line: int | None) -> None:
+def test_outcomes_of_recorded_logs(shelf: catalog_symptoms.Catalog, name: str, outcome: str, line: int | None) -> None:
     """Served, killed, refused, interrupted, stuck, cut off: the last state proved, and the line that proves it."""
     (start,) = starts_of(shelf, recorded(name))
 
@@ -366,7 +370,7 @@ WAITING = "INFO 11-20 08:0{}:00 [shm_broadcast.py:1] No available shared memory 
         ([READY, WAITING.format(1), WAITING.format(2), STOPPING], "ready"),
     ],
 )
-def test_what_follows_decides_the_outcome(shelf: catalog.Catalog, lines: list[str], outcome: str) -> None:
+def test_what_follows_decides_the_outcome(shelf: catalog_symptoms.Catalog, lines: list[str], outcome: str) -> None:
     """A death after ready stays one whatever is answered later; a request's own failure, or a stop's noise, is none."""
     assert starts_of(shelf, VERSION, *lines)[-1].outcome == outcome
 
@@ -393,7 +397,7 @@ QUOTING = "ERROR 11-20 08:01:00 [serving.py:1] Cannot answer 'EngineCore failed 
         QUOTING,
     ],
 )
-def test_words_of_an_end_elsewhere_in_a_line_end_nothing(shelf: catalog.Catalog, line: str) -> None:
+def test_words_of_an_end_elsewhere_in_a_line_end_nothing(shelf: catalog_symptoms.Catalog, line: str) -> None:
     """What users wrote, and what only begins like a shell's message, leaves a server serving; a death behind counts."""
     start = one(shelf, VERSION, READY, SERVED, line)
     later = one(shelf, VERSION, READY, SERVED, line.replace("Engine is gracefully", "x"), DIED)
@@ -407,7 +411,7 @@ def test_words_of_an_end_elsewhere_in_a_line_end_nothing(shelf: catalog.Catalog,
     "line",
     ["Killed", "Segmentation fault (core dumped)", "run.sh: line 3: 4711 Killed                  vllm serve a/b"],
 )
-def test_a_shells_message_is_an_end(shelf: catalog.Catalog, line: str) -> None:
+def test_a_shells_message_is_an_end(shelf: catalog_symptoms.Catalog, line: str) -> None:
     """As the whole of a line without a logger's header, or behind a script's name and line."""
     assert one(shelf, VERSION, READY, SERVED, line).outcome == "failed"
 
@@ -423,7 +427,7 @@ def test_a_shells_message_is_an_end(shelf: catalog.Catalog, line: str) -> None:
         LOGGED + "Engine is gracefully shutting down.",
     ],
 )
-def test_a_stop_that_was_asked_for(shelf: catalog.Catalog, line: str) -> None:
+def test_a_stop_that_was_asked_for(shelf: catalog_symptoms.Catalog, line: str) -> None:
     """What dies behind it is part of stopping."""
     assert one(shelf, VERSION, READY, SERVED, line, DIED).outcome == "running"
 
@@ -450,7 +454,7 @@ def told_at(level: str) -> list[str]:
         (["Exception in callback f()", *(HELLO.format("INFO", second) for second in (6, 7, 8, 9)), *TRACE], "failed"),
     ],
 )
-def test_a_traceback_that_proves_an_end(shelf: catalog.Catalog, lines: list[str], outcome: str) -> None:
+def test_a_traceback_that_proves_an_end(shelf: catalog_symptoms.Catalog, lines: list[str], outcome: str) -> None:
     """The interpreter's, and an error logged at the very end; no warning's, excused or older one does."""
     assert one(shelf, VERSION, *lines).outcome == outcome
 
@@ -467,7 +471,7 @@ STARTING = "{} 11-20 08:0{}:{}0 [utils.py:1] Waiting for 1 local, 0 remote core 
         ([STARTING.format("DEBUG", 1, 0), STARTING.format("DEBUG", 4, 0)], "unknown"),
     ],
 )
-def test_waiting_for_a_minute_is_hanging(shelf: catalog.Catalog, lines: list[str], outcome: str) -> None:
+def test_waiting_for_a_minute_is_hanging(shelf: catalog_symptoms.Catalog, lines: list[str], outcome: str) -> None:
     """Not what is printed every ten seconds at DEBUG."""
     assert one(shelf, VERSION, *lines).outcome == outcome
 
@@ -498,7 +502,7 @@ def test_waiting_for_a_minute_is_hanging(shelf: catalog.Catalog, lines: list[str
         (["ValueError: whole", "root@host:~# "], "whole"),
     ],
 )
-def test_a_message_over_several_lines(shelf: catalog.Catalog, lines: list[str], message: str) -> None:
+def test_a_message_over_several_lines(shelf: catalog_symptoms.Catalog, lines: list[str], message: str) -> None:
     """Its text has the lines that hold the cause, and what a shell prints behind it is no part of it."""
     raised = one(shelf, VERSION, *TRACE[:2], *lines).tracebacks[0].chain[0]
 
@@ -507,7 +511,7 @@ def test_a_message_over_several_lines(shelf: catalog.Catalog, lines: list[str], 
     assert raised.quote.line == 4
 
 
-def test_a_refused_argument_is_an_error(shelf: catalog.Catalog) -> None:
+def test_a_refused_argument_is_an_error(shelf: catalog_symptoms.Catalog) -> None:
     """What argparse prints ends the process and is the error to show, and no command."""
     start = one(
         shelf,
@@ -523,7 +527,7 @@ def test_a_refused_argument_is_an_error(shelf: catalog.Catalog) -> None:
     ]
 
 
-def test_an_engine_without_a_server_is_ready_when_it_is_initialised(shelf: catalog.Catalog) -> None:
+def test_an_engine_without_a_server_is_ready_when_it_is_initialised(shelf: catalog_symptoms.Catalog) -> None:
     """A script needs no server; where one is announced it has to come."""
     engine = (
         "(EngineCore pid=7) INFO 11-20 08:01:00 [core.py:1] init "
@@ -548,7 +552,7 @@ def test_an_engine_without_a_server_is_ready_when_it_is_initialised(shelf: catal
         (["tiny-cpu-two-starts"], ["failed", "running"]),
     ],
 )
-def test_several_starts_in_one_file(shelf: catalog.Catalog, names: list[str], outcomes: list[str]) -> None:
+def test_several_starts_in_one_file(shelf: catalog_symptoms.Catalog, names: list[str], outcomes: list[str]) -> None:
     """A start after an end is a further one, also in a container where every process has the same number again."""
     starts = starts_of(shelf, "".join(recorded(name) for name in names))
 
@@ -556,7 +560,7 @@ def test_several_starts_in_one_file(shelf: catalog.Catalog, names: list[str], ou
     assert all(one.last_line < two.first_line for one, two in pairwise(starts))
 
 
-def test_each_file_has_its_own_starts(shelf: catalog.Catalog) -> None:
+def test_each_file_has_its_own_starts(shelf: catalog_symptoms.Catalog) -> None:
     """Logs of several files are not joined."""
     documents = tuple(Document(f"{n}.log", recorded(n)) for n in ("refused-0.8", "served-0.11"))
 
@@ -564,7 +568,7 @@ def test_each_file_has_its_own_starts(shelf: catalog.Catalog) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "hello\nworld", "INFO:     something else", "+ ls -l"])
-def test_a_text_without_vllm_has_no_start(shelf: catalog.Catalog, text: str) -> None:
+def test_a_text_without_vllm_has_no_start(shelf: catalog_symptoms.Catalog, text: str) -> None:
     """Nothing is made of nothing."""
     assert starts_of(shelf, text) == []
 
@@ -572,7 +576,7 @@ def test_a_text_without_vllm_has_no_start(shelf: catalog.Catalog, text: str) -> 
 # Release, command, arguments
 
 
-def test_the_release_is_printed_or_given_or_unknown(shelf: catalog.Catalog) -> None:
+def test_the_release_is_printed_or_given_or_unknown(shelf: catalog_symptoms.Catalog) -> None:
     """What the log prints wins over what the caller says."""
     releases = [
         starts_of(shelf, line, vllm=given)[0].release
@@ -590,7 +594,7 @@ def test_the_release_is_printed_or_given_or_unknown(shelf: catalog.Catalog) -> N
 ARGS = "INFO 11-20 08:00:00 [utils.py:233] non-default args: {'model_tag': 'a/b', 'dtype': torch.bfloat16, 'seed': 1}"
 
 
-def test_arguments_of_a_dict_a_namespace_and_a_command(shelf: catalog.Catalog) -> None:
+def test_arguments_of_a_dict_a_namespace_and_a_command(shelf: catalog_symptoms.Catalog) -> None:
     """The log's own arguments win; the command adds what it alone says."""
     start = one(shelf, "root@h:/# vllm serve x/y \\", "  --seed 2 --max-model-len 5", VERSION, ARGS)
 
@@ -600,7 +604,7 @@ def test_arguments_of_a_dict_a_namespace_and_a_command(shelf: catalog.Catalog) -
     assert one(shelf, namespace).arguments == {"host": None, "model": "a/b", "tensor_parallel_size": 2}
 
 
-def test_arguments_that_were_wrapped_in_a_paste(shelf: catalog.Catalog) -> None:
+def test_arguments_that_were_wrapped_in_a_paste(shelf: catalog_symptoms.Catalog) -> None:
     """They go on until their bracket closes, or the next logger's line."""
     head = "INFO 11-20 08:00:00 api_server.py:841] args: Namespace(host=None, model='a/long-"
 
@@ -636,12 +640,12 @@ def test_arguments_that_were_wrapped_in_a_paste(shelf: catalog.Catalog) -> None:
         ),
     ],
 )
-def test_launches_shown_beside_the_log(shelf: catalog.Catalog, lines: list[str], model: str | None) -> None:
+def test_launches_shown_beside_the_log(shelf: catalog_symptoms.Catalog, lines: list[str], model: str | None) -> None:
     """In front of the log, or behind one that has no arguments; source code in a traceback is no launch."""
     assert one(shelf, *lines).facts.model == model
 
 
-def test_commands_of_a_page_count_at_a_prompt_only(shelf: catalog.Catalog) -> None:
+def test_commands_of_a_page_count_at_a_prompt_only(shelf: catalog_symptoms.Catalog) -> None:
     """A page recommends commands; the one at the prompt was run."""
     page = [
         "# Title",
@@ -673,7 +677,7 @@ def test_the_time_line_of_a_recorded_start(case: Read) -> None:
     ]  # fmt: skip
 
 
-def test_durations_cross_new_year(shelf: catalog.Catalog) -> None:
+def test_durations_cross_new_year(shelf: catalog_symptoms.Catalog) -> None:
     """A start over New Year's Eve takes seconds, not a year."""
     start = one(
         shelf,
@@ -690,7 +694,7 @@ def test_durations_cross_new_year(shelf: catalog.Catalog) -> None:
     assert start.facts.startup_seconds == 16.0
 
 
-def test_a_lagging_process_does_not_turn_the_phase_back(shelf: catalog.Catalog) -> None:
+def test_a_lagging_process_does_not_turn_the_phase_back(shelf: catalog_symptoms.Catalog) -> None:
     """The start is as far as its foremost process."""
     start = one(
         shelf,
@@ -715,7 +719,7 @@ def test_a_lagging_process_does_not_turn_the_phase_back(shelf: catalog.Catalog) 
     ],
 )  # fmt: skip
 def test_what_the_token_count_means(
-    shelf: catalog.Catalog, tokens: str, concurrency: str, length: str, meaning: str
+    shelf: catalog_symptoms.Catalog, tokens: str, concurrency: str, length: str, meaning: str
 ) -> None:
     """Slots of one layer group where it is not the concurrency times the length, full-length tokens where it is."""
     start = one(
@@ -728,7 +732,7 @@ def test_what_the_token_count_means(
     assert start.facts.kv_cache_tokens_meaning == meaning
 
 
-def test_ranks_are_named_assigned_or_computed(shelf: catalog.Catalog) -> None:
+def test_ranks_are_named_assigned_or_computed(shelf: catalog_symptoms.Catalog) -> None:
     """From the log's own assignment, the worker's name, or its pipeline and tensor ranks."""
     figure = "INFO 11-20 08:00:03 [a.py:1] Available KV cache memory: {} GiB"
     config = (
@@ -752,7 +756,7 @@ def test_ranks_are_named_assigned_or_computed(shelf: catalog.Catalog) -> None:
     assert named.facts.kv_cache_gib == 0.0
 
 
-def test_a_single_engine_is_rank_0(shelf: catalog.Catalog) -> None:
+def test_a_single_engine_is_rank_0(shelf: catalog_symptoms.Catalog) -> None:
     """Where the only process with figures is all there is."""
     figure = "(EngineCore pid=7) INFO 11-20 08:00:03 [a.py:1] Available KV cache memory: 5.5 GiB"
     config = (
@@ -767,12 +771,12 @@ def test_a_single_engine_is_rank_0(shelf: catalog.Catalog) -> None:
     [("(RayWorkerWrapper pid=5, ip=10.0.0.2) said", "ray"), ("(VllmWorkerProcess pid=5) said", "mp"),
     ("(EngineCore pid=5) said", None)],
 )  # fmt: skip
-def test_the_executor_shows_in_process_names(shelf: catalog.Catalog, line: str, backend: str | None) -> None:
+def test_the_executor_shows_in_process_names(shelf: catalog_symptoms.Catalog, line: str, backend: str | None) -> None:
     """Where no line names it."""
     assert one(shelf, VERSION, line).facts.executor_backend == backend
 
 
-def test_figures_beyond_all_bounds_are_unknown(shelf: catalog.Catalog) -> None:
+def test_figures_beyond_all_bounds_are_unknown(shelf: catalog_symptoms.Catalog) -> None:
     """An absurd argument is no fact."""
     start = one(
         shelf,
@@ -788,14 +792,14 @@ def test_figures_beyond_all_bounds_are_unknown(shelf: catalog.Catalog) -> None:
     ) == (None, None, None, None)
 
 
-def test_a_figure_that_is_no_number_is_left_out(shelf: catalog.Catalog) -> None:
+def test_a_figure_that_is_no_number_is_left_out(shelf: catalog_symptoms.Catalog) -> None:
     """Digits and dots alone make no number."""
     line = "INFO 11-20 08:00:00 [a.py:1] Model loading took 1.2.3 GiB memory and 5.5 seconds"
 
     assert [reading.name for reading in one(shelf, line).readings] == ["load_seconds"]
 
 
-def test_blocks_become_tokens_with_a_block_size(shelf: catalog.Catalog) -> None:
+def test_blocks_become_tokens_with_a_block_size(shelf: catalog_symptoms.Catalog) -> None:
     """From the concurrency, else from the argument, else not at all."""
     blocks = "INFO 11-20 08:00:00 a.py:1] # GPU blocks: 100, # CPU blocks: 5"
     args = "INFO 11-20 08:00:00 a.py:1] args: Namespace(block_size=16, max_model_len='64')"
@@ -808,7 +812,7 @@ def test_blocks_become_tokens_with_a_block_size(shelf: catalog.Catalog) -> None:
     assert tokens == [None, 1600, 3200]
 
 
-def test_throughput_samples(shelf: catalog.Catalog) -> None:
+def test_throughput_samples(shelf: catalog_symptoms.Catalog) -> None:
     """Periodic lines become samples; an idle one proves no request."""
     line = (
         "INFO 11-20 08:00:00 [l.py:1] Engine 000: Avg prompt throughput: 8.0 tokens/s, Avg generation throughput: {} "
@@ -822,7 +826,7 @@ def test_throughput_samples(shelf: catalog.Catalog) -> None:
     assert (busy.outcome, idle.outcome) == ("running", "unknown")
 
 
-def test_warnings_are_listed_once_with_their_count(shelf: catalog.Catalog) -> None:
+def test_warnings_are_listed_once_with_their_count(shelf: catalog_symptoms.Catalog) -> None:
     """However often printed; beyond 60 different ones the rest is left out."""
     warning = "WARNING 11-20 08:00:00 [a.py:1] same"
     start = one(
@@ -850,7 +854,7 @@ CAUSE = "The above exception was the direct cause of the following exception:"
 CONTEXT = "During handling of the above exception, another exception occurred:"
 
 
-def test_interleaved_processes_keep_their_own_tracebacks(shelf: catalog.Catalog) -> None:
+def test_interleaved_processes_keep_their_own_tracebacks(shelf: catalog_symptoms.Catalog) -> None:
     """Lines of two processes in turn give two tracebacks with the frames of each."""
     one_ = logged("Worker_TP0 pid=1", TB, '  File "/x/a.py", line 1, in a', "    code()", "ValueError: first")
     two = logged("Worker_TP1 pid=2", TB, '  File "/x/b.py", line 2, in b', "    code()", "KeyError: 'second'")
@@ -865,7 +869,7 @@ def test_interleaved_processes_keep_their_own_tracebacks(shelf: catalog.Catalog)
     ]
 
 
-def test_chains_by_cause_and_context(shelf: catalog.Catalog) -> None:
+def test_chains_by_cause_and_context(shelf: catalog_symptoms.Catalog) -> None:
     """One traceback, oldest exception first, each with how it followed; messages over lines belong to it."""
     frame = '  File "/x/a.py", line {0}, in f{0}'
     start = one(
@@ -898,7 +902,7 @@ def test_chains_by_cause_and_context(shelf: catalog.Catalog) -> None:
     assert traceback.logged is False
 
 
-def test_a_second_traceback_is_no_link(shelf: catalog.Catalog) -> None:
+def test_a_second_traceback_is_no_link(shelf: catalog_symptoms.Catalog) -> None:
     """Without a linking sentence they are two; a frame without its heading begins one as well."""
     frame = '  File "/x/a.py", line 1, in f'
     start = one(shelf, VERSION, TB, frame, "ValueError: a", TB, frame, "ValueError: b", frame, "ValueError: c", CAUSE)
@@ -906,7 +910,7 @@ def test_a_second_traceback_is_no_link(shelf: catalog.Catalog) -> None:
     assert [[r.message for r in t.chain] for t in start.tracebacks] == [["a"], ["b"], ["c"]]
 
 
-def test_an_exception_group_is_read_behind_its_margin(shelf: catalog.Catalog) -> None:
+def test_an_exception_group_is_read_behind_its_margin(shelf: catalog_symptoms.Catalog) -> None:
     """The bars in front of a group's lines are no part of them."""
     start = one(
         shelf,
@@ -926,7 +930,7 @@ MESSAGE = "Engine core initialization failed. See root cause above. Failed core 
 
 @pytest.mark.parametrize("indent", ["    ", "\t", ""])
 @pytest.mark.parametrize("head", ["", "(APIServer pid=5) ERROR 11-20 08:00:00 [a.py:1] "])
-def test_source_code_never_matches_a_symptom(shelf: catalog.Catalog, indent: str, head: str) -> None:
+def test_source_code_never_matches_a_symptom(shelf: catalog_symptoms.Catalog, indent: str, head: str) -> None:
     """A frame's source line that holds a message says nothing, even where a paste lost its indentation."""
     lines = [
         TB,
@@ -941,7 +945,7 @@ def test_source_code_never_matches_a_symptom(shelf: catalog.Catalog, indent: str
     assert [hit.quote.line for hit in said.hits if "dead_wrapper" in hit.symptom] == [5]
 
 
-def test_what_users_send_never_matches_a_symptom(shelf: catalog.Catalog) -> None:
+def test_what_users_send_never_matches_a_symptom(shelf: catalog_symptoms.Catalog) -> None:
     """Prompts that quote errors, logged by the server, are no errors."""
     start = one(shelf, recorded("requests-quote-errors"))
 
@@ -949,7 +953,7 @@ def test_what_users_send_never_matches_a_symptom(shelf: catalog.Catalog) -> None
 
 
 @pytest.mark.slow
-def test_very_many_lines_keep_bounded_records(shelf: catalog.Catalog) -> None:
+def test_very_many_lines_keep_bounded_records(shelf: catalog_symptoms.Catalog) -> None:
     """Hits, tracebacks, chains, frames and events have bounds; what came first and last stays."""
     frame = '  File "/x/a.py", line 1, in f'
     alone = one(shelf, VERSION, *["ValueError: x\n"] * 300)
@@ -1220,7 +1224,7 @@ def test_an_executor_is_known_by_its_workers(name: str | None, backend: str | No
     ],
 )  # fmt: skip
 def test_an_outcome_is_told_at_the_line_that_proves_it(
-    shelf: catalog.Catalog, texts: list[str], outcome: str, line_number: int | None
+    shelf: catalog_symptoms.Catalog, texts: list[str], outcome: str, line_number: int | None
 ) -> None:
     """The first that does, of waiting the last."""
     start = one(shelf, VERSION, *texts)
@@ -1269,14 +1273,16 @@ ALLOWED = "INFO 11-20 08:00:01 [model.py:1] Resolved architecture: LlamaForCausa
         ([ALLOWED, *told_at("ERROR"), ALLOWED], [1]),
     ],
 )
-def test_where_a_further_start_begins(shelf: catalog.Catalog, texts: list[str], first_lines: list[int]) -> None:
+def test_where_a_further_start_begins(
+    shelf: catalog_symptoms.Catalog, texts: list[str], first_lines: list[int]
+) -> None:
     """With what only a start begins with, said by another process or once more."""
     assert [start.first_line for start in starts_of(shelf, *texts)] == first_lines
 
 
 @pytest.mark.parametrize(("between", "first_line"), [(0, 1), (2, 1), (3, 6)])
 def test_a_start_begins_with_the_command_that_a_page_shows_near_it(
-    shelf: catalog.Catalog, between: int, first_line: int
+    shelf: catalog_symptoms.Catalog, between: int, first_line: int
 ) -> None:
     """Within four lines."""
     page = ["$ vllm serve m", "```", *["Prose."] * between, VERSION]
@@ -1326,7 +1332,7 @@ def test_the_innermost_of_the_frames_that_are_asked_for(
 
 
 @pytest.mark.parametrize("number", [7, 8, 9, 12])
-def test_a_message_goes_on_for_eight_lines(shelf: catalog.Catalog, number: int) -> None:
+def test_a_message_goes_on_for_eight_lines(shelf: catalog_symptoms.Catalog, number: int) -> None:
     """What is indented behind it; more of it is left to the log."""
     texts = [*TRACE[:2], "RuntimeError: head", *(f"  line {n}" for n in range(1, number + 1))]
     (told,) = one(shelf, VERSION, *texts).tracebacks
@@ -1335,7 +1341,7 @@ def test_a_message_goes_on_for_eight_lines(shelf: catalog.Catalog, number: int) 
 
 
 @pytest.mark.parametrize("between", range(5))
-def test_a_traceback_that_is_announced_as_ignored(shelf: catalog.Catalog, between: int) -> None:
+def test_a_traceback_that_is_announced_as_ignored(shelf: catalog_symptoms.Catalog, between: int) -> None:
     """Within the three lines behind it."""
     texts = ["Exception ignored in: <f>", *["words"] * between, *TRACE]
     (told,) = one(shelf, VERSION, *texts).tracebacks
@@ -1343,7 +1349,9 @@ def test_a_traceback_that_is_announced_as_ignored(shelf: catalog.Catalog, betwee
     assert told.ignored is (between < 3)
 
 
-def test_of_very_many_tracebacks_and_frames_the_first_and_the_last_half_are_kept(shelf: catalog.Catalog) -> None:
+def test_of_very_many_tracebacks_and_frames_the_first_and_the_last_half_are_kept(
+    shelf: catalog_symptoms.Catalog,
+) -> None:
     """200 of each; of a chain twenty links, behind which another traceback begins."""
     alone = one(shelf, VERSION, *[f"ValueError: {n}\n" for n in range(300)]).tracebacks
     frames = [f'  File "/x/a.py", line {n}, in f' for n in range(300)]
@@ -1419,7 +1427,7 @@ def test_what_completes_a_message(text: str, more: dict[str, Any], message: str 
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"])
-def test_a_traceback_is_read_at_any_level(shelf: catalog.Catalog, level: str) -> None:
+def test_a_traceback_is_read_at_any_level(shelf: catalog_symptoms.Catalog, level: str) -> None:
     """With its frame and what goes on behind its exception."""
     head = f"{level} 11-20 08:00:05 [a.py:1]"
     (told,) = one(shelf, VERSION, *told_at(level), f"{head}   and why", f"{head} other").tracebacks
@@ -1554,14 +1562,16 @@ def test_a_start_with_a_traceback_or_an_answer_has_ended() -> None:
     assert draft(has_logged=True).is_log
 
 
-def test_waiting_without_times_is_hanging_from_the_second_line_on(shelf: catalog.Catalog) -> None:
+def test_waiting_without_times_is_hanging_from_the_second_line_on(shelf: catalog_symptoms.Catalog) -> None:
     """Nothing tells for how long it waited."""
     waiting = WAITING.partition("] ")[2]
 
     assert [str(one(shelf, VERSION, *[waiting] * number).outcome) for number in (1, 2)] == ["unknown", "hung"]
 
 
-def test_of_very_many_starts_the_last_are_kept(shelf: catalog.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_starts_the_last_are_kept(
+    shelf: catalog_symptoms.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """500 of them; the first says how many were left out."""
     assert startup_log._MAX_STARTS == 500
     monkeypatch.setattr(startup_log, "_MAX_STARTS", 2)
@@ -1571,7 +1581,7 @@ def test_of_very_many_starts_the_last_are_kept(shelf: catalog.Catalog, monkeypat
         assert [(start.first_line, start.left_out) for start in starts] == expected
 
 
-def test_figures_that_prose_quotes_in_front_of_a_log_are_none_of_its(shelf: catalog.Catalog) -> None:
+def test_figures_that_prose_quotes_in_front_of_a_log_are_none_of_its(shelf: catalog_symptoms.Catalog) -> None:
     """Nobody printed them; where a logger did, the start is another one's."""
     quoted = "GPU KV cache size: 5,000 tokens"
     server = f"(APIServer pid=1) {VERSION}"
@@ -1586,7 +1596,7 @@ def test_figures_that_prose_quotes_in_front_of_a_log_are_none_of_its(shelf: cata
 ARGUMENTS = f"{LOGGED}non-default args: {{'model': 'm',"
 
 
-def test_what_stands_behind_wrapped_arguments_is_read(shelf: catalog.Catalog) -> None:
+def test_what_stands_behind_wrapped_arguments_is_read(shelf: catalog_symptoms.Catalog) -> None:
     """Their last line closes their bracket; a bracket inside of them does not."""
     start = one(shelf, VERSION, ARGUMENTS, "'sizes': {'a': 1},", "'seed': 3}", "ValueError: why")
 
@@ -1595,7 +1605,7 @@ def test_what_stands_behind_wrapped_arguments_is_read(shelf: catalog.Catalog) ->
 
 
 @pytest.mark.parametrize("number", [98, 99, 100, 105])
-def test_arguments_are_wrapped_over_a_hundred_lines(shelf: catalog.Catalog, number: int) -> None:
+def test_arguments_are_wrapped_over_a_hundred_lines(shelf: catalog_symptoms.Catalog, number: int) -> None:
     """Of up to 1000 characters."""
     rows = [f"'k{n}': {n}," for n in range(1, number + 1)]
     start = one(shelf, VERSION, ARGUMENTS, *rows)
@@ -1604,7 +1614,7 @@ def test_arguments_are_wrapped_over_a_hundred_lines(shelf: catalog.Catalog, numb
 
 
 @pytest.mark.parametrize(("length", "value"), [(1000, 12), (1001, 1)])
-def test_a_wrapped_line_has_a_thousand_characters(shelf: catalog.Catalog, length: int, value: int) -> None:
+def test_a_wrapped_line_has_a_thousand_characters(shelf: catalog_symptoms.Catalog, length: int, value: int) -> None:
     """What is behind them is left out."""
     row = f"'a': '{'x' * (length - 19)}', 'seed': 12"
     start = one(shelf, VERSION, ARGUMENTS, row, "}")
@@ -1673,7 +1683,7 @@ def test_phases_follow_their_order_and_have_the_longest_of_their_durations() -> 
     ],
 )  # fmt: skip
 def test_where_a_symptom_counts(
-    shelf: catalog.Catalog,
+    shelf: catalog_symptoms.Catalog,
     signature: Signature,
     phase: str | None,
     has_message: bool,  # noqa: FBT001 - a table's column
@@ -1699,7 +1709,7 @@ def test_where_a_symptom_counts(
     ],
 )  # fmt: skip
 def test_a_wrapper_s_word_for_ready_counts_behind_the_cache(
-    shelf: catalog.Catalog, text: str, *, has_cache: bool
+    shelf: catalog_symptoms.Catalog, text: str, *, has_cache: bool
 ) -> None:
     """Its size in tokens or in blocks; no other figure."""
     start = one(shelf, VERSION, f"{LOGGED}{text}", "vLLM Engine created with fallback configuration")
@@ -1707,7 +1717,7 @@ def test_a_wrapper_s_word_for_ready_counts_behind_the_cache(
     assert start.outcome == ("ready" if has_cache else "unknown")
 
 
-def test_a_log_is_followed_from_pause_to_pause(shelf: catalog.Catalog) -> None:
+def test_a_log_is_followed_from_pause_to_pause(shelf: catalog_symptoms.Catalog) -> None:
     """What was read so far is told once for each pause behind something new, and at the end."""
     pieces = [f"{VERSION}\n", f"{READY}\n", "", "", "", SERVED, "\n", "", f"{DIED}\n"]
     told = startup_log.follow(Evidence((Document("a.log", lambda: iter(pieces)),)), shelf)
@@ -1820,7 +1830,7 @@ def mutated(chance: random.Random, text: str, other: str) -> str:
 
 
 @in_one_test("seed", range(24))
-def test_damaged_logs_are_read_in_bounded_time(shelf: catalog.Catalog, seed: int) -> None:
+def test_damaged_logs_are_read_in_bounded_time(shelf: catalog_symptoms.Catalog, seed: int) -> None:
     """Whatever happened to a log: no exception, places inside the file, short quotations, little time."""
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     texts = every_recorded_text()
@@ -1846,7 +1856,7 @@ def check_places(text: str, starts: list[Start]) -> None:
 
 
 @pytest.mark.slow
-def test_one_line_of_a_megabyte(shelf: catalog.Catalog) -> None:
+def test_one_line_of_a_megabyte(shelf: catalog_symptoms.Catalog) -> None:
     """A log whose line ends are all lost is read within seconds."""
     text = VERSION + recorded("gpt-oss-gemma-a100-four-starts").replace("\n", "") * 15 + "x" * 100_000
     begun = time.process_time()
@@ -1873,7 +1883,7 @@ PIECES = [
     st.sampled_from(["a.log", "a.md"]),
 )
 def test_any_text_has_starts_inside_the_file(
-    shelf: catalog.Catalog, pieces: list[str], between: str, name: str
+    shelf: catalog_symptoms.Catalog, pieces: list[str], between: str, name: str
 ) -> None:
     """No order of lines raises."""
     text = between.join(pieces)
@@ -1891,7 +1901,7 @@ def test_any_text_has_starts_inside_the_file(
         "api_key=x",
     ],
 )  # fmt: skip
-def test_reading_is_linear_in_repeated_lines(shelf: catalog.Catalog, unit: str) -> None:
+def test_reading_is_linear_in_repeated_lines(shelf: catalog_symptoms.Catalog, unit: str) -> None:
     """No line, however often repeated, makes reading cost more than twice for twice the text."""
     text = f"{unit}\n" * (10_000 // (len(unit) + 1))
 
@@ -1899,7 +1909,7 @@ def test_reading_is_linear_in_repeated_lines(shelf: catalog.Catalog, unit: str) 
 
 
 @pytest.mark.slow
-def test_reading_is_linear_in_a_long_log(shelf: catalog.Catalog) -> None:
+def test_reading_is_linear_in_a_long_log(shelf: catalog_symptoms.Catalog) -> None:
     """Twice the log costs at most three times."""
     text = "".join(every_recorded_text()[:12])
 
@@ -1907,7 +1917,7 @@ def test_reading_is_linear_in_a_long_log(shelf: catalog.Catalog) -> None:
 
 
 @pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.slow)])
-def test_both_engines_give_the_same_records(shelf: catalog.Catalog, step: int) -> None:
+def test_both_engines_give_the_same_records(shelf: catalog_symptoms.Catalog, step: int) -> None:
     """With google-re2 and without it every recorded log reads alike; by default every twelfth is tried."""
     plain = replace(shelf)
     vars(plain)["patterns"] = PatternSet(shelf.patterns.patterns, engine="re")

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import cases, notebook
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,7 +93,7 @@ def test_parameters_are_literals_that_papermill_can_read(path: Path) -> None:
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)
 def test_runbooks_and_symptoms_link_each_other(path: Path) -> None:
     """A runbook names symptoms of the catalog, each of which names the runbook, and the reverse."""
-    symptoms = session.load_catalog().symptoms
+    symptoms = catalog.load_catalog().symptoms
     runbook = notebook.load_runbook(path)
 
     assert sorted(runbook.symptoms) == sorted(s.id for s in symptoms.values() if s.runbook == runbook.id)
@@ -103,7 +104,7 @@ def test_the_default_evidence_is_a_recorded_case_that_lists_the_runbook(path: Pa
     """With its defaults a runbook works on a recorded case, so that it runs anywhere."""
     runbook = notebook.load_runbook(path)
     default = next(p.default for p in runbook.parameters if p.name == "evidence")
-    case = session.load(str(default)).case
+    case = sources.load(str(default)).case
 
     assert case is not None
     assert runbook.id in case.runbooks
@@ -117,6 +118,6 @@ def test_every_case_is_used_by_a_test_or_a_runbook() -> None:
 @in_one_test("folder", sorted((ROOT / "catalog" / "cases").iterdir()), ids=lambda p: p.name)
 def test_recorded_cases_are_answered_as_expected(folder: Path) -> None:
     """What is said of each recorded case, be it a log, a question, a host or a running server, was written down."""
-    judgement = cases.judge(session.load(str(folder)))
+    judgement = cases.judge(sources.load(str(folder)))
 
     assert (judgement.verdict.value, judgement.reason.startswith("as expected")) == ("pass", True), judgement.reason

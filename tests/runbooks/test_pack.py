@@ -19,18 +19,19 @@ from pathlib import Path
 import pytest
 
 from command_line import call, measured, run
-from vllm_runbooks import views as render
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks import render
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core import archives
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.packs import MANIFEST, MemberRole
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host.records import GpuFacts, GpuProcess, Inventory
+from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import pack
 
-CASES = catalog.cases_dir()
+CASES = folders.cases_dir()
 LOGS = sorted(path.parent.name for path in CASES.glob("*/*.log"))
 TOKEN = "hf_" + "abcdefghijklmnopqrstuvwxyz01234567"  # in two pieces: this file holds no token
 LOG = CASES / "autoglm-3090-video-oom" / "startup.log"
@@ -56,14 +57,14 @@ def members(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in LOGS])
 def test_every_recorded_case_is_answered_from_its_pack_as_from_its_log(case: str, tmp_path: Path) -> None:
     """`diagnose PACK` prints the document that `diagnose LOG` prints, to the letter."""
-    evidence = replace(session.load(case), case=None)  # what is learnt from a case names it
+    evidence = replace(sources.load(case), case=None)  # what is learnt from a case names it
     made = pack.pack(evidence, NO_CARDS, tool="0")
     (tmp_path / "a.zip").write_bytes(made.raw)
 
-    again = session.load(str(tmp_path / "a.zip"))
+    again = sources.load(str(tmp_path / "a.zip"))
 
-    answer = render.to_json(session.diagnose(again))
-    assert answer == render.to_json(session.diagnose(evidence))
+    answer = render.to_json(diagnosing.diagnose(again))
+    assert answer == render.to_json(diagnosing.diagnose(evidence))
     assert members(tmp_path / "a.zip")["diagnosis.json"].decode() == answer + "\n"
 
 
@@ -164,6 +165,8 @@ def test_the_issue_keeps_to_the_order_of_the_form(here: Path, capsys: pytest.Cap
     assert "HF_TOKEN=[secret-" in out
     assert TOKEN not in out
     assert "unknown: no inventory was packed" in out
+    assert "memory of a GPU, as the log prints it : unknown" in out
+    assert "An error that it cannot explain" not in out
     assert "vLLM 0.16.0 has no option --max-model-length" in out
     assert not list(here.glob("*.zip"))
 
@@ -278,7 +281,7 @@ def test_json_is_the_manifest(here: Path, capsys: pytest.CaptureFixture[str]) ->
     assert out == members(here / "startup-pack.zip")[MANIFEST].decode()
     assert out.startswith('{\n  "schema": 1,')
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((catalog.catalog_dir() / "schema" / "pack.json").read_text())
+    schema = json.loads((folders.catalog_dir() / "schema" / "pack.json").read_text())
     assert [e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))] == []
 
 
@@ -287,6 +290,7 @@ def test_without_a_cause_there_is_a_pack_as_well(here: Path, capsys: pytest.Capt
     (here / "odd.log").write_text("ValueError: something that no catalog knows\n")
 
     assert run(capsys, "pack", "odd.log", "--no-inventory")[0] == 0
+    assert "An error that it cannot explain stands in the log" in members(here / "odd-pack.zip")["issue.md"].decode()
     assert run(capsys, "pack", "--command", "launch.sh", "--no-inventory")[0] == 0
     assert "issue.md" in members(here / "launch-pack.zip")
     refused = run(capsys, "diagnose", "launch-pack.zip")
@@ -600,7 +604,7 @@ def test_cards_that_a_reader_does_not_know_are_left_out_of_the_answer(
     other = json.loads(run(capsys, "diagnose", str(tmp_path / "b.zip"), "--format", "json")[1])
 
     assert (status, err) == (1, "")
-    assert json.loads(out)["notes"] == [session.UNKNOWN_CARDS, *other["notes"]]
+    assert json.loads(out)["notes"] == [diagnosing.UNKNOWN_CARDS, *other["notes"]]
     assert "该证据包给出的显卡不在此目录中" in run(capsys, "diagnose", str(tmp_path / "a.zip"), "--lang", "zh")[1]
 
 

@@ -18,14 +18,15 @@ import pytest
 
 from pace import scaled
 from vllm_runbooks import cli
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import CaseKind, Document, Evidence, Expectation
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.redaction.redact import Redactor
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import processes, running
-from vllm_runbooks.runbooks import recording
+from vllm_runbooks.reading import sources
+from vllm_runbooks.runbooks import case_checks, recording
 
 PORT = "OSError: [Errno 98] Address already in use"
 TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7"
@@ -33,8 +34,8 @@ PASSWORD = "correct-horse-77"  # noqa: S105 - made up
 READY = "INFO:     Application startup complete."
 CASES = sorted(
     path.parent.name
-    for path in catalog.cases_dir().glob("*/case.yaml")
-    if (case := session.load_case(path.parent)).files and case.kind is not CaseKind.JOB  # a question holds none
+    for path in folders.cases_dir().glob("*/case.yaml")
+    if (case := case_checks.load_case(path.parent)).files and case.kind is not CaseKind.JOB  # a question holds none
 )
 
 
@@ -87,7 +88,7 @@ def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary
     status, shown, err = run(
         capfdbinary, "record", "--out", str(out), "--", *shell(f"echo one; echo '{PORT}' >&2; echo three; exit 3")
     )
-    case = session.load_case(out)
+    case = case_checks.load_case(out)
 
     assert (status, err) == (0, "")
     assert shown.startswith(f"one\n{PORT}\nthree\n{out}: written (startup.log, case.yaml)\n")
@@ -110,11 +111,11 @@ def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary
 )
 def test_what_is_recorded_is_what_the_diagnosis_says(id_: str, tmp_path: Path) -> None:
     """The case of any log passes, with its facts; it is written as it is read."""
-    written = recording.record_logs(tmp_path / "case", session.load(id_))
-    evidence = session.load(str(tmp_path / "case"))
+    written = recording.record_logs(tmp_path / "case", sources.load(id_))
+    evidence = sources.load(str(tmp_path / "case"))
 
     assert written.judgement.verdict is Verdict.PASS
-    assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
+    assert diagnosing.judge(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
     assert evidence.case == written.case
     assert written.case.runbooks == ["shared-gpu-profiling" if id_.startswith("qwen-a100-") else "single-gpu-oom"]
 
@@ -179,12 +180,12 @@ def test_a_recording_outlives_its_diagnosis(tmp_path: Path, monkeypatch: pytest.
     def interrupt(_: Evidence) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session, "diagnose", crash)
+    monkeypatch.setattr(diagnosing, "diagnose", crash)
     with pytest.raises(RunbooksError, match=r"crashed: holds the log, but no case .* \(IndexError: out of range\)"):
         recording.record_command(tmp_path / "crashed", ["echo", TOKEN], show=lambda _: None)
     with pytest.raises(IndexError):
         recording.record_logs(tmp_path / "read", Evidence((Document("a.log", PORT),)))
-    monkeypatch.setattr(session, "diagnose", interrupt)
+    monkeypatch.setattr(diagnosing, "diagnose", interrupt)
     with pytest.raises(KeyboardInterrupt):
         recording.record_command(tmp_path / "interrupted", ["echo", PORT], show=lambda _: None)
 
@@ -201,7 +202,7 @@ def test_a_case_that_cannot_be_read_back_leaves_the_log(tmp_path: Path, monkeypa
     def refuse(_: Path) -> None:
         raise InputError("case.yaml:1: is none")
 
-    monkeypatch.setattr(session, "load_case", refuse)
+    monkeypatch.setattr(case_checks, "load_case", refuse)
     with pytest.raises(RunbooksError, match=r"no case could be made of it \(InputError: case\.yaml:1: is none\)"):
         recording.record_command(tmp_path / "a", ["echo", PORT], show=lambda _: None)
 
@@ -230,11 +231,11 @@ def test_a_failed_start_is_recorded_checked_and_reported(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], id_: str
 ) -> None:
     """A command that prints a log of vLLM and fails; `check` on the folder itself, or its parent, runs it."""
-    log = catalog.cases_dir() / id_ / "startup.log"
+    log = folders.cases_dir() / id_ / "startup.log"
     script = f"import sys; sys.stdout.write(open({str(log)!r}).read()); sys.exit(1)"
     out = tmp_path / "cases" / "mine"
     status, shown, _ = run(capfdbinary, "record", "--out", str(out), "--", sys.executable, "-c", script)
-    case = session.load_case(out)
+    case = case_checks.load_case(out)
     for cases in (out, out.parent):
         report = tmp_path / f"report-{cases.name}"
         checked, said, _ = run(capfdbinary, "check", "--cases", str(cases), "--out", str(report))
@@ -291,7 +292,7 @@ def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, 
 
     assert seconds < scaled(5)
     assert (status, alive(mark)) == (0, [])
-    assert f"was stopped by {number.name}" in session.load_case(out).source
+    assert f"was stopped by {number.name}" in case_checks.load_case(out).source
     said_goodbye = "Shutting down" in (out / "startup.log").read_text()
     assert said_goodbye == (kind == "tame" and number == signal.SIGINT)
 
@@ -373,10 +374,10 @@ def test_a_log_becomes_a_case(tmp_path: Path, capfdbinary: pytest.CaptureFixture
     three, _, _ = run(capfdbinary, "record", "--out", str(tmp_path / "three"), "--log", a, "--log", b, "--log", c)
 
     assert (alone, three) == (0, 0)
-    assert session.load_case(tmp_path / "one").files == ["startup.log"]
-    assert session.load_case(tmp_path / "one").vllm == "0.10"
-    assert session.load_case(tmp_path / "three").files == ["rank.log", "2-rank.log", "2-case.yaml"]
-    assert session.diagnose(session.load(str(tmp_path / "three"))).files == ("rank.log", "2-rank.log", "2-case.yaml")
+    assert case_checks.load_case(tmp_path / "one").files == ["startup.log"]
+    assert case_checks.load_case(tmp_path / "one").vllm == "0.10"
+    assert case_checks.load_case(tmp_path / "three").files == ["rank.log", "2-rank.log", "2-case.yaml"]
+    assert diagnosing.diagnose(sources.load(str(tmp_path / "three"))).files == ("rank.log", "2-rank.log", "2-case.yaml")
     assert str(tmp_path) not in (tmp_path / "three" / "case.yaml").read_text()
 
 
@@ -386,7 +387,7 @@ def test_a_failure_without_a_cause_is_no_answer_to_expect(
     """The outcome alone is compared, and the person is asked for the class."""
     status, shown, _ = run(capfdbinary, "record", "--out", str(tmp_path / "a"), "--", "echo", "words")
 
-    assert (status, session.load_case(tmp_path / "a").expect.class_) == (0, None)
+    assert (status, case_checks.load_case(tmp_path / "a").expect.class_) == (0, None)
     assert "no cause was found: if you know it, write its class there" in shown
 
 
@@ -452,7 +453,7 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "empty").iterdir()) == ["case.yaml", "startup.log"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "late", "late.1", "late.2"]
     assert [p.name for p in (tmp_path / "late").iterdir()] == ["mine"]
-    assert session.load_case(tmp_path / "late.2").expect.class_ == "port.in_use"
+    assert case_checks.load_case(tmp_path / "late.2").expect.class_ == "port.in_use"
     assert (tmp_path / "late.2" / "startup.log").read_text() == f"{PORT}\n"
 
 
@@ -464,7 +465,7 @@ def test_a_folder_that_is_taken_does_not_cost_a_log_without_a_case(
     def crash(_: Evidence) -> None:
         raise IndexError("out of range")
 
-    monkeypatch.setattr(session, "diagnose", crash)
+    monkeypatch.setattr(diagnosing, "diagnose", crash)
     with pytest.raises(RunbooksError, match=r"/a\.1: holds the log, but no case could be made of it"):
         recording.record_command(tmp_path / "a", shell(f"touch '{tmp_path}/a'; echo one"), show=lambda _: None)
     with pytest.raises(RunbooksError, match=r"/b/c: holds the log, but no case could be made of it"):
@@ -489,12 +490,12 @@ def test_what_is_no_text_is_recorded(tmp_path: Path, head: str, kept: str) -> No
     script = f"{head}; printf '\\000{TOKEN}\\n'; echo '{PORT}'"
     written = recording.record_command(tmp_path / "a", shell(script), show=lambda _: None)
     first, rest = (tmp_path / "a" / "startup.log").read_text().split("\n", 1)
-    evidence = session.load(str(tmp_path / "a"))
+    evidence = sources.load(str(tmp_path / "a"))
 
     assert first == r"[vllm-runbooks record: not all of this is text; control characters are written as in \x00]"
     assert rest == rf"{kept}\x00[secret-1]" + f"\n{PORT}\n"
     assert written.case.expect.class_ == "port.in_use"
-    assert session.judge(session.diagnose(evidence), evidence).verdict is Verdict.PASS
+    assert diagnosing.judge(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
 
 
 def test_what_cannot_be_read_back_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -541,7 +542,7 @@ def test_an_interrupt_ends_the_diagnosis_and_not_the_log(
         signal.raise_signal(number)
         raise AssertionError
 
-    monkeypatch.setattr(session, "diagnose", interrupted)
+    monkeypatch.setattr(diagnosing, "diagnose", interrupted)
     with pytest.raises(KeyboardInterrupt, match="a: holds the log"):
         recording.record_command(tmp_path / "a", ["echo", PORT], show=lambda _: None)
 
@@ -638,7 +639,7 @@ def test_a_wrong_answer_becomes_a_failing_test(tmp_path: Path, capfdbinary: pyte
     assert (status, err) == (0, "")
     assert "  Today      it fails, as it should: class: expected oom.weights, got port.in_use\n" in shown
     assert (checked, [r["verdict"] for r in results]) == (1, ["fail"])
-    assert session.load_case(out).title == "my start.log: oom.weights"
+    assert case_checks.load_case(out).title == "my start.log: oom.weights"
     assert (out / "startup.log").read_text() == f"login with [secret-1]\n{PORT}\n"
 
 
@@ -651,13 +652,13 @@ def test_an_answer_that_is_right_already_is_said_to_be(
     options = ["--outcome", "failed", "--symptom", "port.in_use"]
     status, shown, _ = run(capfdbinary, "case", "add", "a.log", "--expect", "port.in_use", *options)
     named, _, _ = run(capfdbinary, "case", "add", "a.log", "--expect", "ok", "--id", "other", "--vllm", "0.19.0")
-    expect = session.load_case(tmp_path / "cases" / "a-port-in_use").expect
+    expect = case_checks.load_case(tmp_path / "cases" / "a-port-in_use").expect
 
     assert (status, named) == (0, 0)
     assert "cases/a-port-in_use: written (startup.log, case.yaml)\n" in shown
     assert "  Today      it passes: as expected: failed, port.in_use\n" in shown
     assert (expect.outcome, expect.class_, expect.symptom) == ("failed", "port.in_use", "port.in_use")
-    assert session.load_case(tmp_path / "cases" / "other").vllm == "0.19.0"
+    assert case_checks.load_case(tmp_path / "cases" / "other").vllm == "0.19.0"
 
 
 @pytest.mark.parametrize(
@@ -733,7 +734,7 @@ def test_the_source_of_a_guarded_start_is_a_sentence(tmp_path: Path) -> None:
 
     recording.record_start(tmp_path / "a-start", logs, ending)
 
-    source = session.load_case(tmp_path / "a-start").source
+    source = case_checks.load_case(tmp_path / "a-start").source
     assert re.fullmatch(
         r"recorded with `vllm-runbooks serve` on [\d-]{10} from server\.log, guard\.log; "
         r"the server ended with exit status 1 as it was told \[secret-1\]",

@@ -14,14 +14,14 @@ import tiny_models
 from command_line import run
 from test_serve import RACE, SERVED, UP, Stage
 from vllm_runbooks import live
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.records import Answer
 from vllm_runbooks.probe.starts import Guarded
 from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.notebook import load_runbook
 
-TOO_LONG = catalog.cases_dir() / "tiny-cpu-context-too-long" / "startup.log"
+TOO_LONG = folders.cases_dir() / "tiny-cpu-context-too-long" / "startup.log"
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def test_a_name_that_is_no_file_name_is_refused(folder: Path, name: str) -> None
 
 def test_every_step_of_a_runbook_is_called_as_its_cell() -> None:
     """So that the one that is named is the one that is done."""
-    for path in sorted(catalog.runbooks_dir().glob("*.ipynb")):
+    for path in sorted(folders.runbooks_dir().glob("*.ipynb")):
         cells = {cell["id"]: "".join(cell["source"]) for cell in json.loads(path.read_text())["cells"]}
         for name in load_runbook(path).steps:
             assert f"rb.live.{name}(" in cells[name] or f'step="{name}"' in cells[name]
@@ -238,6 +238,6 @@ def test_what_is_not_started_is_a_verdict_too(stage: Stage) -> None:
 
 
 def _answer(started: Guarded) -> Answer:
-    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.diagnosis import diagnosing
 
-    return session.diagnose(live.evidence(started))
+    return diagnosing.diagnose(live.evidence(started))

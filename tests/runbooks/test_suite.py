@@ -26,7 +26,7 @@ import psutil
 import pytest
 
 from pace import scaled
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.cli import run as command_line
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.records import CauseRef, Verdict
@@ -765,7 +765,7 @@ def test_check_judges_a_case_that_names_no_runbook(
 )
 def test_a_case_is_judged_by_what_the_tool_says_of_it(name: str, reason: str) -> None:
     """Of a log the diagnosis, of a question the plan, of a script what is wrong with it."""
-    judgement = bench.judge_alone(str(catalog.cases_dir() / name))["judgement"]
+    judgement = bench.judge_alone(str(folders.cases_dir() / name))["judgement"]
 
     assert (judgement["case"], judgement["verdict"], judgement["reason"]) == (name, "pass", reason)
 

@@ -33,13 +33,12 @@ from hostile_server import said, serving
 from pace import scaled
 from ports import free_port
 from rows import in_one_test
-from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog import folders, languages
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.console import output
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.history import store as history
 from vllm_runbooks.history.records import WAKE, Entry
 from vllm_runbooks.reading import documents
@@ -510,7 +509,8 @@ def test_a_wake_up_with_nothing_to_do_loads_little(tmp_path: Path) -> None:
     jobs.save(job(at="0 3 1 1 *", added=policy.stamp(utc_now()), metrics="n.prom", webhook_env="HOOK"))
     code = (
         "import sys\nfrom vllm_runbooks import cli\nstatus = cli.run(['schedule', 'wake', '--quiet', 'nightly'])\n"
-        "heavy = 'pydantic vllm_runbooks.catalog.authored vllm_runbooks.catalog.load urllib.request papermill rich'\n"
+        "heavy = 'pydantic vllm_runbooks.catalog.authored.compiling vllm_runbooks.catalog.load urllib.request '\n"
+        "heavy += 'papermill rich'\n"
         "print(status, [name for name in heavy.split() if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
@@ -605,7 +605,7 @@ def test_documents_keep_to_their_schemas(capsys: pytest.CaptureFixture[str]) -> 
     jobs.save(job())
     for line, name in (("list", "schedule-list.json"), ("wake", "schedule-wake.json")):
         _, out, _ = call(capsys, "schedule", line, "--format", "json")
-        schema = json.loads((catalog.catalog_dir() / "schema" / name).read_text("utf-8"))
+        schema = json.loads((folders.catalog_dir() / "schema" / name).read_text("utf-8"))
         assert list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(out))) == []
         assert out.startswith('{\n  "schema": 1,')
 
@@ -747,14 +747,14 @@ def test_a_timer_finds_what_its_user_finds(monkeypatch: pytest.MonkeyPatch, tmp_
     text = "\n".join(path.read_text("utf-8") for path in library.rglob("*.py"))
     named = set(re.findall(r'"(VLLM_RUNBOOKS_[A-Z_]+[A-Z])"', text)) - {history.JOB}
     named |= set(re.findall(r'"(XDG_[A-Z]+_HOME)"', text))
-    assert {history.PLACE, catalog.DATA, catalog.CATALOGS, "XDG_STATE_HOME", "XDG_CONFIG_HOME"} <= named
+    assert {history.PLACE, folders.DATA, folders.CATALOGS, "XDG_STATE_HOME", "XDG_CONFIG_HOME"} <= named
     for name in named:
-        monkeypatch.setenv(name, f"{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{name}:x")
+        monkeypatch.setenv(name, f"{name}{os.pathsep}/b c" if name == folders.CATALOGS else f"{name}:x")
     service = units.systemd(job())["vllm-runbooks-nightly.service"]
     found = dict(by_systemd(line)[0].split("=", 1) for line in re.findall(r"^Environment=(.*)$", service, re.MULTILINE))
 
     assert found == {
-        name: f"{tmp_path}/{name}{os.pathsep}/b c" if name == catalog.CATALOGS else f"{tmp_path}/{name}:x"
+        name: f"{tmp_path}/{name}{os.pathsep}/b c" if name == folders.CATALOGS else f"{tmp_path}/{name}:x"
         for name in named - {languages.LANG}
     } | {languages.LANG: f"{languages.LANG}:x"}
 
@@ -1469,13 +1469,13 @@ def test_the_text_file_is_read_by_prometheus_own_parser(subject: str) -> None:
 
 def rules() -> dict[str, dict[str, Any]]:
     """The alerts by name."""
-    data = YAML(typ="safe", pure=True).load(alerts.rules_file(session.serving()))
+    data = YAML(typ="safe", pure=True).load(alerts.rules_file(catalog.serving()))
     return {rule["alert"]: rule for group in data["groups"] for rule in group["rules"]}
 
 
 def expressions() -> list[str]:
     """All PromQL that is written anywhere."""
-    board = json.loads(alerts.dashboard(session.serving()))
+    board = json.loads(alerts.dashboard(catalog.serving()))
     return [rule["expr"] for rule in rules().values()] + [
         target["expr"] for panel in board["panels"] for target in panel.get("targets", ())
     ]
@@ -1488,7 +1488,7 @@ def test_alerts_and_panels_name_metrics_that_exist() -> None:
     ours = {metric.name for metric in reports.METRICS.values()}
     older = {
         f"{each.name}{'_bucket' if series.type == 'histogram' else ''}"
-        for series in session.serving().series.values()
+        for series in catalog.serving().series.values()
         for each in series.names
         if each.last is not None
     }
@@ -1503,7 +1503,7 @@ def test_alerts_and_panels_name_metrics_that_exist() -> None:
 
 def test_every_condition_that_metrics_decide_has_an_alert() -> None:
     """With its severity, how long it must hold, and what to do; it is silent beside one that says more."""
-    measured = [each for each in session.serving().conditions if all(test.fact for test in each.when)]
+    measured = [each for each in catalog.serving().conditions if all(test.fact for test in each.when)]
     found = rules()
 
     assert len(found) == len(measured) + 4
@@ -1515,7 +1515,7 @@ def test_every_condition_that_metrics_decide_has_an_alert() -> None:
 
 def test_the_dashboard_is_one_that_grafana_can_show() -> None:
     """Ids are unique, no panel lies on another, each asks the data source that was chosen, and has a unit."""
-    board = json.loads(alerts.dashboard(session.serving()))
+    board = json.loads(alerts.dashboard(catalog.serving()))
     places = [(p["gridPos"]["x"], p["gridPos"]["y"], p["gridPos"]["w"], p["gridPos"]["h"]) for p in board["panels"]]
     covered = [(x + i, y + j) for x, y, w, h in places for i in range(w) for j in range(h)]
     shown = [panel for panel in board["panels"] if panel["type"] != "row"]
@@ -1535,7 +1535,7 @@ def test_the_dashboard_is_one_that_grafana_can_show() -> None:
 @needs_promtool
 def test_prometheus_accepts_the_rules_and_every_panel(tmp_path: Path) -> None:
     """`promtool check rules`: the file as it is, and each expression of the dashboard as a rule."""
-    (tmp_path / "rules.yml").write_text(alerts.rules_file(session.serving()), "utf-8")
+    (tmp_path / "rules.yml").write_text(alerts.rules_file(catalog.serving()), "utf-8")
     asked = [{"record": f"panel:{number}", "expr": text} for number, text in enumerate(expressions())]
     (tmp_path / "panels.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": asked}]}), "utf-8")
     done = subprocess.run(
@@ -1549,7 +1549,7 @@ def test_prometheus_accepts_the_rules_and_every_panel(tmp_path: Path) -> None:
 @needs_promtool
 def test_alerts_come_when_they_must(tmp_path: Path) -> None:
     """`promtool test rules`: series as a job and a server write them, and which alerts there are then."""
-    (tmp_path / "rules.yml").write_text(alerts.rules_file(session.serving()), "utf-8")
+    (tmp_path / "rules.yml").write_text(alerts.rules_file(catalog.serving()), "utf-8")
     server = '{instance="s:8000"}'
     series = {
         'vllm_runbooks_job_verdict{instance="h",name="n",verdict="fail"}': "0x30 1x120",
@@ -1864,7 +1864,7 @@ def test_a_job_really_runs_in_jupyterlab(
 def test_a_job_of_each_kind_is_run_and_judged(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
     """A suite, a runbook and a real papermill, each by what it wrote; with JUnit XML where there is one."""
     monkeypatch.delenv("PYTHONPATH")
-    shutil.copy(catalog.runbooks_dir() / "single-gpu-oom.ipynb", "book.ipynb")
+    shutil.copy(folders.runbooks_dir() / "single-gpu-oom.ipynb", "book.ipynb")
     Path("bad.log").write_text("OSError: [Errno 98] Address already in use\n", "utf-8")
     for number, (command, verdict, subject, has_junit) in enumerate([
         (("check", "--only", "tiny-cpu-served"), Verdict.PASS, "single-gpu-oom on tiny-cpu-served", True),

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import pytest
 
 import durations
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.reading.startup_log import PHASES
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.records import PHASES
 from vllm_runbooks.serve.durations import FILE
 
-PATH = catalog.catalog_dir() / FILE
+PATH = folders.catalog_dir() / FILE
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_the_table_is_what_the_cases_say() -> None:
 
 def test_every_figure_is_of_a_case_that_is_there(table: Mapping[str, Mapping[str, float]]) -> None:
     """Seconds that a clock can show, of a case by its name; phases in the order in which starts pass them."""
-    there = {folder.name for folder in catalog.cases_dir().iterdir()}
+    there = {folder.name for folder in folders.cases_dir().iterdir()}
 
     assert list(table) == [phase for phase in PHASES if phase in table]
     assert {case for cases in table.values() for case in cases} <= there

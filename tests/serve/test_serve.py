@@ -19,18 +19,20 @@ import pytest
 import tiny_models
 from ports import free_port
 from test_ask_parser import _MODULES
-from vllm_runbooks import views as render
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks import render
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.cluster import starting_nodes
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Outcome
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import card_locks, gpu_memory, leftovers
 from vllm_runbooks.host.records import GpuProcess
 from vllm_runbooks.host.running import Live, Running
 from vllm_runbooks.plan import planner
 from vllm_runbooks.probe.starts import Attempt, Check, Guarded, Result
+from vllm_runbooks.reading import sources
+from vllm_runbooks.runbooks import recording
 from vllm_runbooks.serve import command as cli_serve
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve import guard as serve
@@ -40,8 +42,8 @@ from vllm_runbooks.serve.preflight import Host
 from vllm_runbooks.serve.segments import Segments
 from vllm_runbooks.serve.subject import Subject
 
-SERVED = catalog.cases_dir() / "tiny-cpu-served" / "startup.log"
-RACE = catalog.cases_dir() / "qwen-a100-shared-gpu-race" / "startup.log"
+SERVED = folders.cases_dir() / "tiny-cpu-served" / "startup.log"
+RACE = folders.cases_dir() / "qwen-a100-shared-gpu-race" / "startup.log"
 Steps = list[dict[str, Any]]
 UP: Steps = [{"print": str(SERVED), "until": "Application startup complete"}]
 
@@ -180,7 +182,7 @@ def test_a_model_that_makes_embeddings_is_ready_with_one(stage: Stage) -> None:
 
 def test_a_start_that_fails_is_diagnosed(stage: Stage) -> None:
     """With the cause of its own log; it was never ready, whatever its exit status."""
-    log = catalog.cases_dir() / "tiny-cpu-context-too-long" / "startup.log"
+    log = folders.cases_dir() / "tiny-cpu-context-too-long" / "startup.log"
     found = stage.serve([{"print": str(log)}, {"exit": 3}])
 
     answer = found.attempts[0].answer
@@ -227,7 +229,7 @@ def test_a_race_for_memory_is_tried_again_and_nothing_is_changed(stage: Stage) -
 @pytest.mark.slow
 def test_memory_is_mended_by_what_the_planner_says_fits(stage: Stage) -> None:
     """The cheapest way out that passed linter and planner; the change, its reason and its cost are said."""
-    case = catalog.cases_dir() / "autoglm-3090-video-oom"
+    case = folders.cases_dir() / "autoglm-3090-video-oom"
     lines = [line for line in (case / "command.sh").read_text().splitlines() if not line.startswith("#")]
     words = shlex.split("\n".join(lines).replace("\\\n", " "))
     words[words.index("--port") + 1] = str(stage.port)
@@ -271,7 +273,7 @@ def test_there_are_no_more_tries_than_allowed(stage: Stage) -> None:
     """And none where nothing that was checked can help."""
     fails = [{"print": str(RACE)}, {"exit": 1}]
     three = stage.serve([fails], tries=3, left_out=("model", "plan"))
-    port = catalog.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
+    port = folders.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
     one = stage.serve([{"print": str(port)}, {"exit": 1}], tries=3)
 
     assert (len(three.attempts), three.status) == (3, 1)
@@ -366,7 +368,7 @@ def test_a_key_is_shown_nowhere(stage: Stage) -> None:
     steps = [{"print": str(SERVED), "until": "non-default"}, {"exit": 1}]
     found = stage.serve(steps, "--api-key", key)
     case = stage.folder / "cases" / "one"
-    serve.record(found, case, say=stage.said.append)
+    recording.record_last_try(found, case, say=stage.said.append)
 
     files = [*case.iterdir(), *Path(found.folder or "").iterdir()]
     texts = [path.read_text() for path in files if not path.name.startswith("server")]
@@ -440,7 +442,7 @@ def test_a_key_that_the_server_echoes_is_hidden(stage: Stage) -> None:
     steps = [{"print": str(stage.folder / "log")}, up, calm, {"print": str(stage.folder / "late")}, {"exit": 1}]
     found = stage.serve(steps, folder=stage.folder / "mine")
     case = stage.folder / "case"
-    serve.record(found, case, say=stage.said.append)
+    recording.record_last_try(found, case, say=stage.said.append)
 
     texts = [path.read_text() for path in (*case.iterdir(), stage.folder / "mine" / "report.json")]
     texts += [render.to_json(found), render.guarded.text(found), str(found)]
@@ -538,9 +540,9 @@ def test_a_model_in_the_cache_needs_what_the_command_needs(
 
 def failed(case: str, subject: Subject, gpus: str | None = None) -> Attempt:
     """A try that ended as a recorded case did."""
-    log = str(catalog.cases_dir() / case / "startup.log")
-    evidence = Evidence(session.load_files([log]).documents, vllm=subject.vllm, command=f"{subject.shown}\n")
-    answer = session.diagnose(evidence, gpus=gpus)
+    log = str(folders.cases_dir() / case / "startup.log")
+    evidence = Evidence(sources.load_files([log]).documents, vllm=subject.vllm, command=f"{subject.shown}\n")
+    answer = diagnosing.diagnose(evidence, gpus=gpus)
     return Attempt(1, subject.shown, None, answer.outcome, None, 1.0, "ended", answer=answer)
 
 
@@ -566,7 +568,7 @@ def test_the_installed_release_is_asked_before_a_change(
     program = tmp_path / "bin" / "vllm"
     program.write_text(f"#!{sys.executable}\n")
     program.chmod(0o755)
-    case = catalog.cases_dir() / "autoglm-3090-video-oom" / "command.sh"
+    case = folders.cases_dir() / "autoglm-3090-video-oom" / "command.sh"
     lines = [line for line in case.read_text().splitlines() if not line.startswith("#")]
     words = tuple(shlex.split("\n".join(lines).replace("\\\n", " ")))
     given = Subject(words, {"PATH": str(program.parent)}, "0.16.0", is_installed=True)
@@ -715,13 +717,13 @@ def test_what_the_guard_saw_tells_a_hang_by_itself(seen: list[str], outcome: Out
     """One line is enough, as it was watched for its time; that it goes on takes it back."""
     log = "".join(f"[vllm-runbooks] after {at}.0 s phase=load {each}\n" for at, each in enumerate(seen, 40))
 
-    assert session.diagnose(Evidence((Document("guard.log", log),))).outcome is outcome
+    assert diagnosing.diagnose(Evidence((Document("guard.log", log),))).outcome is outcome
 
 
 @pytest.mark.slow
 def test_a_server_that_dies_while_it_serves_is_a_failure(stage: Stage) -> None:
     """Whatever status it ends with: a unit is to be started again. Which process ended first is told."""
-    log = catalog.cases_dir() / "tiny-cpu-worker-killed-serving" / "startup.log"
+    log = folders.cases_dir() / "tiny-cpu-worker-killed-serving" / "startup.log"
     dies = [*UP, {"child": "VLLM::Worker", "pid_file": str(stage.folder / "pid")}, {"serve": {}}, {"sleep": 1.5}]
     dies += [{"kill": str(stage.folder / "pid")}, {"sleep": 0.6}, {"print": str(log), "from": "died unexpectedly"}]
     found = stage.serve([*dies, {"exit": 0}])
@@ -759,10 +761,10 @@ def test_a_context_that_vllm_reckoned_is_tried_where_no_plan_can_know() -> None:
 def test_a_way_out_is_planned_with_the_models_own_folder(tmp_path: Path) -> None:
     """Which whoever started it may read; a log of somebody else does not decide what is read."""
     model = tiny_models.write(tmp_path / "model", max_position_embeddings=8_000_000)
-    log = (catalog.cases_dir() / "tiny-cpu-context-too-long" / "startup.log").read_text()
+    log = (folders.cases_dir() / "tiny-cpu-context-too-long" / "startup.log").read_text()
     evidence = Evidence((Document("a.log", log),), vllm="0.32.0", command="vllm serve x --max-model-len 4000000\n")
-    plain = session.diagnose(evidence, gpus="A100-80GB")
-    own = session.diagnose(evidence, gpus="A100-80GB", model=lambda: planner.model(str(model)))
+    plain = diagnosing.diagnose(evidence, gpus="A100-80GB")
+    own = diagnosing.diagnose(evidence, gpus="A100-80GB", model=lambda: planner.model(str(model)))
 
     assert next(each.checks.plan for each in plain.remedies if each.edits).startswith("unknown: the config")
     assert next(each.checks.plan for each in own.remedies if each.edits) == "passed"

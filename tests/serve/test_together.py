@@ -18,11 +18,10 @@ import vllm_runbooks as rb
 from command_line import run
 from pace import scaled
 from test_serve import RACE, SERVED, UP, Stage
-from vllm_runbooks import live
-from vllm_runbooks import views as render
+from vllm_runbooks import live, render
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit, Outcome
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.probe import probing as probe
 from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, Measured, Result
 from vllm_runbooks.runbooks.live import fleets, starting
@@ -163,7 +162,7 @@ def test_an_option_is_changed_in_whatever_form_it_stands(stage: Stage, words: tu
 def test_a_load_of_nothing_is_refused(wrong: dict[str, object]) -> None:
     """With the name of what is wrong."""
     with pytest.raises(InputError, match=f"load: {next(iter(wrong))} is .*; give a whole number from 1 on"):
-        live.Load(**wrong)  # type: ignore[arg-type]
+        live.Load(**wrong)
 
 
 # ---- a setting
@@ -253,9 +252,9 @@ def test_without_cards_each_copy_has_its_own_cores(stage: Stage, monkeypatch: py
 def test_a_number_that_makes_nothing_of_several_is_refused(stage: Stage, count: object) -> None:
     """Before anything is started."""
     with pytest.raises(InputError, match="give a whole number from 2 to 64"):
-        live.fleet(shlex.join(stage.command()), copies=count, say=stage.said.append)  # type: ignore[arg-type]
+        live.fleet(shlex.join(stage.command()), copies=count, say=stage.said.append)
     with pytest.raises(InputError, match="give a whole number from 2 to 64"):
-        live.split(shlex.join(stage.command()), parts=count, say=stage.said.append)  # type: ignore[arg-type]
+        live.split(shlex.join(stage.command()), parts=count, say=stage.said.append)
 
 
 def test_copies_that_may_answer_at_one_place_are_refused(stage: Stage) -> None:
@@ -342,6 +341,12 @@ def test_a_split_passes_when_all_of_it_is_proved(stage: Stage) -> None:
     never = replace(good, attempts=(replace(good.attempts[0], ready_s=None, ending="ended with exit status 1"),))
 
     assert live.judge_split(good, copied, good, [lines]).verdict == "pass"
+    assert "6 of 6" in render.guarded.compared(good, good).plain
+    unmeasured = with_load(good, Measured("x", 1, 6, why_none="it ended"))
+    (row,) = [line for line in render.guarded.compared(unmeasured, good).plain.splitlines() if "requests answ" in line]
+    assert row.split() == ["requests", "answered", "unknown", "6", "of", "6"]
+    assert "Logs and results: /run/x." in render.guarded.fleet(replace(copied, folder="/run/x")).plain
+    assert "Logs and results" not in render.guarded.fleet(copied).plain
     assert "one alone: never ready" in live.judge_split(never, copied, good, [lines]).reason
     assert "not in the log: " in live.judge_split(good, copied, good, [bad]).reason
     told = [
@@ -386,8 +391,8 @@ def test_what_a_neighbour_gave_back_is_told(stage: Stage) -> None:
     """With its moment and its process, and the start that failed of it is made again without a change."""
     serving = json.dumps([[{"sleep": 14}, {"print": str(RACE)}, {"exit": 1}], SERVING])
     stage.setenv("STAND_IN", serving)
-    session.load_catalog()  # compiled now: the series goes on meanwhile
-    session.specs()
+    catalog.load_catalog()  # compiled now: the series goes on meanwhile
+    catalog.specs()
     series, command = _series(stage), _no_model(stage)
     first = live.start(command, vllm="0.32.0", memory=series, folder=str(stage.folder), say=stage.said.append)
     second = live.apply(

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import browser
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.languages import LANGUAGES
 from vllm_runbooks.catalog.records import Symptom
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.site import bilingual, rule_pages, sealed, symptom_pages
 from vllm_runbooks.site import building as site
 
@@ -21,7 +22,7 @@ TRANSLATED, BARE = "oom.multimodal_encoder", "cli.command_differs"
 
 
 def symptom(name: str) -> Symptom:
-    return session.load_catalog(()).symptoms[name]
+    return catalog.load_catalog(()).symptoms[name]
 
 
 def test_both_languages_stand_in_a_page() -> None:
@@ -36,7 +37,7 @@ def test_both_languages_stand_in_a_page() -> None:
 def test_headings_are_told_in_both_languages() -> None:
     """Every fixed heading of a page that is translated, in each language; one that is not has English ones."""
     assert set(bilingual.TOLD) == set(LANGUAGES)
-    rule = rule_pages.rule_page(session.knowledge().rules["safety.open-port"])
+    rule = rule_pages.rule_page(knowledge.knowledge().rules["safety.open-port"])
     for page in (symptom_pages.symptom_page(symptom(TRANSLATED)), rule):
         heads = [line for line in page.splitlines() if line.startswith("## ")]
         assert len(heads) > 4
@@ -86,7 +87,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (TRANSLATED, BARE):
         page = symptom_pages.symptom_page(replace(symptom(name), runbook=None))
         (source / "symptoms" / f"{name}.md").write_text(page, "utf-8")
-    rule = rule_pages.rule_page(session.knowledge().rules["safety.open-port"])
+    rule = rule_pages.rule_page(knowledge.knowledge().rules["safety.open-port"])
     (source / "rules" / "safety.open-port.md").write_text(rule, "utf-8")
     toctree = "\n".join([f"symptoms/{TRANSLATED}", f"symptoms/{BARE}", "rules/safety.open-port"])
     (source / "index.md").write_text(f"# Pages\n\n```{{toctree}}\n{toctree}\n```\n", "utf-8")

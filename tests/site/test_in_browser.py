@@ -30,14 +30,16 @@ import browser as chrome
 from pace import scaled
 from rows import rest_full
 from vllm_runbooks import cli
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.options import load as release_data
 from vllm_runbooks.catalog.records import RuleExample, RuleNearMiss
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.evidence import CaseKind
 from vllm_runbooks.core.redaction import redact
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.reading.arguments.typed import option_words
+from vllm_runbooks.runbooks import case_checks
 from vllm_runbooks.site import browser as front
 from vllm_runbooks.site import browser_pages
 from vllm_runbooks.site.building import docs_dir
@@ -108,8 +110,8 @@ def said(told: dict[str, Any]) -> str:
 def recorded() -> list[Question]:
     """A question for every recorded case that one of the three pages reads."""
     found = []
-    for path in sorted(catalog.cases_dir().glob("*/case.yaml")):
-        case = session.load_case(path.parent)
+    for path in sorted(folders.cases_dir().glob("*/case.yaml")):
+        case = case_checks.load_case(path.parent)
         if case.kind is CaseKind.LOG:
             found.append(Question(case.id, ("diagnose", case.id), {"do": "diagnose", "case": case.id}))
         elif case.kind is CaseKind.SCRIPT:
@@ -142,14 +144,14 @@ def script_question(name: str, text: str, file: str, vllm: str | None, gpus: str
 
 def examples() -> list[Question]:
     """A question for every example and near miss of the catalog."""
-    shelf = session.load_catalog()
+    shelf = catalog.load_catalog()
     found = []
     for symptom in shelf.symptoms.values():
         found += [log_question(f"{symptom.id}:{n}", e.text, e.vllm) for n, e in enumerate(symptom.examples, 1)]
         found += [log_question(f"{symptom.id}:not-{n}", e.text) for n, e in enumerate(symptom.near_misses, 1)]
     for line in shelf.lines:
         found += [log_question(f"{line.id}:{n}", e.text, e.vllm) for n, e in enumerate(line.examples, 1)]
-    for rule in session.knowledge().rules.values():
+    for rule in knowledge.knowledge().rules.values():
         samples: list[RuleExample | RuleNearMiss] = [*rule.examples, *rule.near_misses]
         found += [
             script_question(f"{rule.id}:{n}", e.text, e.file, e.vllm, e.gpus)
@@ -251,7 +253,7 @@ def test_the_core_answers_alone_as_the_commands_do(library: Path, tmp_path: Path
     folder = tmp_path / "here"
     folder.mkdir()
     cases = {each.id: each for each in recorded()}
-    samples = session.load_catalog().symptoms["install.abi_mismatch.kernels_not_loaded"].examples
+    samples = catalog.load_catalog().symptoms["install.abi_mismatch.kernels_not_loaded"].examples
     names = ("tiny-cpu-port-in-use", "copied-launch-script")
     compose = "services:\n  vllm:\n    image: vllm/vllm-openai:v0.19.0\n    command: --model m --swap-space 4\n"
     questions = [
@@ -542,7 +544,7 @@ def test_the_browser_answers_every_example_as_the_command_line_does(
 @pytest.fixture(scope="module")
 def long_log() -> str:
     """Two megabytes: what a server prints for hours, and then the end of a recorded start."""
-    case = catalog.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
+    case = folders.cases_dir() / "tiny-cpu-port-in-use" / "startup.log"
     line = (
         "(APIServer pid=71) INFO 11-20 08:{:02}:{:02} [loggers.py:271] Engine 000: "
         "Avg prompt throughput: 812.4 tokens/s, "

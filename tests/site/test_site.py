@@ -27,16 +27,19 @@ from hypothesis import strategies as st
 
 from browser import chromium, misfits, opened, served
 from rows import in_one_test
-from vllm_runbooks import views as render
+from vllm_runbooks import render
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.records import Rule, Symptom
 from vllm_runbooks.cli import commands as command_line
 from vllm_runbooks.core import markup
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.record_forms import UNPRINTED, record
 from vllm_runbooks.core.records import Answer, Facts, Level, Outcome, Role, Severity, Verdict
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers
 from vllm_runbooks.history.records import KINDS, Entry
+from vllm_runbooks.lint import knowledge
+from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks.notebook import JUDGEMENT_MIME, load_runbook
 from vllm_runbooks.site import building as site
 from vllm_runbooks.site import myst, option_pages, runbook_pages, sealed
@@ -195,9 +198,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     executed.mkdir()
     runbook.write_text(json.dumps(stripped(EXECUTED)), encoding="utf-8")
     (executed / "hostile--a-case.ipynb").write_text(json.dumps(EXECUTED), encoding="utf-8")
-    symptoms = [*session.load_catalog(()).symptoms.values(), record(Symptom, hostile_symptom())]
+    symptoms = [*catalog.load_catalog(()).symptoms.values(), record(Symptom, hostile_symptom())]
     page = runbook_pages.paired(load_runbook(runbook), executed)
-    rules = [*session.knowledge().rules.values(), record(Rule, hostile_rule())]
+    rules = [*knowledge.knowledge().rules.values(), record(Rule, hostile_rule())]
     site.write_sources(
         root / "source",
         docs=DOCS,
@@ -362,7 +365,7 @@ def test_every_symptom_has_a_page(built: Path) -> None:
     """The page of a symptom is called by its id, carries it as an anchor, and the index leads there."""
     found = pages(built)
     links = {attributes.get("href") for _, attributes in found["symptoms/index.html"].article}
-    shipped = session.load_catalog(())
+    shipped = catalog.load_catalog(())
     assert shipped.symptoms
     for name, symptom in shipped.symptoms.items():
         page = found[f"symptoms/{name}.html"]
@@ -382,7 +385,7 @@ def test_every_rule_has_a_page(built: Path) -> None:
     found = pages(built)
     links = {attributes.get("href") for _, attributes in found["rules/index.html"].article}
     sidebar = {attributes.get("href") for tag, attributes in found["rules/option.removed.html"].all if tag == "a"}
-    rules = session.knowledge().rules
+    rules = knowledge.knowledge().rules
     assert rules
     for name, rule in rules.items():
         page = found[f"rules/{name}.html"]
@@ -402,7 +405,7 @@ def test_the_place_that_is_wrong_is_marked(built: Path) -> None:
     """The words that an example names are marked in its script, what `lint` says of them stands below it."""
     text = (built / "rules" / "option.removed.html").read_text(encoding="utf-8")
     page = "".join(pages(built)["rules/option.removed.html"].text)
-    examples = session.knowledge().rules["option.removed"].examples
+    examples = knowledge.knowledge().rules["option.removed"].examples
     assert [e.at for e in examples] == re.findall(r'<mark class="wrong">(.*?)</mark>', text)
     assert all(e.says in " ".join(page.split()) for e in examples)
 
@@ -435,7 +438,7 @@ def test_the_sidebar_leads_to_every_symptom(built: Path) -> None:
     """From any symptom the reader can go to any other."""
     page = pages(built)["symptoms/port.in_use.html"]
     hrefs = {attributes.get("href") for tag, attributes in page.all if tag == "a"}
-    missing = {f"{name}.html" for name in session.load_catalog(()).symptoms} - hrefs - {"port.in_use.html"}
+    missing = {f"{name}.html" for name in catalog.load_catalog(()).symptoms} - hrefs - {"port.in_use.html"}
     assert not missing
 
 
@@ -543,9 +546,9 @@ def test_what_the_library_renders_is_kept() -> None:
     """Tables, badges, bars and the verdict's card pass the cleaning with every element, attribute and property."""
     from vllm_runbooks.runbooks.notebook import _card
 
-    evidence = session.load("autoglm-3090-video-oom")
-    answer = session.diagnose(evidence)
-    judgement = session.judge(answer, evidence)
+    evidence = sources.load("autoglm-3090-video-oom")
+    answer = diagnosing.diagnose(evidence)
+    judgement = diagnosing.judge(answer, evidence)
     views = (
         answers.starts,
         answers.cause,
@@ -556,7 +559,7 @@ def test_what_the_library_renders_is_kept() -> None:
         answers.others,
     )
     rendered = [*(view(answer).html for view in views), _card(judgement, judgement.reason)]
-    rendered.append(render.starts.timeline(session.read(evidence)).html)
+    rendered.append(render.starts.timeline(diagnosing.read(evidence)).html)
 
     def normal(html: str) -> list[Any]:
         """Elements with their attributes, where `.4` and `0.4` and blanks make no difference."""

@@ -17,7 +17,8 @@ import pytest
 
 from browser import THEMES, WIDTHS, Theme, axe, chromium, misfits, opened, served, shot
 from test_site import pages
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.site import start_page
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def test_a_whole_page_is_kept_in_grey(kind: str, origin: str, browser: Browser, 
 def test_a_printed_line_finds_its_symptom(origin: str, browser: Browser) -> None:
     """Typed into the box, a line of each entrance brings one of its symptoms among the first."""
     with opened(browser, f"{origin}/index.html") as visit:
-        for entrance in session.entrances():
+        for entrance in catalog.entrances():
             for line in entrance.lines:
                 visit.page.fill("#lookup-text", "")
                 visit.page.wait_for_selector("#lookup-found a", state="detached")
@@ -156,9 +157,9 @@ def test_a_printed_line_finds_its_symptom(origin: str, browser: Browser) -> None
 def test_the_box_ranks_what_it_finds(browser: Browser, tmp_path: Path) -> None:
     """A phrase as it was printed comes first, a card's word and Chinese find, what is not there is told as that."""
     shutil.copytree(ROOT / "docs" / "_static", tmp_path / "_static")
-    shelf = session.load_catalog(())
+    shelf = catalog.load_catalog(())
     script = start_page.lookup_data(
-        list(shelf.symptoms.values()), session.knowledge().rules.values(), session.entrances()
+        list(shelf.symptoms.values()), knowledge.knowledge().rules.values(), catalog.entrances()
     )
     (tmp_path / "_static" / start_page.LOOKUP).write_text(script, encoding="utf-8")
     box = start_page._BOX.removeprefix("```{raw} html\n").removesuffix("\n```")
@@ -178,7 +179,7 @@ def test_the_box_ranks_what_it_finds(browser: Browser, tmp_path: Path) -> None:
         visit.page.focus("#lookup-text")
         visit.page.wait_for_function("globalThis.LOOKUP !== undefined")
         assert all(name.startswith("oom.") for name in look("CUDA out of memory")[:3])
-        hangs = next(each for each in session.entrances() if each.id == "hangs")
+        hangs = next(each for each in catalog.entrances() if each.id == "hangs")
         assert [name for name in look("hangs") if hangs.leads_to(name)]
         assert "oom.multimodal_encoder" in look("显存不足")
         assert (

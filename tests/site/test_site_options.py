@@ -8,14 +8,14 @@ from functools import cache
 import pytest
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.site import option_pages
 
 
 @cache
 def pages() -> dict[str, str]:
     """All pages, with the tables of the shipped rules."""
-    return option_pages.sources({name: rule.values for name, rule in session.knowledge().rules.items()})
+    return option_pages.sources({name: rule.values for name, rule in knowledge.knowledge().rules.items()})
 
 
 def entry_text(name: str) -> str:

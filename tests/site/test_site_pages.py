@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vllm_runbooks
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.cli import commands
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.history.records import KINDS, Entry
 from vllm_runbooks.plan import planner
 from vllm_runbooks.site import myst, reference_pages, run_pages, sealed, spec_pages, start_page
@@ -29,7 +29,7 @@ SECRET = "hf_" + "abcdefghijKLMNOPQRST012345"
 
 
 def symptoms() -> list[Symptom]:
-    return list(session.load_catalog(()).symptoms.values())
+    return list(catalog.load_catalog(()).symptoms.values())
 
 
 # The start page
@@ -38,11 +38,11 @@ def symptoms() -> list[Symptom]:
 def test_the_start_page_has_a_card_for_each_entrance() -> None:
     """With its words, its first line, its runbook, and the groups of symptoms that it leads to."""
     runbooks = {path.stem for path in ROOT.glob("runbooks/*.ipynb")}
-    page = start_page.start(session.entrances(), symptoms(), runbooks=runbooks)
+    page = start_page.start(catalog.entrances(), symptoms(), runbooks=runbooks)
     cards = page.split(":::{container} entrance\n")[1:]
 
-    assert len(cards) == len(session.entrances())
-    for entrance, card in zip(session.entrances(), cards, strict=True):
+    assert len(cards) == len(catalog.entrances())
+    for entrance, card in zip(catalog.entrances(), cards, strict=True):
         assert f":name: see-{entrance.id}\n" in card
         assert myst.plain(entrance.sees) in card
         assert all(line in card for line in entrance.lines[:1])
@@ -93,7 +93,7 @@ def test_the_box_looks_through_every_symptom() -> None:
 
 def test_the_box_knows_what_people_see_and_other_languages() -> None:
     """A symptom stands there with the words of the entrances that lead to it, and with its title in each language."""
-    script = start_page.lookup_data(symptoms(), entrances=session.entrances())
+    script = start_page.lookup_data(symptoms(), entrances=catalog.entrances())
     told = {each["id"]: each for each in json.loads(script.removeprefix("globalThis.LOOKUP = ").removesuffix(";\n"))}
 
     assert "It hangs, and prints nothing more" in told["dist.p2p_hang"]["seen"]
@@ -107,7 +107,7 @@ def test_the_box_knows_what_people_see_and_other_languages() -> None:
 
 def test_every_card_and_model_is_told_with_its_source() -> None:
     """The pages hold each name, and an address or a place for what is said of it."""
-    specs = session.specs()
+    specs = catalog.specs()
     pages = spec_pages.sources(specs, cards=())
     models = "\n".join(text for name, text in pages.items() if name.startswith("models/"))
 
@@ -121,7 +121,7 @@ def test_every_card_and_model_is_told_with_its_source() -> None:
 
 def test_what_no_source_says_is_unknown() -> None:
     """Shown as unknown, never as a number or left empty."""
-    specs = session.specs()
+    specs = catalog.specs()
     gpu = next(gpu for gpu in specs.table.gpus if gpu.peer_to_peer is None)
     row = r'<th scope="row">Cards read each other&#x27;s memory</th><td class="unknown">unknown</td>'
 
@@ -130,7 +130,7 @@ def test_what_no_source_says_is_unknown() -> None:
 
 def test_what_fits_is_what_the_planner_says() -> None:
     """The same answer as `plan MODEL --gpus CARD`, and the reason where there is none."""
-    specs = session.specs()
+    specs = catalog.specs()
     for name in ("Qwen/Qwen3-8B", "openai/gpt-oss-20b", "BAAI/bge-m3", "MiniMaxAI/MiniMax-M2.5"):
         section = spec_pages.model_section(specs.file(name), specs.models[name], ("RTX4090", "H200"))
         for card in ("RTX4090", "H200"):

@@ -1,1 +1,1 @@
-"""`catalog` and `releases`: authored YAML and released packages to the catalog."""
+"""`catalog` and `releases`: checks the catalog and adds releases of vLLM to it."""

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from vllm_runbooks.authoring.json_schemas import schemas
 from vllm_runbooks.authoring.symptom_trials import check_symptom, cross_check
-from vllm_runbooks.authoring.translated_files import stamped, translatable, translated
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.authoring.translated_files import translatable
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import entrances_file, serving_file, spec_files, toolchain_files, translations
+from vllm_runbooks.catalog.authored.compiling import compile_index
 from vllm_runbooks.catalog.authored.located import named, read_yaml
 from vllm_runbooks.catalog.authored.policy_files import read_policy
 from vllm_runbooks.catalog.authored.rule_files import compile_rules, read_rule
-from vllm_runbooks.catalog.authored.symptom_files import read_symptom
-from vllm_runbooks.catalog.authored.tables import read_line_formats, read_patterns, read_words, words
+from vllm_runbooks.catalog.authored.tables import read_line_formats, read_patterns, read_words
 from vllm_runbooks.catalog.records import Rule, Symptom
 from vllm_runbooks.core.errors import CatalogError, InputError
-from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.probe.observations import read_observation
-from vllm_runbooks.runbooks import case_files
-from vllm_runbooks.runbooks.case_files import read_case
-from vllm_runbooks.runbooks.claims_file import read_claims
+from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks.case_checks import read_case, read_claims
 
-__all__ = [
-    "check_file", "check_folder", "check_symptom", "compile_index", "cross_check", "read_case", "read_claims",
-    "read_line_formats", "read_observation", "read_patterns", "read_policy", "read_symptom", "read_words", "schemas",
-    "stamped", "translated", "words",
-]  # fmt: skip
 _TABLES: dict[str, Callable[[Path, str], object]] = {
     "lines.yaml": read_line_formats,
     "patterns.yaml": read_patterns,
@@ -54,25 +43,6 @@ def check_file(path: Path) -> None:
         found = (reader or check_symptom)(path, str(path))
         if isinstance(found, (Symptom, Rule)) and (old := list(translations.stale(found))):
             raise CatalogError("\n".join(named(read_yaml(path, str(path)), str(path), old)))
-
-
-def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
-    """Compile a catalog folder; returns the index of what is good, and the problems, one line each."""
-    problems: list[str] = []
-    symptoms, policies, formats = [], [], []
-    for path in catalog.sources(root):
-        where = str(path.relative_to(root))
-        try:
-            if path.parent.name == "symptoms":
-                symptoms.append(document(read_symptom(path, where)))
-            elif path.parent.name == "policies":
-                policies.append(document(read_policy(path, where)))
-            elif path.is_file():
-                formats = [document(f) for f in read_line_formats(path, where)]
-        except CatalogError as error:
-            problems += str(error).splitlines()
-    index = {"key": catalog.key(root), "symptoms": symptoms, "policies": policies, "lines": formats}
-    return index, problems
 
 
 def check_folder(root: Path) -> tuple[int, list[str]]:
@@ -104,5 +74,5 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
     problems += spec_files.compile_specs(root)[1]
     problems += toolchain_files.compile_toolchains(root)[1]
     for case in cases:
-        problems += case_files.folder_problems(case)
+        problems += case_checks.folder_problems(case)
     return checked, list(dict.fromkeys(problems))

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled, folders
 from vllm_runbooks.catalog.authored import entrances_file
 from vllm_runbooks.catalog.authored.located import Problem, named, read_yaml
 from vllm_runbooks.catalog.authored.symptom_files import read_symptom
 from vllm_runbooks.catalog.authored.tables import read_line_formats
-from vllm_runbooks.catalog.load import Catalog
 from vllm_runbooks.catalog.records import Symptom
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Hit, Role
@@ -23,7 +23,7 @@ from vllm_runbooks.reading import startup_log
 def check_symptom(path: Path, where: str | None = None) -> Symptom:
     """Read one symptom and try it on its own examples; raises CatalogError with every problem."""
     symptom = read_symptom(path, where)
-    lines = read_line_formats(catalog.catalog_dir() / "lines.yaml")
+    lines = read_line_formats(folders.catalog_dir() / "lines.yaml")
     problems = _example_problems(symptom, Catalog({symptom.id: symptom}, tuple(lines)))
     if problems:
         raise CatalogError("\n".join(named(read_yaml(path, where), where or path.name, problems)))
@@ -75,9 +75,9 @@ def cross_check(root: Path) -> list[str]:
     for path in sorted((root / "symptoms").glob("*.yaml")):
         with suppress(CatalogError):
             good[path] = read_symptom(path)
-    lines = read_line_formats(catalog.catalog_dir() / "lines.yaml")
+    lines = read_line_formats(folders.catalog_dir() / "lines.yaml")
     shelf = Catalog({symptom.id: symptom for symptom in good.values()}, tuple(lines))
-    known = {path.stem for folder in (catalog.catalog_dir(), root) for path in (folder / "symptoms").glob("*.yaml")}
+    known = {path.stem for folder in (folders.catalog_dir(), root) for path in (folder / "symptoms").glob("*.yaml")}
     shown: set[str] = set()
     tried = {path: _example_problems(symptom, shelf, shown) for path, symptom in good.items()}
     for path, symptom in good.items():
@@ -96,7 +96,7 @@ def cross_check(root: Path) -> list[str]:
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
             found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
         problems += named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
-    entrances = catalog.entrances_source(root)
+    entrances = compiled.entrances_source(root)
     return problems + (entrances_file.line_problems(entrances, good.values()) if entrances.is_file() else [])
 
 

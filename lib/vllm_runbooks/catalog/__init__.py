@@ -1,1 +1,1 @@
-"""The data of `catalog/`, loaded."""
+"""The data of `catalog/`: symptoms, rules, models, GPUs and the options of each vLLM release."""

@@ -1,415 +1,127 @@
-"""Find the data (catalog, cases, runbooks) and load the catalog's compiled index; the only reader of both.
+"""Load the catalog, each part when it is asked for.
 
-The data is looked for in one order: what the caller or `VLLM_RUNBOOKS_DATA` names, else the checkout this package lies
-in, else the copy inside the package. YAML is never read here: an index is. Where the sources may be newer than an
-index (a checkout, a user's own folder) the caller hands over the compiler, and the result is kept under a name made of
-the sources' content.
+What is read is an index. Where the authored files may be newer (a checkout, a user's own folder) a compiler makes it
+anew, and it is kept under a name made of the files' content; only then is YAML read.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.catalog import languages
-from vllm_runbooks.catalog.records import Entrance, LineFormat, Policy, Rule, Symptom
+from vllm_runbooks.catalog.compiled import Rules, load, load_entrances, load_rules, load_serving, load_toolchains
+from vllm_runbooks.catalog.folders import own_catalogs
+from vllm_runbooks.catalog.records import Entrance
+from vllm_runbooks.catalog.serving import Serving
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.toolchains import Toolchain
-from vllm_runbooks.core import user_folders
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.files import NotStoredError, store
-from vllm_runbooks.core.record_forms import form, record
-from vllm_runbooks.core.scan import PatternSet
-from vllm_runbooks.probe.records import Serving
 
-DATA = "VLLM_RUNBOOKS_DATA"
-"""Variable that names the folder of the data."""
-CATALOGS = "VLLM_RUNBOOKS_CATALOG"
-"""Variable that lists the user's own catalog folders, in the kernels of runbooks as well."""
-FORMAT = "5"
-"""Changed when the index's own form changes, so that an older one is not read."""
-
-Compiler = Callable[[Path], tuple[dict[str, Any], list[str]]]
-"""Turns a catalog folder into an index of it and the problems found, one line each."""
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from vllm_runbooks.catalog.specs import Specs
 
 
-def data_dir(override: str | Path | None = None) -> Path:
-    """The folder that holds `catalog/` and `runbooks/`."""
-    named = override or os.environ.get(DATA)
-    if named:
-        root = Path(named)
-        if not (root / "catalog").is_dir():
-            raise InputError(f"{root}: holds no catalog folder; name the folder that contains catalog/ and runbooks/")
-        return root.absolute()
-    return _own_data(__file__)
+def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.catalog.authored import compiling
+
+    return compiling.compile_index(root)
 
 
 @cache
-def _own_data(module: str) -> Path:
-    """That of the checkout which the package of a module lies in, else that in the package."""
-    package = Path(module).resolve().parents[1]
-    checkout = package.parent.parent
-    if (checkout / "pyproject.toml").is_file() and (checkout / "catalog" / "lines.yaml").is_file():
-        return checkout
-    return package / "_data"
+def load_catalog(own: tuple[str, ...] | None = None) -> Catalog:
+    """The catalog with the user's own folders on top (default: those that `VLLM_RUNBOOKS_CATALOG` lists)."""
+    return load(_compile, own=own_catalogs() if own is None else own)
 
 
-def catalog_dir() -> Path:
-    """The folder of symptoms, line formats and schemas."""
-    return data_dir() / "catalog"
+def language(lang: str | None = None) -> str | None:
+    """The language to tell in: the one given, else that of `VLLM_RUNBOOKS_LANG`; None: English.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if lang is None:
+        return languages.chosen(os.environ.get(languages.LANG), languages.LANG)
+    return languages.chosen(lang)
 
 
-def _chosen(override: str | None, default: Path, what: str) -> Path:
-    if override is None:
-        return default
-    path = Path(override)
-    if not override.strip() or not path.is_dir():
-        raise InputError(f"{override or '(nothing)'}: is not a folder of {what}; name one that exists")
-    return path.absolute()
+def in_language(shelf: Catalog, lang: str | None) -> Catalog:
+    """The catalog in the language that is asked for."""
+    found = language(lang)
+    return shelf if found is None or found == shelf.lang else shelf.told_in(found)
 
 
-def runbooks_dir(override: str | None = None) -> Path:
-    """The folder of runbooks."""
-    return _chosen(override, data_dir() / "runbooks", "runbooks")
+def toolchain(version: str | None = None) -> Toolchain:
+    """The facts of a toolchain for edge chips: of a version as in `1.1.7`, else of the newest that is known.
 
-
-def cases_dir(override: str | None = None) -> Path:
-    """The folder of recorded cases."""
-    return _chosen(override, catalog_dir() / "cases", "cases")
-
-
-def sources(root: Path) -> list[Path]:
-    """The authored files that the index of symptoms is made of, in a fixed order."""
-    authored = (path for kind in ("symptoms", "policies") for path in sorted((root / kind).glob("*.yaml")))
-    return [root / "lines.yaml", *authored]
-
-
-def rule_sources(root: Path) -> list[Path]:
-    """The authored files that the index of rules is made of, in a fixed order."""
-    return sorted((root / "rules").glob("*.yaml"))
-
-
-@cache
-def _code(*kinds: type) -> str:
-    """What an index depends on beside the authored files: the package's version, and the form of its records."""
-    from importlib import metadata  # noqa: PLC0415 - slow, and not needed with an installed index
-
-    try:
-        version = metadata.version("vllm-runbooks")
-    except metadata.PackageNotFoundError:
-        version = "none"
-    return json.dumps([FORMAT, version, *map(form, kinds)])
-
-
-def digest(files: Iterable[Path], *kinds: type) -> str:
-    """Digest of authored files, of the package's version and of the records: an index with this key is fresh."""
-    found = hashlib.sha256(_code(*kinds).encode())
-    for path in files:
-        found.update(path.name.encode() + b"\0")
-        with suppress(OSError):
-            found.update(path.read_bytes())
-    return found.hexdigest()[:20]
-
-
-def key(root: Path) -> str:
-    """Key of the index of symptoms."""
-    shared = (
-        folder / f"{name}.yaml" for folder in (catalog_dir(), root) for name in ("patterns", "classes", "captures")
+    Raises:
+        InputError: that version is not known.
+    """
+    known = load_toolchains(_compile_toolchains)
+    if version is None:
+        return known[-1]
+    wanted = version.strip().removeprefix("v")
+    for each in known:
+        if wanted in (each.version, each.id):
+            return each
+    raise InputError(
+        f"{version}: this version of the toolchain is not known; known: {', '.join(each.version for each in known)}"
     )
-    return digest((*shared, *sources(root)), Symptom, LineFormat, Policy)
 
 
-def rules_key(root: Path) -> str:
-    """Key of the index of rules."""
-    return digest(rule_sources(root), Rule)
-
-
-class _Index(NamedTuple):
-    """A compiled catalog folder, decoded."""
-
-    symptoms: Mapping[str, Symptom]
-    lines: tuple[LineFormat, ...]
-    policies: Mapping[str, Policy]
-    problems: tuple[str, ...]
-    """Files that were left out, as the compiler named them."""
-
-
-def _decoded(index: Any) -> _Index:
-    symptoms = [record(Symptom, data) for data in index["symptoms"]]
-    lines = tuple(record(LineFormat, data) for data in index["lines"])
-    policies = [record(Policy, data) for data in index["policies"]]
-    return _Index({s.id: s for s in symptoms}, lines, {p.id: p for p in policies}, tuple(index.get("problems", ())))
-
-
-def _read_index(path: Path, wanted: str | None, decoded: Callable[[Any], T]) -> T | None:
-    """The index in a file; None where there is none, or one of other sources, or one that is damaged."""
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-        return decoded(index) if wanted is None or index.get("key") == wanted else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-class Meaning(NamedTuple):
-    """What asks for a pattern."""
-
-    kind: str
-    """"line", "signature" or "companion"."""
-    id: str
-    position: int
-    """Of the line format in the catalog, or of the signature in its symptom."""
-
-
-@dataclass(frozen=True)
-class Catalog:
-    """The symptoms and line formats, with their patterns ready to match."""
-
-    symptoms: Mapping[str, Symptom]
-    lines: tuple[LineFormat, ...]
-    problems: tuple[str, ...] = ()
-    """Files that were left out, one line each: file, line, field, what is wrong."""
-    policies: Mapping[str, Policy] = field(default_factory=dict)
-    lang: str | None = None
-    """Language of the symptoms' texts; None: English."""
-    english: Catalog | None = field(default=None, repr=False, compare=False)
-    """What this one was told from: its patterns, which are slow to make, are the same; None: it is told itself."""
-
-    def told_in(self, lang: str) -> Catalog:
-        """The catalog with its texts in a language; those that have no translation are in English, and marked."""
-        if lang not in self._told:
-            self._told[lang] = self._made_in(lang)
-        return self._told[lang]
-
-    @cached_property
-    def _told(self) -> dict[str, Catalog]:
-        return {}
-
-    def _made_in(self, lang: str) -> Catalog:
-        mark = languages.LANGUAGES[lang].mark
-        policies = {
-            name: replace(policy, steps=tuple(replace(step, title=f"{mark}{step.title}") for step in policy.steps))
-            for name, policy in self.policies.items()
-        }
-        symptoms = {name: languages.told_in(symptom, lang) for name, symptom in self.symptoms.items()}
-        return replace(self, symptoms=symptoms, policies=policies, lang=lang, english=self)
-
-    def policy(self, name: str) -> Policy:
-        """The policy of that name.
-
-        Raises:
-            InputError: there is none.
-        """
-        if name not in self.policies:
-            raise InputError(f"{name}: is no policy; known: {', '.join(sorted(self.policies)) or 'none'}")
-        return self.policies[name]
-
-    @cached_property
-    def patterns(self) -> PatternSet:
-        """All patterns in one set, each once; `meanings` tells whose each is."""
-        return PatternSet(list(self._table)) if self.english is None else self.english.patterns
-
-    @cached_property
-    def _table(self) -> dict[str, list[Meaning]]:
-        table: dict[str, list[Meaning]] = {}
-        for index, line in enumerate(self.lines):
-            for pattern in line.patterns:
-                table.setdefault(pattern, []).append(Meaning("line", line.id, index))
-        for symptom in self.symptoms.values():
-            for kind, signatures in (("signature", symptom.signatures), ("companion", symptom.companions)):
-                for index, signature in enumerate(signatures):
-                    table.setdefault(signature.pattern, []).append(Meaning(kind, symptom.id, index))
-        return table
-
-    @cached_property
-    def _meanings(self) -> list[list[Meaning]]:
-        return list(self._table.values())
-
-    def meanings(self, pattern: int) -> Sequence[Meaning]:
-        """Whose a pattern of `patterns` is: several symptoms may ask for the same words at different places."""
-        return self._meanings[pattern]
-
-
-def indexed(
-    name: str, root: Path, key: Callable[[Path], str], compiler: Compiler | None, decoded: Callable[[Any], T]
-) -> T:
-    """A compiled index of a catalog folder: the packaged one, else the one kept under its key, else compiled anew.
-
-    Raises:
-        InputError: there is none, and no compiler was handed over, or this user has no home to keep it in.
-    """
-    packaged = _read_index(root / f"{name}.json", None, decoded) if root == catalog_dir() else None
-    if packaged is not None:
-        return packaged
-    fresh = key(root)
-    cached = user_folders.cache() / f"{name}-{fresh}.json"
-    index = _read_index(cached, fresh, decoded)
-    if index is not None:
-        return index
-    if compiler is None:
-        raise InputError(f"{root}: the catalog is not compiled; run `vllm-runbooks catalog check` once")
-    compiled, problems = compiler(root)
-    compiled = {**compiled, "problems": problems}
-    with suppress(OSError, NotStoredError):  # a host without a writable home compiles anew each time
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        store(cached, json.dumps(compiled, ensure_ascii=False, separators=(",", ":")))
-    return decoded(compiled)
-
-
-def _index(root: Path, compiler: Compiler | None) -> _Index:
-    return indexed("index", root, key, compiler, _decoded)
-
-
-class RulesById(Mapping[str, Rule]):
-    """Rules that become records when they are asked for: of a hundred a command breaks a few."""
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = data
-        self._made: dict[str, Rule] = {}
-
-    def __getitem__(self, name: str) -> Rule:
-        if name not in self._made:
-            self._made[name] = record(Rule, self._data[name])
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._data
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._data)
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    @cached_property
-    def tables(self) -> dict[str, Mapping[str, Any]]:
-        """The tables of the rules, by rule."""
-        return {name: data.get("values") or {} for name, data in self._data.items()}
-
-
-class Rules(NamedTuple):
+@cache
+def rules() -> Rules:
     """The rules that commands are judged by."""
-
-    by_id: RulesById
-    problems: tuple[str, ...]
-    """Files that were left out, as the compiler named them."""
+    return load_rules(_compile_rules)
 
 
-def load_rules(compiler: Compiler | None = None) -> Rules:
-    """Load the rules of `catalog/rules`."""
-
-    def decoded(index: Any) -> Rules:
-        return Rules(RulesById({data["id"]: data for data in index["rules"]}), tuple(index.get("problems", ())))
-
-    root = catalog_dir()
-    return indexed("rules", root, rules_key, compiler, decoded)
+@cache
+def serving() -> Serving:
+    """The metrics, figures and conditions of running servers."""
+    return load_serving(_compile_serving)
 
 
-def serving_source(root: Path) -> Path:
-    """The authored file that the conditions of running servers are made of."""
-    return root / "serving.yaml"
+@cache
+def entrances() -> tuple[Entrance, ...]:
+    """What people see, in their words, and where it leads: to runbooks, symptoms and commands."""
+    return load_entrances(_compile_entrances)
 
 
-def serving_key(root: Path) -> str:
-    """Key of the index of conditions of running servers."""
-    return digest((serving_source(root),), Serving)
+@cache
+def specs() -> Specs:
+    """The GPUs and models alone."""
+    from vllm_runbooks.catalog import specs as _specs
+
+    return _specs.load(_compile_specs)
 
 
-def load_serving(compiler: Compiler | None = None) -> Serving:
-    """Load `catalog/serving.yaml`: the metrics of a running server, the figures made of them, and the conditions.
+def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.catalog.authored import rule_files
 
-    Raises:
-        InputError: it is not compiled and there is no compiler, or it is broken.
-    """
-    root = catalog_dir()
-
-    def decoded(index: Any) -> Serving:
-        if index.get("serving") is None:
-            raise InputError(f"{root}: serving.yaml is broken: {'; '.join(index.get('problems', ())) or 'missing'}")
-        return record(Serving, index["serving"])
-
-    return indexed("serving", root, serving_key, compiler, decoded)
+    return rule_files.compile_rules(root)
 
 
-def entrances_source(root: Path) -> Path:
-    """The authored file of what people see, and where it leads."""
-    return root / "entrances.yaml"
+def _compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.catalog.authored import serving_file
+
+    return serving_file.compile_serving(root)
 
 
-def entrances_key(root: Path) -> str:
-    """Key of the index of entrances."""
-    return digest((entrances_source(root),), Entrance)
+def _compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.catalog.authored import toolchain_files
+
+    return toolchain_files.compile_toolchains(root)
 
 
-def load_entrances(compiler: Compiler | None = None) -> tuple[Entrance, ...]:
-    """Load `catalog/entrances.yaml`: what people see, in their words, and where it leads, in the order of the file.
+def _compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.catalog.authored import entrances_file
 
-    Raises:
-        InputError: it is not compiled and there is no compiler, or it is broken.
-    """
-    root = catalog_dir()
-
-    def decoded(index: Any) -> tuple[Entrance, ...]:
-        if index.get("entrances") is None:
-            raise InputError(f"{root}: entrances.yaml is broken: {'; '.join(index.get('problems', ())) or 'missing'}")
-        return tuple(record(Entrance, data) for data in index["entrances"])
-
-    return indexed("entrances", root, entrances_key, compiler, decoded)
+    return entrances_file.compile_entrances(root)
 
 
-def toolchain_sources(root: Path) -> list[Path]:
-    """The authored files of toolchains, in a fixed order."""
-    return sorted((root / "toolchains").glob("*.yaml"))
+def _compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
+    from vllm_runbooks.catalog.authored import spec_files
 
-
-def toolchains_key(root: Path) -> str:
-    """Key of the index of toolchains."""
-    return digest(toolchain_sources(root), Toolchain)
-
-
-def load_toolchains(compiler: Compiler | None = None) -> tuple[Toolchain, ...]:
-    """Load `catalog/toolchains`: each version of a toolchain that is known, the newest last.
-
-    Raises:
-        InputError: they are not compiled and there is no compiler, or one is broken.
-    """
-    root = catalog_dir()
-
-    def decoded(index: Any) -> tuple[Toolchain, ...]:
-        if index.get("problems"):
-            raise InputError(f"{root}: a toolchain is broken: {'; '.join(index['problems'])}")
-        found = (record(Toolchain, data) for data in index["toolchains"])
-        return tuple(sorted(found, key=lambda each: tuple(map(int, each.version.split(".")))))
-
-    return indexed("toolchains", root, toolchains_key, compiler, decoded)
-
-
-def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:
-    """Load the catalog, and the user's own folders on top: what has the same id replaces what is shipped.
-
-    A broken file among the shipped ones or the user's own is left out and named in `problems`.
-    """
-    index = _index(catalog_dir(), compiler)
-    problems = list(index.problems)
-    symptoms, policies = dict(index.symptoms), dict(index.policies)
-    for folder in own:
-        root = Path(folder)
-        if not str(folder).strip() or not root.is_dir():
-            raise InputError(f"{folder or '(nothing)'}: no such catalog folder; name one that holds symptoms/")
-        if not (root / "symptoms").is_dir():
-            raise InputError(f"{folder}: holds no folder symptoms/; put your symptom files into {root / 'symptoms'}")
-        added = _index(root, compiler)
-        problems += [f"{folder}/{problem}" for problem in added.problems]
-        symptoms.update(added.symptoms)
-        policies.update(added.policies)
-        if root.resolve() != catalog_dir().resolve() and (root / "lines.yaml").is_file():
-            problems.append(
-                f"{folder}/lines.yaml:1: (file): is not used: only symptoms and policies may be added; remove the file"
-            )
-    return Catalog(dict(sorted(symptoms.items())), index.lines, tuple(problems), dict(sorted(policies.items())))
+    return spec_files.compile_specs(root)

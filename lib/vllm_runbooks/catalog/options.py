@@ -1,8 +1,8 @@
 """What vLLM's releases accept: options, keys of JSON options, environment variables, defaults, and their history.
 
-The data is generated from the releases themselves (`releases` is its generator) and lies in `catalog/releases`: a file
-a release, one record a line, and only the records that differ from the release before it. Any version can be asked for:
-it is judged by the nearest release that is known.
+The data is generated from the releases themselves (`authoring.releases` is its generator) and lies in
+`catalog/releases`: a file a release, one record a line, and only the records that differ from the release before it.
+Any version can be asked for: it is judged by the nearest release that is known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from operator import ge, gt, le, lt
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog.load import catalog_dir
+from vllm_runbooks.catalog.folders import catalog_dir
 from vllm_runbooks.core.errors import InputError
 
 ENTRIES = ("serve", "api_server")
@@ -135,7 +135,7 @@ class Bound(NamedTuple):
     dests: tuple[str, ...]
     """The arguments that it is about."""
     refused: Any
-    """The condition (see `conditions`) under which it is refused."""
+    """The condition (see `reading.arguments.conditions`) under which it is refused."""
     limits: Mapping[str, float]
     """Of one argument: ge, gt, le or lt with a number; empty for any other condition."""
     says: str

@@ -1,6 +1,6 @@
 """What the catalog holds as written by hand: symptoms, rules, policies, entrances and printed lines.
 
-Units and names are as in `records`.
+Units and names are as in `core.records`.
 """
 
 from __future__ import annotations
@@ -341,3 +341,7 @@ class LineFormat:
     """It counts only where no logger wrote the line."""
     whole: bool = False
     """It counts only where the match is the whole line."""
+
+
+PHASES = ("configure", "engine", "load", "encoder", "compile", "profile", "kv_cache", "capture", "warm_up", "serve")
+"""Phases in the order in which a start passes through them; processes that lag behind do not turn it back."""

@@ -21,8 +21,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog import folders, options
 from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.core.records import Frame
 
@@ -218,7 +217,7 @@ class Book:
 
 def data_folder() -> Path:
     """Where the generated data of this module lies."""
-    return catalog.catalog_dir() / "releases" / "logs"
+    return folders.catalog_dir() / "releases" / "logs"
 
 
 @lru_cache(maxsize=4)

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.load import Compiler
+from vllm_runbooks.catalog import compiled, folders
+from vllm_runbooks.catalog.compiled import Compiler
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import AUTHORED, record
 
@@ -682,7 +682,7 @@ def sources(root: Path) -> list[Path]:
 
 def key(root: Path) -> str:
     """Key of the index of specifications."""
-    return catalog.digest(sources(root), GpuTable, ModelFile, Architecture, Fits, DefaultReviews)
+    return compiled.digest(sources(root), GpuTable, ModelFile, Architecture, Fits, DefaultReviews)
 
 
 def _decoded(index: Any) -> Specs:
@@ -713,5 +713,5 @@ def load(compiler: Compiler | None = None) -> Specs:
     Raises:
         InputError: the index is not compiled, and no compiler was handed over.
     """
-    root = catalog.catalog_dir()
-    return catalog.indexed("specs", root, key, compiler, _decoded)
+    root = folders.catalog_dir()
+    return compiled.indexed("specs", root, key, compiler, _decoded)

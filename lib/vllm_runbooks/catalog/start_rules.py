@@ -1,7 +1,7 @@
 """What releases make of a start's options before they touch a card: a table of rules, each with its source.
 
-`settings` applies them. Words such as "old card" or "stages" name what a start does that an engine or a runner may
-lack; `settings` says when a start does so.
+`plan.settings` applies them. Words such as "old card" or "stages" name what a start does that an engine or a runner may
+lack; `plan.settings` says when a start does so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class StartRules:
     engine: str = "older"
     """"older": the older engine unless VLLM_USE_V1 asks for the newer; "choice": the newer where it can; "newer"."""
     older_for: frozenset[str] = frozenset()
-    """What the newer engine cannot do (in words that `settings` knows)."""
+    """What the newer engine cannot do (in words that `plan.settings` knows)."""
     experimental: frozenset[str] = frozenset()
     """What it does only when VLLM_USE_V1 asks for it."""
     caches_by_backend: bool = False
@@ -104,7 +104,7 @@ class StartRules:
     runner_small: bool = False
     """None of those with experts or quantised weights."""
     runner_lacks: frozenset[str] = frozenset()
-    """What the newer runner cannot do (in words that `settings` knows)."""
+    """What the newer runner cannot do (in words that `plan.settings` knows)."""
     runner_speculation: frozenset[str] = frozenset()
     """Methods of speculation that it can."""
     asynchronous: bool = False

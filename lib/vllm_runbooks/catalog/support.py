@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog import folders, options
 from vllm_runbooks.core.errors import InputError
 
 _MLA = "MLA"
@@ -95,7 +94,7 @@ def _backend(value: Any) -> Backend | None:
 
 @cache
 def _document() -> dict[str, Any]:
-    path = catalog.catalog_dir() / "releases" / "support.json"
+    path = folders.catalog_dir() / "releases" / "support.json"
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -17,60 +17,73 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from vllm_runbooks.core.console import complete, given, output
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.files import NotStoredError
 
 _COMMANDS = {
-    "case": ("runbooks.case_command", "case", "Add a recorded case: a log and the answer that you expect."),
-    "catalog": ("authoring.command", "catalog", "Check the catalog's files, add a symptom, list what it knows."),
-    "check": ("runbooks.command", "check", "Run every runbook on every recorded case and write a report."),
-    "cluster": ("cluster.command", "cluster", "Compare the nodes of a cluster before a server is started over them."),
+    "case": ("runbooks.commands.case", "case", "Add a recorded case: a log and the answer that you expect."),
+    "catalog": (
+        "authoring.commands.catalog",
+        "catalog",
+        "Check the catalog's files, add a symptom, list what it knows.",
+    ),
+    "check": ("runbooks.commands.runbooks", "check", "Run every runbook on every recorded case and write a report."),
+    "cluster": (
+        "cluster.commands.cluster",
+        "cluster",
+        "Compare the nodes of a cluster before a server is started over them.",
+    ),
     "completion": ("cli.completion", "completion", "Print what makes bash, zsh or fish complete names on Tab."),
-    "convert": ("lint.convert_command", "convert", "Write a start of vLLM as shell, docker, compose or systemd."),
+    "convert": ("lint.commands.convert", "convert", "Write a start of vLLM as shell, docker, compose or systemd."),
     "diagnose": ("diagnosis.command", "diagnose", "Find the root cause in the log of a vLLM start."),
-    "diff": ("history.diff_command", "diff", "Compare two runs, hosts or releases: inputs first, then results."),
+    "diff": ("diff.command", "diff", "Compare two runs, hosts or releases: inputs first, then results."),
     "edge10": (
         "edge10.command",
         "edge10",
         "Check each step of the way to an Edge10 chip: host, scripts, files, accuracy.",
     ),
     "history": ("history.command", "history", "List what was checked, run, started and probed here."),
-    "inventory": ("host.command", "inventory", "Read this host's GPUs and limits, and what they mean for vLLM."),
+    "inventory": (
+        "host.commands.inventory",
+        "inventory",
+        "Read this host's GPUs and limits, and what they mean for vLLM.",
+    ),
     "lab": ("jupyter.command", "lab", "Open JupyterLab on a runbook, with panels to diagnose and plan in."),
     "leftovers": (
-        "host.leftovers_command",
+        "host.commands.leftovers",
         "leftovers",
         "List what earlier vLLM starts left on this host; remove it on request.",
     ),
-    "lint": ("lint.command", "lint", "Find what is wrong with vLLM commands, on any release; correct them."),
-    "list": ("runbooks.command", "list_", "List the runbooks."),
-    "migrate": ("lint.command", "migrate", "Move a script from one release of vLLM to another."),
+    "lint": ("lint.commands.lint", "lint", "Find what is wrong with vLLM commands, on any release; correct them."),
+    "list": ("runbooks.commands.runbooks", "list_", "List the runbooks."),
+    "migrate": ("lint.commands.lint", "migrate", "Move a script from one release of vLLM to another."),
     "pack": (
-        "runbooks.pack_command",
+        "runbooks.commands.pack",
         "pack",
         "Pack log, command and answers for somebody else, without their secrets.",
     ),
     "plan": ("plan.command", "plan", "Reckon what fits on GPUs before a launch; rank the layouts; compare with a log."),
     "probe": ("probe.command", "probe", "Find out what is wrong with a running server."),
     "record": (
-        "runbooks.record_command",
+        "runbooks.commands.record",
         "record",
         "Record what a command prints, or a log, as a case that `check` runs.",
     ),
     "releases": (
-        "authoring.releases_command",
+        "authoring.commands.releases",
         "releases",
         "List the releases of vLLM that are known, add the next one.",
     ),
-    "run": ("runbooks.command", "run", "Run one runbook headless."),
+    "run": ("runbooks.commands.runbooks", "run", "Run one runbook headless."),
     "schedule": (
         "schedule.command",
         "schedule",
         "Run checks by a plan: what is due, missed or overlapping; who is told.",
     ),
     "serve": ("serve.command", "serve", "Start a vLLM server with a guard: checked, watched, diagnosed, ended."),
-    "show": ("runbooks.command", "show", "Show a runbook, or an entry of the history."),
+    "show": ("runbooks.commands.runbooks", "show", "Show a runbook, or an entry of the history."),
     "site": ("site.command", "site", "Build the documentation site."),
 }
 """Command: module, attribute, and the line `--help` shows without importing it."""
@@ -101,7 +114,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-"):
-            from difflib import get_close_matches  # noqa: PLC0415 - only where a name is unknown
+            from difflib import get_close_matches
 
             near = get_close_matches(name.lower(), _COMMANDS, n=1)
             raise click.UsageError(f"No such command {name!r}.{f' Did you mean {near[0]!r}?' if near else ''}", ctx)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from vllm_runbooks.core.console import complete, given, output
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output
 
 
 @click.command(epilog=given.examples("completion bash", "completion zsh", "completion fish"))
@@ -21,6 +22,6 @@ def completion(shell: str) -> None:
       zsh (~/.zshrc, behind compinit):  eval "$(vllm-runbooks completion zsh)"
       fish (~/.config/fish/config.fish): vllm-runbooks completion fish | source
     """  # noqa: D301 - click takes the character for "as it stands"
-    from vllm_runbooks.cli import commands  # noqa: PLC0415 - it imports this module
+    from vllm_runbooks.cli import commands  # imports this module
 
     output.write(complete.script(shell, commands))

@@ -1,1 +1,1 @@
-"""Several nodes at work: a process of ours on each, what carries questions to it, and what is measured between them."""
+"""`cluster`, and `serve` over several nodes: checks and launches over ssh or Ray."""

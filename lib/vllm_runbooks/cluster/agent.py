@@ -134,7 +134,7 @@ class Agent:
         """What a `group` printed from `begin` on, in base64, and whether it runs; at most a MiB at once.
 
         What lies before is not asked for again. The answer's own `begin` is later where too much was printed meanwhile.
-        With `processes` those are told as well, a record of `progress.Sight` each.
+        With `processes` those are told as well, a record of `host.progress.Sight` each.
         """
         group = self._groups[str(asked["group"])]
         is_running, was_late = group.is_running, group.was_late

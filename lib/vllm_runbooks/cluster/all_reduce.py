@@ -7,7 +7,7 @@ It says "imported", "joined" and "done"; "unable" where it could not begin, "fai
 `said`. It needs nothing of this project, and changes nothing. Whoever starts it ends it: a rank may hang for good.
 """
 
-# ruff: noqa: T201, PLC0415, BLE001 - a program of its own, which speaks on its output and must say whatever went wrong
+# ruff: noqa: T201, BLE001 - a program of its own, which speaks on its output and must say whatever went wrong
 import datetime as dt
 import json
 import sys

@@ -39,7 +39,7 @@ class Carrier(ABC):
     """Carries questions to the agents of nodes; leaving the block ends them."""
 
     by: str
-    """How the nodes are asked, as in `cluster_records.Cluster.by`."""
+    """How the nodes are asked, as in `host.nodes.records.Cluster.by`."""
 
     def __init__(self) -> None:
         self.unread: tuple[Unread, ...] = ()

@@ -9,20 +9,24 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.options import ReleaseData
+from vllm_runbooks.core import errors, expected
 from vllm_runbooks.core.display import Shown
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Case, CaseKind, Evidence
 from vllm_runbooks.core.records import Answer, Finding, JudgedClaim, Judgement, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.host.nodes import expected as nodes_expected
+from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeFacts
 from vllm_runbooks.host.records import Inventory
-from vllm_runbooks.plan import evidence as plan_evidence
-from vllm_runbooks.plan import planner, plans
-from vllm_runbooks.plan.plans import Request
+from vllm_runbooks.plan import files as plan_files
+from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.records import Layouts, Plan, StartFiles
+from vllm_runbooks.plan.requests import Request
+from vllm_runbooks.reading import sources
 from vllm_runbooks.reading.deployment.confirmation import Confirmation
-from vllm_runbooks.runbooks import verdicts
+from vllm_runbooks.runbooks import plan_evidence
 
 _NO_LOG = "No log of a start over these nodes is given; name those of all ranks in logs, separated by commas."
 _ONE_HOST = "dist.one_host"
@@ -65,20 +69,20 @@ def read(
     Raises:
         InputError: Something of it cannot be read.
     """
-    session.check_texts(evidence=evidence, logs=logs, vllm=vllm, model=model)
+    errors.check_texts(evidence=evidence, logs=logs, vllm=vllm, model=model)
     first, *others = [part.strip() for part in logs.split(",") if part.strip()] or [""]
     if asked is not None:
         return _told(asked, _log(first, others, vllm), None)
-    if session.snapshots_in(evidence):
-        return _told(session.nodes(evidence, model=model), _log(first, others, vllm), None)
-    given = session.load(evidence)
+    if node_loading.snapshots_in(evidence):
+        return _told(node_loading.nodes(evidence, model=model), _log(first, others, vllm), None)
+    given = sources.load(evidence)
     beside = given.case.told_with if given.case is not None else None
     if not _is_nodes(given):
-        nodes = session.load(beside) if beside else None
-        own = session.load(evidence, vllm=vllm or None, more=",".join([first, *others]))
-        found = _told(_NO_NODES if nodes is None else session.nodes(nodes, model=model), own, nodes)
+        nodes = sources.load(beside) if beside else None
+        own = sources.load(evidence, vllm=vllm or None, more=",".join([first, *others]))
+        found = _told(_NO_NODES if nodes is None else node_loading.nodes(nodes, model=model), own, nodes)
     else:
-        found = _told(session.nodes(given, model=model), _log(first or beside or "", others, vllm), given)
+        found = _told(node_loading.nodes(given, model=model), _log(first or beside or "", others, vllm), given)
     return replace(found, case=given.case)
 
 
@@ -88,11 +92,11 @@ _NO_NODES = (
 
 
 def _told(nodes: CheckedCluster | str, logs: Evidence | None, recorded: Evidence | None) -> Told:
-    return Told(nodes, logs, None if logs is None else session.diagnose(logs), recorded)
+    return Told(nodes, logs, None if logs is None else diagnosing.diagnose(logs), recorded)
 
 
 def _log(first: str, others: list[str], vllm: str) -> Evidence | None:
-    return session.load(first, vllm=vllm or None, more=",".join(others)) if first else None
+    return sources.load(first, vllm=vllm or None, more=",".join(others)) if first else None
 
 
 def _is_nodes(found: Evidence) -> bool:
@@ -114,7 +118,7 @@ def _beginning(found: Evidence) -> str:
 
 def logged(told: Told) -> Shown:
     """How the start that the logs tell of ended."""
-    from vllm_runbooks.diagnosis.render import answers  # noqa: PLC0415 - a view, where there is a log
+    from vllm_runbooks.diagnosis.render import answers
 
     if told.answer is None:
         return Shown.said(_NO_LOG)
@@ -123,7 +127,7 @@ def logged(told: Told) -> Shown:
 
 def cause(told: Told) -> Shown:
     """Why it failed, and what else the logs show."""
-    from vllm_runbooks.diagnosis.render import answers  # noqa: PLC0415 - as above
+    from vllm_runbooks.diagnosis.render import answers
 
     if told.answer is None:
         return Shown.said(_NO_LOG)
@@ -132,8 +136,8 @@ def cause(told: Told) -> Shown:
 
 def remedies(told: Told) -> Shown:
     """The ways out of what the logs show."""
-    from vllm_runbooks.core.views import elements  # noqa: PLC0415 - as above
-    from vllm_runbooks.diagnosis.render import answers  # noqa: PLC0415 - as above
+    from vllm_runbooks.core.views import elements
+    from vllm_runbooks.diagnosis.render import answers
 
     if told.answer is None:
         return Shown.said(_NO_LOG)
@@ -150,7 +154,7 @@ def _alone(answer: Answer) -> Finding | None:
 
 def claims(told: Told) -> tuple[JudgedClaim, ...]:
     """What the document says that the recorded log comes from, judged."""
-    return () if told.logs is None else session.judge_claims(told.logs)
+    return () if told.logs is None else diagnosing.judge_claims(told.logs)
 
 
 # ---- a plan over the cards of the nodes
@@ -170,7 +174,7 @@ def question(told: Told, *, model: str = "", vllm: str = "", options: str = "") 
     Raises:
         InputError: Something that is given here is not known or refused.
     """
-    session.check_texts(model=model, vllm=vllm, options=options)
+    errors.check_texts(model=model, vllm=vllm, options=options)
     given = plan_evidence.as_words(options)
     nodes = told.nodes
     if isinstance(nodes, str):
@@ -197,7 +201,7 @@ def _given(printed: Mapping[str, Any], data: ReleaseData) -> dict[str, Any]:
 
 def _logged(told: Told) -> tuple[str | None, Mapping[str, Any], str | None]:
     """The model, options and release of the start that the logs tell of, without the sizes of its layout."""
-    starts = session.read(told.logs) if told.logs is not None else []
+    starts = diagnosing.read(told.logs) if told.logs is not None else []
     if not starts:
         return None, {}, None
     name, given = plan_evidence.given(starts[-1])
@@ -268,7 +272,7 @@ def confirmations(asked: Request | str, one: Plan | str) -> Mapping[str, Confirm
     if isinstance(asked, str) or isinstance(one, str):
         return {}
     try:
-        return plans.confirmations(asked, one)
+        return plan_files.confirmations(asked, one)
     except InputError:
         return {}
 
@@ -281,7 +285,7 @@ def write(asked: Request | str, one: Plan | str, folder: str, *, apply: bool) ->
     """
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
-    session.check_texts(folder=folder)
+    errors.check_texts(folder=folder)
     if isinstance(asked, str) or isinstance(one, str):
         return Shown.said(f"Nothing is written: {one if isinstance(one, str) else asked}.")
     if not apply:
@@ -299,14 +303,14 @@ def judge(told: Told) -> Judgement:
     """The verdict on nodes and logs, each against what its case expects, else on whether anything is wrong."""
     found = []
     if isinstance(told.nodes, CheckedCluster):
-        found.append(verdicts.judge_nodes(told.nodes, told.recorded.case if told.recorded is not None else None))
+        found.append(nodes_expected.judge_nodes(told.nodes, told.recorded.case if told.recorded is not None else None))
     if told.answer is not None and told.logs is not None:
         found.append(_of_logs(told.answer, told.logs))
-    return verdicts.together(found, told.case)
+    return expected.together(found, told.case)
 
 
 def _of_logs(answer: Answer, logs: Evidence) -> Judgement:
-    judged = session.judge(answer, logs)
+    judged = diagnosing.judge(answer, logs)
     alone = _alone(answer)
     if logs.case is not None or judged.verdict is Verdict.FAIL or alone is None:
         return judged

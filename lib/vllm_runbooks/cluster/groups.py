@@ -87,7 +87,7 @@ class Group:
 
     def sights(self) -> list[Any]:
         """Its processes as they are now, each as a document."""
-        from vllm_runbooks.host import progress  # noqa: PLC0415 - not for what is only run
+        from vllm_runbooks.host import progress
 
         return [document(each) for each in progress.seen_below(self.pid).values()]
 

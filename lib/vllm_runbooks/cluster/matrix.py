@@ -14,7 +14,7 @@ from vllm_runbooks.host.nodes.records import NodeFacts, Reach, Reachability
 from vllm_runbooks.host.nodes.ways import dialled
 
 ANY = "any"
-"""What a port is for that the system chooses, as in `cluster_records.Reach.use`."""
+"""What a port is for that the system chooses, as in `host.nodes.records.Reach.use`."""
 _WAIT_S = 2.5
 """Until what has not answered counts as dropped: a first packet that was lost is sent again after a second."""
 _LISTENED_S = 120

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import collective, matrix
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core import moments
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.redaction.redact import redact_record
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import Cluster, NodeFacts, Unread
 
@@ -81,7 +81,7 @@ def measure(
 
 def advised(found: Cluster) -> dict[str, Mapping[str, str]]:
     """By node the variables that are advised for it, from what was measured."""
-    return {each.node: each.variables for each in clusters.check(found, session.specs()).environments}
+    return {each.node: each.variables for each in clusters.check(found, catalog.specs()).environments}
 
 
 def _facts(

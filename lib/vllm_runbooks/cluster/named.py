@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import carriers, measuring
 from vllm_runbooks.cluster.carriers import Carrier
+from vllm_runbooks.core import errors
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import CheckedCluster, Unread
 
@@ -39,7 +40,7 @@ def nodes(
     Raises:
         InputError: neither or both of `ray` and `hosts` are given, or something that is given cannot be read.
     """
-    session.check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
+    errors.check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
     tried, pythons = read_ports(_words(ports)), read_pythons(_words(python))
     with opened(ray=ray.strip() or None, hosts=hosts.strip() or None, expected=expect or None) as carrier:
         return checked(carrier, model=model.strip(), named=pythons, tried=tried, say=say)
@@ -138,4 +139,4 @@ def checked(
         limit_s=limit_s,
         say=say,
     )
-    return clusters.check(found, session.specs(), model=model)
+    return clusters.check(found, catalog.specs(), model=model)

@@ -27,12 +27,12 @@ class NodeChecks:
     def check(self, asked: Mapping[str, Any]) -> list[Any]:
         """Make those of `names` for a `command` with its `environment` and release `vllm`; each as a document.
 
-        The names are of `preflight.NAMES`, `steady` is as in `preflight.Steady`; with `is_check` nothing is held
-        afterwards. Memory is read from the driver, or from the recorded series that `gpu_memory` names.
+        The names are of `serve.preflight.NAMES`, `steady` is as in `serve.preflight.Steady`; with `is_check` nothing is
+        held afterwards. Memory is read from the driver, or from the recorded series that `gpu_memory` names.
         """
-        from vllm_runbooks.host import gpu_memory  # noqa: PLC0415 - most agents are never asked
-        from vllm_runbooks.serve import preflight  # noqa: PLC0415
-        from vllm_runbooks.serve.subject import Subject  # noqa: PLC0415
+        from vllm_runbooks.host import gpu_memory
+        from vllm_runbooks.serve import preflight
+        from vllm_runbooks.serve.subject import Subject
 
         environment = {**os.environ, **{str(k): str(v) for k, v in asked["environment"].items()}}
         subject = Subject(tuple(str(word) for word in asked["command"]), environment, asked.get("vllm"))

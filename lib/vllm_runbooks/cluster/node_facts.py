@@ -87,7 +87,7 @@ def resolved(name: str) -> tuple[str, ...] | None:
 
 def interfaces() -> tuple[Interface, ...]:
     """Interfaces with an address, as the system lists them."""
-    import psutil  # noqa: PLC0415
+    import psutil
 
     states = psutil.net_if_stats()
     found = []

@@ -1,7 +1,8 @@
 """What a node of a Ray cluster does for a suite: say what it is, and execute one run.
 
 A run's files travel with it, so a node needs this package and nothing of the host that asked; what the run wrote goes
-back with its answer. Ray keeps its processes, and each of them keeps a `bench` with a worker that has papermill loaded.
+back with its answer. Ray keeps its processes, and each of them keeps a `runbooks.bench` with a worker that has
+papermill loaded.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled, folders
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.history import store as history
 from vllm_runbooks.runbooks.bench import Bench, Gate, module, temporary_folder
@@ -70,13 +71,13 @@ def packed(path: Path) -> Content:
 
 def facts() -> dict[str, Any]:
     """What this node is, as far as its verdicts may depend on it."""
-    import ray  # noqa: PLC0415 - present where this runs
+    import ray
 
-    root = catalog.catalog_dir()
+    root = folders.catalog_dir()
     return {
         **history.surroundings(with_cards=True),
-        "catalog": f"{catalog.key(root)}+{catalog.rules_key(root)}",
-        "cases": _digest(catalog.cases_dir()),
+        "catalog": f"{compiled.key(root)}+{compiled.rules_key(root)}",
+        "cases": _digest(folders.cases_dir()),
         "ray": ray.__version__,
     }
 
@@ -127,7 +128,7 @@ def execute(
         board: The actor that is told of the beginning.
         contents: What the run reads.
     """
-    import ray  # noqa: PLC0415 - present where this runs
+    import ray
 
     node = ray.get_runtime_context().get_node_id()
     # Not waited for: Ray lends the CPU of a task that waits to another one.
@@ -145,7 +146,7 @@ def execute(
             if "evidence" in at:
                 here["parameters"] = {**order["parameters"], "evidence": at["evidence"]}
         own = [at[f"catalog-{number}"] for number in range(len(at)) if f"catalog-{number}" in at]
-        os.environ.update({**luggage.environment, catalog.CATALOGS: os.pathsep.join(own)})
+        os.environ.update({**luggage.environment, folders.CATALOGS: os.pathsep.join(own)})
         bench = _bench(tag, is_fresh=bool(own))
         answer = bench.execute(index, here)
         wrote = {path.relative_to(out).as_posix(): path for path in out.rglob("*") if path.is_file()}

@@ -6,7 +6,6 @@ It reads and writes lines of JSON as `agent` does; `join` comes first, `ask` car
 The end of its input is its own end; Ray ends its actors then.
 """
 
-# ruff: noqa: PLC0415 - Ray is imported in this process alone
 from __future__ import annotations
 
 import json

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import measuring
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.over_nodes import OverNodes, Part
@@ -19,11 +20,12 @@ from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.records import Edit, IssueSeverity, Severity
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeEnvironment, NodeFinding
 from vllm_runbooks.lint import checking
-from vllm_runbooks.plan import planner, plans
+from vllm_runbooks.plan import files as plan_files
+from vllm_runbooks.plan import planner
+from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.plan.render import words as render_plan_words
 from vllm_runbooks.probe.starts import Check, Guarded, Result
@@ -98,7 +100,7 @@ def look(carrier: Carrier, asked: Asked, say: Callable[[str], None]) -> Looked:
     is_wanted = "nodes" not in asked.request.left_out
 
     def is_planned(nodes: Cluster) -> None:
-        checked = clusters.check(nodes, session.specs(), model=asked.model)
+        checked = clusters.check(nodes, catalog.specs(), model=asked.model)
         # Of nodes that forbid the start a plan is of no use.
         if not is_wanted or judged(checked).result is not Result.FAILED:
             _planned(asked, nodes, {})
@@ -113,7 +115,7 @@ def look(carrier: Carrier, asked: Asked, say: Callable[[str], None]) -> Looked:
         say=say,
     )
     told = _environments(found, measuring.advised(found), asked.environment)
-    checked = clusters.check(_as_started(found, told), session.specs(), model=asked.model)
+    checked = clusters.check(_as_started(found, told), catalog.specs(), model=asked.model)
     return Looked(checked, told, judged(checked) if is_wanted else Check("nodes", Result.LEFT_OUT, "not wanted"))
 
 
@@ -185,7 +187,7 @@ def _own(name: str, variables: Mapping[str, str]) -> str:
 
 
 class _Planned(NamedTuple):
-    request: plans.Request
+    request: plan_requests.Request
     plan: Plan
     parts: tuple[fleet.Part, ...]
 
@@ -208,7 +210,7 @@ def _planned(asked: Asked, nodes: Cluster, environments: Mapping[str, Mapping[st
         environment=dict(asked.environment),
     )
     plan = planner.chosen(planner.plan(request) if planner.has_sizes(request) else planner.layouts(request))
-    parts = plans.servers(request, plan, first_port=asked.port)
+    parts = plan_files.servers(request, plan, first_port=asked.port)
     if len({one.instance for one in parts}) > 1 or len(parts) == 1:
         raise InputError(
             f"{asked.model}: the plan is no one server over several nodes but {len(parts)} on one each; give "
@@ -220,7 +222,7 @@ def _planned(asked: Asked, nodes: Cluster, environments: Mapping[str, Mapping[st
 
 
 class Prepared:
-    """A start over nodes that was planned: what `serve.Request.elsewhere` takes."""
+    """A start over nodes that was planned: what `serve.guard.Request.elsewhere` takes."""
 
     def __init__(self, carrier: Carrier, asked: Asked, looked: Looked) -> None:
         """Plan it.

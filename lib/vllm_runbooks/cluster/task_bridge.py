@@ -7,7 +7,6 @@ Ray places the tasks, and begins one again elsewhere whose node was lost. The en
 ends the tasks then.
 """
 
-# ruff: noqa: PLC0415 - Ray is imported in this process alone
 from __future__ import annotations
 
 import json

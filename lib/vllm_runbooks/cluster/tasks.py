@@ -1,4 +1,4 @@
-"""Execute a suite's runs on the nodes of a Ray cluster: the executor of `suite` that `check --ray` gives it.
+"""Execute a suite's runs on the nodes of a Ray cluster: the executor of `runbooks.suite` that `check --ray` gives it.
 
     with OnRay("10.0.0.1:6379", say=output.say) as nodes:
         run_all(nodes.requests(requests, every_node=False), out=out, executor=nodes)
@@ -19,10 +19,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import IO, Any, Self, cast
 
+from vllm_runbooks.catalog.folders import own_catalogs
 from vllm_runbooks.catalog.languages import LANG
 from vllm_runbooks.cluster import hosts
 from vllm_runbooks.core.errors import RunbooksError
-from vllm_runbooks.diagnosis.session import own_catalogs
 from vllm_runbooks.host.nodes.records import NodePart
 from vllm_runbooks.runbooks.bench import module
 from vllm_runbooks.runbooks.suite import DECISIVE, Request, Suite, refusal

@@ -1,1 +1,1 @@
-"""What has no subject: errors, text, files, views and the toolkit of commands."""
+"""What several packages share: errors, records, text, redaction, files, console, charts."""

@@ -78,7 +78,7 @@ def written(members: Mapping[str, bytes]) -> bytes:
     Raises:
         InputError: it would be larger than what is read of one.
     """
-    import zipfile  # noqa: PLC0415 - few commands need it
+    import zipfile
 
     if len(members) > MAX_MEMBERS or sum(map(len, members.values())) > _MAX_UNPACKED:
         raise InputError(
@@ -107,7 +107,7 @@ def read(path: Path) -> Archive:
     Raises:
         InputError: it is no pack, is damaged, or is not as its manifest says.
     """
-    import zipfile  # noqa: PLC0415 - few commands need it
+    import zipfile
 
     where = str(path)
     try:

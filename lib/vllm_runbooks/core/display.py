@@ -29,7 +29,7 @@ class Shown:
     @classmethod
     def said(cls, text: str) -> Shown:
         """One paragraph of plain text."""
-        from html import escape  # noqa: PLC0415 - most commands show no page
+        from html import escape
 
         return cls(text, f"<p>{escape(text)}</p>")
 

@@ -17,11 +17,12 @@ A message is one line, `where: what is wrong; what to do`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 
 def meant(name: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
     """What to do about an unknown name: "did you mean …?" of the known one nearest to it, else what is given."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only where a name is unknown
+    from difflib import get_close_matches
 
     near = get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
     return f"did you mean {near[0]}?" if near else otherwise
@@ -58,3 +59,14 @@ class CatalogError(InputError):
 
 class VerdictFailed(RunbooksError):  # noqa: N818 - what a notebook's reader sees: the verdict is "fail"
     """A runbook found a problem, or its answer differs from what its case expects."""
+
+
+def check_texts(**given: object) -> None:
+    """See that what a runbook hands over is text: a scheduler makes a number of 0.10, which is then another release.
+
+    Raises:
+        InputError: one of them is a number.
+    """
+    for name, value in given.items():
+        if value is not None and not isinstance(value, (str, Path)):
+            raise InputError(f"{name}: {value!r} is no text; quote it, or hand it over as text (papermill -r {name} …)")

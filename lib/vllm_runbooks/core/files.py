@@ -54,7 +54,7 @@ def replace_folder(new: Path, place: Path) -> None:
     Raises:
         OSError: it could not be put there, or somebody else was quicker; what is there is whole.
     """
-    import tempfile  # noqa: PLC0415 - every command stores files, and few a folder
+    import tempfile
 
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-", ignore_cleanup_errors=True) as name:

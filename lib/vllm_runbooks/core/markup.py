@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-# What HTML of an output may hold: the elements and properties that `render` and `notebook` write, and nothing that
-# loads, links or runs. `id` and `class` are left out as well, so that an output cannot pose as a part of the page.
+# What HTML of an output may hold: the elements and properties that `render` modules and `runbooks.notebook` write, and
+# nothing that loads, links or runs. `id` and `class` are left out as well, so that an output cannot pose as a part of
+# the page.
 _TAGS = {
     *("table", "thead", "tbody", "tr", "th", "td", "div", "span", "p", "b", "code", "br", "pre", "details", "summary"),
     *("svg", "g", "rect", "line", "path", "text", "title"),
@@ -47,7 +48,7 @@ _PLAIN_VALUE = re.compile(_VALUE)
 
 def clean_html(html: str) -> str:
     """The part of an output's HTML that can neither run nor load anything, nor pose as a part of the page."""
-    import nh3  # noqa: PLC0415 - not needed before a page is written
+    import nh3
 
     return str(
         nh3.clean(

@@ -193,7 +193,7 @@ def _is_literal(sign: str) -> bool:
 @cache
 def _re2() -> Any | None:
     try:
-        import re2  # noqa: PLC0415 - optional: absent in a browser
+        import re2
     except ImportError:
         return None
     return re2

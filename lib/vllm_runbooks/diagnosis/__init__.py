@@ -1,1 +1,1 @@
-"""`diagnose`: causes and ways out."""
+"""`diagnose`: log to root cause and fixes."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vllm_runbooks.catalog.languages import Wording
-from vllm_runbooks.catalog.load import Catalog
 from vllm_runbooks.catalog.records import Policy, RemedyText
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.display import one_line
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
@@ -18,7 +18,6 @@ from vllm_runbooks.core.redaction.redact import redact_name, redact_text
 from vllm_runbooks.diagnosis import node_logs, remedies, several_logs
 from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose, found_by_comparison
 from vllm_runbooks.diagnosis.memory import Memory
-from vllm_runbooks.diagnosis.remedies import STEPS
 from vllm_runbooks.diagnosis.several_logs import Told
 from vllm_runbooks.reading import startup_log
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.lint.ways_out import Base, Difference
     from vllm_runbooks.plan.budget import Subject
 
-__all__ = ["STEPS", "answer", "follow", "offered", "read_starts"]
+__all__ = ["answer", "follow", "offered", "read_starts"]
 
 
 def answer(
@@ -92,7 +91,7 @@ def offered(
         knowledge: Gives what commands are judged by.
         cards: Those of the server, where they are known.
     """
-    from vllm_runbooks.lint.ways_out import Base  # noqa: PLC0415 - of no use where there is no way out
+    from vllm_runbooks.lint.ways_out import Base
 
     base = Base(command, arguments, vllm, knowledge)
     told = Told((), Outcome.RUNNING, Diagnosis(None, ()), Facts(), arguments, Release(base.vllm, "given"))
@@ -213,7 +212,7 @@ def _ways(asked: _Asked, told: Told) -> _Ways:
         ways = _unchecked(asked, told, told.arguments)
         if not any(remedy.edits for remedy in (*ways.remedies, *ways.steps)):
             return ways._replace(plan=_memory(asked, told).compared, findings=_unused(asked, told))
-    from vllm_runbooks.lint.ways_out import Base  # noqa: PLC0415 - of no use where there is no command
+    from vllm_runbooks.lint.ways_out import Base
 
     shown = next((start.command for start in told.starts if start.command is not None), None)
     base = Base(command, told.arguments, told.release.version, asked.knowledge, shown=shown)

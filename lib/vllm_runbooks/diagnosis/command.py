@@ -1,6 +1,5 @@
 """`vllm-runbooks diagnose`."""
 
-# ruff: noqa: PLC0415 - `--help` and completion need none of it
 from __future__ import annotations
 
 import signal
@@ -9,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.catalog import console as catalog_options
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.host import collect
 
 if TYPE_CHECKING:
-    from vllm_runbooks.catalog.load import Catalog
+    from vllm_runbooks.catalog.symptoms import Catalog
     from vllm_runbooks.core.evidence import Evidence
     from vllm_runbooks.core.records import Answer
 
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Your own catalog folder (with symptoms/), on top; repeatable.",
 )
-@given.LANG
+@catalog_options.LANG
 @given.FORMAT
 def diagnose(
     *,
@@ -86,12 +87,14 @@ def diagnose(
 
     Exit status: 0 healthy, 1 a cause or no proof of health, 2 the input cannot be read.
     """
-    from vllm_runbooks.catalog import languages
+    from vllm_runbooks.catalog import folders, languages
+    from vllm_runbooks.catalog.load import load_catalog
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.views.styled import BLANK, Line
-    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.diagnosis import diagnosing
     from vllm_runbooks.diagnosis.render import answers as render_answers
     from vllm_runbooks.plan.render import plans as render_plans
+    from vllm_runbooks.reading import sources
 
     if logs and source is not None:
         raise click.UsageError("give either logs or --from, not both.")
@@ -103,17 +106,17 @@ def diagnose(
         raise click.UsageError("--follow reads - or a file; pipe the log in, as in `docker logs -f NAME 2>&1` | … -.")
     if follow and (len(logs) != 1 or (start, command, policy, gpus) != (None,) * 4):
         raise click.UsageError("--follow takes one growing log alone, a file or -, and answers for its last start.")
-    catalog = session.load_catalog((*session.own_catalogs(), *own))
-    output.name_left_out(catalog)
+    shelf = load_catalog((*folders.own_catalogs(), *own))
+    output.name_left_out(shelf.problems)
     if policy is not None:
-        catalog.policy(policy)
+        shelf.policy(policy)
     if follow:
-        answer = _followed(logs[0], vllm, catalog)
+        answer = _followed(logs[0], vllm, shelf)
     else:
-        evidence = session.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
+        evidence = sources.load_files(logs, vllm=vllm) if source is None else _fetched(source, vllm)
         if command is not None:
             evidence = replace(evidence, command=_command(command))
-        answer = session.diagnose(evidence, start=start, catalog=catalog, policy=policy or "", gpus=gpus)
+        answer = diagnosing.diagnose(evidence, start=start, catalog=shelf, policy=policy or "", gpus=gpus)
     if form == "json":
         output.write_json(to_json(answer))
     else:
@@ -130,10 +133,10 @@ def _command(name: str) -> str:
     Raises:
         InputError: it cannot be read, or starts no server.
     """
-    from vllm_runbooks.diagnosis import session
     from vllm_runbooks.lint import ways_out as commands
+    from vllm_runbooks.reading import sources
 
-    text = session.read_text(name)
+    text = sources.read_text(name)
     commands.check_starts(text, name)
     return text
 
@@ -143,7 +146,7 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
 
     Ctrl-C or a termination ends the log; what a stopped server says last is waited for, until a second one.
     """
-    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.diagnosis import diagnosing
     from vllm_runbooks.diagnosis.render import answers as render_answers
 
     interrupts: list[int] = []
@@ -156,7 +159,7 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
     shown = ""
     before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for answer in session.follow(name, interrupts=lambda: len(interrupts), vllm=vllm, catalog=catalog):
+        for answer in diagnosing.follow(name, interrupts=lambda: len(interrupts), vllm=vllm, catalog=catalog):
             line = render_answers.interim(answer)
             if line.partition(": ")[2] != shown:
                 click.echo(line, err=True)

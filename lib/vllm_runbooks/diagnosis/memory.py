@@ -80,7 +80,7 @@ class Memory:
     @cached_property
     def model(self) -> Subject | str:
         """The model; else what is missing."""
-        from vllm_runbooks.plan.budget import subject_in_catalog  # noqa: PLC0415 - of no use where nothing is planned
+        from vllm_runbooks.plan.budget import subject_in_catalog
 
         name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
         if not isinstance(name, str) or not name:
@@ -91,14 +91,14 @@ class Memory:
     @cached_property
     def options(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         """What the start asks for, and what of it cannot be read."""
-        from vllm_runbooks.plan import actual  # noqa: PLC0415
+        from vllm_runbooks.plan import actual
 
         return actual.options_of(self.arguments, self.facts, (r for start in self.starts for r in start.readings))
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:
         """Its cards; where they are not given one, of which no more is known than the log prints."""
-        from vllm_runbooks.plan import actual  # noqa: PLC0415
+        from vllm_runbooks.plan import actual
 
         printed = self.facts.gpu_total_gib
         if printed is None:
@@ -109,7 +109,7 @@ class Memory:
     @cached_property
     def _named(self) -> Card | None:
         """The card that is given first; else the one that a warning of the start names, as those of mixtures do."""
-        from vllm_runbooks.catalog.specs import Card  # noqa: PLC0415
+        from vllm_runbooks.catalog.specs import Card
 
         if self.cards:
             return self.cards[0]
@@ -123,7 +123,7 @@ class Memory:
     @cached_property
     def place(self) -> Place:
         """Release, cards and variables of the start."""
-        from vllm_runbooks.plan import actual  # noqa: PLC0415
+        from vllm_runbooks.plan import actual
 
         gpu = self._named.gpu if self._named is not None else None
         return actual.Place(self.vllm or "", self.devices, gpu, self.environment)
@@ -135,9 +135,9 @@ class Memory:
             return "the release: name it with --vllm"
         if isinstance(self.model, str):
             return self.model
-        from vllm_runbooks.plan import actual  # noqa: PLC0415
-        from vllm_runbooks.plan.budget import drafted  # noqa: PLC0415
-        from vllm_runbooks.plan.drafts import draft_in_catalog  # noqa: PLC0415
+        from vllm_runbooks.plan import actual
+        from vllm_runbooks.plan.budget import drafted
+        from vllm_runbooks.plan.drafts import draft_in_catalog
 
         try:
             model = actual.overridden(self.model, self.options[0])
@@ -153,7 +153,7 @@ class Memory:
             return None
         if isinstance(self.planned, str):
             return Compared((), None, (self.planned,))
-        from vllm_runbooks.plan import actual  # noqa: PLC0415
+        from vllm_runbooks.plan import actual
 
         model, budget = self.planned
         whole = replace(
@@ -175,7 +175,7 @@ class Memory:
     @cached_property
     def _calibrate(self) -> Calibrate:
         """What corrects a changed start: what recorded ones printed, and first of all what this one did."""
-        from vllm_runbooks.plan import calibration  # noqa: PLC0415
+        from vllm_runbooks.plan import calibration
 
         own = self.compared.residuals if self.compared is not None else ()
         name = self.devices[0].name
@@ -240,7 +240,7 @@ class Memory:
         return self.place.budget(self.planned[0], self.options[0], self._calibrate).fits is False
 
     def _verdict(self, made: Budget, before: Budget) -> tuple[bool | None, str]:
-        from vllm_runbooks.plan import actual, inverse  # noqa: PLC0415
+        from vllm_runbooks.plan import actual, inverse
 
         if made.settings.missing:
             name = made.settings.missing[0]
@@ -261,7 +261,7 @@ class Memory:
 
     def _completed(self, remedy: Remedy) -> Remedy | None:
         """A remedy that does not suffice, with the smallest further change that it needs; None: there is none."""
-        from vllm_runbooks.plan import actual, inverse  # noqa: PLC0415
+        from vllm_runbooks.plan import actual, inverse
 
         if isinstance(self.planned, str):
             return None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from vllm_runbooks.catalog.languages import Wording
-from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.printed import moment, seconds_between
 from vllm_runbooks.core.records import (
     Finding,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from vllm_runbooks.catalog.load import Catalog
 from vllm_runbooks.catalog.records import Policy, RemedyText
+from vllm_runbooks.catalog.steps import NO_STEP, STEPS
+from vllm_runbooks.catalog.symptoms import Catalog
+from vllm_runbooks.catalog.templates import fill, value_of
 from vllm_runbooks.core.records import Checks, Edit, Facts, Finding, Remedy
-from vllm_runbooks.diagnosis.causes import fill, holds, value_of
+from vllm_runbooks.diagnosis.causes import holds
 
 _UNCHECKED = Checks(
     lint="unknown: no command is changed",
@@ -98,7 +99,7 @@ def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: 
         value = None if present is None else {**present, **own}
     if value is None:
         return None
-    return _POINTLESS if value is _NO_STEP or value == present else Edit("set", authored.name, value)
+    return _POINTLESS if value is NO_STEP or value == present else Edit("set", authored.name, value)
 
 
 def _mapping(present: Any) -> Mapping[str, Any] | None:
@@ -111,49 +112,3 @@ def _mapping(present: Any) -> Mapping[str, Any] | None:
     if present is None:
         return {}
     return present if isinstance(present, Mapping) else None
-
-
-_NO_STEP = object()
-"""There is no better value than the present one."""
-
-Step = Callable[[Any, "float | None", Mapping[str, str]], Any]
-
-
-def _lower_by(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
-    if present is None:
-        return None
-    return round(present - amount, 4) if present > 2 * amount else _NO_STEP
-
-
-def _lower_to(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
-    if present is None or present > amount:
-        return amount
-    return int(present // 2) or _NO_STEP
-
-
-def _raise_to(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
-    return amount if present is None or present < amount else int(present * 2)
-
-
-def _at_least(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
-    return amount if present is None or present < amount else _NO_STEP
-
-
-def _share(quotient: str, _: float | None, captures: Mapping[str, str]) -> Any:
-    """Two captures divided, rounded down to hundredths."""
-    part, _slash, whole = quotient.partition("/")
-    try:
-        share = math.floor(100 * float(captures[part]) / float(captures[whole])) / 100
-    except (KeyError, ValueError, ZeroDivisionError, OverflowError):
-        return None
-    return share if 0.05 < share < 1 else _NO_STEP
-
-
-STEPS: Mapping[str, Step] = {
-    "lower_by": _lower_by,
-    "lower_to": _lower_to,
-    "raise_to": _raise_to,
-    "at_least": _at_least,
-    "share": _share,
-}
-"""How an authored value follows from the present one: {lower_by: 0.05}, {lower_to: 64}, {share: free_gib/total_gib}."""

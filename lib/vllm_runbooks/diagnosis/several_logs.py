@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.languages import Wording
-from vllm_runbooks.catalog.load import Catalog
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.records import Facts, Finding, LeftOut, Level, Nodes, Outcome, Release, Role, Severity, Start
 from vllm_runbooks.diagnosis import node_logs
 from vllm_runbooks.diagnosis.causes import MAX_QUOTES, SERVED_FAULTS, Diagnosis

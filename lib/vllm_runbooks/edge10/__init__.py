@@ -1,1 +1,1 @@
-"""The Edge10 toolchain on this host and this disk: what is asked of docker, listed, copied and renamed."""
+"""`edge10`: the Edge10 toolchain, a package per step."""

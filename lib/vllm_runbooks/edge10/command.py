@@ -1,6 +1,5 @@
 """`vllm-runbooks edge10`: quantise, evaluate and compile a model for an edge chip, each step checked."""
 
-# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
 from __future__ import annotations
 
 import click
@@ -11,7 +10,7 @@ from vllm_runbooks.edge10.artefacts.command import check
 from vllm_runbooks.edge10.host.command import preflight
 from vllm_runbooks.edge10.jobs.command import make
 from vllm_runbooks.edge10.options import VERSION
-from vllm_runbooks.edge10.scripts.lint_command import lint
+from vllm_runbooks.edge10.scripts.command import lint
 
 
 @click.group()
@@ -40,16 +39,16 @@ def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
     Exit status: 0 all named may be quantised and compiled, or none was named; 1 one may not, or is unknown; 2 the
     request cannot be read.
     """
+    from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.catalog.toolchains import AskedModels
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.errors import InputError
-    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.edge10 import models as known
     from vllm_runbooks.edge10.host import render as render_toolchains
-    from vllm_runbooks.edge10.jobs import models as known
 
     if not all(name.strip() for name in names):
         raise InputError("(nothing): is no name of a model; name one, or leave it out for the whole list")
-    facts = session.toolchain(version)
+    facts = catalog.toolchain(version)
     wanted = names or [model.name for model in facts.models]
     found = AskedModels(facts.id, facts.source, tuple(known.asked(name, facts) for name in wanted))
     if form == "json":

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
+from vllm_runbooks.core import errors
 from vllm_runbooks.core.display import Shown
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import JOB, Case, CaseKind, Document, Evidence
 from vllm_runbooks.core.records import Answer, IssueSeverity, Judgement, Severity
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.edge10 import expected as job_expected
+from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.accuracy import comparing as _accuracy
 from vllm_runbooks.edge10.accuracy import reports
 from vllm_runbooks.edge10.accuracy import results as evaluations
@@ -25,16 +29,16 @@ from vllm_runbooks.edge10.artefacts import checks as artefact_checks
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts import listings
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents
-from vllm_runbooks.edge10.host import preflight
+from vllm_runbooks.edge10.host import loading, preflight
 from vllm_runbooks.edge10.host import snapshots as host_snapshots
 from vllm_runbooks.edge10.host.records import CheckedHost, EdgeHost
 from vllm_runbooks.edge10.jobs import job as jobs
-from vllm_runbooks.edge10.jobs import making, models, names, steps
+from vllm_runbooks.edge10.jobs import making, names, steps
 from vllm_runbooks.edge10.jobs.records import ReadJob
+from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.edge10.scripts.records import LintedScripts
-from vllm_runbooks.lint import checking
 from vllm_runbooks.plan import planner
-from vllm_runbooks.runbooks import verdicts
+from vllm_runbooks.reading import sources
 
 if TYPE_CHECKING:
     from vllm_runbooks.edge10.chain.records import OpenChain
@@ -132,7 +136,7 @@ def read(
         InputError: Something of it cannot be read.
     """
     named = {"job": job, "quantised": quantised, "original": original, "compiled": compiled, "log": log, "host": host}
-    session.check_texts(evidence=evidence, scripts=scripts, results=results, image=image, step=step, **named)
+    errors.check_texts(evidence=evidence, scripts=scripts, results=results, image=image, step=step, **named)
     if not isinstance(live, bool):
         raise InputError(f"live: {live!r} is neither True nor False; no host is asked")
     held, case = _held(evidence)
@@ -163,9 +167,9 @@ def _held(evidence: str) -> tuple[_Given, Case | None]:
     """What a recorded job or a folder holds."""
     if not evidence.strip():
         return _Given(), None
-    if session.is_job(evidence):
+    if sources.is_job(evidence):
         return _in_folder(Path(evidence)), None
-    found = session.load(evidence)
+    found = sources.load(evidence)
     return _recorded(found), found.case
 
 
@@ -205,7 +209,7 @@ def _in_folder(folder: Path) -> _Given:
     read = _job(found.job)
     if isinstance(read, str) or read.job is None:
         return found
-    job, facts = read.job, session.toolchain(read.job.toolchain)
+    job, facts = read.job, catalog.toolchain(read.job.toolchain)
     checkpoints = (names.converted(job, facts), *([names.quantised(job, facts)] if job.calibration else []))
     given = [_there(folder / steps.RESULTS / which) for which in ("float", "quantised")]
     return found._replace(
@@ -230,7 +234,7 @@ def _parted(text: str) -> tuple[str, ...]:
 def _told(given: _Given, case: Case | None, of_host: _HostAsked) -> Told:
     job = _job(given.job)
     known = job.job if isinstance(job, ReadJob) else None
-    facts = session.toolchain(known.toolchain if known is not None else None)
+    facts = catalog.toolchain(known.toolchain if known is not None else None)
     asked = artefacts.Asked(job=known)
     original = _artefact(given.original) if given.original is not None else None
 
@@ -256,7 +260,7 @@ def _told(given: _Given, case: Case | None, of_host: _HostAsked) -> Told:
 def _job(source: _Source | None) -> ReadJob | str:
     if source is None:
         return f"No description of a job is given; name one in job, or a folder with {JOB} in evidence."
-    return jobs.read(_text(source), session.toolchain)
+    return jobs.read(_text(source), catalog.toolchain)
 
 
 def _name(source: _Source) -> str:
@@ -264,7 +268,7 @@ def _name(source: _Source) -> str:
 
 
 def _text(source: _Source) -> str:
-    return source.text if isinstance(source, Document) else session.read_text(source)
+    return source.text if isinstance(source, Document) else sources.read_text(source)
 
 
 def _host(source: _Source | None, of_host: _HostAsked, model: str | None, facts: Toolchain) -> CheckedHost | str:
@@ -279,7 +283,7 @@ def _host(source: _Source | None, of_host: _HostAsked, model: str | None, facts:
 def _recorded_host(source: _Source) -> EdgeHost:
     if isinstance(source, Document):
         return host_snapshots.read(source.text, source.name)
-    return session.edge_host(source)
+    return loading.edge_host(source)
 
 
 def _planned(model: str | None) -> str | None:
@@ -293,13 +297,13 @@ def _planned(model: str | None) -> str | None:
     return model
 
 
-def _scripts(sources: Sequence[_Source], facts: Toolchain) -> Mapping[str, LintedScripts] | str:
-    if not sources:
+def _scripts(named: Sequence[_Source], facts: Toolchain) -> Mapping[str, LintedScripts] | str:
+    if not named:
         return "No script is given; name them in scripts, separated by commas."
-    if len(sources) > _MAX_SCRIPTS:
-        raise InputError(f"scripts: {len(sources)} are there; name those of the job, {_MAX_SCRIPTS} at most")
-    texts = {_name(each): _text(each) for each in sources}
-    return checking.lint_scripts(texts, toolchain=facts.version)
+    if len(named) > _MAX_SCRIPTS:
+        raise InputError(f"scripts: {len(named)} are there; name those of the job, {_MAX_SCRIPTS} at most")
+    texts = {_name(each): _text(each) for each in named}
+    return script_checking.lint_scripts(texts, toolchain=facts.version)
 
 
 def _artefact(source: _Source) -> artefacts.Given:
@@ -308,30 +312,30 @@ def _artefact(source: _Source) -> artefacts.Given:
     return artefacts.Given(listings.read(source.text, source.name), Contents())
 
 
-def _compared(sources: Sequence[_Source], threshold: float | None) -> JudgedAccuracy | str:
-    if not sources:
+def _compared(named: Sequence[_Source], threshold: float | None) -> JudgedAccuracy | str:
+    if not named:
         return "No results are given; name those of the float and of the quantised model in results."
-    if len(sources) != 2:
-        raise InputError(f"results: {len(sources)} are given; name those of the float model, then the quantised one's")
-    paths = [Path(each) for each in sources if isinstance(each, str)]
-    if len(paths) == len(sources):
+    if len(named) != 2:
+        raise InputError(f"results: {len(named)} are given; name those of the float model, then the quantised one's")
+    paths = [Path(each) for each in named if isinstance(each, str)]
+    if len(paths) == len(named):
         evaluations.distinct(*paths)
     first, second = (
         reports.read([reports.Given("", each.text.encode())], each.name)
         if isinstance(each, Document)
         else evaluations.read(Path(each))
-        for each in sources
+        for each in named
     )
     return _accuracy.judge(first, second, threshold=_accuracy.THRESHOLD if threshold is None else threshold)
 
 
-def _logged(sources: Sequence[_Source]) -> Answer | str:
-    if not sources:
+def _logged(named: Sequence[_Source]) -> Answer | str:
+    if not named:
         return "No log is given; name that of the step that failed in log."
-    if len(sources) > 1:
-        raise InputError(f"log: {len(sources)} are there ({', '.join(map(_name, sources[:4]))}); name the one meant")
-    (source,) = sources
-    return session.diagnose(Evidence((source,)) if isinstance(source, Document) else session.load(source))
+    if len(named) > 1:
+        raise InputError(f"log: {len(named)} are there ({', '.join(map(_name, named[:4]))}); name the one meant")
+    (source,) = named
+    return diagnosing.diagnose(Evidence((source,)) if isinstance(source, Document) else sources.load(source))
 
 
 # ---- how it is shown
@@ -339,21 +343,21 @@ def _logged(sources: Sequence[_Source]) -> Answer | str:
 
 def job(told: Told) -> Shown:
     """The job's settings, each with where it comes from, and what is wrong with its description."""
-    from vllm_runbooks.edge10 import pages as edge10_pages  # noqa: PLC0415 - a verdict needs no view, here and below
+    from vllm_runbooks.edge10 import pages as edge10_pages
 
     return Shown.said(told.job) if isinstance(told.job, str) else edge10_pages.job(told.job, told.facts, told.model)
 
 
 def host(told: Told) -> Shown:
     """The host, and what stands in the way of the step."""
-    from vllm_runbooks.edge10.host import render as toolchains  # noqa: PLC0415
+    from vllm_runbooks.edge10.host import render as toolchains
 
     return Shown.said(told.host) if isinstance(told.host, str) else toolchains.host_shown(told.host)
 
 
 def scripts(told: Told) -> Shown:
     """What is wrong in the scripts, and what each does."""
-    from vllm_runbooks.edge10 import pages as edge10_pages  # noqa: PLC0415
+    from vllm_runbooks.edge10 import pages as edge10_pages
 
     return Shown.said(told.scripts) if isinstance(told.scripts, str) else edge10_pages.scripts(told.scripts)
 
@@ -369,21 +373,21 @@ def compiled(told: Told) -> Shown:
 
 
 def _folder(found: CheckedFolder | str) -> Shown:
-    from vllm_runbooks.edge10 import pages as edge10_pages  # noqa: PLC0415
+    from vllm_runbooks.edge10 import pages as edge10_pages
 
     return Shown.said(found) if isinstance(found, str) else edge10_pages.folder(found)
 
 
 def accuracy(told: Told) -> Shown:
     """What the quantised model lost."""
-    from vllm_runbooks.edge10.accuracy import render as views  # noqa: PLC0415
+    from vllm_runbooks.edge10.accuracy import render as views
 
     return Shown.said(told.accuracy) if isinstance(told.accuracy, str) else views.shown(told.accuracy)
 
 
 def logged(told: Told) -> Shown:
     """Why a step failed, and what to do."""
-    from vllm_runbooks.diagnosis.render import answers  # noqa: PLC0415
+    from vllm_runbooks.diagnosis.render import answers
 
     if isinstance(told.log, str):
         return Shown.said(told.log)
@@ -404,7 +408,7 @@ def made(told: Told) -> steps.Made | str:
 
 def made_shown(told: Told, found: steps.Made | str) -> Shown:
     """The files that were made, each in full, and what the linters say of them."""
-    from vllm_runbooks.edge10 import pages as edge10_pages  # noqa: PLC0415
+    from vllm_runbooks.edge10 import pages as edge10_pages
 
     if isinstance(found, str):
         return Shown.said(f"Nothing is made. {found}")
@@ -419,7 +423,7 @@ def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:
     """
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
-    session.check_texts(folder=folder)
+    errors.check_texts(folder=folder)
     if isinstance(found, str):
         return Shown.said(f"Nothing is written. {found}")
     if not apply:
@@ -431,6 +435,15 @@ def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:
 
 
 # ---- the verdict
+
+
+def _judge_recorded(evidence: Evidence) -> Judgement:
+    """The verdict on a recorded job.
+
+    Raises:
+        InputError: as `of`.
+    """
+    return judge(of(evidence))
 
 
 def judge(told: Told, chain: OpenChain | None = None) -> Judgement:
@@ -451,7 +464,7 @@ def judge(told: Told, chain: OpenChain | None = None) -> Judgement:
     if chain is not None:
         found += _wrong_in(chain)
         unknown += _open_in(chain)
-    return verdicts.judge_job(found, unknown, told.case, facts)
+    return job_expected.judge_job(found, unknown, told.case, facts)
 
 
 def _is_given(part: object) -> bool:

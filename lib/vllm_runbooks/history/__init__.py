@@ -1,1 +1,1 @@
-"""`history` and `diff`: what was checked, run, started and probed here."""
+"""`history`: what was checked, run, launched and probed here."""

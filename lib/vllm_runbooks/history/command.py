@@ -1,6 +1,5 @@
 """The commands `history list`, `trend`, `export`, `prune` and `wipe`."""
 
-# ruff: noqa: PLC0415 - `--help` needs none of it
 from __future__ import annotations
 
 import re

@@ -9,11 +9,10 @@ from typing import Any
 
 from vllm_runbooks.core.display import Shown, visible
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.core.views.drawing import LINES, caption, rule, tick_step
+from vllm_runbooks.core.views.drawing import LINES, NARROW, caption, narrow, rule, tick_step
 from vllm_runbooks.core.views.elements import BLUE, badge, cut, heading, html_table, remark, tag
 from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS, Block, Styled, Table, Tone, Words, plain, styled
 from vllm_runbooks.history.records import Compared, Differing, Entry, Point, Trend
-from vllm_runbooks.plan.render.pictures import NARROW, narrow
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8

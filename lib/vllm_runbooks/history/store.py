@@ -92,7 +92,7 @@ def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
         "gpus": None,
     }
     if with_cards:
-        from vllm_runbooks.host.gpu_memory import Nvml  # noqa: PLC0415 - where cards matter
+        from vllm_runbooks.host.gpu_memory import Nvml
 
         try:
             cards = Nvml()
@@ -258,7 +258,7 @@ class History:
             kind: As it was begun.
             subject: To the letter, or a pattern with `*`.
             job: Name of a schedule.
-            since: Those that began then or later, as `moments.now` writes one.
+            since: Those that began then or later, as `core.moments.now` writes one.
             part_of: Parts of that entry.
             limit: So many at most.
             is_whole: Those alone that are no part of another.

@@ -1,1 +1,1 @@
-"""What is read off this host while something starts: GPU memory, ports, processes, and what earlier starts left."""
+"""`inventory` and `leftovers`: this host and its snapshots, its GPUs, limits, ports and processes."""

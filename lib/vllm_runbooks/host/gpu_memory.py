@@ -185,7 +185,7 @@ def series(path: Path) -> tuple[Reading, ...]:
 
 
 def _reading(line: str, where: str) -> Reading:
-    from vllm_runbooks.host import inspection as inventories  # noqa: PLC0415 - only where a series is read
+    from vllm_runbooks.host import inspection as inventories
 
     try:
         data = json.loads(line)
@@ -241,7 +241,7 @@ class Nvml:
         Raises:
             InputError: there is no driver, or it does not answer.
         """
-        import pynvml  # noqa: PLC0415 - only where cards are read
+        import pynvml
 
         self._nvml = pynvml
         # The driver names processes by the host's numbers, whoever asks.

@@ -311,7 +311,7 @@ def _pair(driver: Nvml, one: int, other: int) -> GpuPair:
 
 def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
     """What is known here of a process that the driver names."""
-    import psutil  # noqa: PLC0415
+    import psutil
 
     if holder.is_of_host:
         return holder
@@ -358,9 +358,9 @@ def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
 
 
 def _host() -> HostFacts:
-    import resource  # noqa: PLC0415 - not on every system
+    import resource  # not on every system
 
-    import psutil  # noqa: PLC0415
+    import psutil
 
     memory = psutil.virtual_memory()
     shm = shm_free = None
@@ -432,7 +432,7 @@ def _why(said: str, host: HostFacts) -> str:
 def _software(python: str | None) -> tuple[str | None, dict[str, str]]:
     """The version of a Python and those of its packages that matter to vLLM, its own for None."""
     if python is None:
-        from importlib import metadata  # noqa: PLC0415
+        from importlib import metadata
 
         all_of_them = {(each.metadata["Name"] or ""): each.version for each in metadata.distributions()}
         return ".".join(map(str, sys.version_info[:3])), _of_vllm(all_of_them)

@@ -84,7 +84,7 @@ def opened_by(pids: Sequence[int], names: Mapping[str, int]) -> set[str]:
 
 def found(starts: Path) -> list[Leftover]:
     """Everything on this host that looks left by a vLLM start; `starts` is the folder of guarded starts."""
-    import psutil  # noqa: PLC0415
+    import psutil
 
     records: dict[Owner, list[dict[str, Any]]] = {state: [] for state in Owner}
     for record in _records(starts):
@@ -135,7 +135,7 @@ def _whose(state: Owner, record: Mapping[str, Any]) -> str:
 
 def removed(one: Leftover, *, patience_s: float = 3.0) -> bool:
     """Remove it, if it is still what it was; says whether it is gone."""
-    import psutil  # noqa: PLC0415
+    import psutil
 
     if one.kind == "segment":
         path = SHARED / one.name
@@ -158,7 +158,7 @@ def removed(one: Leftover, *, patience_s: float = 3.0) -> bool:
 
 
 def _process(pid: int) -> psutil.Process | None:
-    import psutil  # noqa: PLC0415
+    import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
         one = psutil.Process(pid)
@@ -168,7 +168,7 @@ def _process(pid: int) -> psutil.Process | None:
 
 
 def _left(one: psutil.Process, of_mark: Mapping[str, tuple[Owner, Mapping[str, Any]]]) -> Leftover | None:
-    import psutil  # noqa: PLC0415
+    import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
         marks = set(one.environ().get(TAG, "").split(":"))

@@ -47,7 +47,7 @@ def _family(host: str | None) -> socket.AddressFamily:
 
 def holders(port: int) -> list[str]:
     """Processes that listen on a port, as "python3 (process 4711, of alice)"; those that this user may not see lack."""
-    import psutil  # noqa: PLC0415 - only where a port is taken
+    import psutil
 
     found = dict[int, None]()
     with contextlib.suppress(psutil.Error, OSError):

@@ -4,7 +4,6 @@ Every process started for a suite carries the suite's id in its environment, a r
 as a program, this is the guard: it waits for its caller's death and then ends what the caller started.
 """
 
-# ruff: noqa: PLC0415 - psutil loads in the processes that need it
 from __future__ import annotations
 
 import contextlib

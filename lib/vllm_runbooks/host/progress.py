@@ -38,7 +38,7 @@ class Sight:
 
 def seen_below(root: int) -> dict[int, Sight]:
     """Every process that descends from one, by number, without those that have ended."""
-    import psutil  # noqa: PLC0415 - only where something is watched
+    import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
         return seen(psutil.Process(root).children(recursive=True))
@@ -47,7 +47,7 @@ def seen_below(root: int) -> dict[int, Sight]:
 
 def seen(processes: Iterable[psutil.Process]) -> dict[int, Sight]:
     """Some processes as they are now; those that have ended are left out."""
-    import psutil  # noqa: PLC0415
+    import psutil
 
     found = {}
     for process in processes:
@@ -70,7 +70,7 @@ def _title(process: psutil.Process) -> str:
 
 
 def _io_bytes(process: psutil.Process) -> int | None:
-    import psutil  # noqa: PLC0415
+    import psutil
 
     with contextlib.suppress(psutil.Error, OSError, AttributeError):
         told = process.io_counters()

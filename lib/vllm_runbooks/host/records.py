@@ -1,7 +1,7 @@
 """Records of a host: its graphics cards, what joins them, its limits and software, and what that means for vLLM.
 
-Units stand in names as in `records`; `None` means that nobody told: the driver, the system, or who wrote a snapshot.
-MiB are 2^20 bytes. A limit of -1 is none.
+Units stand in names as in `core.records`; `None` means that nobody told: the driver, the system, or who wrote a
+snapshot. MiB are 2^20 bytes. A limit of -1 is none.
 """
 
 from __future__ import annotations

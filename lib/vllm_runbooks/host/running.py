@@ -111,7 +111,7 @@ class Running:
 
     def sights(self) -> Mapping[int, Sight]:
         """Every process of the command, by number."""
-        from vllm_runbooks.host import progress  # noqa: PLC0415 - only where something is watched
+        from vllm_runbooks.host import progress
 
         return progress.seen_below(self.pid)
 

@@ -83,7 +83,7 @@ def _hand_on(child: subprocess.Popen[bytes], number: int) -> None:
 
 def _is_parent() -> bool:
     """Whether anything that the command started is still running."""
-    import psutil  # noqa: PLC0415 - not before the command has ended
+    import psutil
 
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):

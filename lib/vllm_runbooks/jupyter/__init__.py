@@ -1,1 +1,1 @@
-"""`lab`: panels for JupyterLab."""
+"""`lab`: panels in JupyterLab."""

@@ -1,6 +1,5 @@
 """`vllm-runbooks lab`."""
 
-# ruff: noqa: PLC0415 - `--help` needs none of it
 from __future__ import annotations
 
 import os

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipywidgets
 
-from vllm_runbooks.jupyter import asking, page_parts, parts, scripts, settings
+from vllm_runbooks.jupyter import asking, page_parts, parts
+from vllm_runbooks.jupyter import command_model as scripts
+from vllm_runbooks.jupyter import plan_model as settings
 
 _ANY = "as the text says, else the newest"
 

@@ -9,7 +9,8 @@ from typing import Any
 import ipywidgets
 
 from vllm_runbooks.core.views.elements import BLUE, cut
-from vllm_runbooks.jupyter import cards, parts
+from vllm_runbooks.jupyter import gpu_model as cards
+from vllm_runbooks.jupyter import parts
 
 _MOST_S = 900.0
 """Seconds after which a live view stops by itself."""

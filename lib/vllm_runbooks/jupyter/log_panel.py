@@ -6,7 +6,8 @@ from typing import Any
 
 import ipywidgets
 
-from vllm_runbooks.jupyter import asking, logs, page_parts, parts
+from vllm_runbooks.jupyter import asking, page_parts, parts
+from vllm_runbooks.jupyter import log_model as logs
 
 
 class Panel(parts.Panel):

@@ -6,7 +6,8 @@ import ipywidgets
 
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import CheckedCluster
-from vllm_runbooks.jupyter import asking, hosts, page_parts, parts
+from vllm_runbooks.jupyter import asking, page_parts, parts
+from vllm_runbooks.jupyter import node_model as hosts
 
 _SHOWN = (hosts.ALL, hosts.DIFFERENT)
 

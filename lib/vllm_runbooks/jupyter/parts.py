@@ -9,16 +9,16 @@ from typing import Any
 import ipywidgets
 
 from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.display import Shown, visible
 from vllm_runbooks.core.views.elements import BLUE, RED, tag, tinted
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.jupyter.page_parts import Head
 
 _FULL = {"width": "100%", "margin": "0"}
 
 
 class View(ipywidgets.HTML):
-    """A view of `render`; whatever it shows of a text was escaped there."""
+    """A view of a `render` module; whatever it shows of a text was escaped there."""
 
     def __init__(self, shown: Shown | None = None) -> None:
         super().__init__(layout=ipywidgets.Layout(width="100%", height="auto", margin="0"))
@@ -59,7 +59,7 @@ def language(lang: str | None) -> ipywidgets.Dropdown:
         InputError: there is none of that name.
     """
     offered = [("English", languages.ENGLISH), *((each.name, code) for code, each in languages.LANGUAGES.items())]
-    return ipywidgets.Dropdown(options=offered, value=session.language(lang) or languages.ENGLISH)
+    return ipywidgets.Dropdown(options=offered, value=catalog.language(lang) or languages.ENGLISH)
 
 
 class Panel(ipywidgets.VBox):

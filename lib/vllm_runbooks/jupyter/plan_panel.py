@@ -8,7 +8,8 @@ from typing import Any
 
 import ipywidgets
 
-from vllm_runbooks.jupyter import asking, page_parts, parts, settings
+from vllm_runbooks.jupyter import asking, page_parts, parts
+from vllm_runbooks.jupyter import plan_model as settings
 
 _SHARES = tuple(hundredth / 100 for hundredth in range(30, 101))
 _SETTLED = "settled"

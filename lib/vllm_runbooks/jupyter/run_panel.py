@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipywidgets
 
-from vllm_runbooks.jupyter import asking, entries, parts
+from vllm_runbooks.jupyter import asking, parts
+from vllm_runbooks.jupyter import run_model as entries
 
 _NONE = ("choose an entry", "")
 

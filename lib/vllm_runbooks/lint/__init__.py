@@ -1,1 +1,1 @@
-"""`lint`, `migrate` and `convert`: what is wrong with commands, and the change that mends it."""
+"""`lint`, `migrate` and `convert`: checks and fixes of commands, manifests and scripts."""

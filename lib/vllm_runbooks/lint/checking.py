@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.toolchains import Toolchain
+from vllm_runbooks.core import errors
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.extensions import OTHER_PROGRAMS, extension
 from vllm_runbooks.core.records import Judgement
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.edge10.scripts.records import LintedScripts
+from vllm_runbooks.host import loading as host_loading
+from vllm_runbooks.lint import expected as lint_expected
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint.records import Linted, Migrated
-from vllm_runbooks.reading import deployment, documents
+from vllm_runbooks.reading import deployment, documents, sources
 from vllm_runbooks.reading.deployment import forms
-from vllm_runbooks.runbooks import verdicts
 
 if TYPE_CHECKING:
     from vllm_runbooks.lint.second_opinion import Verdict
 
 
 def _ask(python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool) -> list[Verdict]:
-    from vllm_runbooks.lint import second_opinion  # noqa: PLC0415 - rarely asked for
+    from vllm_runbooks.lint import second_opinion
 
     return second_opinion.ask(python, entry, commands, is_config_checked=is_config_checked)
 
@@ -43,7 +44,7 @@ def lint_text(
     folder: Path | None = None,
     lang: str | None = None,
 ) -> Linted:
-    """Judge the vLLM commands of a script, manifest, program or page; see `lint.lint`.
+    """Judge the vLLM commands of a script, manifest, program or page; see `lint.linting.lint`.
 
     `python` names a Python with vLLM, whose own parser judges the commands as well (and, with `is_config_checked`, its
     configuration). `folder` is where the text lies: the configuration files that its commands name are read there.
@@ -53,15 +54,15 @@ def lint_text(
         InputError: the release, a GPU or the language is not known, or that Python does not answer.
     """
     ask = None if python is None else partial(_ask, python, is_config_checked=is_config_checked)
-    return _lint.lint(text, session.knowledge(lang), _asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
+    return _lint.lint(text, knowledge.knowledge(lang), asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
 
 
-def _asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.Asked:
+def asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.Asked:
     """What is asked, with the configuration files beside the text."""
-    cards = session.cards(gpus) if gpus else None
+    cards = host_loading.cards(gpus) if gpus else None
     if folder is None:
         return _lint.Asked(name, vllm or None, cards, apart=_apart)
-    texts = ((each, session.read_beside(folder, each)) for each in _lint.config_names(text, name))
+    texts = ((each, sources.read_beside(folder, each)) for each in _lint.config_names(text, name))
     files = {each: read for each, read in texts if read is not None}
     return _lint.Asked(name, vllm or None, cards, files, _apart)
 
@@ -70,9 +71,8 @@ def _apart(text: str, name: str) -> _lint.Apart | None:
     """The programs of a text that a toolchain for edge chips runs with a vLLM of its own."""
     if "import" not in text:
         return None
-    from vllm_runbooks.edge10 import scripts  # noqa: PLC0415 - most texts hold no such program
-
-    return scripts.apart(text, name, session.knowledge(), session.toolchain())
+    found: _lint.Apart | None = extension(OTHER_PROGRAMS)(text, name, knowledge.knowledge(), catalog.toolchain())
+    return found
 
 
 def mended(
@@ -83,7 +83,7 @@ def mended(
     Raises:
         InputError: the release or a GPU is not known.
     """
-    return _lint.mended(text, session.knowledge(), _asked(text, name, vllm, gpus, folder))
+    return _lint.mended(text, knowledge.knowledge(), asked(text, name, vllm, gpus, folder))
 
 
 def migrate_text(
@@ -94,58 +94,7 @@ def migrate_text(
     Raises:
         InputError: a release or a GPU is not known.
     """
-    return _lint.migrate(text, session.knowledge(), _asked(text, name, to, gpus, folder), from_=from_)
-
-
-def lint_scripts(
-    texts: Mapping[str, str],
-    *,
-    toolchain: str | None = None,
-    folders: Mapping[str, Path] = MappingProxyType({}),
-    fix: bool = False,
-    lang: str | None = None,
-) -> dict[str, LintedScripts]:
-    """Judge scripts of a toolchain for edge chips, by file; what one says counts for the others.
-
-    Servers and evaluations among them are judged by the release of vLLM that the toolchain evaluates with.
-
-    Args:
-        texts: By name.
-        toolchain: Its version; None: the newest that is known.
-        folders: By name where a text lies: the configuration files that its commands name are read there.
-        fix: Whether each text is given with every fix made as well.
-        lang: As for `lint_text`.
-
-    Raises:
-        InputError: the version of the toolchain or the language is not known.
-    """
-    from vllm_runbooks.edge10 import scripts  # noqa: PLC0415 - rarely asked for
-
-    facts = session.toolchain(toolchain)
-    return scripts.lint(texts, session.knowledge(lang), facts, _asked_of(texts, facts, folders), fix=fix)
-
-
-def mended_script(
-    texts: Mapping[str, str],
-    name: str,
-    *,
-    toolchain: str | None = None,
-    folders: Mapping[str, Path] = MappingProxyType({}),
-) -> str:
-    """One of the scripts with every fix made, its secrets as they are: for the user's own file.
-
-    Raises:
-        InputError: as `lint_scripts`.
-    """
-    from vllm_runbooks.edge10 import scripts  # noqa: PLC0415 - rarely asked for
-
-    facts = session.toolchain(toolchain)
-    return scripts.mended(texts, name, session.knowledge(), facts, _asked_of(texts, facts, folders))
-
-
-def _asked_of(texts: Mapping[str, str], facts: Toolchain, folders: Mapping[str, Path]) -> dict[str, _lint.Asked]:
-    vllm = facts.steps["evaluate"].vllm
-    return {name: _asked(text, name, vllm, None, folders.get(name)) for name, text in texts.items()}
+    return _lint.migrate(text, knowledge.knowledge(), asked(text, name, to, gpus, folder), from_=from_)
 
 
 class Converted(NamedTuple):
@@ -205,7 +154,7 @@ def lint_commands(evidence: Evidence, *, gpus: str = "", lang: str | None = None
     Raises:
         InputError: the release, a GPU or the language is not known, or the evidence is more than one text.
     """
-    session.check_texts(gpus=gpus, lang=lang)
+    errors.check_texts(gpus=gpus, lang=lang)
     script = _script(evidence)
     return lint_text(script.text, name=script.name, vllm=evidence.vllm, gpus=gpus, fix=True, lang=lang)
 
@@ -216,7 +165,7 @@ def migrate_commands(evidence: Evidence, *, to: str, gpus: str = "") -> Migrated
     Raises:
         InputError: as `lint_commands`.
     """
-    session.check_texts(target=to, gpus=gpus)
+    errors.check_texts(target=to, gpus=gpus)
     script = _script(evidence)
     from_ = lint_commands(evidence, gpus=gpus).vllm.version
     return migrate_text(script.text, name=script.name, from_=from_, to=to, gpus=gpus)[0]
@@ -225,7 +174,7 @@ def migrate_commands(evidence: Evidence, *, to: str, gpus: str = "") -> Migrated
 def shown(evidence: Evidence) -> str:
     """The script that was loaded or pasted as it may be shown, its secrets replaced."""
     script = _script(evidence)
-    return _lint.hidden(script.text, session.knowledge(), _lint.Asked(script.name, evidence.vllm))
+    return _lint.hidden(script.text, knowledge.knowledge(), _lint.Asked(script.name, evidence.vllm))
 
 
 def _script(evidence: Evidence) -> Document:
@@ -236,4 +185,4 @@ def _script(evidence: Evidence) -> Document:
 
 def judge_commands(found: Linted, evidence: Evidence) -> Judgement:
     """The verdict on commands: against the evidence's case, else on whether anything is wrong."""
-    return verdicts.judge_commands(found, evidence.case)
+    return lint_expected.judge_commands(found, evidence.case)

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from vllm_runbooks.catalog import options, support
+from vllm_runbooks.catalog.compiled import RulesById
 from vllm_runbooks.catalog.languages import Wording
-from vllm_runbooks.catalog.load import RulesById
 from vllm_runbooks.catalog.options import CALLS, ENTRIES, SERVERS, ReleaseData
 from vllm_runbooks.catalog.records import Rule
 from vllm_runbooks.catalog.specs import Card, Specs
@@ -20,7 +20,7 @@ from vllm_runbooks.lint import calls, config_files, environment_rules, meaning, 
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import Reading
-from vllm_runbooks.lint.together import together
+from vllm_runbooks.lint.several_launches import together
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN

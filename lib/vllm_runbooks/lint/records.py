@@ -1,6 +1,6 @@
 """What is said of commands: their issues with the changes that mend them, the starts in them, and a move to a release.
 
-Lines, columns and names are as in `records`.
+Lines, columns and names are as in `core.records`.
 """
 
 from __future__ import annotations

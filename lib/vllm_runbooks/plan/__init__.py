@@ -1,1 +1,1 @@
-"""What a model needs on each GPU, by the rules of the release that is to run it."""
+"""`plan`: memory per GPU, layouts that fit, deployment files."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog.options import version_key
 from vllm_runbooks.catalog.specs import name_key
 from vllm_runbooks.core.errors import InputError
@@ -127,8 +127,8 @@ def _parsed(text: str, where: str) -> Mapping[str, Any]:
 
 def _yaml(text: str, where: str) -> Any:
     """What a text says that is no JSON; numbers and `null` are read as JSON has them."""
-    from vllm_runbooks.core.excerpt import Excerpt  # noqa: PLC0415
-    from vllm_runbooks.reading.documents import yaml_places  # noqa: PLC0415 - most files are JSON
+    from vllm_runbooks.core.excerpt import Excerpt
+    from vllm_runbooks.reading.documents import yaml_places
 
     def value(node: yaml_places.Node | None) -> Any:
         if isinstance(node, yaml_places.Sequence):
@@ -210,7 +210,7 @@ def shipped() -> Shipped:
     Raises:
         InputError: The catalog's file is missing or damaged.
     """
-    path = catalog.catalog_dir() / FILE
+    path = folders.catalog_dir() / FILE
     text = _text(path)
     told = json.loads(text).get("cards", ())
     return Shipped(tuple(RecordedCards(**one) for one in told), read(text, FILE))

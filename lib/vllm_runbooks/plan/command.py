@@ -1,6 +1,5 @@
 """`vllm-runbooks plan`."""
 
-# ruff: noqa: PLC0415 - `--help` and completion need none of it
 from __future__ import annotations
 
 import contextlib
@@ -11,7 +10,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan.records import Find, Layouts, Plan
 
@@ -196,10 +196,11 @@ def _variable(given: str) -> tuple[str, str]:
 def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None, out: Path | None, form: str) -> int:
     """What a start printed, beside what is planned for it."""
     from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.diagnosis import diagnosing
     from vllm_runbooks.plan import planner
     from vllm_runbooks.plan.render import plans as render_plans
 
-    found = planner.from_log(log, gpus=gpus, vllm=vllm, start=start)
+    found = diagnosing.from_log(log, gpus=gpus, vllm=vllm, start=start)
     if out is not None:
         rows = planner.keep(found, out)
         output.say(f"wrote {out}: {rows} rows")

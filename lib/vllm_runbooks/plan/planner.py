@@ -5,21 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.load import specs
 from vllm_runbooks.catalog.specs import Card
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import PlanAsked
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.records import Compared
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding
-from vllm_runbooks.plan import plans, start_files
+from vllm_runbooks.lint import knowledge
+from vllm_runbooks.plan import files as plan_files
+from vllm_runbooks.plan import planned as planning
+from vllm_runbooks.plan import reading as plan_reading
+from vllm_runbooks.plan import requests as plan_requests
+from vllm_runbooks.plan import start_files
 from vllm_runbooks.plan.budget import Subject
 from vllm_runbooks.plan.checkpoints import tensor_bytes, tensor_names
 from vllm_runbooks.plan.drafts import Draft, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
 from vllm_runbooks.plan.settings import PARTITION
+from vllm_runbooks.reading import sources
+
+if TYPE_CHECKING:
+    from vllm_runbooks.plan.requests import Request
 
 
 def model(name: str) -> Subject:
@@ -31,7 +43,7 @@ def model(name: str) -> Subject:
     folder = _folder(name)
     if folder is not None:
         return _local(folder)
-    return plans.model_in_catalog(name, session.specs())
+    return plan_reading.model_in_catalog(name, catalog.specs())
 
 
 def is_folder(name: str) -> bool:
@@ -60,7 +72,7 @@ def _draft(name: str) -> Draft | None:
     if folder is not None:
         told = _local(folder)
         return draft(name, told.config, source=told.source, tensors=tensor_names(folder))
-    return draft_in_catalog(name, session.specs())
+    return draft_in_catalog(name, catalog.specs())
 
 
 def _local(folder: Path) -> Subject:
@@ -69,10 +81,10 @@ def _local(folder: Path) -> Subject:
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: is no plain file; give a folder with the model's config.json")
         with path.open("rb") as stream:
-            text = stream.read(plans.MAX_CONFIG + 1)
+            text = stream.read(plan_reading.MAX_CONFIG + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; give a folder with the model's config.json") from None
-    return plans.told_model(str(folder), text, source=str(path), checkpoint_bytes=tensor_bytes(folder))
+    return plan_reading.told_model(str(folder), text, source=str(path), checkpoint_bytes=tensor_bytes(folder))
 
 
 def request(
@@ -88,8 +100,8 @@ def request(
     environment: Mapping[str, str] | None = None,
     calibration: str | Path | None = None,
     is_calibrated: bool = True,
-    cards: Callable[[str], tuple[Card, ...]] = session.cards,
-) -> plans.Request:
+    cards: Callable[[str], tuple[Card, ...]] = host_loading.cards,
+) -> plan_requests.Request:
     """What is asked, read and checked.
 
     Args:
@@ -109,8 +121,8 @@ def request(
     Raises:
         InputError: Something of it is not known, or the release refuses an option.
     """
-    return plans.read(
-        plans.Sources(model, _draft, cards, session.knowledge),
+    return plan_reading.read(
+        plan_reading.Sources(model, _draft, cards, knowledge.knowledge),
         name,
         gpus,
         vllm=vllm,
@@ -123,14 +135,14 @@ def request(
 
 
 def _calibrate(own: str | Path | None) -> Any:
-    from vllm_runbooks.plan import calibration  # noqa: PLC0415 - not for plans without it
+    from vllm_runbooks.plan import calibration
 
     return calibration.load(own)
 
 
-def has_sizes(asked: plans.Request) -> bool:
+def has_sizes(asked: plan_requests.Request) -> bool:
     """Whether the layout is given."""
-    return plans.has_sizes(asked)
+    return plan_reading.has_sizes(asked)
 
 
 def plan_model(name: str, gpus: str, **more: Any) -> Plan:
@@ -160,39 +172,39 @@ def find_plan(name: str, gpus: str, what: str, **more: Any) -> Plan:
     return find(request(name, gpus, **more), what)
 
 
-def plan(asked: plans.Request) -> Plan:
+def plan(asked: plan_requests.Request) -> Plan:
     """One start as it is asked for, its command linted.
 
     Raises:
         InputError: Nothing about it can be planned.
     """
-    return plans.checked(plans.plan(asked), session.knowledge(), asked)
+    return planning.checked(planning.plan(asked), knowledge.knowledge(), asked)
 
 
-def staged(asked: plans.Request) -> plans.Request:
+def staged(asked: plan_requests.Request) -> plan_requests.Request:
     """What is asked, with the layers of each stage that unequal cards hold most by; those that are given stand."""
-    parts = plans.stages_of(asked)
+    parts = plan_requests.stages_of(asked)
     if parts is None:
         return asked
     return replace(asked, environment={**asked.environment, PARTITION: ",".join(map(str, parts))})
 
 
-def layouts(asked: plans.Request) -> Layouts:
+def layouts(asked: plan_requests.Request) -> Layouts:
     """Every way to use the cards, the commands of those that fit linted.
 
     Raises:
         InputError: Nothing about it can be planned.
     """
-    return plans.layouts(asked, session.knowledge())
+    return planning.layouts(asked, knowledge.knowledge())
 
 
-def find(asked: plans.Request, what: Find | str) -> Plan:
+def find(asked: plan_requests.Request, what: Find | str) -> Plan:
     """The answer to a question asked the other way round, with the plan that it leads to.
 
     Raises:
         InputError: There is no such question, or nothing can be planned.
     """
-    return plans.asked_otherwise(asked, Find(what), session.knowledge(), session.specs())
+    return plan_reading.asked_otherwise(asked, Find(what), knowledge.knowledge(), catalog.specs())
 
 
 def chosen(found: Plan | Layouts) -> Plan:
@@ -210,7 +222,7 @@ def chosen(found: Plan | Layouts) -> Plan:
 
 
 def deployed(
-    asked: plans.Request, found: Plan | Layouts, *, first_port: int = 8000, retries_posts: bool = False
+    asked: plan_requests.Request, found: Plan | Layouts, *, first_port: int = 8000, retries_posts: bool = False
 ) -> Mapping[str, str]:
     """A plan as files by name: script, compose file and units for each host, nginx where there are several servers.
 
@@ -219,10 +231,10 @@ def deployed(
     Raises:
         InputError: The release has no option for the layout, or the linter finds an error in what was written.
     """
-    return _linted(asked, plans.deployed(asked, chosen(found), first_port=first_port, retries_posts=retries_posts))
+    return _linted(asked, plan_files.deployed(asked, chosen(found), first_port=first_port, retries_posts=retries_posts))
 
 
-def _linted(asked: plans.Request, made: Mapping[str, str]) -> Mapping[str, str]:
+def _linted(asked: plan_requests.Request, made: Mapping[str, str]) -> Mapping[str, str]:
     """Files that the linter has nothing against.
 
     Raises:
@@ -230,14 +242,19 @@ def _linted(asked: plans.Request, made: Mapping[str, str]) -> Mapping[str, str]:
     """
     for name, text in made.items():
         if name.endswith((".sh", ".yaml", ".service")):
-            errors, _ = plans.faults(text, session.knowledge(), asked, name)
+            errors, _ = planning.faults(text, knowledge.knowledge(), asked, name)
             if errors:
                 raise InputError(f"{name}: is not written: {errors[0]}")
     return made
 
 
 def deploy(
-    asked: plans.Request, found: Plan | Layouts, folder: Path, *, first_port: int = 8000, retries_posts: bool = False
+    asked: plan_requests.Request,
+    found: Plan | Layouts,
+    folder: Path,
+    *,
+    first_port: int = 8000,
+    retries_posts: bool = False,
 ) -> list[Path]:
     """Write a plan's files into a folder; none is overwritten.
 
@@ -272,7 +289,7 @@ def on_nodes(
     by: str | None = None,
     master_port: int | None = None,
     **more: Any,
-) -> plans.Request:
+) -> plan_requests.Request:
     """What is asked of a cluster's nodes, read and checked.
 
     Args:
@@ -292,7 +309,7 @@ def on_nodes(
     said = vllm or start_files.release(nodes)
 
     def cards(spec: str) -> tuple[Card, ...]:
-        found = session.cards(spec) if spec else start_files.cards(nodes, session.specs())
+        found = host_loading.cards(spec) if spec else start_files.cards(nodes, catalog.specs())
         strange = next((card.node for card in found if card.node not in known), None) if len(known) > 1 else None
         if strange is not None or any(card.node is None for card in found if len(known) > 1):
             raise InputError(f"{strange or 'a card without @NODE'}: is none of the nodes ({', '.join(known)})")
@@ -310,7 +327,7 @@ def on_nodes(
 
 
 def standing(
-    asked: plans.Request, found: Plan | Layouts, nodes: Cluster, environments: Sequence[NodeEnvironment]
+    asked: plan_requests.Request, found: Plan | Layouts, nodes: Cluster, environments: Sequence[NodeEnvironment]
 ) -> tuple[NodeFinding, ...]:
     """What stands in the way of a plan on its nodes, though each has the environment that its files set.
 
@@ -318,18 +335,18 @@ def standing(
         InputError: No layout fits, or the release has no option for it.
     """
     one = chosen(found)
-    parts = plans.servers(asked, one)
+    parts = plan_files.servers(asked, one)
     hosts = [host for part in parts for host in (part.joined or (part.host,)) if host is not None]
     used = {str(host.node) for host in hosts}
     sizes = asked.options if one.layout is None else {"tensor_parallel_size": one.layout.tp}
     group = sizes.get("tensor_parallel_size") or 1
     is_joined = any(part.joined or not part.serves for part in parts)
     is_spread = is_joined and group > min(len(host.devices) for host in hosts)
-    return clusters.standing(nodes, session.specs(), environments, used, is_tensor_spread=is_spread)
+    return clusters.standing(nodes, catalog.specs(), environments, used, is_tensor_spread=is_spread)
 
 
 def node_files(
-    asked: plans.Request,
+    asked: plan_requests.Request,
     found: Plan | Layouts,
     folder: Path,
     *,
@@ -358,7 +375,7 @@ def node_files(
 
 
 def files_for_nodes(
-    asked: plans.Request,
+    asked: plan_requests.Request,
     found: Plan | Layouts,
     *,
     first_port: int = 8000,
@@ -377,27 +394,15 @@ def files_for_nodes(
     return _linted(asked, made), told
 
 
-def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, start: int | None = None) -> Compared:
-    """What a start printed beside what is planned for it: the `plan` part of its diagnosis.
-
-    Raises:
-        InputError: The log cannot be read, or nothing in it can be compared.
-    """
-    found = session.diagnose(session.load_files([log], vllm=vllm), start=start, gpus=gpus).plan
-    if found is None:
-        raise InputError(f"{log}: prints no memory of a start that could be compared; give the log of a start")
-    return found
-
-
 def keep(found: Compared, path: Path) -> int:
     """Write what a start taught into a calibration file, beside what is there; how many rows it then holds.
 
     Raises:
         InputError: The file is there and is no calibration.
     """
-    from vllm_runbooks.plan import calibration  # noqa: PLC0415 - not for plans without it
+    from vllm_runbooks.plan import calibration
 
-    there = calibration.read(session.read_text(str(path)), str(path)) if path.exists() else ()
+    there = calibration.read(sources.read_text(str(path)), str(path)) if path.exists() else ()
     # The same start read again replaces its rows: it is no second measurement.
     rows = {
         (row.source, row.release, row.gpu, row.architecture, row.term, row.tensor_parallel_size): row
@@ -405,3 +410,35 @@ def keep(found: Compared, path: Path) -> int:
     }
     store(path, calibration.written(rows.values()))
     return len(rows)
+
+
+def question(asked: PlanAsked) -> Request:
+    """What a recorded question or a claim asks the planner, read and checked; nothing corrects the plan.
+
+    Raises:
+        InputError: the model, a card or the release is not known.
+    """
+    from vllm_runbooks.plan import requests as plan_requests
+    from vllm_runbooks.plan.budget import drafted, subject_in_catalog
+    from vllm_runbooks.plan.drafts import draft_in_catalog
+
+    told = subject_in_catalog(asked.model, specs())
+    if told is None:
+        raise InputError(f"{asked.model}: is no model of the catalog; a recorded question names one that is")
+    sizes = {"tensor_parallel_size": asked.tp, "pipeline_parallel_size": asked.pp, "data_parallel_size": asked.dp}
+    return plan_requests.Request(
+        drafted(told, asked.options, lambda name: draft_in_catalog(name, specs())),
+        specs().gpus(asked.gpus),
+        plan_requests.release_of(asked.vllm),
+        {**asked.options, **{name: size for name, size in sizes.items() if size is not None}},
+    )
+
+
+def planned(asked: PlanAsked) -> Plan | Layouts:
+    """The answer to such a question: a plan where sizes are given, else every layout.
+
+    Raises:
+        InputError: as `question`, or nothing can be planned.
+    """
+    is_split = any(size is not None for size in (asked.tp, asked.pp, asked.dp))
+    return planning.plan(question(asked)) if is_split else planning.layouts(question(asked))

@@ -57,7 +57,7 @@ def model_in_catalog(name: str, specs: Specs) -> Subject:
 
 
 def _near(name: str, specs: Specs) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415 - only where a name is unknown
+    from difflib import get_close_matches
 
     lasts = {each.rpartition("/")[2].casefold(): each for each in specs.texts}
     near = get_close_matches(name.rpartition("/")[2].casefold(), list(lasts), n=3, cutoff=0.6)

@@ -1,6 +1,6 @@
 """The files that start a plan on the nodes of a cluster, each with the environment of its own node, and what to do.
 
-They are those of a plan (`plans.files`) and the same in containers; nothing of a node's name or address gets into one
+They are those of a plan (`plan.files`) and the same in containers; nothing of a node's name or address gets into one
 that is not a host's name or an address.
 """
 
@@ -14,7 +14,8 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host import inspection as inventories
 from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFinding, Reach, Reachability
 from vllm_runbooks.host.records import VLLM_PACKAGES
-from vllm_runbooks.plan import plans
+from vllm_runbooks.plan import files as plan_files
+from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan.network import Link, Network
 from vllm_runbooks.plan.records import NodeStart, Plan, StartFiles
 from vllm_runbooks.plan.settings import PARTITION
@@ -27,16 +28,16 @@ _VERIFY = "verify.txt"
 _PROXY = "nginx.conf"
 
 
-def places(environments: Iterable[NodeEnvironment]) -> dict[str, plans.Place]:
+def places(environments: Iterable[NodeEnvironment]) -> dict[str, plan_requests.Place]:
     """What servers need to know of each node: its variables, and its address by them."""
     found = {}
     for one in environments:
         variables = dict(one.variables)
-        found[one.node] = plans.Place(variables.get(_ADDRESS), tuple(variables.items()))
+        found[one.node] = plan_requests.Place(variables.get(_ADDRESS), tuple(variables.items()))
     return found
 
 
-def network(nodes: Cluster, known: Mapping[str, plans.Place]) -> Network:
+def network(nodes: Cluster, known: Mapping[str, plan_requests.Place]) -> Network:
     """What was measured between each two nodes, in the worse direction, at the addresses that are used where known."""
     links: dict[frozenset[str], list[Reach]] = {}
     for one in nodes.reaches or ():
@@ -88,7 +89,7 @@ def release(nodes: Cluster) -> str | None:
 
 
 def files(
-    request: plans.Request,
+    request: plan_requests.Request,
     one: Plan,
     *,
     first_port: int = fleet.FIRST_PORT,
@@ -109,15 +110,15 @@ def files(
     Raises:
         InputError: The release has no option for it, or what joins the hosts is none.
     """
-    parts = plans.servers(request, one, first_port=first_port)
-    made = plans.deployed(request, one, first_port=first_port, retries_posts=retries_posts)
+    parts = plan_files.servers(request, one, first_port=first_port)
+    made = plan_files.deployed(request, one, first_port=first_port, retries_posts=retries_posts)
     joined = [part for part in parts if part.joined]
     _check_joined(request, joined)
     why_none = containers.why_no_ray(request.data, image) if joined else ""
     in_ray = [str(host.node) for host in fleet.ray_hosts(parts)]
     nodes = list(dict.fromkeys([*(str(part.node) for part in parts), *in_ray]))
     has_several = len(nodes) > 1
-    doubts = plans.doubts(one)
+    doubts = plan_files.doubts(one)
     for node in nodes:
         mine = [part for part in parts if str(part.node) == node and not part.joined]
         behind = f"-{node}" if has_several else ""
@@ -136,7 +137,7 @@ def files(
     return {**made, "steps.txt": _steps_text(told)}, replace(told, files=(*told.files, "steps.txt"))
 
 
-def _check_joined(request: plans.Request, joined: Sequence[fleet.Part]) -> None:
+def _check_joined(request: plan_requests.Request, joined: Sequence[fleet.Part]) -> None:
     """See that hosts are joined as it was asked for.
 
     Raises:
@@ -150,7 +151,7 @@ def _check_joined(request: plans.Request, joined: Sequence[fleet.Part]) -> None:
 
 
 def _told(
-    request: plans.Request,
+    request: plan_requests.Request,
     one: Plan,
     parts: Sequence[fleet.Part],
     nodes: Sequence[str],
@@ -173,10 +174,10 @@ def _told(
     itself = "" if alone.name == executor else f"{alone.said} ({alone.source})" if alone.source else alone.said
     starts = []
     for node in nodes:
-        place = request.places.get(node, plans.Place())
+        place = request.places.get(node, plan_requests.Place())
         own = tuple(name for name in made if _is_of(name, node, nodes))
         starts.append(NodeStart(node, place.address, dict(place.environment), own))
-    unplaced = [node for node in nodes if not request.places.get(node, plans.Place()).environment]
+    unplaced = [node for node in nodes if not request.places.get(node, plan_requests.Place()).environment]
     if unplaced and len(nodes) > 1:
         unknown = (
             f"By which address and interface the others reach {', '.join(unplaced)} is not known: the files there set "
@@ -200,7 +201,7 @@ def _told(
         nodes=tuple(starts),
         files=tuple(made),
         steps=tuple(_steps(parts, made, by)),
-        notes=tuple(dict.fromkeys((*notes, *plans.doubts(one), *said))),
+        notes=tuple(dict.fromkeys((*notes, *plan_files.doubts(one), *said))),
     )
 
 

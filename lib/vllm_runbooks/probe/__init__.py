@@ -1,1 +1,1 @@
-"""`probe`: what is wrong with a running server."""
+"""`probe`: health and load of a running server."""

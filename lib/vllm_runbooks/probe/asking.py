@@ -64,7 +64,7 @@ class Unanswered(Exception):  # noqa: N818 - what happened, not a fault of ours
     """There was no answer to a request; its text is why."""
 
     def __init__(self, says: str, reason: str) -> None:
-        """What happened, and a word of `probe_records.REASONS` for it."""
+        """What happened, and a word of `catalog.serving.REASONS` for it."""
         super().__init__(says)
         self.reason = reason
 
@@ -406,7 +406,7 @@ def why(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """A word of `probe_records.REASONS` for what a request failed of."""
+    """A word of `catalog.serving.REASONS` for what a request failed of."""
     if isinstance(error, ssl.SSLError):
         return "tls"
     if isinstance(error, TimeoutError):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.history import kept
 
 if TYPE_CHECKING:
@@ -98,9 +99,11 @@ def probe(
 
     Exit status: 0 nothing wrong, 1 something wrong, 2 the request cannot be read.
     """
-    from vllm_runbooks.diagnosis import session  # noqa: PLC0415 - `--help` needs none of it
-    from vllm_runbooks.probe.probing import is_address, target_of  # noqa: PLC0415
-    from vllm_runbooks.runbooks import recording  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.host import loading as host_loading
+    from vllm_runbooks.probe import history_entry as probe_history
+    from vllm_runbooks.probe import judging
+    from vllm_runbooks.probe.probing import is_address, target_of
+    from vllm_runbooks.runbooks import recording
 
     if live["load"] is None and (needless := [name for name in _LOADED if live[name] is not None]):
         raise click.UsageError(f"--{needless[0].replace('_', '-')} is about a load; give --load TIME as well.")
@@ -116,27 +119,30 @@ def probe(
                 f"{option} is about a server that runs, whose address begins with http:// or https://; a recorded one "
                 "is judged as it is."
             )
-        return _tell(session.health(_recorded(server), gpus=gpus or ""), form, record)
+        return _tell(judging.health(_recorded(server), gpus=gpus or ""), form, record)
     if gpus:
-        session.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
+        host_loading.cards(gpus)  # what is none is refused before the server is asked, or a load is lost
     asked = {**live, "gpus": gpus, "patience": patience}
-    with kept.opened(no_history=no_history) as history, kept.look(history, target_of(server).place, asked) as told:
-        found = session.health(_observed(server, patience, live), gpus=gpus or "")
+    with (
+        kept.opened(no_history=no_history) as history,
+        probe_history.look(history, target_of(server).place, asked) as told,
+    ):
+        found = judging.health(_observed(server, patience, live), gpus=gpus or "")
         told(found)
     return _tell(found, form, record)
 
 
 def _tell(found: Health, form: str, record: Path | None) -> int:
-    from vllm_runbooks.core.display import to_json  # noqa: PLC0415
-    from vllm_runbooks.core.errors import RunbooksError  # noqa: PLC0415
-    from vllm_runbooks.diagnosis import session  # noqa: PLC0415
-    from vllm_runbooks.probe import render as render_health  # noqa: PLC0415
-    from vllm_runbooks.runbooks import recording  # noqa: PLC0415
+    from vllm_runbooks.catalog import load as catalog
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.errors import RunbooksError
+    from vllm_runbooks.probe import render as render_health
+    from vllm_runbooks.runbooks import recording
 
     if form == "json":
         output.write_json(to_json(found))
     else:
-        terminal.show(render_health.view(found, session.serving()))
+        terminal.show(render_health.view(found, catalog.serving()))
     if record is not None:
         try:
             case = recording.record_health(record, found)
@@ -149,19 +155,19 @@ def _tell(found: Health, form: str, record: Path | None) -> int:
 
 
 def _recorded(name: str) -> Any:
-    from vllm_runbooks.core.errors import WrongFileError  # noqa: PLC0415
-    from vllm_runbooks.diagnosis import session  # noqa: PLC0415
+    from vllm_runbooks.core.errors import WrongFileError
+    from vllm_runbooks.reading import sources
 
     try:
-        return session.load_files([name])
+        return sources.load_files([name])
     except WrongFileError as error:
-        from vllm_runbooks.core.errors import InputError  # noqa: PLC0415
+        from vllm_runbooks.core.errors import InputError
 
         raise InputError(f"{error}; the address of a server begins with http:// or https://") from None
 
 
 def _observed(url: str, patience: float, live: dict[str, Any]) -> Any:
-    from vllm_runbooks.runbooks.live import probing  # noqa: PLC0415
+    from vllm_runbooks.runbooks.live import probing
 
     chosen = {name: live[name] for name in _LOADED if live[name] is not None}
     return probing.probe(

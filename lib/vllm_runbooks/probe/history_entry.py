@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.history.kept import closed
 from vllm_runbooks.lint.ways_out import starts_of
+from vllm_runbooks.probe import expected as probe_expected
 from vllm_runbooks.probe.records import Health, Observation
 from vllm_runbooks.reading import arguments, deployment, documents
-from vllm_runbooks.runbooks import verdicts
+
+if TYPE_CHECKING:
+    from vllm_runbooks.history.store import History
+    from vllm_runbooks.probe.records import Health
 
 
 def inputs(found: Health) -> dict[str, Any]:
@@ -45,10 +53,34 @@ def results(found: Health) -> dict[str, Any]:
     seen = found.observation
     return {
         "outcome": found.outcome.value,
-        "root_cause": document(verdicts.cause_of(found)),
+        "root_cause": document(probe_expected.cause_of(found)),
         "findings": [each.id for each in found.findings],
         "rungs": {each.name: each.result.value for each in seen.rungs},
         "facts": {name: value for name, value in found.facts.items() if value is not None},
         "load": None if seen.load is None else document(seen.load),
         "log": None if seen.log is None else document(seen.log),
     }
+
+
+@contextlib.contextmanager
+def look(kept: History, address: str, asked: Mapping[str, Any]) -> Iterator[Callable[[Health], None]]:
+    """Tell the history of a probe; call what is yielded with what came of it."""
+    began = time.monotonic()
+    id_ = kept.begin("probe", address, inputs=asked)
+    is_told = False
+
+    def tell(found: Health) -> None:
+        nonlocal is_told
+        is_told = True
+        kept.end(
+            id_,
+            found.verdict,
+            found.reason,
+            seconds=time.monotonic() - began,
+            inputs={**asked, **inputs(found)},
+            results=results(found),
+            vllm=found.vllm.version,
+        )
+
+    with closed(kept, id_, began, lambda: is_told, "the probe was ended"):
+        yield tell

@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from vllm_runbooks.probe.records import Point, Serving
+from vllm_runbooks.catalog.serving import Serving
+from vllm_runbooks.probe.records import Point
 
 INFO = "vllm:cache_config_info"
 """A gauge whose labels are settings of the engine (vllm 0.32.0 v1/metrics/loggers.py:1120)."""

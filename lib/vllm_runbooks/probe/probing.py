@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from vllm_runbooks.catalog.serving import LOAD, RUNGS, Serving
 from vllm_runbooks.core import moments
 from vllm_runbooks.probe import metrics
 from vllm_runbooks.probe.address import is_address, is_local, target_of
 from vllm_runbooks.probe.asking import Asking, Target, Unanswered, is_open
-from vllm_runbooks.probe.ladder import MAX_METRICS, NAMES, Ladder, answered, climb
+from vllm_runbooks.probe.health_checks import MAX_METRICS, NAMES, Ladder, answered, climb
 from vllm_runbooks.probe.load import Load, Loading
-from vllm_runbooks.probe.records import FEWEST, LOAD, RUNGS, LoadMeasured, Observation, Point, Sample, Serving
+from vllm_runbooks.probe.records import FEWEST, LoadMeasured, Observation, Point, Sample
 from vllm_runbooks.probe.starts import Result, Rung
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise
 
+from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.core.display import Shown, visible
 from vllm_runbooks.core.records import Remedy, Verdict
 from vllm_runbooks.core.views.drawing import HAIR, LINES, WIDTH, caption, picture, rule, swatches, tick_step
@@ -27,7 +28,7 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeasured, Serving, ServingFinding
+from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, Health, LoadMeasured, ServingFinding
 from vllm_runbooks.probe.vitals import Figures, shown
 
 _RUNG = ("rung", "result", "took", "what was found")

@@ -1,7 +1,7 @@
 """Records of what happens on a host: a guarded start with its checks, rungs, sightings and tries; frozen dataclasses.
 
-Units stand in names as in `records`; `None` means unknown. Times are seconds since the guard began, by the monotonic
-clock, unless a name says otherwise.
+Units stand in names as in `core.records`; `None` means unknown. Times are seconds since the guard began, by the
+monotonic clock, unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Rung:
     is_alive: bool = False
     """Of one that failed whether the server answered in good order, and only refused what was asked."""
     reason: str = ""
-    """Of one that failed why, in a word of `probe_records.REASONS`."""
+    """Of one that failed why, in a word of `catalog.serving.REASONS`."""
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog.serving import Serving, ServingCondition, ServingFact, ServingTest
+from vllm_runbooks.catalog.templates import fill, filled_or_plain
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Facts, Outcome, Release, Severity, Verdict
 from vllm_runbooks.diagnosis import answer
-from vllm_runbooks.diagnosis.causes import fill, filled_or_plain
 from vllm_runbooks.probe.records import (
     FEWEST,
     MOST,
@@ -23,11 +24,7 @@ from vllm_runbooks.probe.records import (
     Point,
     Proof,
     Sample,
-    Serving,
-    ServingCondition,
-    ServingFact,
     ServingFinding,
-    ServingTest,
 )
 from vllm_runbooks.probe.starts import Result
 
@@ -323,7 +320,7 @@ def shown(value: float | None, unit: str) -> str:
 
 
 def _told(seen: Observation, figures: Figures) -> dict[str, str]:
-    """What texts of conditions may name: facts as shown, and the names of `probe_records.TOLD`."""
+    """What texts of conditions may name: facts as shown, and the names of `catalog.serving.TOLD`."""
     facts = figures.serving.facts
     told = {name: shown(value, facts[name].unit) for name, value in figures.of().items() if value is not None}
     gauges = {

@@ -1,1 +1,1 @@
-"""Text to records: shell, documents, arguments, deployments, logs."""
+"""Text to records: shell, manifests, Python, arguments, startup logs, recorded cases."""

@@ -1,1 +1,1 @@
-"""`run`, `check`, `list`, `show`, `record`, `case`, `pack`: runbooks, cases and what notebooks call."""
+"""`run`, `check`, `list`, `show`, `record`, `case` and `pack`: runbooks, recorded cases, reports and packs."""

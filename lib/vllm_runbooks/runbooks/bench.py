@@ -56,7 +56,7 @@ class Bench:
         """A bench; its worker starts with the first run.
 
         Args:
-            tag: What its processes carry (`processes.TAG`); the last part of it is theirs.
+            tag: What its processes carry (`host.processes.TAG`); the last part of it is theirs.
             runtime: Folder for sockets and the worker's log.
             name: Of the log, apart from those of others in the same folder.
             gate: Whether processes may be started.
@@ -175,11 +175,11 @@ class Bench:
 def judge_alone(folder: str) -> dict[str, Any]:
     """Judge a case without a runbook, by what the tool says of what it holds; a worker's answer."""
     # The core loads slowly, and whoever hands out the runs needs none of it.
-    from vllm_runbooks.diagnosis import session  # noqa: PLC0415
-    from vllm_runbooks.runbooks import cases  # noqa: PLC0415
+    from vllm_runbooks.reading import sources
+    from vllm_runbooks.runbooks import cases
 
     try:
-        judgement = cases.judge(session.load(folder))
+        judgement = cases.judge(sources.load(folder))
     except InputError as error:
         return {"reason": str(error), "refused": True}
     return {"judgement": {"schema": SCHEMA, **document(judgement)}}

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vllm_runbooks.core.evidence import CaseKind, Evidence
+from vllm_runbooks.core.extensions import JOB_VERDICT, extension
 from vllm_runbooks.core.records import Judgement
-from vllm_runbooks.diagnosis import session
-from vllm_runbooks.edge10 import evidence as edge10_evidence
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.host import expected as host_expected
+from vllm_runbooks.host import loading as host_loading
+from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.lint import checking
-from vllm_runbooks.runbooks import verdicts
+from vllm_runbooks.plan import expected as plan_expected
+from vllm_runbooks.plan import planner
+from vllm_runbooks.probe import judging
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -20,16 +25,21 @@ def judge(evidence: Evidence) -> Judgement:
     """
     case = evidence.case
     if case is not None and case.plan is not None:
-        return verdicts.judge_plan(session.planned(case.plan), case, session.judge_claims(evidence))
+        return plan_expected.judge_plan(planner.planned(case.plan), case, diagnosing.judge_claims(evidence))
     return _JUDGES[case.kind if case is not None else CaseKind.LOG](evidence)
 
 
+def _job(evidence: Evidence) -> Judgement:
+    judgement: Judgement = extension(JOB_VERDICT)(evidence)
+    return judgement
+
+
 _JUDGES: dict[CaseKind, Callable[[Evidence], Judgement]] = {
-    CaseKind.LOG: lambda held: session.judge(session.diagnose(held), held),
+    CaseKind.LOG: lambda held: diagnosing.judge(diagnosing.diagnose(held), held),
     CaseKind.SCRIPT: lambda held: checking.judge_commands(checking.lint_commands(held), held),
-    CaseKind.SNAPSHOT: lambda held: session.judge_inventory(session.inventory(held), held),
-    CaseKind.NODES: lambda held: session.judge_nodes(session.nodes(held), held),
-    CaseKind.SERVER: lambda held: session.judge_health(session.health(held), held),
-    CaseKind.JOB: lambda held: edge10_evidence.judge(edge10_evidence.of(held)),
+    CaseKind.SNAPSHOT: lambda held: host_expected.judge_inventory(host_loading.inventory(held), held.case),
+    CaseKind.NODES: lambda held: node_loading.judge_nodes(node_loading.nodes(held), held),
+    CaseKind.SERVER: lambda held: judging.judge_health(judging.health(held), held),
+    CaseKind.JOB: _job,
 }
 """By what a case holds; a question is judged before."""

@@ -6,7 +6,6 @@ wrong parameter cost milliseconds and start no kernel. Its last cell calls `conc
 metadata says `completed` for a cell whose kernel was killed.
 """
 
-# ruff: noqa: PLC0415 - IPython is there in a kernel, and nowhere else needed
 from __future__ import annotations
 
 import ast

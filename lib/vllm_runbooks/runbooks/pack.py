@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog import compiled, folders, languages
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core import archives
 from vllm_runbooks.core.display import to_json
@@ -20,7 +20,8 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import PIECE, Document, Evidence
 from vllm_runbooks.core.packs import INVENTORY, ISSUE, KIND, MANIFEST, Gap, Manifest, Member, MemberRole
 from vllm_runbooks.core.redaction.redact import Redactor
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host.records import GpuFacts, GpuProcess, Inventory
 
 if TYPE_CHECKING:
@@ -63,26 +64,26 @@ def cards_of(spec: str | None, *, is_inventoried: bool = True) -> Cards:
     Raises:
         InputError: a card is not known, or a file is no snapshot.
     """
-    from vllm_runbooks.catalog.specs import LOCAL  # noqa: PLC0415
-    from vllm_runbooks.host import inspection as inventories  # noqa: PLC0415 - of no use for a pack without one
-    from vllm_runbooks.host import inventory  # noqa: PLC0415
+    from vllm_runbooks.catalog.specs import LOCAL
+    from vllm_runbooks.host import inspection as inventories
+    from vllm_runbooks.host import inventory
 
     if spec is None:
         return Cards(inventory=inventory.collect() if is_inventoried else None)
     if spec.casefold() == LOCAL:
         if not is_inventoried:
-            return Cards(named=_by_name(session.cards(spec)))
+            return Cards(named=_by_name(host_loading.cards(spec)))
         found = inventory.collect()
-        inventories.cards(found, session.specs(), LOCAL)  # none: it is said now, not to whoever reads the pack
+        inventories.cards(found, catalog.specs(), LOCAL)  # none: it is said now, not to whoever reads the pack
         return Cards(inventory=found, is_of_start=True)
-    if Path(spec).is_file() or session.is_snapshot(spec):
+    if Path(spec).is_file() or host_loading.is_snapshot(spec):
         if not is_inventoried:
             raise InputError(
                 f"{spec}: is the inventory that --no-inventory leaves out; name the cards, as in 8xRTX3090"
             )
-        return Cards(inventory=session.read_snapshot(spec), is_of_start=True)
+        return Cards(inventory=host_loading.read_snapshot(spec), is_of_start=True)
     try:
-        session.specs().gpus(spec)
+        catalog.specs().gpus(spec)
     except InputError as error:
         raise InputError(f"{error}; a pack takes names of cards, or one snapshot") from None
     return Cards(named=spec)
@@ -97,7 +98,7 @@ def _by_name(cards: Iterable[Card]) -> str:
     counted = Counter(card.gpu.name for card in cards)
     spec = ",".join(f"{count}x{name}" for name, count in counted.items())
     try:
-        session.specs().gpus(spec)
+        catalog.specs().gpus(spec)
     except InputError as error:
         raise InputError(f"{error}; this host's cards go into a pack without --no-inventory alone") from None
     return spec
@@ -112,7 +113,7 @@ def pack(evidence: Evidence, cards: Cards, *, start: int | None = None, tool: st
     Raises:
         InputError: a log cannot be read, they are too many, or there is no such start.
     """
-    session.check_log(evidence)
+    diagnosing.check_log(evidence)
     if len(evidence.documents) > archives.MAX_LOGS:
         raise InputError(
             f"{len(evidence.documents)} logs were given, and a pack holds {archives.MAX_LOGS}; give those of one start"
@@ -126,7 +127,7 @@ def laid_aside(document: Document) -> Document:
     Raises:
         InputError: it cannot be read, or is larger than what is taken.
     """
-    import tempfile  # noqa: PLC0415 - of no use for files
+    import tempfile
 
     file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the document is
     size = 0
@@ -181,7 +182,7 @@ class _Packing:
             gpus=self._cards.named,
             snapshot=snapshot if self._cards.is_of_start else None,
         )
-        answer = session.diagnose(kept, start=self._start, lang=languages.ENGLISH) if documents else None
+        answer = diagnosing.diagnose(kept, start=self._start, lang=languages.ENGLISH) if documents else None
         linted = None if command is None else self._linted(command, answer)
         self._add_answers(answer, linted)
         hidden = _sum(member.hidden for member in self._members)
@@ -214,7 +215,7 @@ class _Packing:
         return self._add("command.txt", MemberRole.COMMAND, self._evidence.command)
 
     def _linted(self, command: str, answer: Answer | None) -> Linted:
-        from vllm_runbooks.lint import checking  # noqa: PLC0415 - where there is a command
+        from vllm_runbooks.lint import checking
 
         release = self._evidence.vllm or (answer.vllm.version if answer else None)
         return checking.lint_text(
@@ -222,9 +223,9 @@ class _Packing:
         )
 
     def _add_answers(self, answer: Answer | None, linted: Linted | None) -> None:
-        from vllm_runbooks.diagnosis.render import answers as render_answers  # noqa: PLC0415
-        from vllm_runbooks.lint import render as render_issues  # noqa: PLC0415
-        from vllm_runbooks.plan.render import plans as render_plans  # noqa: PLC0415
+        from vllm_runbooks.diagnosis.render import answers as render_answers
+        from vllm_runbooks.lint import render as render_issues
+        from vllm_runbooks.plan.render import plans as render_plans
 
         if answer is not None:
             self._add_said("diagnosis.json", MemberRole.DIAGNOSIS, to_json(answer) + "\n")
@@ -244,7 +245,7 @@ class _Packing:
         linted: Linted | None,
         hidden: Mapping[str, int],
     ) -> str:
-        from vllm_runbooks.runbooks import bug_report  # noqa: PLC0415
+        from vllm_runbooks.runbooks import bug_report
 
         excerpts = []
         for number, spans in sorted((bug_report.wanted(answer) if answer else {}).items()):
@@ -277,7 +278,7 @@ class _Packing:
         manifest = Manifest(
             kind=KIND,
             tool=self._tool,
-            catalog=catalog.key(catalog.catalog_dir()),
+            catalog=compiled.key(folders.catalog_dir()),
             vllm=self._evidence.vllm,
             gpus=None if self._cards.named is None else self._redactor.text(self._cards.named),
             start=self._start,

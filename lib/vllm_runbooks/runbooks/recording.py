@@ -12,12 +12,13 @@ import signal
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.display import to_json
 from vllm_runbooks.core.errors import InputError, RunbooksError
@@ -26,13 +27,14 @@ from vllm_runbooks.core.files import NotStoredError, store
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Answer, Judgement
 from vllm_runbooks.core.redaction.redact import Redactor, redact_name, redact_record, redact_text
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host.running import Held, Live, Running, Show, holding
 from vllm_runbooks.reading.evidence import decode
 
 if TYPE_CHECKING:
     from vllm_runbooks.core.records import Runbook
     from vllm_runbooks.probe.records import Health
+    from vllm_runbooks.probe.starts import Guarded
 
 MAX_KEPT = 64 << 20
 """Bytes of a command's output that are kept: half of it from the beginning, half from the end."""
@@ -117,6 +119,19 @@ def record_start(folder: Path, evidence: Evidence, ending: str, *, known: str = 
     return _write(folder, evidence, source=source, ending=f"; the server {ending}", known=known)
 
 
+def record_last_try(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> None:
+    """Make a case of the last try of a guarded start: its log and what the guard saw, secrets replaced.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    from vllm_runbooks.serve import guard
+
+    known = guard.SECRETS.get(guarded.id, "")
+    record_start(folder, guard.evidence(guarded), guarded.attempts[-1].ending, known=known)
+    say(f"recorded as a case in {folder}, secrets replaced; review its `expect`")
+
+
 def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
     """Write logs as a case that expects what a person knows of them, whatever the diagnosis says.
 
@@ -151,7 +166,7 @@ def record_health(folder: Path, found: Health) -> Case:
             symptom=cause.id if cause else None,
             findings=[each.id for each in found.findings],
         ),
-        runbooks=[name for name in (_PROBE_RUNBOOK,) if (catalog.runbooks_dir() / f"{name}.ipynb").is_file()],
+        runbooks=[name for name in (_PROBE_RUNBOOK,) if (folders.runbooks_dir() / f"{name}.ipynb").is_file()],
     )
     part = _part(path)
     try:
@@ -159,7 +174,7 @@ def record_health(folder: Path, found: Health) -> Case:
         text = to_json(seen, indent=None)
         store(part / OBSERVATION, f"{text}\n")
         store(part / "case.yaml", _case_yaml(case, head=_SEEN))
-        session.load_case(part)
+        _load(part)
         part.rename(path)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}; name another folder") from None
@@ -253,6 +268,13 @@ class _Kept:
 # The folder
 
 
+def _load(folder: Path) -> Case:
+    """The case in a folder, checked as it will be when it is read."""
+    from vllm_runbooks.runbooks import case_checks
+
+    return case_checks.load_case(folder)
+
+
 def check_folder(folder: Path) -> None:
     """Refuse, before anything is run or read, a folder that could not be written in the end."""
     path = folder.absolute()
@@ -315,7 +337,7 @@ def _write(
             store(part / _COMMAND, redactor.text(evidence.command))
         is_safe = only_copy is not None
         with _kept(folder, part, only_copy) if only_copy else contextlib.nullcontext():
-            answer = session.diagnose(evidence)
+            answer = diagnosing.diagnose(evidence)
             case = Case(
                 id=path.name,
                 title=_title(answer) if expect is None else f"{redactor.name(given[0].name)}: {_expected(expect)}",
@@ -328,8 +350,8 @@ def _write(
             )
             store(part / "case.yaml", _case_yaml(case, head=_FOUND if expect is None else _TOLD))
             # As it will be read: what the file cannot say is noticed here.
-            read = session.load_case(part)
-            judgement = session.judge(answer, replace(evidence, case=read))
+            read = _load(part)
+            judgement = diagnosing.judge(answer, replace(evidence, case=read))
         if only_copy:
             if (place := _placed(folder, part)) != folder:
                 raise RunbooksError(f"{folder}: was taken while the command ran; the case is in {place}: move it")
@@ -432,7 +454,7 @@ def _as_found(answer: Answer) -> Expectation:
 
 def _runbooks(symptoms: Sequence[str]) -> list[str]:
     """The runbooks that fit: those of the symptoms, else of their class, else the one for the most symptoms."""
-    known = session.load_catalog().symptoms
+    known = catalog.load_catalog().symptoms
     named = {known[symptom].runbook for symptom in symptoms if symptom in known}
     usable = sorted((r for r in _all_runbooks() if _reads_logs(r)), key=lambda r: -len(r.symptoms))
     serving = [r for r in usable if r.id in named or not {*symptoms}.isdisjoint(r.symptoms)]
@@ -447,9 +469,9 @@ def _class(symptom: str) -> str:
 
 
 def _all_runbooks() -> Iterator[Runbook]:
-    from vllm_runbooks.runbooks.notebook import load_runbook  # noqa: PLC0415 - nbformat loads slowly
+    from vllm_runbooks.runbooks.notebook import load_runbook
 
-    for path in sorted(catalog.runbooks_dir().glob("*.ipynb")):
+    for path in sorted(folders.runbooks_dir().glob("*.ipynb")):
         with contextlib.suppress(InputError):
             yield load_runbook(path)
 
@@ -473,7 +495,7 @@ _TOLD = """\
 
 
 def _case_yaml(case: Case, *, head: str) -> str:
-    from ruamel.yaml import YAML  # noqa: PLC0415 - nothing else here needs it
+    from ruamel.yaml import YAML
 
     writer = YAML(pure=True)
     writer.width = 4096

@@ -3,7 +3,7 @@
 An executor has them executed: `Local` on this host, or one that hands them to the nodes of a cluster
 (`cluster.tasks`). The rest is the same for both. On a host three kinds of process take part. The caller (`run_all`)
 keeps the results. Workers (`worker`, each held by a `bench`), with papermill imported once, execute one run after the
-other, every run in a fresh kernel. A guard (`processes`) waits for the caller's death:
+other, every run in a fresh kernel. A guard (`host.processes`) waits for the caller's death:
 
     caller ── worker ── kernel ── whatever a runbook starts
       └─ guard (own session)

@@ -4,7 +4,6 @@ An order arrives as one line of JSON on standard input and is answered with one 
 that the run reached, or the reason why there is none.
 """
 
-# ruff: noqa: PLC0415 - papermill and jupyter_client load when the first order is awaited
 from __future__ import annotations
 
 import functools

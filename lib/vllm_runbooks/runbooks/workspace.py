@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.core import user_folders
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
@@ -31,7 +31,7 @@ def workspace(folder: Path | None = None) -> Placed:
     Raises:
         InputError: there are no runbooks, or the folder cannot be made.
     """
-    source = catalog.runbooks_dir()
+    source = folders.runbooks_dir()
     if not any(source.glob("*.ipynb")):
         raise InputError(f"{source}: holds no runbooks; name the folder that contains catalog/ and runbooks/")
     is_package = Path(__file__).resolve().parents[1] in source.resolve().parents

@@ -1,6 +1,6 @@
-"""Jobs that are run by a plan: decided here, woken by systemd or cron, told to Prometheus and a webhook.
+"""`schedule`: scheduled runs.
 
-`jobs` holds them, `units` and `jupyter` write what wakes us, `wake.turn` does what is due; `cron` and `policy` decide
-it, `runs` runs it with its `variables`, `changes` and `reports` tell it. `web` asks servers, `alerts` writes rules and
-a dashboard for what is told.
+`jobs` stores them, `units` and `jupyter` write the timers that call `wake.turn`, which decides with `cron` and `policy`
+what is due. `runs` runs it, `changes` and `reports` report it. `web` sends requests, `alerts` writes alert rules and a
+dashboard.
 """

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vllm_runbooks.catalog.serving import Serving, ServingCondition, ServingFact, ServingTest, is_measured
 from vllm_runbooks.core.records import Severity, Verdict
-from vllm_runbooks.probe.records import MOST, Serving, ServingCondition, ServingFact, ServingTest, is_measured
+from vllm_runbooks.probe.records import MOST
 from vllm_runbooks.schedule.reports import METRICS
 
 WINDOW = "5m"
@@ -171,7 +172,7 @@ def _names(
 
 def rules_file(serving: Serving) -> str:
     """The rules as a file of Prometheus."""
-    from ruamel.yaml import YAML  # noqa: PLC0415 - `--help` needs none of it
+    from ruamel.yaml import YAML
 
     groups = [("vllm-runbooks-jobs", job_rules()), ("vllm-servers", server_rules(serving))]
     data = {"groups": [{"name": name, "rules": [_written(rule) for rule in rules]} for name, rules in groups]}

@@ -1,6 +1,5 @@
 """The commands `schedule add`, `list`, `show`, `remove`, `write`, `wake`, `alerts` and `dashboard`."""
 
-# ruff: noqa: PLC0415 - what a command does not need is not imported: `--help` stays a matter of milliseconds
 from __future__ import annotations
 
 from pathlib import Path
@@ -126,7 +125,7 @@ def _asked(job: Job) -> tuple[Path, dict[str, Any]]:
         asked = dict(context.params)
     if first != "run":
         return Path(), {}
-    from vllm_runbooks.runbooks.command import find
+    from vllm_runbooks.runbooks.commands.runbooks import find
     from vllm_runbooks.runbooks.notebook import bind
 
     runbook = find(asked["runbook_id"], asked["runbooks"])
@@ -347,20 +346,20 @@ def wake(name: str | None, *, quiet: bool, form: str) -> int:
 @_OUT
 def alerts(target: Path | None) -> None:
     """Write alert rules for Prometheus: on the jobs' metrics, and on those of running vLLM servers."""
-    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.schedule import alerts as written
 
-    _write_text(written.rules_file(session.serving()), target)
+    _write_text(written.rules_file(catalog.serving()), target)
 
 
 @schedule.command(epilog=given.examples("schedule dashboard -o vllm-runbooks.json"))
 @_OUT
 def dashboard(target: Path | None) -> None:
     """Write a dashboard for Grafana, of the same metrics."""
-    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.schedule import alerts as written
 
-    _write_text(written.dashboard(session.serving()), target)
+    _write_text(written.dashboard(catalog.serving()), target)
 
 
 def _write_text(text: str, target: Path | None) -> None:

@@ -80,7 +80,7 @@ def load(name: str) -> Job:
     Raises:
         InputError: there is none of this name, or its file is broken.
     """
-    from vllm_runbooks.catalog.authored.located import read_record  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.catalog.authored.located import read_record
 
     file = path(name)
     if not file.is_file():
@@ -124,7 +124,7 @@ By hand, since a wake-up every few minutes is not to load what validates a catal
 
 def _parsed(data: Any) -> tuple[Job | None, list[Problem]]:
     """The job that a file's data describes, None where it is broken, and the problems found."""
-    from vllm_runbooks.catalog.authored.located import plain  # noqa: PLC0415
+    from vllm_runbooks.catalog.authored.located import plain
 
     try:
         told = plain(data)
@@ -194,7 +194,7 @@ def problems(job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 def _metrics(name: str) -> str | None:
     """Where a job writes its metrics, as far as its file can be read."""
-    from vllm_runbooks.catalog.authored.located import plain, read_yaml  # noqa: PLC0415
+    from vllm_runbooks.catalog.authored.located import plain, read_yaml
 
     file = path(name)
     with contextlib.suppress(CatalogError, ValueError):
@@ -216,11 +216,11 @@ def save(job: Job) -> Path:
     Raises:
         InputError: something is wrong with the job.
     """
-    import io  # noqa: PLC0415
+    import io
 
-    from ruamel.yaml import YAML  # noqa: PLC0415 - `--help` needs none of it
+    from ruamel.yaml import YAML
 
-    from vllm_runbooks.core.record_forms import document  # noqa: PLC0415
+    from vllm_runbooks.core.record_forms import document
 
     for place, said in problems(job):
         raise InputError(said if said.startswith("--") else f"{job.name}: {'.'.join(map(str, place))}: {said}")

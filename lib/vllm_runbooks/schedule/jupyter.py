@@ -98,7 +98,7 @@ class _Server:
     """A JupyterLab that answers."""
 
     def __init__(self, url: str, token: str) -> None:
-        from urllib.parse import urlsplit  # noqa: PLC0415
+        from urllib.parse import urlsplit
 
         try:
             parts = urlsplit(url)

@@ -135,7 +135,7 @@ def address(job: Job, value: str) -> str:
     Raises:
         InputError: that is none; it is not shown.
     """
-    from urllib.parse import urlsplit  # noqa: PLC0415
+    from urllib.parse import urlsplit
 
     value = value.strip()
     if not value:

@@ -10,8 +10,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from vllm_runbooks.catalog import languages
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders, languages
 from vllm_runbooks.core import user_folders
 from vllm_runbooks.history import store as history
 from vllm_runbooks.host import card_locks
@@ -23,7 +22,7 @@ DELAY_S = 20
 """Hosts that share a server do not wake in the same second."""
 _MARGIN_S = 300
 """What a wake-up needs beside the run: reports, and the end of what does not end by itself."""
-_KEPT = (*user_folders.VARIABLES, history.PLACE, catalog.DATA, catalog.CATALOGS, card_locks.FOLDER, languages.LANG)
+_KEPT = (*user_folders.VARIABLES, history.PLACE, folders.DATA, folders.CATALOGS, card_locks.FOLDER, languages.LANG)
 """Variables of this moment that say where anything of ours lies, and the language of answers: a timer finds what its
 user finds."""
 
@@ -45,7 +44,7 @@ def _variables() -> dict[str, str]:
 
 
 def _wholes(name: str, value: str) -> str:
-    return os.pathsep.join(map(_whole, value.split(os.pathsep))) if name == catalog.CATALOGS else _whole(value)
+    return os.pathsep.join(map(_whole, value.split(os.pathsep))) if name == folders.CATALOGS else _whole(value)
 
 
 def _whole(path: str) -> str:

@@ -48,7 +48,7 @@ def ask(method: str, url: str, body: bytes | None, headers: Mapping[str, str], *
 
     # A time limit of a socket is one of each reading; a thread that is left behind ends with this process.
     threading.Thread(target=exchange, daemon=True).start()
-    from http.client import HTTPException  # noqa: PLC0415 - slow to load
+    from http.client import HTTPException
 
     try:
         return future.result(within_s)
@@ -58,8 +58,8 @@ def ask(method: str, url: str, body: bytes | None, headers: Mapping[str, str], *
 
 def _why(error: Exception, within_s: float) -> str:
     """What a request failed of: an error's own text may quote the address."""
-    import ssl  # noqa: PLC0415 - slow to load
-    from urllib.error import URLError  # noqa: PLC0415
+    import ssl
+    from urllib.error import URLError
 
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, TimeoutError):
@@ -72,8 +72,8 @@ def _why(error: Exception, within_s: float) -> str:
 def _exchanged(
     method: str, url: str, body: bytes | None, headers: Mapping[str, str], *, within_s: float, most: int
 ) -> Reply:
-    import urllib.error  # noqa: PLC0415 - slow to load
-    import urllib.request  # noqa: PLC0415
+    import urllib.error
+    import urllib.request
 
     class Stay(urllib.request.HTTPRedirectHandler):
         """Follows nowhere."""

@@ -1,1 +1,1 @@
-"""`serve`: a start with a guard."""
+"""`serve`: a supervised launch."""

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vllm_runbooks.cluster import serve_command as serve_nodes
-from vllm_runbooks.core.console import complete, given, output
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.catalog import console as catalog_options
+from vllm_runbooks.cluster.commands import serve as serve_nodes
+from vllm_runbooks.core.console import given, output
 from vllm_runbooks.history import kept
 
 if TYPE_CHECKING:
@@ -149,8 +151,8 @@ _NVML = "nvml"
     type=given.NEW_FOLDER,
     help="Folder for the log as it is (default: among those of all starts).",
 )
-@given.CATALOG
-@given.LANG
+@catalog_options.CATALOG
+@catalog_options.LANG
 @kept.NO_HISTORY
 @given.FORMAT
 @click.argument("command", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
@@ -195,9 +197,10 @@ def serve(
     Exit status: the server's own; 128 and its number after a signal; 1 when it was never ready; 2 when the request
     cannot be read.
     """
-    from vllm_runbooks.host import gpu_memory as readings  # noqa: PLC0415
-    from vllm_runbooks.runbooks import recording  # noqa: PLC0415 - `--help` needs none of it
-    from vllm_runbooks.serve import guard as guarded_start  # noqa: PLC0415
+    from vllm_runbooks.host import gpu_memory as readings
+    from vllm_runbooks.runbooks import recording
+    from vllm_runbooks.serve import guard as guarded_start
+    from vllm_runbooks.serve import history_entry as serve_history
 
     if not command and ray is None and hosts is None:
         raise click.UsageError("give the command that starts the server, after --, as in -- vllm serve MODEL.")
@@ -225,7 +228,7 @@ def serve(
         # Checks alone start nothing.
         with (
             kept.opened(no_history=no_history or is_check) as history,
-            kept.start(history, subject, asked) as tell,
+            serve_history.start(history, subject, asked) as tell,
         ):
             yield tell
 
@@ -267,26 +270,26 @@ def _check_alone(*, left_out: tuple[str, ...], **of_nodes: Any) -> None:
 
 def _recorded(found: Guarded, record: Path | None) -> int:
     """Make a case of it where that is wanted; its exit status."""
-    from vllm_runbooks.core.errors import RunbooksError  # noqa: PLC0415
-    from vllm_runbooks.serve import guard as guarded_start  # noqa: PLC0415
+    from vllm_runbooks.core.errors import RunbooksError
+    from vllm_runbooks.runbooks import recording
 
     if record is not None and found.attempts:
         try:
-            guarded_start.record(found, record, say=output.say)
+            recording.record_last_try(found, record, say=output.say)
         except RunbooksError as error:
             output.say(f"no case was made: {error}")
     return found.status
 
 
 def _shown(form: str) -> Show:
-    from vllm_runbooks.runbooks.record_command import shown_live  # noqa: PLC0415
+    from vllm_runbooks.runbooks.commands.record import shown_live
 
     return shown_live(is_error=form == "json")
 
 
 def _tell(found: Guarded, form: str) -> None:
-    from vllm_runbooks.core.display import to_json  # noqa: PLC0415
-    from vllm_runbooks.serve import render as render_guarded  # noqa: PLC0415
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.serve import render as render_guarded
 
     if form == "json":
         output.write_json(to_json(found))

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.serve import places
 
 FILE = "durations.json"
@@ -42,7 +42,7 @@ def usual(command: str, starts: Path) -> dict[str, Usual]:
 def recorded() -> Mapping[str, Mapping[str, float]]:
     """Seconds of each phase by recorded case."""
     with contextlib.suppress(OSError, ValueError):
-        found: dict[str, dict[str, float]] = json.loads((catalog.catalog_dir() / FILE).read_text("utf-8"))
+        found: dict[str, dict[str, float]] = json.loads((folders.catalog_dir() / FILE).read_text("utf-8"))
         return found
     return {}
 

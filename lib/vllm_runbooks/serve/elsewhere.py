@@ -13,7 +13,7 @@ from vllm_runbooks.probe.starts import Check
 
 
 class Run(Protocol):
-    """A server that runs, as `running.Running` is one of this host."""
+    """A server that runs, as `host.running.Running` is one of this host."""
 
     id: str
     status: int | None

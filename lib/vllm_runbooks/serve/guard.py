@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.files import NotStoredError, store
@@ -20,7 +21,7 @@ from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Answer, Outcome
 from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import card_locks, leftovers
 from vllm_runbooks.host.gpu_memory import Source
 from vllm_runbooks.host.progress import Sight
@@ -29,6 +30,7 @@ from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.budget import Subject as Model
 from vllm_runbooks.probe.starts import Attempt as Tried
 from vllm_runbooks.probe.starts import Change, Check, Guarded, PhaseTime, Result, Sighting
+from vllm_runbooks.reading import sources
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.attempt import Attempt, Limits, Proof, Ran
 from vllm_runbooks.serve.beside import Killings, Neighbours
@@ -37,11 +39,11 @@ from vllm_runbooks.serve.preflight import Host, Steady
 from vllm_runbooks.serve.segments import Segments
 from vllm_runbooks.serve.subject import Subject, subject
 
-__all__ = ["Elsewhere", "Limits", "Proof", "Request", "Run", "Steady", "evidence", "record", "serve", "subject"]
+__all__ = ["Elsewhere", "Limits", "Proof", "Request", "Run", "Steady", "evidence", "serve", "subject"]
 
 _NEVER_READY = 1
 _SIGNALLED = 128
-_KNOWN: dict[str, str] = {}
+SECRETS: dict[str, str] = {}
 """By start of this process what may name a secret of it; never shown, and never stored."""
 
 
@@ -129,7 +131,7 @@ class _Guard:
             raise _StoppedError(number)
 
         # From here on every text of this process is shown without the command's own secrets.
-        _KNOWN[self.id] = self.request.subject.known
+        SECRETS[self.id] = self.request.subject.known
         for _ in redact.watch([self.request.subject.known]):
             pass
         with handled_by(stopped):
@@ -153,7 +155,7 @@ class _Guard:
             if self.request.is_cancelled():
                 self.say("not started: it is not wanted any more")
                 return self._told(_NEVER_READY)
-            session.load_catalog()  # a broken one is to be known now, and compiling one takes its time
+            catalog.load_catalog()  # a broken one is to be known now, and compiling one takes its time
             if self.home != self.folder:
                 try:
                     places.make(self.home)
@@ -346,9 +348,9 @@ class _Guard:
             self._store(seen.name, "".join(f"{places.line_of(each)}\n" for each in ran.sightings))
             names += [seen] if seen.is_file() else []
         try:
-            evidence = session.load_files([str(name) for name in names], vllm=subject.vllm)
+            evidence = sources.load_files([str(name) for name in names], vllm=subject.vllm)
             evidence = replace(evidence, command=subject.page.text)
-            return session.diagnose(evidence, gpus=self.request.gpus or host.spec, model=lambda: _model_of(subject))
+            return diagnosing.diagnose(evidence, gpus=self.request.gpus or host.spec, model=lambda: _model_of(subject))
         except InputError as error:
             self.notes.append(f"not diagnosed: {error}")
             return None
@@ -428,18 +430,5 @@ def evidence(guarded: Guarded) -> Evidence:
         *places.node_logs(place, number),
         place / places.seen_name(number),
     ]
-    found = session.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
+    found = sources.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
     return replace(found, command=command)
-
-
-def record(guarded: Guarded, folder: Path, *, say: Callable[[str], None]) -> None:
-    """Make a case of the last try: its log and what the guard saw, secrets replaced.
-
-    Raises:
-        InputError: the folder cannot be made.
-    """
-    from vllm_runbooks.runbooks import recording  # noqa: PLC0415 - where it is asked for
-
-    known = _KNOWN.get(guarded.id, "")
-    recording.record_start(folder, evidence(guarded), guarded.attempts[-1].ending, known=known)
-    say(f"recorded as a case in {folder}, secrets replaced; review its `expect`")

@@ -10,10 +10,10 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import BinaryIO
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Start
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host.running import Live
 from vllm_runbooks.reading import startup_log
 
@@ -75,7 +75,7 @@ class Log:
     def _read(self) -> None:
         evidence = Evidence((Document(self.path.name, self._arriving),))
         try:
-            for starts in startup_log.follow(evidence, session.load_catalog()):
+            for starts in startup_log.follow(evidence, catalog.load_catalog()):
                 if starts:
                     self._told(starts[-1])
         except InputError:

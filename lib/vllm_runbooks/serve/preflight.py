@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.room import of_share
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import IssueSeverity
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import gpu_memory, ports
 from vllm_runbooks.host.gpu_memory import CardMemory, Source
 from vllm_runbooks.lint import checking
-from vllm_runbooks.plan import checkpoints, planner, plans
+from vllm_runbooks.plan import checkpoints, planned, planner
 from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.plan.render import words as render_plan_words
 from vllm_runbooks.probe.starts import Check, Result
@@ -88,7 +88,7 @@ def _spec(cards: Sequence[CardMemory]) -> str | None:
     names = []
     for card in cards:
         try:
-            names.append(session.specs().gpu(card.name or "").name)
+            names.append(catalog.specs().gpu(card.name or "").name)
         except InputError:
             return None
     return ",".join(names) or None
@@ -213,7 +213,7 @@ def _plan(subject: Subject, host: Host) -> Check:
     given = {name: value for name, value in subject.flags.items() if name not in skipped}
     try:
         request = planner.request(subject.model, host.spec, vllm=subject.vllm, options=given)
-        made = plans.plan(request)
+        made = planned.plan(request)
     except InputError as error:
         return Check("plan", Result.UNKNOWN, str(error))
     return _told(made)

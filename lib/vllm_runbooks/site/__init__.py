@@ -1,1 +1,1 @@
-"""`site`: the documentation site and the pages that run in a browser."""
+"""`site`: the documentation site and the pages that run in the browser."""

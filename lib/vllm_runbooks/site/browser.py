@@ -14,12 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog import languages, options
-from vllm_runbooks.catalog import load as _catalog
+from vllm_runbooks.catalog import compiled, folders, languages, options
 from vllm_runbooks.catalog import specs as _specs
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording
-from vllm_runbooks.catalog.load import Catalog
 from vllm_runbooks.catalog.specs import Specs
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.display import Shown, to_json, visible
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.evidence import Case, CaseKind, Evidence, PlanAsked
@@ -33,7 +32,8 @@ from vllm_runbooks.lint import linting as _lint
 from vllm_runbooks.lint import render as render_issues
 from vllm_runbooks.lint import ways_out as commands
 from vllm_runbooks.lint.linting import Knowledge
-from vllm_runbooks.plan import calibration, plans
+from vllm_runbooks.plan import calibration
+from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan.budget import Subject
 from vllm_runbooks.plan.drafts import draft_in_catalog
 from vllm_runbooks.plan.render import plans as render_plans
@@ -101,7 +101,7 @@ class Choices:
 
 @cache
 def _shelf() -> Catalog:
-    return _catalog.load()
+    return compiled.load()
 
 
 @cache
@@ -111,7 +111,7 @@ def _known() -> Specs:
 
 @cache
 def _knowledge(lang: str | None = None) -> Knowledge:
-    return Knowledge(_catalog.load_rules().by_id, _known(), lang)
+    return Knowledge(compiled.load_rules().by_id, _known(), lang)
 
 
 def ask(request: str, files: Sequence[tuple[str, bytes]] = ()) -> str:
@@ -159,7 +159,7 @@ def warm() -> None:
 def choices(_: Sequence[File] = ()) -> Choices:
     """What a page offers to choose from."""
     cases: dict[str, list[Named]] = {does: [] for does in _KINDS.values()}
-    for path in sorted(_catalog.cases_dir().glob(f"*/{CASE}")):
+    for path in sorted(folders.cases_dir().glob(f"*/{CASE}")):
         one = _read_case(path)
         if one.kind in _KINDS:
             cases[_KINDS[one.kind]].append((one.id, one.title))
@@ -202,7 +202,7 @@ def _recorded(name: str, vllm: str | None) -> Evidence:
     Raises:
         InputError: there is none of this name.
     """
-    return _evidence.load(name, read_case=_read_case, cases=_catalog.cases_dir(), vllm=vllm)
+    return _evidence.load(name, read_case=_read_case, cases=folders.cases_dir(), vllm=vllm)
 
 
 def case(_: Sequence[File], *, name: str) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def case(_: Sequence[File], *, name: str) -> dict[str, Any]:
     Raises:
         InputError: there is none of this name.
     """
-    if not any(path.parent.name == name for path in _catalog.cases_dir().glob(f"*/{CASE}")):
+    if not any(path.parent.name == name for path in folders.cases_dir().glob(f"*/{CASE}")):
         raise InputError(f"{name[:80]}: is no recorded case; choose one of the list")
     found = _recorded(name, None)
     if found.case is not None and found.case.plan is not None:
@@ -390,8 +390,8 @@ def plan(
         raise InputError("no cards are given; write some, as in 8xRTX3090")
     given = {"utilization": utilization, "context": context, "sequences": sequences}
     words = [word for name, option in _ENGINE if given[name].strip() for word in (option, given[name].strip())]
-    asked = plans.read(
-        plans.Sources(_model(files), lambda name: draft_in_catalog(name, _known()), _known().gpus, _knowledge),
+    asked = plan_reading.read(
+        plan_reading.Sources(_model(files), lambda name: draft_in_catalog(name, _known()), _known().gpus, _knowledge),
         model.strip() or files[0].name,
         gpus,
         vllm=vllm or None,
@@ -399,15 +399,15 @@ def plan(
         arguments=[*words, *_words(more)],
         calibrate=calibration.load(),
     )
-    said = plans.answered(asked, _knowledge(), _known(), what=find or None)
+    said = plan_reading.answered(asked, _knowledge(), _known(), what=find or None)
     sections = (("Plan", render_plans.html(said)),)
     return Told(to_json(said), int(said.fits is not True), _OUTCOMES[said.fits], sections)
 
 
 def _model(files: Sequence[File]) -> Callable[[str], Subject]:
     if not files:
-        return lambda name: plans.model_in_catalog(name, _known())
-    return lambda name: plans.told_model(name, files[0].raw, source=files[0].name)
+        return lambda name: plan_reading.model_in_catalog(name, _known())
+    return lambda name: plan_reading.told_model(name, files[0].raw, source=files[0].name)
 
 
 def _words(more: str) -> list[str]:

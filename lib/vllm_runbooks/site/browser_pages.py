@@ -22,15 +22,15 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
+from vllm_runbooks.catalog import compiled, folders, specs
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import rule_files, spec_files
 from vllm_runbooks.core import host_commands, user_folders
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.files import replace_folder
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.views import elements
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.runbooks import case_checks
 from vllm_runbooks.site import bilingual, browser
 
 FOLDER = "_browser"
@@ -221,8 +221,8 @@ def _yaml() -> dict[str, bytes]:
 
 def _data() -> dict[str, bytes]:
     """The catalog as the core loads it: compiled indexes, the data of releases, recorded cases with their records."""
-    root = catalog.catalog_dir()
-    shelf = session.load_catalog(session.own_catalogs())
+    root = folders.catalog_dir()
+    shelf = catalog.load_catalog(folders.own_catalogs())
     symptoms = {
         "symptoms": [document(each) for each in shelf.symptoms.values()],
         "lines": [document(each) for each in shelf.lines],
@@ -230,8 +230,8 @@ def _data() -> dict[str, bytes]:
     }
     indexes: dict[str, Any] = {
         "index": symptoms,
-        "rules": catalog.indexed("rules", root, catalog.rules_key, rule_files.compile_rules, lambda index: index),
-        "specs": catalog.indexed("specs", root, specs.key, spec_files.compile_specs, lambda index: index),
+        "rules": compiled.indexed("rules", root, compiled.rules_key, rule_files.compile_rules, lambda index: index),
+        "specs": compiled.indexed("specs", root, specs.key, spec_files.compile_specs, lambda index: index),
     }
     files = {f"{name}.json": json.dumps(index, ensure_ascii=False).encode() for name, index in indexes.items()}
     files["calibration.json"] = (root / "calibration.json").read_bytes()
@@ -239,7 +239,7 @@ def _data() -> dict[str, bytes]:
         if path.is_file():
             files[path.relative_to(root).as_posix()] = path.read_bytes()
     for path in sorted((root / "cases").glob("*/case.yaml")):
-        case = session.load_case(path.parent)
+        case = case_checks.load_case(path.parent)
         for name in ("case.yaml", *case.files, *([case.command] if case.command else ())):
             files[f"cases/{path.parent.name}/{name}"] = (path.parent / name).read_bytes()
         files[f"cases/{path.parent.name}/{browser.CASE}"] = json.dumps(document(case), ensure_ascii=False).encode()

@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vllm_runbooks.catalog import compiled, folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.authored import rule_files
 from vllm_runbooks.catalog.records import Rule, Symptom
@@ -27,7 +28,6 @@ from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.files import replace_folder
 from vllm_runbooks.core.records import Runbook, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.runbooks.notebook import load_runbook
 from vllm_runbooks.site import (
     browser_pages,
@@ -119,7 +119,7 @@ def build(
 
 def docs_dir() -> Path:
     """The folder of authored pages, beside the catalog."""
-    root = catalog.data_dir() / "docs"
+    root = folders.data_dir() / "docs"
     if not (root / "conf.py").is_file():
         raise InputError(
             f"{root}: holds no documentation (conf.py); build the site from a checkout or an installed wheel"
@@ -148,9 +148,9 @@ def write_sources(
         copy.write_text(_BAD_EXAMPLE.sub(_AS_DIRECTIVE, authored), encoding="utf-8")
     shutil.copytree(docs / "_static", target / "_static")
     files = {
-        f"_static/{start_page.LOOKUP}": start_page.lookup_data(symptoms, rules, session.entrances()),
+        f"_static/{start_page.LOOKUP}": start_page.lookup_data(symptoms, rules, catalog.entrances()),
         "_generated/start.md": start_page.start(
-            session.entrances(),
+            catalog.entrances(),
             symptoms,
             runbooks={page.runbook.id for page in pages},
             built=doors,
@@ -161,7 +161,7 @@ def write_sources(
         **_symptom_files(symptoms, pages),
         **_runbook_files(symptoms, pages, *([] if runs is None else [f"/{run_pages.NAME}"])),
         **_run_files(symptoms, pages, runs),
-        **spec_pages.sources(session.specs()),
+        **spec_pages.sources(catalog.specs()),
         **reference_pages.api_sources(),
         **reference_pages.command_sources(commands),
     }
@@ -201,7 +201,7 @@ def _run_files(symptoms: Sequence[Symptom], pages: Sequence[Page], runs: Sequenc
     results = run_pages.published(
         runs,
         runbooks={page.runbook.id for page in pages},
-        cases={path.name for path in catalog.cases_dir().iterdir()},
+        cases={path.name for path in folders.cases_dir().iterdir()},
         symptoms={symptom.id for symptom in symptoms},
     )
     return {f"{run_pages.NAME}.md": run_pages.run_page(results)}
@@ -216,7 +216,7 @@ def _check_out(out: Path) -> None:
 
 def _symptoms() -> list[Symptom]:
     """Every symptom of the catalog; a site with pages missing is not built."""
-    shelf = session.load_catalog(session.own_catalogs())
+    shelf = catalog.load_catalog(folders.own_catalogs())
     if shelf.problems:
         raise InputError(f"{shelf.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
     for name in shelf.symptoms:
@@ -227,14 +227,14 @@ def _symptoms() -> list[Symptom]:
 
 def _rules() -> list[Rule]:
     """Every rule of the catalog."""
-    found = catalog.load_rules(rule_files.compile_rules)
+    found = compiled.load_rules(rule_files.compile_rules)
     if found.problems:
         raise InputError(f"{found.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
     return list(found.by_id.values())
 
 
 def _runbooks() -> list[Runbook]:
-    found = [load_runbook(path) for path in sorted(catalog.runbooks_dir().glob("*.ipynb"))]
+    found = [load_runbook(path) for path in sorted(folders.runbooks_dir().glob("*.ipynb"))]
     for runbook in found:
         if not _RUNBOOK_ID.fullmatch(runbook.id):
             raise InputError(f"{runbook.path}: its name cannot be a page's; use letters, digits, dots and dashes")
@@ -243,7 +243,7 @@ def _runbooks() -> list[Runbook]:
 
 def _execute(runbooks: Sequence[Runbook], folder: Path) -> Path:
     """Execute every runbook on its default case."""
-    from vllm_runbooks.runbooks.suite import Request, run_all  # noqa: PLC0415 - not needed for pages executed before
+    from vllm_runbooks.runbooks.suite import Request, run_all
 
     requests = [Request(runbook.id, Path(runbook.path)) for runbook in runbooks]
     for result in run_all(requests, out=folder, jobs=os.cpu_count() or 1) if requests else []:

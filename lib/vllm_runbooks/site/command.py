@@ -53,7 +53,7 @@ def build(context: click.Context, out: Path, executed: Path | None, *, with_runs
     It holds the executed runbooks, the catalog, what releases accept, how to read and to add. Prints the path of
     its index.html.
     """
-    from vllm_runbooks.site import building as sites  # noqa: PLC0415 - `--help` needs none of it
+    from vllm_runbooks.site import building as sites
 
     root = context.find_root().command
     commands = root if isinstance(root, click.Group) else None
@@ -63,7 +63,7 @@ def build(context: click.Context, out: Path, executed: Path | None, *, with_runs
 
 
 def _runs() -> list[Entry]:
-    from vllm_runbooks.history import store as history  # noqa: PLC0415 - only where results are published
+    from vllm_runbooks.history import store as history
 
     with history.opened(say=output.say, is_needed=True) as kept:
         return kept.entries(limit=_MOST_RUNS)

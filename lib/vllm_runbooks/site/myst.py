@@ -9,7 +9,7 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
-from vllm_runbooks.diagnosis.causes import PLACEHOLDER
+from vllm_runbooks.catalog.templates import PLACEHOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """What releases accept, as pages of the site: options and variables, when each came, changed and went; by release.
 
-Everything said is made from the data of the releases (`options`); of rules, the tables of what replaces what.
+Everything said is made from the data of the releases (`catalog.options`); of rules, the tables of what replaces what.
 """
 
 from __future__ import annotations

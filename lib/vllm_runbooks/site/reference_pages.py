@@ -160,7 +160,7 @@ def command_sources(group: click.Group | None) -> dict[str, str]:
     if group is None:
         said = "This site was built without the command line at hand; `vllm-runbooks --help` lists every command."
         return {"commands/index.md": f"# Commands\n\n{said}\n"}
-    import click  # noqa: PLC0415 - the command line is above this; its pages alone need it
+    import click
 
     root = click.Context(group, info_name="vllm-runbooks", max_content_width=100)
     names = group.list_commands(root)

@@ -8,6 +8,7 @@ from typing import Any
 
 from vllm_runbooks.catalog.records import Rule, RuleExample, RuleNearMiss
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.records import Linted
 from vllm_runbooks.site import bilingual
@@ -91,7 +92,7 @@ def tell_by_linting(rule: str, example: RuleExample) -> str:
     place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
     try:
         if rule.startswith("edge10."):
-            found: Linted = checking.lint_scripts({example.file: example.text})[example.file]
+            found: Linted = script_checking.lint_scripts({example.file: example.text})[example.file]
         else:
             found = checking.lint_text(example.text, name=example.file, vllm=example.vllm, gpus=example.gpus)
     except InputError:

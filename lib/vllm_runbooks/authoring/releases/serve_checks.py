@@ -2,7 +2,7 @@
 
 Functions that check parsed values are lists of `if CONDITION: raise …`: `validate_parsed_serve_args` for the command as
 a whole, `__post_init__` and pydantic's validators for the objects inside JSON options. Each becomes a condition on
-values, as `conditions.holds` evaluates it; a condition that asks for anything else is left out.
+values, as `reading.arguments.conditions.holds` evaluates it; a condition that asks for anything else is left out.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Location, Problem, named, read_yaml
 from vllm_runbooks.catalog.authored.yaml_files import read_record, unknown_commands
 from vllm_runbooks.catalog.records import Entrance, Symptom
@@ -73,8 +73,8 @@ def line_problems(path: Path, symptoms: Iterable[Symptom]) -> list[str]:
 
 def compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's `entrances.yaml`; returns the index, and the problems, one line each."""
-    path = catalog.entrances_source(root)
-    key = catalog.entrances_key(root)
+    path = compiled.entrances_source(root)
+    key = compiled.entrances_key(root)
     if not path.is_file():
         return {"key": key, "entrances": None}, []
     try:

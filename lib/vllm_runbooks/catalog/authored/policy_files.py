@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.remedy_texts import remedy_problems
 from vllm_runbooks.catalog.authored.tables import groups, words
@@ -33,8 +33,8 @@ def _policy_problems(policy: Policy, path: Path) -> Iterator[Problem]:
     if not policy.steps:
         yield ("steps",), "is empty; a policy needs at least one"
     root = path.absolute().parent.parent
-    folders = dict.fromkeys((catalog.catalog_dir(), root))
-    symptoms = [file for folder in folders for file in (folder / "symptoms").glob("*.yaml")]
+    roots = dict.fromkeys((folders.catalog_dir(), root))
+    symptoms = [file for folder in roots for file in (folder / "symptoms").glob("*.yaml")]
     known = {*words("classes", root), *(file.stem for file in symptoms)}
     for field in ("helps", "refused_for"):
         for index, name in enumerate(getattr(policy, field)):
@@ -43,7 +43,7 @@ def _policy_problems(policy: Policy, path: Path) -> Iterator[Problem]:
                 yield (field, here), f"{name!r} is neither a symptom nor a class; name one that is"
     for name in policy.refused_for.keys() & set(policy.helps):
         yield ("refused_for", name), "stands among those that it helps against, too; leave it out there or here"
-    patterns = [file for folder in folders if (file := folder / "patterns.yaml").is_file()]
+    patterns = [file for folder in roots if (file := folder / "patterns.yaml").is_file()]
     captures = {name for file in (*patterns, *symptoms) for name in groups(file.read_text(encoding="utf-8"))}
     for index, step in enumerate(policy.steps):
         if not step.edits:

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
+from vllm_runbooks.catalog import records
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import unknown_commands
 from vllm_runbooks.catalog.records import Condition, RemedyText
+from vllm_runbooks.catalog.steps import STEPS
+from vllm_runbooks.catalog.templates import PLACEHOLDER
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.records import Edit, Facts, Outcome
-from vllm_runbooks.diagnosis.answer import STEPS
-from vllm_runbooks.diagnosis.causes import PLACEHOLDER
-from vllm_runbooks.reading import startup_log
 
 UNITS = (
     "gib",
@@ -76,8 +76,8 @@ def condition_problems(condition: Condition, allowed: tuple[str, ...] = _TESTED)
     if condition.fact and condition.fact not in FACTS:
         yield "fact", f"{condition.fact!r} is no fact; see docs/reading.md"
     for phase in condition.phase:
-        if phase not in startup_log.PHASES:
-            yield "phase", f"{phase!r} is no phase; write one of {', '.join(startup_log.PHASES)}"
+        if phase not in records.PHASES:
+            yield "phase", f"{phase!r} is no phase; write one of {', '.join(records.PHASES)}"
     for outcome in condition.outcome:
         if outcome not in list(Outcome):
             yield "outcome", f"{outcome!r} is no outcome; write one of {', '.join(Outcome)}"

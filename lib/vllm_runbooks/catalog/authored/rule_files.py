@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored import translations
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import date_problems, read_record, unknown_commands
@@ -56,9 +56,9 @@ def compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's rules; returns the index of what is good, and the problems, one line each."""
     problems: list[str] = []
     rules = []
-    for path in catalog.rule_sources(root):
+    for path in compiled.rule_sources(root):
         try:
             rules.append(document(read_rule(path, str(path.relative_to(root)))))
         except CatalogError as error:
             problems += str(error).splitlines()
-    return {"key": catalog.rules_key(root), "rules": rules}, problems
+    return {"key": compiled.rules_key(root), "rules": rules}, problems

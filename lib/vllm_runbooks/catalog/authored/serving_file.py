@@ -9,14 +9,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import options
+from vllm_runbooks.catalog import compiled, options
 from vllm_runbooks.catalog.authored.located import Location, Problem
 from vllm_runbooks.catalog.authored.yaml_files import read_record, unknown_commands
-from vllm_runbooks.core.errors import CatalogError
-from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.diagnosis.causes import PLACEHOLDER
-from vllm_runbooks.probe.records import (
+from vllm_runbooks.catalog.serving import (
     KINDS,
     OPERATORS,
     OVER,
@@ -28,6 +24,9 @@ from vllm_runbooks.probe.records import (
     ServingCondition,
     ServingTest,
 )
+from vllm_runbooks.catalog.templates import PLACEHOLDER
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.record_forms import document
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Serving)
 _ID = re.compile(r"serving\.[a-z][a-z0-9]*(?:_[a-z0-9]+){0,8}", re.ASCII)
@@ -155,8 +154,8 @@ def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, s
 
 def compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's `serving.yaml`; returns the index, and the problems, one line each."""
-    path = catalog.serving_source(root)
-    key = catalog.serving_key(root)
+    path = compiled.serving_source(root)
+    key = compiled.serving_key(root)
     if not path.is_file():
         return {"key": key, "serving": None}, []
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from vllm_runbooks.catalog import records
 from vllm_runbooks.catalog.authored import translations
 from vllm_runbooks.catalog.authored.located import Location, Problem, named, read_yaml, todos
 from vllm_runbooks.catalog.authored.remedy_texts import (
@@ -22,10 +23,9 @@ from vllm_runbooks.catalog.authored.remedy_texts import (
 from vllm_runbooks.catalog.authored.tables import groups, pattern_faults, shared_patterns, words
 from vllm_runbooks.catalog.authored.yaml_files import date_problems, parsed
 from vllm_runbooks.catalog.records import Signature, Symptom
+from vllm_runbooks.catalog.templates import PLACEHOLDER, fill, filled_or_plain
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.records import Facts, Severity
-from vllm_runbooks.diagnosis.causes import PLACEHOLDER, fill, filled_or_plain
-from vllm_runbooks.reading import startup_log
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Symptom)
 _ORIGINS = ("vllm", "torch", "cuda", "nccl", "ray", "python", "uvicorn", "shell", "kernel", "wrapper", "toolchain")
@@ -89,8 +89,8 @@ def _signature_problems(symptom: Symptom) -> Iterator[Problem]:
             if signature.origin not in _ORIGINS:
                 yield (*here, "origin"), f"is {signature.origin!r}; write one of {', '.join(_ORIGINS)}"
             for phase in signature.phases:
-                if phase not in startup_log.PHASES:
-                    yield (*here, "phases"), f"{phase!r} is no phase; write one of {', '.join(startup_log.PHASES)}"
+                if phase not in records.PHASES:
+                    yield (*here, "phases"), f"{phase!r} is no phase; write one of {', '.join(records.PHASES)}"
             for frame in signature.frames:
                 for fault in pattern_faults(frame):
                     if not fault.startswith(_NO_LITERAL):

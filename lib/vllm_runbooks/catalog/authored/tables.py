@@ -11,13 +11,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import folders, records
 from vllm_runbooks.catalog.authored.located import Problem, named, plain, read_yaml
 from vllm_runbooks.catalog.authored.yaml_files import parsed
 from vllm_runbooks.catalog.records import LineFormat
 from vllm_runbooks.core import scan
 from vllm_runbooks.core.errors import CatalogError
-from vllm_runbooks.reading import startup_log
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(list[LineFormat])
 _GROUP = re.compile(r"\(\?P<(\w+)>")
@@ -49,7 +48,7 @@ def _words(path: Path, _content: str) -> dict[str, str]:
 def words(name: str, root: Path | None = None) -> dict[str, str]:
     """A vocabulary by name, `classes` or `captures`: the shipped one, with that of the user's own folder on top."""
     found: dict[str, str] = {}
-    for folder in dict.fromkeys((catalog.catalog_dir(), root or catalog.catalog_dir())):
+    for folder in dict.fromkeys((folders.catalog_dir(), root or folders.catalog_dir())):
         path = folder / f"{name}.yaml"
         if path.is_file():
             found.update(_words(path, _digest(path)))
@@ -103,7 +102,7 @@ def _patterns(path: Path, _content: str) -> dict[str, list[str]]:
 def shared_patterns(root: Path) -> dict[str, list[str]]:
     """Patterns by name, each with its wordings: the shipped ones, and those of a folder of the user's own."""
     shared: dict[str, list[str]] = {}
-    for path in dict.fromkeys((catalog.catalog_dir() / "patterns.yaml", root / "patterns.yaml")):
+    for path in dict.fromkeys((folders.catalog_dir() / "patterns.yaml", root / "patterns.yaml")):
         if path.is_file():
             shared.update(_patterns(path, _digest(path)))
     return shared
@@ -117,8 +116,8 @@ def read_line_formats(path: Path, where: str | None = None) -> list[LineFormat]:
     for index, line_format in enumerate(formats or ()):
         for number, pattern in enumerate(line_format.patterns):
             problems += [((index, "patterns", number), f"the pattern {fault}") for fault in pattern_faults(pattern)]
-        if line_format.phase is not None and line_format.phase not in startup_log.PHASES:
-            problems.append(((index, "phase"), f"is no phase; write one of {', '.join(startup_log.PHASES)}"))
+        if line_format.phase is not None and line_format.phase not in records.PHASES:
+            problems.append(((index, "phase"), f"is no phase; write one of {', '.join(records.PHASES)}"))
     if problems or formats is None:
         raise CatalogError("\n".join(named(data, where, problems)))
     result: list[LineFormat] = formats

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import date_problems, read_record
 from vllm_runbooks.catalog.toolchains import KINDS, PHASES, SCRIPT_FORMS, STEPS, VALUE_TYPES, Toolchain, TreeFile
@@ -109,9 +109,9 @@ def _file_problems(file: TreeFile, lengths: set[int]) -> Iterator[tuple[str, str
 def compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's `toolchains`; returns the index of what is good, and the problems, one line each."""
     found, problems = [], []
-    for path in catalog.toolchain_sources(root):
+    for path in compiled.toolchain_sources(root):
         try:
             found.append(document(read_toolchain(path, str(path.relative_to(root)))))
         except CatalogError as error:
             problems += str(error).splitlines()
-    return {"key": catalog.toolchains_key(root), "toolchains": found}, problems
+    return {"key": compiled.toolchains_key(root), "toolchains": found}, problems

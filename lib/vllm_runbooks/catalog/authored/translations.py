@@ -13,8 +13,8 @@ from vllm_runbooks.catalog import languages
 from vllm_runbooks.catalog.authored.located import Location, Problem, line_of, read_yaml
 from vllm_runbooks.catalog.languages import LANGUAGES
 from vllm_runbooks.catalog.records import Rule, Symptom
+from vllm_runbooks.catalog.templates import PLACEHOLDER, filled_or_plain
 from vllm_runbooks.core.records import Facts
-from vllm_runbooks.diagnosis.causes import PLACEHOLDER, filled_or_plain
 
 T = TypeVar("T", Symptom, Rule)
 STAMP = "vllm-runbooks catalog translations --stamp"

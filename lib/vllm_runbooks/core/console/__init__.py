@@ -1,1 +1,1 @@
-"""What commands share: options, output, the terminal, completion."""
+"""What commands share: options, output, the terminal."""

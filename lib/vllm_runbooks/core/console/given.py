@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-
-from vllm_runbooks.core.console import complete
-from vllm_runbooks.core.errors import InputError
 
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw]?)", re.ASCII)
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -129,63 +125,3 @@ def _broken(call: str) -> Iterator[str]:
         yield f"{call[:at]} \\"
         call = f"  {call[at + 1 :]}"
     yield call
-
-
-def _use(context: click.Context, _parameter: click.Parameter, folders: tuple[str, ...]) -> None:
-    """Have this command, and the kernels that it starts, use the folders on top of those of the environment."""
-    if not folders:
-        return
-    from vllm_runbooks.catalog.load import CATALOGS  # noqa: PLC0415
-    from vllm_runbooks.diagnosis import session  # noqa: PLC0415 - `--help` needs none of it
-
-    split = next((folder for folder in folders if os.pathsep in folder), None)
-    if split is not None:
-        raise InputError(f"--catalog {split}: holds {os.pathsep!r}, which separates folders; rename it")
-    own = (*session.own_catalogs(), *folders)
-    session.load_catalog(own)
-    _set_for(context, CATALOGS, os.pathsep.join(str(Path(folder).absolute()) for folder in own))
-    session.load_catalog.cache_clear()
-    context.call_on_close(session.load_catalog.cache_clear)
-
-
-def _set_for(context: click.Context, name: str, value: str) -> None:
-    """Set a variable of the environment until the command ends."""
-    before = os.environ.get(name)
-    os.environ[name] = value
-
-    def restore() -> None:
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before
-
-    context.call_on_close(restore)
-
-
-CATALOG = click.option(
-    "--catalog",
-    multiple=True,
-    metavar="DIR",
-    expose_value=False,
-    callback=_use,
-    help="Your own catalog folder (with symptoms/), on top; repeatable.",
-)
-
-
-def _speak(context: click.Context, _parameter: click.Parameter, lang: str | None) -> None:
-    """Have this command, and the kernels that it starts, tell in a language, whatever the environment says."""
-    if lang is None:
-        return
-    from vllm_runbooks.catalog import languages  # noqa: PLC0415 - `--help` needs none of it
-
-    languages.chosen(lang, "--lang")
-    _set_for(context, languages.LANG, lang)
-
-
-LANG = click.option(
-    "--lang",
-    metavar="LANG",
-    type=complete.LANGUAGE,
-    expose_value=False,
-    callback=_speak,
-    help="Language of titles, causes and ways out: en or zh (default: VLLM_RUNBOOKS_LANG, else en).",
-)

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from vllm_runbooks.catalog.load import Catalog
+    from collections.abc import Iterable, Iterator
 
 
 _BEYOND = re.compile(r"[^\x00-\x7f]")
@@ -27,10 +25,10 @@ class NotPrintedError(Exception):
     """Standard output is closed or full."""
 
 
-def name_left_out(catalog: Catalog) -> None:
+def name_left_out(left_out: Iterable[str]) -> None:
     """Name on standard error the catalog files that are broken and were left out: a line each, with its first fault."""
     by_file: dict[str, list[str]] = {}
-    for problem in catalog.problems:
+    for problem in left_out:
         by_file.setdefault(problem.split(":", 1)[0], []).append(problem)
     for problems in by_file.values():
         more = f" (and {len(problems) - 1} more; `vllm-runbooks catalog check` lists all)" if len(problems) > 1 else ""
@@ -39,8 +37,8 @@ def name_left_out(catalog: Catalog) -> None:
 
 def say(line: str) -> None:
     """Say a line on standard error, secrets replaced; where nobody reads it, the command goes on."""
-    from vllm_runbooks.core.display import one_line  # noqa: PLC0415 - most commands say nothing
-    from vllm_runbooks.core.redaction.redact import redact_text  # noqa: PLC0415
+    from vllm_runbooks.core.display import one_line
+    from vllm_runbooks.core.redaction.redact import redact_text
 
     with suppress(OSError, ValueError):
         click.echo(f"vllm-runbooks: {one_line(redact_text(line))}", err=True)

@@ -72,10 +72,10 @@ def _columns(stream: TextIO) -> int:
 def _shown(lines: Iterable[Styled], *, is_coloured: bool) -> str:
     if not is_coloured:
         return visible("\n".join(map(str, lines)))
-    import io  # noqa: PLC0415 - a pipe needs none of this
+    import io
 
-    from rich.console import Console  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Console
+    from rich.text import Text
 
     text = Text(end="", no_wrap=True)
     for number, line in enumerate(lines):

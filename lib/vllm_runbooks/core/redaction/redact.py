@@ -10,7 +10,7 @@ where a value stands in front of its name; `more(lines)` is for lines that are s
 text that names no further ones, `name(name)` for a file's name, `value(value)` for a secret apart from its name,
 `raw(whole)` for bytes; `counts` says how many were replaced, by kind.
 
-What is replaced: what `secret_places` finds, and each of these values wherever else it stands.
+What is replaced: what `places` finds, and each of these values wherever else it stands.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Text takes the colour of the page around it, and the fills are of middle lightness, so that a picture reads on a light
 page and on a dark one. All text is escaped. Elements and attributes are those that the site lets through (see
-`markup`): no classes, no scripts, no references.
+`core.markup`): no classes, no scripts, no references.
 """
 
 from __future__ import annotations
@@ -95,3 +95,12 @@ def bars(parts: Sequence[tuple[str, float]], *, width: int = 520, height: int = 
     box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     said = escape(", ".join(f"{name} {max(0.0, min(share, 1.0)):.0%}" for name, share in parts)) or "nothing"
     return f'<svg {box} role="img"><title>{said}</title>{frame}{"".join(shapes)}</svg>'
+
+
+NARROW = 440
+
+
+def narrow(parts: Iterable[str], height: float, title: str) -> str:
+    """A picture that a telephone shows whole; it has no height of its own, and follows the width that there is."""
+    box = f'width="{NARROW}" viewBox="0 0 {NARROW} {height:.0f}"'
+    return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vllm_runbooks.core.display import Shown, visible
 from vllm_runbooks.core.records import Truth
-from vllm_runbooks.core.views import columns
+from vllm_runbooks.core.views import text_width as columns
 
 COLUMNS = 80
 """Of a terminal."""

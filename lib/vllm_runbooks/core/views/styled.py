@@ -14,7 +14,7 @@ from typing import Protocol
 
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.records import Severity, Verdict
-from vllm_runbooks.core.views import columns
+from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.elements import AMBER, BLUE, COLUMNS, GREEN, GREY, RED
 
 

@@ -11,13 +11,14 @@ from functools import cached_property
 from typing import Any
 
 from vllm_runbooks.catalog.specs import Gpu
+from vllm_runbooks.catalog.templates import fill
 from vllm_runbooks.core.comparison import FRONT_SETTINGS, differing
 from vllm_runbooks.core.evidence import Claim, Claims, Credit, Evidence
 from vllm_runbooks.core.records import Answer, Facts, JudgedClaim, Quote, Start, Truth
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.diagnosis.causes import fill
 from vllm_runbooks.diagnosis.claims.expressions import Lookup, compute
-from vllm_runbooks.diagnosis.claims.figures import EXPECTED, HIGH, LOW, Asked, Planned, written
+from vllm_runbooks.diagnosis.claims.figures import Asked, Planned
+from vllm_runbooks.plan.figures import EXPECTED, HIGH, LOW, written
 from vllm_runbooks.reading.startup_log import log_lines
 
 

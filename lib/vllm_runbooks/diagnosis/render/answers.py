@@ -9,7 +9,8 @@ from html import escape
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording, joined
 from vllm_runbooks.core.display import Shown, visible
 from vllm_runbooks.core.records import Answer, Conditions, Finding, Level, Outcome, Remedy
-from vllm_runbooks.core.views import columns, start_pictures
+from vllm_runbooks.core.views import start_pictures
+from vllm_runbooks.core.views import text_width as columns
 from vllm_runbooks.core.views.drawing import COLOURS, bars
 from vllm_runbooks.core.views.elements import badge, cut, html_table, preformatted, prose, quoted, remark, tag
 from vllm_runbooks.core.views.styled import (

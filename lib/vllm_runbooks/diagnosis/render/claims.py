@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from vllm_runbooks.catalog.templates import value_of
 from vllm_runbooks.core.display import Shown
 from vllm_runbooks.core.records import Facts, JudgedClaim
 from vllm_runbooks.core.views.elements import TRUTHS, badge, cut, prose, quoted, tag, wrap
-from vllm_runbooks.diagnosis.causes import value_of
 
 
 def judged(claims: Sequence[JudgedClaim]) -> Shown:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from vllm_runbooks.catalog.templates import value_of
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Facts
-from vllm_runbooks.diagnosis.causes import value_of
 
 FACT_NAMES = {
     "model": "model", "architecture": "architecture", "quantization": "quantisation", "weights_gib": "weights",

@@ -1,6 +1,5 @@
 """`vllm-runbooks edge10 judge`."""
 
-# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
 from __future__ import annotations
 
 from pathlib import Path

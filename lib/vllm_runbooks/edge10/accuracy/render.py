@@ -7,7 +7,7 @@ from html import escape
 from typing import NamedTuple
 
 from vllm_runbooks.core.display import Shown, visible
-from vllm_runbooks.core.views.drawing import caption, rule
+from vllm_runbooks.core.views.drawing import NARROW, caption, narrow, rule
 from vllm_runbooks.core.views.elements import (
     AMBER,
     GREEN,
@@ -37,7 +37,6 @@ from vllm_runbooks.core.views.styled import (
     styled,
 )
 from vllm_runbooks.edge10.accuracy.records import Accuracy, AccuracyInterval, JudgedAccuracy, JudgedScore
-from vllm_runbooks.plan.render.pictures import NARROW, narrow
 
 _MOST = 24
 """Rows that a table and a picture have; the rest is in the JSON document."""

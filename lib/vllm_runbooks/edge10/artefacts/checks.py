@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core import errors
 from vllm_runbooks.core.errors import InputError, WrongFileError
 from vllm_runbooks.core.redaction.redact import redact_name, redact_record, redact_text
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.edge10.artefacts import folders, listings
 from vllm_runbooks.edge10.artefacts import kinds as artefacts
 from vllm_runbooks.edge10.artefacts.kinds import Asked, Given
 from vllm_runbooks.edge10.artefacts.records import CheckedFolder, Contents, Listing
 from vllm_runbooks.edge10.jobs import job as jobs
 from vllm_runbooks.edge10.jobs.records import Job
+from vllm_runbooks.reading import sources
 
 _INSTEAD = "name a folder of artefacts, or what `tree -s` or `ls -lR` printed of one"
 
@@ -44,7 +46,7 @@ def check(
         InputError: something that is named cannot be read, or is no artefact.
     """
     known = read_job(job) if job else None
-    facts = session.toolchain(version or (known.toolchain if known else None))
+    facts = catalog.toolchain(version or (known.toolchain if known else None))
     given = read(name)
     float_ = read(float_name) if float_name else None
     is_same = float_name is not None and is_folder(name) and is_folder(float_name) and Path(name).samefile(float_name)
@@ -63,14 +65,14 @@ def read(name: str) -> Given:
     Raises:
         InputError: it is neither.
     """
-    session.check_texts(name=name)
+    errors.check_texts(name=name)
     if not name.strip():
         raise InputError(f"(nothing): is no name; {_INSTEAD}")
     if is_folder(name):
         listing = folders.list_folder(Path(name))
         return Given(listing, folders.read_contents(Path(name), listing))
     try:
-        documents = session.load_files([name]).documents
+        documents = sources.load_files([name]).documents
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; {_INSTEAD}") from None
     if len(documents) != 1:
@@ -90,7 +92,7 @@ def read_job(name: str) -> Job:
     Raises:
         InputError: it cannot be read, or contradicts itself; the first problem is told.
     """
-    found = jobs.read(session.read_text(name, jobs.INSTEAD), session.toolchain)
+    found = jobs.read(sources.read_text(name, jobs.INSTEAD), catalog.toolchain)
     if found.job is None:
         first = found.problems[0]
         more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""

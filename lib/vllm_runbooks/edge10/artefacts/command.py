@@ -1,6 +1,5 @@
 """`vllm-runbooks edge10 check`."""
 
-# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
 from __future__ import annotations
 
 import re
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.edge10.options import VERSION
 
 if TYPE_CHECKING:

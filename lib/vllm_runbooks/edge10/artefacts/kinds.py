@@ -19,8 +19,8 @@ from vllm_runbooks.edge10.artefacts.tree_forms import Form, Tree
 from vllm_runbooks.edge10.artefacts.trees import Lengths, Wanted
 from vllm_runbooks.edge10.artefacts.weights_files import Checkpoint
 from vllm_runbooks.edge10.jobs import names
-from vllm_runbooks.edge10.jobs.models import listed
 from vllm_runbooks.edge10.jobs.records import Job, NameTold
+from vllm_runbooks.edge10.models import listed
 
 _T = TypeVar("_T")
 _FILES = "the files themselves"

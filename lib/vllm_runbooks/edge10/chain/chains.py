@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.edge10.accuracy import comparing as accuracy
 from vllm_runbooks.edge10.accuracy import results
 from vllm_runbooks.edge10.accuracy.comparing import CONFIDENCE, THRESHOLD
@@ -28,6 +28,7 @@ from vllm_runbooks.edge10.chain.evaluating import Asking, Questions
 from vllm_runbooks.edge10.chain.limited import Bounds
 from vllm_runbooks.edge10.chain.quantising import Wanted
 from vllm_runbooks.edge10.chain.records import Evaluated, Link, OpenChain, OpenParts, Quantised
+from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.host import ports
 from vllm_runbooks.host.running import handled_by
 from vllm_runbooks.probe.starts import Guarded, Result
@@ -105,7 +106,7 @@ def chain(
     one = starting.subject(command, vllm)
     cards = starting.cards_of(memory)
     if gpus.strip():
-        session.cards(gpus)  # the guards, which read them again, start when hours have gone into quantising
+        host_loading.cards(gpus)  # the guards, which read them again, start when hours have gone into quantising
     limits = _Limits(quantise_within_s, ready_within_s, evaluate_within_s, memory_gib)
     limits.check()
     accuracy.check(threshold, confidence)
@@ -333,7 +334,7 @@ class _Chain:
 
     def _serve(self, place: Path) -> None:
         """Serve both, at once or one after the other, and have each evaluated while it is there."""
-        session.load_catalog()  # once, before two guards at the same time want it
+        catalog.load_catalog()  # once, before two guards at the same time want it
         plan, both = self.plan, (_FLOAT, _QUANTISED)
         subjects = dict(zip(both, self._subjects(), strict=True))
         for names in (both,) if plan.side_by_side else ((_FLOAT,), (_QUANTISED,)):

@@ -8,7 +8,7 @@ this project, and asks no hub. Only the weights and their configuration are writ
 quantised model are those of the float one, to the byte.
 """
 
-# ruff: noqa: T201, PLC0415 - a program of its own, which speaks on its output and loads what takes long when it is due
+# ruff: noqa: T201 - a program of its own, which speaks on its output and loads what takes long when it is due
 import json
 import sys
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Records of a chain on open parts: a model quantised, served beside the float one, both evaluated; frozen dataclasses.
 
-Units stand in names as in `records`; `None` means unknown, or that it did not come to that.
+Units stand in names as in `core.records`; `None` means unknown, or that it did not come to that.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 def ask(argv: Sequence[str]) -> Answer:
-    """Run a program, as a command of `host_commands` has it, to its end or its limit; it reads nothing.
+    """Run a program, as a command of `core.host_commands` has it, to its end or its limit; it reads nothing.
 
     It and what it starts are ended together.
     """

@@ -1,13 +1,13 @@
 """`vllm-runbooks edge10 preflight`."""
 
-# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
 
-from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.edge10.host.records import HOST_STEPS
 from vllm_runbooks.edge10.options import VERSION
 
@@ -53,7 +53,7 @@ def preflight(
     """
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.core.files import store
-    from vllm_runbooks.diagnosis import session
+    from vllm_runbooks.edge10.host import loading
     from vllm_runbooks.edge10.host import preflight as here
     from vllm_runbooks.edge10.host import render as render_toolchains
 
@@ -66,7 +66,7 @@ def preflight(
     if snapshot is not None and python is not None:
         raise click.UsageError("--python is asked on this host; a snapshot has its own packages.")
     asked = here.read_asked(step, model=model, image=image, registry=registry, data=data)
-    host = None if snapshot is None else session.edge_host(snapshot)
+    host = None if snapshot is None else loading.edge_host(snapshot)
     found = here.checked(asked, snapshot=host, version=version, python=python)
     if out is not None:
         store(out, render_toolchains.host_snapshot(found))

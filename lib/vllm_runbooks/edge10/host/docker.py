@@ -120,8 +120,8 @@ def _free(folder: str | None) -> float | None:
 
 def _group(address: str | None) -> tuple[bool | None, bool | None]:
     """Whether the system lists this user in the group of the service's socket, and whether this process has it."""
-    import grp  # noqa: PLC0415 - not on every system
-    import pwd  # noqa: PLC0415
+    import grp  # not on every system
+    import pwd
 
     with contextlib.suppress(OSError, KeyError):
         number = Path((address or "unix:///var/run/docker.sock").removeprefix("unix://")).stat().st_gid

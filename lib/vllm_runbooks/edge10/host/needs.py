@@ -1,6 +1,6 @@
 """What a step takes of disk and memory, by the model's own size: each term at least, with its source.
 
-What a model's tensors take is reckoned by `planning`, or read from the headers of its files. What the toolchain's own
+What a model's tensors take is reckoned by `plan`, or read from the headers of its files. What the toolchain's own
 programs take beside them is told nowhere, so that it is named and not counted.
 """
 

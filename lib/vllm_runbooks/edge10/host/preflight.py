@@ -7,16 +7,16 @@ import re
 import shutil
 from pathlib import Path
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core import host_commands, moments
 from vllm_runbooks.core.display import visible
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.host import docker
 from vllm_runbooks.edge10.host import inspection as hosts
 from vllm_runbooks.edge10.host.records import CheckedHost, EdgeHost, FolderFacts, HostAsked
 from vllm_runbooks.edge10.host.step_rules import HEEDED
-from vllm_runbooks.edge10.jobs import models
 from vllm_runbooks.host import inventory
 from vllm_runbooks.plan import planner
 
@@ -122,11 +122,11 @@ def checked(
     Raises:
         InputError: the model, the version, the folder or the Python cannot be read.
     """
-    facts = session.toolchain(version)
+    facts = catalog.toolchain(version)
     name = asked.model
     if name is not None and not planner.is_folder(name):
         name = models.weights(name, facts)
     model = None if name is None else planner.model(name)
     listed = None if asked.model is None else models.asked(asked.model, facts)
     host = collect(asked, python=python) if snapshot is None else snapshot
-    return hosts.check(host, asked, facts, session.specs(), model=model, listed=listed)
+    return hosts.check(host, asked, facts, catalog.specs(), model=model, listed=listed)

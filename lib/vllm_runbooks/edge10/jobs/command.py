@@ -1,13 +1,13 @@
 """`vllm-runbooks edge10 make`."""
 
-# ruff: noqa: PLC0415 - `--help` needs none of what is imported late
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
 
-from vllm_runbooks.core.console import complete, given, output, terminal
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output, terminal
 
 
 @click.command(
@@ -36,10 +36,10 @@ def make(*, job: str | None, out: Path | None, replace: bool, gpus: str | None, 
     from vllm_runbooks.edge10.jobs import render as render_edge10_jobs
 
     if example:
-        from vllm_runbooks.diagnosis import session
+        from vllm_runbooks.catalog import load as catalog
         from vllm_runbooks.edge10.jobs import job as jobs
 
-        output.write(jobs.example(session.toolchain()))
+        output.write(jobs.example(catalog.toolchain()))
         return 0
     if job is None or out is None:
         raise click.UsageError("give JOB and --out DIR, or --example for a description to begin with.")

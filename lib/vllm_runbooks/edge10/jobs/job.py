@@ -14,7 +14,8 @@ from vllm_runbooks.catalog.toolchains import MODALITIES, ONE_BY_ONE, EdgeModel, 
 from vllm_runbooks.core.errors import InputError, meant
 from vllm_runbooks.core.excerpt import Excerpt, Places
 from vllm_runbooks.core.redaction.redact import redact_name
-from vllm_runbooks.edge10.jobs import models, names
+from vllm_runbooks.edge10 import models
+from vllm_runbooks.edge10.jobs import names
 from vllm_runbooks.edge10.jobs.records import CalibrationAsked, EvaluationAsked, Job, JobProblem, ReadJob
 from vllm_runbooks.reading.documents import yaml_places
 from vllm_runbooks.reading.documents.yaml_places import Mapping, Node, Scalar, YamlError

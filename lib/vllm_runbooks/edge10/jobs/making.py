@@ -15,18 +15,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.jobs import job as jobs
-from vllm_runbooks.edge10.jobs import models, names, steps
+from vllm_runbooks.edge10.jobs import names, steps
 from vllm_runbooks.edge10.jobs import render as render_edge10_jobs
 from vllm_runbooks.edge10.jobs.records import Job, JobProblem, MadeFile, MadeIssue, MadeJob
-from vllm_runbooks.lint import checking
+from vllm_runbooks.edge10.scripts import checking as script_checking
+from vllm_runbooks.host import loading as host_loading
 from vllm_runbooks.plan import planner
+from vllm_runbooks.reading import sources
 
 _MARK = ".edge10-made.json"
 """Digests of what was made into a folder."""
@@ -48,13 +51,13 @@ def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = 
     Raises:
         InputError: The description cannot be read, or a file would be lost.
     """
-    found = jobs.read(session.read_text(name, jobs.INSTEAD), session.toolchain)
+    found = jobs.read(sources.read_text(name, jobs.INSTEAD), catalog.toolchain)
     problems = tuple(map(_redacted, found.problems))
     if found.job is None:
         if not all(problem.is_read for problem in problems):
             raise InputError("\n".join(render_edge10_jobs.problem_line(name, problem) for problem in problems))
         return MadeJob("", None, problems, found.doubts, name, str(out), ())
-    job, facts = found.job, session.toolchain(found.job.toolchain)
+    job, facts = found.job, catalog.toolchain(found.job.toolchain)
     room = _room(job, facts, gpus) if gpus else ""
     made = steps.made(job, facts)
     written, removed = store_made(made, out, is_replaced=is_replaced, own=None if name == "-" else Path(name))
@@ -83,7 +86,7 @@ def _redacted(problem: JobProblem) -> JobProblem:
 
 def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
     """What the linter of the toolchain's scripts says of made files, judged together."""
-    found = checking.lint_scripts(texts, toolchain=facts.version)
+    found = script_checking.lint_scripts(texts, toolchain=facts.version)
     return [
         MadeIssue(name, issue)
         for name, linted in found.items()
@@ -98,7 +101,7 @@ def _unknown(job: Job, facts: Toolchain) -> Iterator[str]:
         if name is None or name.startswith("/") or "/" not in name:
             continue
         found = models.weights(name, facts)
-        if session.specs().model(found) is None:
+        if catalog.specs().model(found) is None:
             yield f"{field}: whether the Hub has a repository {found} is not known; a folder of that name would do, too"
 
 
@@ -108,7 +111,7 @@ def _room(job: Job, facts: Toolchain, card: str) -> str:
     Raises:
         InputError: The card is not known.
     """
-    session.cards(card)
+    host_loading.cards(card)
     spec = f"{job.evaluation.cards}x{card}" if job.evaluation.cards > 1 else card
     try:
         found = planner.plan_model(

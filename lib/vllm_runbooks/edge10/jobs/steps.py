@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core import host_commands
-from vllm_runbooks.edge10.jobs import models, names, templates
+from vllm_runbooks.edge10 import models
+from vllm_runbooks.edge10.jobs import names, templates
 from vllm_runbooks.edge10.jobs.records import CalibrationAsked, Job, MadeFile
 
 JOB = "job.yaml"
@@ -53,7 +54,7 @@ def made(job: Job, facts: Toolchain) -> Made:
     """Every file of a job; nothing is written.
 
     Args:
-        job: As `jobs.read` gives it.
+        job: As `job.read` gives it.
         facts: Of the job's toolchain.
     """
     found = list(_files(job, facts))

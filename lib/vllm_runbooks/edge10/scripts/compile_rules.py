@@ -12,7 +12,7 @@ from typing import Any
 from vllm_runbooks.catalog.languages import Phrase, listed
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.excerpt import Replacement
-from vllm_runbooks.edge10.jobs import models
+from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.scripts import commands, pure
 from vllm_runbooks.edge10.scripts.compiled import MODE, REMAP, Compiled, digits, text_of
 from vllm_runbooks.edge10.scripts.events import Event, Option

@@ -9,7 +9,7 @@ from typing import Any
 
 from vllm_runbooks.catalog.languages import Phrase
 from vllm_runbooks.core.excerpt import Replacement
-from vllm_runbooks.edge10.jobs import models
+from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.scripts import pure
 from vllm_runbooks.edge10.scripts.commands import Command
 from vllm_runbooks.edge10.scripts.compile_rules import Tables, hit

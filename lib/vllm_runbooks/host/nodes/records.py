@@ -1,7 +1,7 @@
 """Records of several nodes: what each of them is, which reaches which, and what a server over all of them would meet.
 
-Units stand in names as in `records`; `None` means that nobody could tell, or that it was not asked for. A node is a
-host, or a container on one, with a name that is its own within the cluster.
+Units stand in names as in `core.records`; `None` means that nobody could tell, or that it was not asked for. A node is
+a host, or a container on one, with a name that is its own within the cluster.
 """
 
 from __future__ import annotations

@@ -6,16 +6,15 @@ They are narrow: on a telephone the text keeps most of its size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
 from vllm_runbooks.core.records import ComparedTerm
 from vllm_runbooks.core.views import start_pictures
-from vllm_runbooks.core.views.drawing import MAX_ROWS, caption, rect, rule, tick_step
+from vllm_runbooks.core.views.drawing import MAX_ROWS, NARROW, caption, narrow, rect, rule, tick_step
 from vllm_runbooks.plan.records import Plan, PlannedRank, PlannedTerm
 
-NARROW = 440
 _LIGHT_INK, _DARK_INK = "#fff", "#111"
 _TERMS = {
     "weights": ("weights", "#2f6099", "", _LIGHT_INK),
@@ -42,12 +41,6 @@ _LETTER = 6.4
 """Width of a letter of that size, on the wide side."""
 _HIGHLIGHT = "#3f7fc1"
 _MAX_LAYOUTS = 12
-
-
-def narrow(parts: Iterable[str], height: float, title: str) -> str:
-    """A picture that a telephone shows whole; it has no height of its own, and follows the width that there is."""
-    box = f'width="{NARROW}" viewBox="0 0 {NARROW} {height:.0f}"'
-    return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
 
 
 def term_name(name: str) -> str:

@@ -34,7 +34,7 @@ from vllm_runbooks.plan.terms import GIB, NOTHING, tried
 if TYPE_CHECKING:
     from vllm_runbooks.plan.budget import Budget
     from vllm_runbooks.plan.inverse import WayOut
-    from vllm_runbooks.plan.plans import Request
+    from vllm_runbooks.plan.requests import Request
     from vllm_runbooks.reading.deployment.confirmation import Confirmation
 
 

@@ -224,7 +224,7 @@ def _refuse_tried(text: str, outcomes: Mapping[str, Any]) -> None:
 
 def _literal(text: str) -> Any:
     """A Python literal, as releases that read JSON options with `ast.literal_eval` take it."""
-    from vllm_runbooks.core import python_trees  # noqa: PLC0415 - few releases read values so
+    from vllm_runbooks.core import python_trees
 
     if len(text) > _MAX_LITERAL or _DEEP.search(text):
         return UNKNOWN

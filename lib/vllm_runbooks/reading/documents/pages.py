@@ -626,7 +626,7 @@ _UNSEEN = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "
 
 def _html(source: Excerpt) -> list[Block]:
     """The text of an HTML page: what stands in `<pre>` as blocks, the rest as prose, tags and entities undone."""
-    import html  # noqa: PLC0415 - only where there is HTML
+    import html
 
     found: list[Block] = []
     characters: list[tuple[str, int]] = []

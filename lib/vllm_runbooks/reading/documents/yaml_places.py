@@ -167,10 +167,10 @@ def roots(source: Excerpt) -> list[Node]:
     """
     if len(source.text) > _MAX_LENGTH:
         raise YamlError(f"longer than {_MAX_LENGTH} characters", source.at[0])
-    import warnings  # noqa: PLC0415 - read only where there is YAML
+    import warnings
 
-    from ruamel.yaml import YAML  # noqa: PLC0415 - takes longer to import than a script to check
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError  # noqa: PLC0415
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     text = _TEMPLATE_LINE.sub(lambda match: " " * len(match[0]), source.text)
     text = _TEMPLATE.sub(

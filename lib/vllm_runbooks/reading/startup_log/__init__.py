@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from vllm_runbooks.catalog.load import Catalog
-from vllm_runbooks.catalog.records import LineFormat, Signature
+from vllm_runbooks.catalog.records import PHASES, LineFormat, Signature
+from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.printed import is_closed, number, pairs
 from vllm_runbooks.core.records import Hit, Phase, Quote, Raised, Reading, Start, Throughput
@@ -21,9 +21,6 @@ from vllm_runbooks.reading.startup_log.draft import Draft
 from vllm_runbooks.reading.startup_log.launch import Shown
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
 from vllm_runbooks.reading.startup_log.tracebacks import Message, Tracebacks
-
-PHASES = ("configure", "engine", "load", "encoder", "compile", "profile", "kv_cache", "capture", "warm_up", "serve")
-"""Phases in the order in which a start passes through them; processes that lag behind do not turn it back."""
 
 _UNITS = {"gib": "GiB", "tokens": "tokens", "blocks": "blocks", "seconds": "s", "s": "tokens/s", "percent": "%"}
 _ALSO_FIGURES = {"max_concurrency": "x", "gpu_memory_utilization": "", "max_model_len": "tokens"}

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.records import Edit
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import ports
 from vllm_runbooks.host.running import Running
 from vllm_runbooks.plan import proxy
@@ -233,9 +233,9 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
             subjects = [each.subject for each in requests]
             with _proxy([each.target for each in subjects], place / "proxy", say) as front:
                 target = replace(subjects[0].target, port=int(front.rpartition(":")[2]), is_tls=False)
-                before = [probe.answered(each.target, session.serving()) for each in subjects]
+                before = [probe.answered(each.target, catalog.serving()) for each in subjects]
                 measured = loads.measure(load, subjects[0], target, place)
-                after = [probe.answered(each.target, session.serving()) for each in subjects]
+                after = [probe.answered(each.target, catalog.serving()) for each in subjects]
                 answered = [
                     None if first is None or last is None else last - first
                     for first, last in zip(before, after, strict=True)
@@ -286,7 +286,7 @@ def _frame(folder: Path) -> str:
         raise InputError(f"{name}: nginx cannot be given a folder of this name; choose one of plain letters")
     user = ""
     if os.geteuid() == 0:
-        import pwd  # noqa: PLC0415 - no such thing on other systems
+        import pwd  # not on every system
 
         user = f"user {pwd.getpwuid(0).pw_name};\n"  # its workers could not enter the folder otherwise
     temporary = "".join(

@@ -7,15 +7,13 @@ from dataclasses import replace
 from itertools import chain
 
 from vllm_runbooks.core.records import Answer, Judgement, Outcome, Verdict
-from vllm_runbooks.edge10.accuracy.records import Accuracy
-from vllm_runbooks.edge10.chain.records import OpenChain
+from vllm_runbooks.diagnosis import expected as diagnosis_expected
 from vllm_runbooks.probe.starts import Fleet, Guarded, Measured, Printed, Result
-from vllm_runbooks.runbooks import verdicts
 
 
 def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Judgement:
     """The verdict on a live run: a server that was ready at once passes, and one that a way out made ready."""
-    found = verdicts.judge(answer, None, ())
+    found = diagnosis_expected.judge(answer, None, ())
     refused = _refused(started)
     if refused is not None:
         return replace(found, verdict=Verdict.FAIL, reason=refused)
@@ -36,7 +34,7 @@ def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: G
     """The verdict on two starts that are compared: both have to be ready, and to have answered the whole load."""
     if not is_ready(first) or second is None:
         return judge(answer, first, proved)
-    found = replace(verdicts.judge(answer, None, ()), outcome=Outcome.READY)
+    found = replace(diagnosis_expected.judge(answer, None, ()), outcome=Outcome.READY)
     wrong = next(chain(_wrong("the first", first), _wrong("the second", second)), None)
     if wrong is not None:
         return replace(found, verdict=Verdict.FAIL, reason=wrong, outcome=answer.outcome)
@@ -62,18 +60,6 @@ def judge_split(one: Guarded, copies: Fleet, split: Guarded, lines: Sequence[Seq
     answered = f"{measured.answered} of {measured.requests} requests" if measured is not None else "no load"
     reason = f"{len(copies.servers)} copies behind one address answered {answered}; the split took effect{alone}"
     return Judgement(Verdict.PASS, reason, None, Outcome.READY, None, ())
-
-
-def judge_chain(found: OpenChain) -> Judgement:
-    """The verdict on a chain of open parts: less was lost than the threshold, or why that is not established."""
-    accuracy = found.accuracy
-    if accuracy is not None:
-        verdict = Verdict.PASS if accuracy.verdict is Accuracy.KEPT else Verdict.FAIL
-        reason = f"{accuracy.verdict.value}: {accuracy.why}"
-    else:
-        verdict = Verdict.SKIPPED if found.needs else Verdict.INTERRUPTED if found.stopped_by else Verdict.FAIL
-        reason = found.why_none
-    return Judgement(verdict, reason, None, None, None, ())
 
 
 def is_ready(started: Guarded | None) -> bool:

@@ -8,18 +8,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options
+from vllm_runbooks.core import errors
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import CauseRef
 from vllm_runbooks.core.redaction.redact import redact_record, redact_value
-from vllm_runbooks.diagnosis import session
+from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import gpu_memory
+from vllm_runbooks.lint import knowledge
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.ways_out import starts_of
 from vllm_runbooks.probe import probing as _probe
 from vllm_runbooks.probe.probing import Load, Request, Target
 from vllm_runbooks.probe.records import CardSeen, LogSeen, Observation
-from vllm_runbooks.reading import arguments, deployment
+from vllm_runbooks.reading import arguments, deployment, sources
 from vllm_runbooks.reading.documents import read as read_starts
 from vllm_runbooks.reading.documents.starts import Found
 
@@ -69,7 +72,7 @@ def probe(
     Raises:
         InputError: something that was given cannot be read.
     """
-    session.check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
+    errors.check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
     times: dict[str, Any] = {"seconds": seconds, "patience_s": patience_s}
     for name, number in times.items():
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST_S <= number <= _MOST_S:
@@ -86,7 +89,7 @@ def probe(
     target = _as_started(target, text)
     found = _probe.observe(
         Request(target, model.strip() or None, seconds, load if load_seconds else None, patience_s),
-        session.serving(),
+        catalog.serving(),
         say=say,
     )
     return redact_record(
@@ -95,7 +98,7 @@ def probe(
             vllm=found.vllm or release,
             log=seen,
             arguments=arguments,
-            command=None if text is None else lint.hidden(text, session.knowledge(), lint.Asked(vllm=found.vllm)),
+            command=None if text is None else lint.hidden(text, knowledge.knowledge(), lint.Asked(vllm=found.vllm)),
             cards=cards,
             notes=(*found.notes, *([withheld] if withheld and _lacks_key(found) else [])),
         )
@@ -148,7 +151,7 @@ def _lacks_key(found: Observation) -> bool:
 
 
 def _command(name: str) -> str:
-    text = session.read_text(name)
+    text = sources.read_text(name)
     if not starts_of(read_starts(text, name)):
         raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that starts the server")
     return text
@@ -156,8 +159,8 @@ def _command(name: str) -> str:
 
 def _log(name: str, command: str | None) -> tuple[LogSeen, dict[str, Any], str | None]:
     """What the log came to, the arguments that it prints, and the release that wrote it."""
-    evidence = replace(session.load_files([name]), command=command)
-    answer, starts = session.diagnose(evidence), session.read(evidence)
+    evidence = replace(sources.load_files([name]), command=command)
+    answer, starts = diagnosing.diagnose(evidence), diagnosing.read(evidence)
     cause = answer.root_cause
     printed = starts[-1].arguments if starts else {}
     arguments = {option: value for option, value in printed.items() if not option.startswith("_")}

@@ -21,7 +21,7 @@ from vllm_runbooks.host import gpu_memory
 from vllm_runbooks.probe.starts import Change, Guarded, Measured
 from vllm_runbooks.reading import arguments, deployment
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
-from vllm_runbooks.runbooks import steps
+from vllm_runbooks.runbooks import recording, steps
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import load as loads
 from vllm_runbooks.serve import places, retries
@@ -190,7 +190,7 @@ def record(found: Guarded, say: Say) -> None:
     if not found.attempts:
         return
     try:
-        serve.record(found, Path(found.folder or "") / "case", say=say)
+        recording.record_last_try(found, Path(found.folder or "") / "case", say=say)
     except RunbooksError as error:
         say(f"no case was made: {error}")
 

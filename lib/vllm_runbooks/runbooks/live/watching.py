@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core import errors
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.diagnosis import session
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host.records import Inspected
 
@@ -21,10 +22,10 @@ def watched(memory: str = "", *, looks: int | None = None, every_s: float | None
     Raises:
         InputError: there is no such series, or it is given with `looks` or `every_s`.
     """
-    session.check_texts(memory=memory)
+    errors.check_texts(memory=memory)
     if not memory.strip():
         samples, seconds = looks or _LOOKS, _EVERY_S if every_s is None else every_s
-        return inventory.watched(session.specs(), samples=samples, every_s=seconds)
+        return inventory.watched(catalog.specs(), samples=samples, every_s=seconds)
     if looks is not None or every_s is not None:
         raise InputError(f"{memory}: a series has its own looks and times; leave out looks and every_s")
-    return inventory.recorded(memory, session.specs())
+    return inventory.recorded(memory, catalog.specs())

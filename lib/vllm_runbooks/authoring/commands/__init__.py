@@ -1,0 +1,1 @@
+"""`catalog` and `releases`."""

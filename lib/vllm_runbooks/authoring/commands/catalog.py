@@ -1,0 +1,222 @@
+"""The commands `catalog check`, `catalog new`, `catalog list` and `catalog schemas`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.catalog import complete, folders
+from vllm_runbooks.catalog import console as catalog_options
+from vllm_runbooks.catalog.records import Policy
+from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.core.files import store
+
+_SCAFFOLD = """\
+# yaml-language-server: $schema={schema}
+id: {id}
+title: TODO the fault in a few words, never the fix
+severity: {severity:<17}# fatal | degraded | hint
+role: cause                # cause | wrapper | consequence | benign
+signatures:                # one per wording; a blank stands for any blank space, or none
+  - origin: vllm           # vllm | torch | cuda | nccl | ray | python | uvicorn | shell | kernel | wrapper
+    pattern: 'TODO the words that are always printed, (?P<need_gib>[\\d.]{{1,12}}) GiB'
+examples:
+  - text: 'TODO a line as the software prints it'
+    source: TODO the recorded run it comes from, or release, file and line of the template
+    vllm: null
+    captures: {{}}
+near_misses:
+  - text: 'TODO the line most easily confused with it'
+    why: TODO what that line means instead
+cause: |
+  TODO what the software does, and why it fails here.
+explanation:               # sentences; {{need}} is need_gib with its unit; one with an unknown figure is left out
+  - TODO what happened, without a figure.
+  - TODO the same with this log's numbers.
+conditions: []
+do_first: TODO one action.
+confirm: TODO what to look at, and what it shows if this is the cause.
+refute: TODO what it shows if this is not the cause.
+remedies: []
+references: []
+verified: {{date: '{date}', vllm: null}}
+"""
+
+
+@click.group()
+def catalog() -> None:
+    """Check the catalog's files, add a symptom, list what it knows."""
+
+
+@catalog.command(epilog=given.examples("catalog check symptoms/port.in_use.yaml", "catalog check --dir mycatalog"))
+@click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
+@click.option(
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=given.FOLDER,
+    help="A catalog folder of your own, all of it (default: the shipped one).",
+)
+def check(files: tuple[Path, ...], folder: Path | None) -> int:
+    """Check FILEs, or a whole catalog; every problem is named by file, line and field.
+
+    A single file that is broken is refused (exit status 2, one line). A catalog with broken files ends with status 1.
+    """
+    from vllm_runbooks.authoring import checks as authoring
+
+    if files and folder is not None:
+        raise click.UsageError("give either files or --dir, not both.")
+    if len(files) == 1:
+        try:
+            authoring.check_file(files[0])
+        except CatalogError as error:
+            raise InputError("; ".join(str(error).splitlines())) from None
+        output.write(f"{files[0]}: good")
+        return 0
+    problems: list[str] = []
+    checked = len(files)
+    for path in files:
+        try:
+            authoring.check_file(path)
+        except CatalogError as error:
+            problems += str(error).splitlines()
+    if not files:
+        root = folder or folders.catalog_dir()
+        if not root.is_dir():
+            raise InputError(f"{root}: no such folder; name a catalog folder")
+        checked, problems = authoring.check_folder(root)
+    output.write("\n".join([*problems, f"{checked} files checked, {len(problems)} problems"]))
+    return int(bool(problems))
+
+
+@catalog.command(epilog=given.examples("catalog new port.in_use_by_us --dir mycatalog/symptoms"))
+@click.argument("symptom", type=complete.SYMPTOM)
+@click.option(
+    "--dir",
+    "folder",
+    metavar="DIR",
+    type=given.FOLDER,
+    default=Path("symptoms"),
+    show_default=True,
+    help="Folder of symptoms that it is written into; made where there is none.",
+)
+def new(symptom: str, folder: Path) -> int:
+    """Write a scaffold for SYMPTOM (`<group>.<word>` or finer) into a folder of symptoms."""
+    from vllm_runbooks.catalog.authored import tables
+
+    if not re.fullmatch(r"[a-z][a-z0-9_]{1,30}(\.[a-z][a-z0-9_]{1,40}){1,3}", symptom):
+        raise InputError(f"{symptom}: is no symptom id; write <group>.<word>, as in port.in_use")
+    classes = tables.words("classes", folder.absolute().parent)
+    groups = sorted({word.partition(".")[0] for word in classes})
+    group = symptom.partition(".")[0]
+    if group not in groups:
+        near = get_close_matches(group, groups, n=1)
+        meant = f"did you mean {near[0]}? There are" if near else "use one of"
+        raise InputError(f"{symptom}: {group!r} is no group; {meant} {', '.join(groups)}")
+    severity = "fatal" if ".".join(symptom.split(".")[:2]) in classes else "hint"
+    path = folder / f"{symptom}.yaml"
+    if path.exists():
+        raise InputError(f"{path}: exists already; edit it, or choose another id")
+    schema = "../schema/symptom.json" if (folder.absolute().parent / "schema").is_dir() else "symptom.json"
+    today = datetime.now(tz=UTC).date().isoformat()
+    folder.mkdir(parents=True, exist_ok=True)
+    store(path, _SCAFFOLD.format(id=symptom, schema=schema, severity=severity, date=today))
+    output.write(f"{path}: written; fill in what says TODO, then run `vllm-runbooks catalog check {path}`")
+    return 0
+
+
+@catalog.command("list", epilog=given.examples("catalog list --catalog mycatalog", "catalog list --policies"))
+@catalog_options.CATALOG
+@given.FORMAT
+@click.option("--policies", "is_policies", is_flag=True, help="List the policies that `diagnose --policy` knows.")
+def list_(form: str, *, is_policies: bool) -> int:
+    """List the symptoms the catalog knows, or its policies."""
+    from vllm_runbooks.catalog import load as catalog
+
+    known = catalog.load_catalog()
+    output.name_left_out(known.problems)
+    if is_policies:
+        return _list_policies(form, known.policies.values())
+    symptoms = known.symptoms.values()
+    if form == "json":
+        rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
+        output.write_json(json.dumps({"schema": 1, "symptoms": rows}, ensure_ascii=False, indent=2))
+        return 0
+    width = max((len(s.id) for s in symptoms), default=0)
+    output.write("\n".join(f"{s.id:<{width}}  {s.severity.value:<8}  {s.title}" for s in symptoms))
+    return 0
+
+
+def _list_policies(form: str, policies: Collection[Policy]) -> int:
+    if form == "json":
+        rows = [{"id": p.id, "title": p.title, "steps": [step.title for step in p.steps]} for p in policies]
+        output.write_json(json.dumps({"schema": 1, "policies": rows}, ensure_ascii=False, indent=2))
+        return 0
+    width = max((len(p.id) for p in policies), default=0)
+    output.write("\n".join(f"{p.id:<{width}}  {p.title}" for p in policies))
+    return 0
+
+
+@catalog.command(
+    epilog=given.examples(
+        "catalog translations",
+        "catalog translations --missing",
+        "catalog translations --stamp symptoms/oom.weights.yaml",
+    )
+)
+@click.argument("files", nargs=-1, metavar="[FILE…]", type=click.Path(path_type=Path))
+@click.option(
+    "--dir", "folder", metavar="DIR", type=given.FOLDER, help="A catalog folder of your own (default: the shipped one)."
+)
+@click.option("--missing", is_flag=True, help="Name what has no translation, too.")
+@click.option("--stamp", is_flag=True, help="Say of FILEs that their translations fit the English texts of now.")
+def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool, stamp: bool) -> int:
+    """List the translations whose English text has changed, and how many there are.
+
+    Status 1 where one is out of date: nobody is shown it any more, but the English text.
+    """
+    from vllm_runbooks.authoring import translated_files
+
+    if stamp and not files:
+        raise click.UsageError("--stamp needs the files that you have compared with their English texts.")
+    if files and (folder is not None or missing):
+        raise click.UsageError("give either files or a folder with what to list of it, not both.")
+    if stamp:
+        for path in files:
+            store(path, translated_files.stamped(path))
+            output.write(f"{path}: its translations fit")
+        return 0
+    told = translated_files.translated(files, folder or folders.catalog_dir(), is_missing=missing)
+    output.write("\n".join((*told.lines, *told.counts)))
+    return int(told.is_stale)
+
+
+@catalog.command(epilog=given.examples("catalog schemas --check"))
+@click.option(
+    "--dir", "folder", metavar="DIR", type=given.FOLDER, help="Where to write them (default: the catalog's schema/)."
+)
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; status 1 when a file is stale.")
+def schemas(folder: Path | None, *, only_check: bool) -> int:
+    """Write the JSON Schemas of the authored files and of the documents printed."""
+    from vllm_runbooks.authoring import json_schemas
+
+    root = folder or folders.catalog_dir() / "schema"
+    stale = []
+    for name, schema in json_schemas.schemas().items():
+        wanted = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        path = root / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != wanted:
+            stale.append(name)
+            if not only_check:
+                root.mkdir(parents=True, exist_ok=True)
+                store(path, wanted)
+    verb = "stale" if only_check else "written"
+    output.write(f"{root}: {', '.join(stale)} {verb}" if stale else f"{root}: fresh")
+    return int(only_check and bool(stale))

@@ -1,0 +1,155 @@
+"""The commands `releases list`, `releases add` and `releases history`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vllm_runbooks.catalog import options
+from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vllm_runbooks.authoring.releases import Added
+
+
+@click.group()
+def releases() -> None:
+    """List the releases of vLLM that are known, add the next one, tell what became of an option."""
+
+
+@releases.command("list", epilog=given.examples("releases list"))
+def list_() -> int:
+    """List the releases that are known, with what each brought."""
+    lines = [f"{'release':<10} {'options':>8} {'new':>5} {'gone':>5} {'variables':>10}  made from"]
+    for version, document in options.documents():
+        data = options.load(version)
+        is_first = version == options.known_releases()[0]
+        new = sum(change.kind == "came" and change.release == version for changes in _changes() for change in changes)
+        gone = sum(name.startswith("option ") for name in document["unset"])
+        listed = sum(variable.is_listed for variable in data.environment.values())
+        came = "-" if is_first else str(new)
+        made = f"{document['made'].get('package', '?')} ({document['made'].get('origin', '?')})"
+        lines.append(f"{version:<10} {len(data.entries['serve']):>8} {came:>5} {gone:>5} {listed:>10}  {made}")
+    output.write("\n".join(lines))
+    return 0
+
+
+def _changes() -> list[tuple[options.Change, ...]]:
+    return list(options.histories("option").values())
+
+
+@releases.command(epilog=given.examples("releases add 0.34.0 --python venv/bin/python"))
+@click.argument("version")
+@click.option(
+    "--python",
+    "python",
+    required=True,
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="A Python that has the requirements of a vLLM for CPU.",
+)
+@click.option(
+    "--source",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The folder of the unpacked package (default: download it).",
+)
+@click.option("--dockerfile", metavar="FILE", type=click.Path(path_type=Path), help="The release's docker/Dockerfile.")
+@click.option("--dir", "folder", metavar="DIR", type=given.FOLDER, help="Where the data goes (default: the catalog).")
+@click.option(
+    "--time-limit",
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(min=1, max=86400),
+    callback=given.number,
+    default=300,
+    show_default=True,
+    help="Longest time in seconds that one dump may take.",
+)
+@click.option("--unworded", is_flag=True, help="List the catalog's wordings that no known release prints.")
+def add(
+    version: str,
+    *,
+    python: Path,
+    source: Path | None,
+    dockerfile: Path | None,
+    folder: Path | None,
+    time_limit: float,
+    unworded: bool,
+) -> int:
+    """Make the data of release VERSION from its package, and store it between its neighbours."""
+    from vllm_runbooks.authoring import releases as generator
+
+    added = generator.add(version, python, source=source, dockerfile=dockerfile, folder=folder, time_limit=time_limit)
+    changed = ", ".join(added.changed) if added.changed else "nothing changed: the data was there"
+    output.write(
+        "\n".join([f"{added.version}: {added.records} records; {changed}", *_wordings(added, are_listed=unworded)])
+    )
+    return 0
+
+
+def _wordings(added: Added, *, are_listed: bool) -> Iterator[str]:
+    """What reading the release told of the catalog's wordings, a line each."""
+    for each in added.reworded:
+        said = "now prints" if each.is_printed else "no longer prints"
+        yield f"{added.version} {said} this wording of {each.asked_by}: {each.pattern}"
+    if are_listed:
+        for lone in added.unworded:
+            yield f"no known release prints this wording of {lone.asked_by}: {lone.pattern}"
+    elif added.unworded:
+        yield f"wordings of the catalog that no known release prints: {len(added.unworded)}; --unworded lists them"
+
+
+@releases.command(
+    context_settings={"ignore_unknown_options": True}, epilog=given.examples("releases history --swap-space")
+)
+@click.argument("name", type=click.UNPROCESSED)
+def history(name: str) -> int:
+    """Tell when option or environment variable NAME came, changed and went.
+
+    NAME is a spelling of an option, as --swap-space, swap_space or -tp, or a variable, as VLLM_USE_V1.
+    """
+    changes = next(filter(None, map(options.history, _spellings(name))), ())
+    if not changes:
+        near = get_close_matches(_spellings(name)[-1], options.past().lives, n=3, cutoff=0.7)
+        hint = (
+            f"the nearest are {', '.join(near)}" if near else "`vllm serve --help=all` of a release lists its options"
+        )
+        raise InputError(f"{name}: no known release has it; {hint}")
+    output.write("\n".join(filter(None, map(_line, changes))))
+    return 0
+
+
+def _spellings(name: str) -> list[str]:
+    """The name as it is given and, of an option, as it is written on a command line."""
+    is_option = not name.startswith("-") and not name.isupper()
+    return [name, f"--{name.replace('_', '-')}" if is_option else name.replace("_", "-") if name[:1] == "-" else name]
+
+
+_UNTOLD = ("group", "help")
+"""Fields of an option that change nothing for who uses it."""
+
+
+def _line(change: options.Change) -> str:
+    """What a release did, on one line; nothing where only the parser's insides changed."""
+    if change.kind == "came" and change.after is None:
+        return f"{change.release} or before: came"
+    told = (_field(name, old, new) for name, (old, new) in change.fields.items() if name not in _UNTOLD)
+    details = "; ".join(filter(None, told))
+    if change.kind == "changed" and not details:
+        return ""
+    return f"{change.release} (after {change.after}): {change.kind}{f' ({details})' if details else ''}"
+
+
+def _field(name: str, old: Any, new: Any) -> str:
+    if not isinstance(old, list) or not isinstance(new, list):
+        return f"{name}: {old!r} -> {new!r}"
+    more = [f"also {each!r}" for each in new if each not in old]
+    less = [f"no longer {each!r}" for each in old if each not in new]
+    return f"{name}: {', '.join([*more, *less]) or 'in another order'}"

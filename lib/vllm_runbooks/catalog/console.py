@@ -1,0 +1,70 @@
+"""Options about the catalog that several commands share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.catalog import complete, folders
+from vllm_runbooks.core.errors import InputError
+
+
+def _use(context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> None:
+    """Have this command, and the kernels that it starts, use the folders on top of those of the environment."""
+    if not given:
+        return
+    from vllm_runbooks.catalog import load as catalog
+
+    split = next((folder for folder in given if os.pathsep in folder), None)
+    if split is not None:
+        raise InputError(f"--catalog {split}: holds {os.pathsep!r}, which separates folders; rename it")
+    own = (*folders.own_catalogs(), *given)
+    catalog.load_catalog(own)
+    _set_for(context, folders.CATALOGS, os.pathsep.join(str(Path(folder).absolute()) for folder in own))
+    catalog.load_catalog.cache_clear()
+    context.call_on_close(catalog.load_catalog.cache_clear)
+
+
+def _set_for(context: click.Context, name: str, value: str) -> None:
+    """Set a variable of the environment until the command ends."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+
+    def restore() -> None:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
+
+    context.call_on_close(restore)
+
+
+CATALOG = click.option(
+    "--catalog",
+    multiple=True,
+    metavar="DIR",
+    expose_value=False,
+    callback=_use,
+    help="Your own catalog folder (with symptoms/), on top; repeatable.",
+)
+
+
+def _speak(context: click.Context, _parameter: click.Parameter, lang: str | None) -> None:
+    """Have this command, and the kernels that it starts, tell in a language, whatever the environment says."""
+    if lang is None:
+        return
+    from vllm_runbooks.catalog import languages
+
+    languages.chosen(lang, "--lang")
+    _set_for(context, languages.LANG, lang)
+
+
+LANG = click.option(
+    "--lang",
+    metavar="LANG",
+    type=complete.LANGUAGE,
+    expose_value=False,
+    callback=_speak,
+    help="Language of titles, causes and ways out: en or zh (default: VLLM_RUNBOOKS_LANG, else en).",
+)

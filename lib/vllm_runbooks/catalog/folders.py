@@ -1,0 +1,65 @@
+"""Where the data is: the catalog, its cases, the runbooks, and the user's own catalogs."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from vllm_runbooks.core.errors import InputError
+
+DATA = "VLLM_RUNBOOKS_DATA"
+"""Variable that names the folder of the data."""
+
+CATALOGS = "VLLM_RUNBOOKS_CATALOG"
+"""Variable that lists the user's own catalog folders, in the kernels of runbooks as well."""
+
+
+def data_dir(override: str | Path | None = None) -> Path:
+    """The folder that holds `catalog/` and `runbooks/`."""
+    named = override or os.environ.get(DATA)
+    if named:
+        root = Path(named)
+        if not (root / "catalog").is_dir():
+            raise InputError(f"{root}: holds no catalog folder; name the folder that contains catalog/ and runbooks/")
+        return root.absolute()
+    return _own_data(__file__)
+
+
+@cache
+def _own_data(module: str) -> Path:
+    """That of the checkout which the package of a module lies in, else that in the package."""
+    package = Path(module).resolve().parents[1]
+    checkout = package.parent.parent
+    if (checkout / "pyproject.toml").is_file() and (checkout / "catalog" / "lines.yaml").is_file():
+        return checkout
+    return package / "_data"
+
+
+def catalog_dir() -> Path:
+    """The folder of symptoms, line formats and schemas."""
+    return data_dir() / "catalog"
+
+
+def _chosen(override: str | None, default: Path, what: str) -> Path:
+    if override is None:
+        return default
+    path = Path(override)
+    if not override.strip() or not path.is_dir():
+        raise InputError(f"{override or '(nothing)'}: is not a folder of {what}; name one that exists")
+    return path.absolute()
+
+
+def runbooks_dir(override: str | None = None) -> Path:
+    """The folder of runbooks."""
+    return _chosen(override, data_dir() / "runbooks", "runbooks")
+
+
+def cases_dir(override: str | None = None) -> Path:
+    """The folder of recorded cases."""
+    return _chosen(override, catalog_dir() / "cases", "cases")
+
+
+def own_catalogs() -> tuple[str, ...]:
+    """The user's own catalog folders, as `VLLM_RUNBOOKS_CATALOG` lists them."""
+    return tuple(part for part in os.environ.get(CATALOGS, "").split(os.pathsep) if part)

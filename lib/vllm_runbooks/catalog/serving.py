@@ -1,0 +1,211 @@
+"""The conditions of running servers, as `catalog/serving.yaml` states them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from vllm_runbooks.catalog.records import RemedyText
+from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.core.records import Severity
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """A name under which releases export a series, as it stands in /metrics."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    name: str
+    """As exported: counters with `_total`, histograms without `_bucket`."""
+    first: str
+    """Oldest release that was read and has it."""
+    source: str
+    """Where that release makes it: `vllm 0.32.0 v1/metrics/loggers.py:528`."""
+    last: str | None = None
+    """Newest release that was read and has it; None: the newest of all."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A metric of vLLM, under whatever name a release exports it."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    type: str
+    """"gauge", "counter" or "histogram"."""
+    says: str
+    names: tuple[MetricName, ...]
+    """The newest first; the first that a server exports is taken."""
+
+
+@dataclass(frozen=True)
+class ServingFact:
+    """A figure that follows from samples of a series.
+
+    In PromQL, S standing for the series' names joined by `or` and W for the window:
+
+        gauge      JOIN(S{labels})
+        rate       sum(rate(S{labels}[W]))
+        share      sum(increase(S{labels}[W])) / sum(increase(OF[W]))
+        quantile   histogram_quantile(QUANTILE, sum by (le) (rate(S_bucket[W])))
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    kind: str
+    """"gauge", "rate", "share" or "quantile"."""
+    series: str
+    says: str
+    """What it is, as the head of a row."""
+    unit: str
+    """"requests", "share" (of 1), "1/s", "tokens/s" or "s"."""
+    join: str = "sum"
+    """Of several engines and models of one server: "sum", or "max" of a share that each has for itself."""
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Samples that count: by label its values."""
+    of: str | None = None
+    """Series that a share is of."""
+    quantile: float | None = None
+
+
+@dataclass(frozen=True)
+class ServingTest:
+    """One thing that must hold: of a fact, of a rung of the ladder, or of a setting that the server tells."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    fact: str | None = None
+    over: str = "window"
+    """"every": a gauge in every sample; "most": in `MOST` of them; "any": in one of them; "window": a rate, share or
+    quantile over all of them."""
+    op: str = ">"
+    """">", ">=", "<" or "<="."""
+    limit: float | None = None
+    """What the fact is compared with."""
+    than: str | None = None
+    """Another gauge that it is compared with instead, in the same sample."""
+    times: float = 1.0
+    """By what that one is multiplied."""
+    rung: tuple[str, ...] = ()
+    """Rungs, one of which failed."""
+    reason: tuple[str, ...] = ()
+    """Words of `REASONS`, one of which is why."""
+    setting: str | None = None
+    """Label of `vllm:cache_config_info`."""
+    equals: str | None = None
+    """Its value, as exported."""
+
+
+@dataclass(frozen=True)
+class ServingCondition:
+    """Something that can be wrong with a running server: it is so where every test holds."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    id: str
+    """`serving.` and words; never used for another condition."""
+    title: str
+    """The fault, `{fact}` filled in: never what to do."""
+    severity: Severity
+    when: tuple[ServingTest, ...]
+    why_limits: str
+    """Why these limits, with the source; empty where a rung decides."""
+    explanation: str
+    """What it means; a sentence that needs a figure that is not known is left out."""
+    do_first: str
+    confirm: str
+    """How to make sure."""
+    refute: str
+    """What would speak against it."""
+    source: str
+    """Where vLLM does what the explanation says."""
+    changes: tuple[RemedyText, ...] = ()
+    """Ways out with their cost; edits are checked against the server's release before they are shown."""
+    instead_of: tuple[str, ...] = ()
+    """Conditions that are not told beside this one: it says more."""
+    is_of_clients: bool = False
+    """Whether it is about what clients send: not told of traffic that the probe itself made."""
+    hold_s: float = 300.0
+    """For an alert: how long it must hold before somebody is told."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """`catalog/serving.yaml`: the metrics of vLLM, the figures that follow from them, and the conditions on both.
+
+    An alert can be written of a condition whose tests are all of facts (`is_measured`): each test is a PromQL
+    comparison, joined by `and`.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    series: dict[str, Series]
+    facts: dict[str, ServingFact]
+    conditions: tuple[ServingCondition, ...]
+    """The gravest and most certain first: the first fatal or degraded one that holds is the cause."""
+
+    @property
+    def by_id(self) -> Mapping[str, ServingCondition]:
+        """The conditions by name."""
+        return {condition.id: condition for condition in self.conditions}
+
+
+def is_measured(condition: ServingCondition) -> bool:
+    """Whether metrics alone decide it."""
+    return all(test.fact is not None for test in condition.when)
+
+
+REASONS: Mapping[str, str] = {
+    "unreachable": "nothing listens, or the host is not known",
+    "no-answer": "the connection stands, and no answer comes within the time",
+    "no-http": "what comes back is no HTTP, or breaks off",
+    "tls": "the certificate or the handshake is refused",
+    "not-vllm": "an HTTP server that is no vLLM",
+    "unhealthy": "it says so itself: 503",
+    "key-missing": "it asks for a key and none was given",
+    "key-refused": "the key that was given is refused",
+    "no-models": "it serves no model",
+    "wrong-model": "it does not serve the name that was asked for",
+    "engine-dead": "the API server lives, its engine does not",
+    "no-template": "no chat template",
+    "endless": "a stream goes on beyond what was asked for",
+    "tools-off": "tool calls are not switched on",
+    "refused": "a request is refused for another reason",
+    "failed": "a request fails within the server",
+}
+"""Why a rung failed, in one word each."""
+
+LOAD = "load"
+
+RUNGS = ("port", "health", "server", "models", "model", "token", "stream", "chat", "tools", LOAD)
+"""The ladder of a diagnosis, from the lowest."""
+
+TYPES = ("gauge", "counter", "histogram")
+
+KINDS: Mapping[str, str] = {"gauge": "gauge", "rate": "counter", "share": "counter", "quantile": "histogram"}
+"""Kinds of facts, and the type of series that each is made of."""
+
+OVER: Mapping[str, tuple[str, ...]] = {
+    "gauge": ("every", "most", "any"),
+    "rate": ("window",),
+    "share": ("window",),
+    "quantile": ("window",),
+}
+"""Over what a test of each kind of fact may go."""
+
+OPERATORS = (">", ">=", "<", "<=")
+
+TOLD: Mapping[str, str] = {
+    "asked": "the model's name that was asked for",
+    "served": "the names that are served",
+    "in_flight": "the most requests that ran and waited in one sample",
+    "half_running": "half of the most requests that ran in one sample",
+    "kv_has_room": "known where no sample shows nine tenths of the KV cache in use",
+    "on_gpu": "known where the release's name is none of a build for CPUs",
+    "cache_not_fp8": "known where the server tells that it keeps the KV cache in the model's own type",
+    "gpu_memory_utilization": "as the server tells it",
+    "num_gpu_blocks_override": "as the server tells it, where it was given",
+}
+"""What texts may name beside facts, and what changes may need; each with its meaning."""

@@ -1,0 +1,92 @@
+"""The catalog of symptoms, policies and line formats, with their patterns ready to match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from vllm_runbooks.catalog import languages
+from vllm_runbooks.catalog.records import LineFormat, Policy, Symptom
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.scan import PatternSet
+
+
+class Meaning(NamedTuple):
+    """What asks for a pattern."""
+
+    kind: str
+    """"line", "signature" or "companion"."""
+    id: str
+    position: int
+    """Of the line format in the catalog, or of the signature in its symptom."""
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The symptoms and line formats, with their patterns ready to match."""
+
+    symptoms: Mapping[str, Symptom]
+    lines: tuple[LineFormat, ...]
+    problems: tuple[str, ...] = ()
+    """Files that were left out, one line each: file, line, field, what is wrong."""
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    lang: str | None = None
+    """Language of the symptoms' texts; None: English."""
+    english: Catalog | None = field(default=None, repr=False, compare=False)
+    """What this one was told from: its patterns, which are slow to make, are the same; None: it is told itself."""
+
+    def told_in(self, lang: str) -> Catalog:
+        """The catalog with its texts in a language; those that have no translation are in English, and marked."""
+        if lang not in self._told:
+            self._told[lang] = self._made_in(lang)
+        return self._told[lang]
+
+    @cached_property
+    def _told(self) -> dict[str, Catalog]:
+        return {}
+
+    def _made_in(self, lang: str) -> Catalog:
+        mark = languages.LANGUAGES[lang].mark
+        policies = {
+            name: replace(policy, steps=tuple(replace(step, title=f"{mark}{step.title}") for step in policy.steps))
+            for name, policy in self.policies.items()
+        }
+        symptoms = {name: languages.told_in(symptom, lang) for name, symptom in self.symptoms.items()}
+        return replace(self, symptoms=symptoms, policies=policies, lang=lang, english=self)
+
+    def policy(self, name: str) -> Policy:
+        """The policy of that name.
+
+        Raises:
+            InputError: there is none.
+        """
+        if name not in self.policies:
+            raise InputError(f"{name}: is no policy; known: {', '.join(sorted(self.policies)) or 'none'}")
+        return self.policies[name]
+
+    @cached_property
+    def patterns(self) -> PatternSet:
+        """All patterns in one set, each once; `meanings` tells whose each is."""
+        return PatternSet(list(self._table)) if self.english is None else self.english.patterns
+
+    @cached_property
+    def _table(self) -> dict[str, list[Meaning]]:
+        table: dict[str, list[Meaning]] = {}
+        for index, line in enumerate(self.lines):
+            for pattern in line.patterns:
+                table.setdefault(pattern, []).append(Meaning("line", line.id, index))
+        for symptom in self.symptoms.values():
+            for kind, signatures in (("signature", symptom.signatures), ("companion", symptom.companions)):
+                for index, signature in enumerate(signatures):
+                    table.setdefault(signature.pattern, []).append(Meaning(kind, symptom.id, index))
+        return table
+
+    @cached_property
+    def _meanings(self) -> list[list[Meaning]]:
+        return list(self._table.values())
+
+    def meanings(self, pattern: int) -> Sequence[Meaning]:
+        """Whose a pattern of `patterns` is: several symptoms may ask for the same words at different places."""
+        return self._meanings[pattern]

@@ -1,0 +1,60 @@
+"""Sentences of the catalog with `{name}` in them, filled with what a start printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from vllm_runbooks.catalog.languages import joined
+from vllm_runbooks.core.records import Facts
+
+UNITS = {"gib": "GiB", "mib": "MiB", "kib": "KiB", "bytes": "bytes", "seconds": "s", "tokens": "tokens"}
+
+_SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+(?=[A-Z`\"])|(?<=[。；！？】])(?![”」』）])\s*")
+"""Where a sentence ends, in English and in Chinese."""
+
+PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
+"""A capture or fact in a catalog's sentence: `{name}`."""
+
+
+def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:
+    """The text with its `{name}` replaced by captures and facts; None when one of them is not known."""
+    values = {name: value_of(name, captures, facts) for name in PLACEHOLDER.findall(text)}
+    if None in values.values():
+        return None
+    return PLACEHOLDER.sub(lambda match: values[match[1]] or "", text)
+
+
+def filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str:
+    """Sentence by sentence: one that needs an unknown value is left out."""
+    filled = (fill(sentence, captures, facts) for sentence in _SENTENCE_END.split(text.strip()))
+    return joined(sentence for sentence in filled if sentence)
+
+
+def value_of(name: str, captures: Mapping[str, str], facts: Facts) -> str | None:
+    """A capture or fact in words: `tried` finds `tried_mib` and says "698.00 MiB"."""
+    if name in captures:
+        return captures[name]
+    for suffix, unit in UNITS.items():
+        if f"{name}_{suffix}" in captures:
+            return _measured(captures[f"{name}_{suffix}"], unit)
+    fact = getattr(facts, name, None)
+    if fact is None:
+        return None
+    if isinstance(fact, float):
+        number = f"{fact:.2f}".rstrip("0").rstrip(".")
+    elif isinstance(fact, int):
+        number = f"{fact:,}"
+    else:
+        number = str(fact)
+    unit = UNITS.get(name.rsplit("_", 1)[-1], "")
+    return f"{number} {unit}".strip()
+
+
+def _measured(printed: str, unit: str) -> str:
+    """A printed figure with its unit: no more than two decimals, large numbers of bytes in GiB."""
+    if unit == "bytes" and printed.isdigit() and len(printed) > 9:
+        printed, unit = f"{int(printed) / 2**30:.2f}", "GiB"
+    elif re.fullmatch(r"-?\d{1,15}\.\d{3,}", printed, re.ASCII):
+        printed = f"{float(printed):.2f}"
+    return f"{printed} {unit}"

@@ -1,0 +1,1 @@
+"""`cluster` and its parts, and `serve` over several nodes."""

@@ -1,0 +1,145 @@
+"""`vllm-runbooks cluster check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.cluster.commands.files import files
+from vllm_runbooks.core.console import given, output
+
+if TYPE_CHECKING:
+    from vllm_runbooks.host.nodes.records import CheckedCluster
+
+_NO_NODES = "Name nodes: --ray ADDRESS, --hosts FILE, or recorded ones: what `cluster check --out FILE` wrote."
+_OPTIONS = {
+    "expect": "--expect",
+    "pythons": "--python",
+    "ports": "--port",
+    "no_collective": "--no-collective",
+    "limit": "--limit",
+    "ssh_config": "--ssh-config",
+}
+"""By argument the option that only counts where nodes are asked."""
+
+
+@click.group()
+def cluster() -> None:
+    """Compare the nodes of a cluster before a server is started over them."""
+
+
+cluster.add_command(files)
+
+
+@cluster.command(
+    epilog=given.examples(
+        "cluster check cluster-healthy-pair",
+        "cluster check nodes/ --model /models/Qwen3-8B --format json",
+        "cluster check node1.json node2.json --out both.json",
+        "cluster check --ray 10.0.0.1:6379 --expect 2 --model Qwen/Qwen3-8B",
+        "cluster check --hosts hosts.txt --python /opt/vllm/bin/python --out nodes.json",
+    )
+)
+@click.argument("snapshots", nargs=-1, type=complete.NODES, metavar="[SNAPSHOT…]")
+@click.option("--ray", metavar="ADDRESS", help="Ask the nodes of the Ray cluster there, as in 10.0.0.1:6379, or auto.")
+@click.option(
+    "--hosts",
+    metavar="FILE|LIST",
+    help="Ask these hosts over ssh: a file with one a line, or HOST,HOST; behind each its settings, as agent=PATH.",
+)
+@click.option("--expect", metavar="N", type=click.IntRange(1), help="With --ray: how many nodes there are.")
+@click.option(
+    "--model", metavar="PATH", default="", help="The model that every node must have: its path, or its name on the Hub."
+)
+@click.option(
+    "--python",
+    "pythons",
+    metavar="[NODE=]PATH",
+    multiple=True,
+    help="The Python that vLLM runs with, on all nodes or on one (default: the one that answers).",
+)
+@click.option(
+    "--port",
+    "ports",
+    metavar="USE=N",
+    multiple=True,
+    help="A port that is tried: ray=6379, torch=29501 (--master-port) and vllm=8000 where it is not given.",
+)
+@click.option("--no-collective", is_flag=True, help="Run no all-reduce over the nodes.")
+@click.option(
+    "--limit", metavar="TIME", type=given.Span("1s", "10m"), help="Limit of the all-reduce on each node (default: 6s)."
+)
+@click.option("--ssh-config", metavar="FILE", help="With --hosts: a configuration of ssh in place of the user's own.")
+@click.option("--out", metavar="FILE", type=given.FILE, help="Write the nodes there, as a snapshot of all of them.")
+@given.FORMAT
+def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, form: str, **asked: Any) -> int:
+    """Say what differs between nodes, why a start over them would fail of it, and what each needs in its environment.
+
+    SNAPSHOT is a recorded cluster, the snapshot of a node or a host, a folder of such files, a recorded case, or - for
+    standard input. With --ray or --hosts the nodes themselves are asked: every way between them is tried in both
+    directions, and an all-reduce is run. Nothing is changed on them; ports are opened for seconds. This package must be
+    installed on every node: in Ray's Python, or in the one that agent= names for a host.
+
+    Exit status: 0 nothing stands in the way; 1 something does, or was not measured; 2 the request cannot be read.
+    """
+    from vllm_runbooks.host.nodes import loading as node_loading
+
+    is_live = asked["ray"] is not None or asked["hosts"] is not None
+    if snapshots and is_live:
+        raise click.UsageError("Give recorded nodes, or --ray or --hosts; not both.")
+    if not is_live:
+        alone = next((name for name in _OPTIONS if asked[name]), None)
+        if alone is not None:
+            raise click.UsageError(f"{_OPTIONS[alone]} is for --ray or --hosts; give one of them as well.")
+        if not snapshots:
+            raise click.UsageError(_NO_NODES)
+        return _told(node_loading.nodes(*snapshots, model=model), out, form)
+    return _told(_measured(model=model, **asked), out, form)
+
+
+def _measured(
+    *,
+    ray: str | None,
+    hosts: str | None,
+    expect: int | None,
+    model: str,
+    pythons: tuple[str, ...],
+    ports: tuple[str, ...],
+    no_collective: bool,
+    limit: float | None,
+    ssh_config: str | None,
+) -> CheckedCluster:
+    """The nodes that answer, asked, measured and compared."""
+    from vllm_runbooks.cluster import measuring, named
+
+    tried, programs = named.read_ports(ports), named.read_pythons(pythons)
+    with named.opened(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier:
+        return named.checked(
+            carrier,
+            model=model,
+            named=programs,
+            tried=tried,
+            say=output.say,
+            is_collective_run=not no_collective,
+            limit_s=measuring.LIMIT_S if limit is None else limit,
+        )
+
+
+def _told(found: CheckedCluster, out: Path | None, form: str) -> int:
+    """Keep the nodes where that is wanted, and say what they mean."""
+    from vllm_runbooks.core.console import terminal
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.files import store
+    from vllm_runbooks.host.nodes import render as render_clusters
+
+    if out is not None:
+        store(out, render_clusters.snapshot_json(found))
+        output.say(f"wrote {out}")
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show(render_clusters.view(found))
+    return int(found.ok is not True)

@@ -1,0 +1,181 @@
+"""`vllm-runbooks cluster files`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vllm_runbooks.host.nodes.records import NodeEnvironment
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
+    epilog=given.examples(
+        "cluster files Qwen/Qwen3-8B --nodes cluster-healthy-pair --out start",
+        "cluster files Qwen/Qwen3-32B --nodes cluster-3090-h800 --vllm 0.19.0 --max-model-len 8192 --pp 2 --out start",
+        "cluster files Qwen/Qwen3-8B --nodes a.json --nodes b.json --tp 2 "
+        "--address a=10.0.0.1 --interface a=eth0 --address b=10.0.0.2 --interface b=eth0 --out start",
+    ),
+)
+@click.argument("model", metavar="MODEL", type=complete.MODEL)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ENGINE OPTIONS…]")
+@click.option(
+    "--nodes", multiple=True, required=True, metavar="SNAPSHOT", type=complete.NODES, help="Recorded nodes; repeatable."
+)
+@click.option("--out", required=True, type=given.FOLDER, metavar="DIR", help="Write the files there.")
+@click.option("--gpus", metavar="SPEC", type=complete.CARDS, help="The cards by node, instead of those of the nodes.")
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release (default: the one that the nodes have)."
+)
+@click.option(
+    "--tp", metavar="N", type=int, help="Tensor parallel size. Any of --tp, --pp, --dp given: the others are 1."
+)
+@click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
+@click.option("--dp", metavar="N", type=int, help="Data parallel size.")
+@click.option(
+    "--by", type=click.Choice(["nnodes", "ray"]), help="What joins hosts (default: --nnodes where that is possible)."
+)
+@click.option("--address", "addresses", multiple=True, metavar="NODE=IP", help="Where others reach a node; repeatable.")
+@click.option(
+    "--interface", "interfaces", multiple=True, metavar="NODE=NAME", help="The interface of that address; repeatable."
+)
+@click.option("--master-port", metavar="N", type=click.IntRange(1, 65535), help="Where the hosts of a server meet.")
+@click.option("--port", metavar="N", type=click.IntRange(1, 65535), help="The first server's port (default: 8000).")
+@click.option("--image", metavar="NAME", help="Of containers, instead of the one that vLLM publishes.")
+@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
+@given.FORMAT
+def files(
+    *,
+    model: str,
+    arguments: tuple[str, ...],
+    nodes: tuple[str, ...],
+    out: Path,
+    gpus: str | None,
+    vllm: str | None,
+    tp: int | None,
+    pp: int | None,
+    dp: int | None,
+    by: str | None,
+    addresses: tuple[str, ...],
+    interfaces: tuple[str, ...],
+    master_port: int | None,
+    port: int | None,
+    image: str | None,
+    environment: tuple[str, ...],
+    form: str,
+) -> int:
+    """Write what starts a model over nodes: for each node scripts, containers, compose and units of its own.
+
+    MODEL is planned on the nodes' cards, the best layout without --tp, --pp or --dp. Stages get the layers that unequal
+    cards have room for. Each node gets its own VLLM_HOST_IP and interface, as they were measured or as they are given.
+    What stands in the way of a start over these nodes is said. Nothing is started.
+
+    Exit status: 0 written; 1 it does not fit or that is not sure, or something stands in the way;
+    2 the request cannot be read.
+    """
+    from vllm_runbooks.catalog import load as catalog
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.records import Severity
+    from vllm_runbooks.host import nodes as clusters
+    from vllm_runbooks.host.nodes import loading as node_loading
+    from vllm_runbooks.plan import planner
+    from vllm_runbooks.plan.render import plans as render_plans
+    from vllm_runbooks.plan.render import start_files as render_start_files
+    from vllm_runbooks.reading.deployment import fleet
+
+    read = node_loading.read_nodes(nodes)
+    known = [node.name for node in read.nodes]
+    checked = clusters.check(read, catalog.specs())
+    environments = _environments(
+        checked.environments, _by_node(addresses, "--address", known), _by_node(interfaces, "--interface", known)
+    )
+    asked = planner.on_nodes(
+        model,
+        read,
+        environments,
+        gpus=gpus,
+        vllm=vllm,
+        by=by,
+        master_port=master_port,
+        tp=tp,
+        pp=pp,
+        dp=dp,
+        arguments=arguments,
+        environment=dict(_pair(each, "--env", "NAME=VALUE") for each in environment),
+    )
+    if planner.has_sizes(asked):
+        asked = planner.staged(asked)
+    found = planner.plan(asked) if planner.has_sizes(asked) else planner.layouts(asked)
+    if found.fits is False:
+        output.say(f"nothing is written to {out}: it does not fit")
+        if form == "json":
+            output.write_json(to_json(found))
+        else:
+            terminal.show(render_plans.view(found))
+        return 1
+    met = planner.standing(asked, found, read, environments)
+    told = planner.node_files(asked, found, out, first_port=port or fleet.FIRST_PORT, image=image, met=met)
+    for name in told.files:
+        output.say(f"wrote {out / name}")
+    if form == "json":
+        output.write_json(to_json(told))
+    else:
+        terminal.show(render_start_files.view(told))
+    return int(told.fits is not True or any(each.severity is not Severity.HINT for each in met))
+
+
+def _pair(said: str, option: str, form: str) -> tuple[str, str]:
+    name, is_set, value = said.partition("=")
+    if not is_set or not name or not value:
+        raise click.UsageError(f"{option} {said}: write {form}.")
+    return name, value
+
+
+def _by_node(said: Iterable[str], option: str, known: list[str]) -> dict[str, str]:
+    """What is given for nodes, by their names."""
+    found = dict(_pair(each, option, f"NODE={'IP' if option == '--address' else 'NAME'}") for each in said)
+    strange = next((name for name in found if name not in known), None)
+    if strange is not None:
+        raise click.UsageError(f"{option} {strange}: is none of the nodes ({', '.join(known)}).")
+    is_one, what = (_is_address, "no IP address") if option == "--address" else (_is_interface, "no interface's name")
+    wrong = next((f"{name}={value[:80]}" for name, value in found.items() if not is_one(value)), None)
+    if wrong is not None:
+        raise click.UsageError(f"{option} {wrong}: is {what}.")
+    return found
+
+
+def _is_address(text: str) -> bool:
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_interface(text: str) -> bool:
+    """Whether the system lets an interface be called so (dev_valid_name)."""
+    return len(text) < 16 and text not in (".", "..") and not any(sign in "/:" or sign.isspace() for sign in text)
+
+
+def _environments(
+    measured: Iterable[NodeEnvironment], addresses: dict[str, str], interfaces: dict[str, str]
+) -> list[NodeEnvironment]:
+    """What each node needs: as it was measured, and what is given in place of that."""
+    from vllm_runbooks.host.nodes.records import NodeEnvironment
+
+    found = {one.node: dict(one.variables) for one in measured}
+    for node, address in addresses.items():
+        found.setdefault(node, {})["VLLM_HOST_IP"] = address
+    for node, interface in interfaces.items():
+        found.setdefault(node, {}).update(NCCL_SOCKET_IFNAME=interface, GLOO_SOCKET_IFNAME=interface)
+    return [NodeEnvironment(node, variables, "") for node, variables in found.items()]

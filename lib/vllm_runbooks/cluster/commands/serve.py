@@ -1,0 +1,133 @@
+"""`vllm-runbooks serve` over several nodes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_runbooks.core.console import output
+from vllm_runbooks.core.redaction.places import names_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from vllm_runbooks.host.running import Show
+    from vllm_runbooks.probe.starts import Guarded
+    from vllm_runbooks.serve.guard import Request
+    from vllm_runbooks.serve.subject import Subject
+
+PROBE_EVERY_S = 30.0
+"""Time between two requests to a server that is ready, where none is given."""
+_FOLLOWS = ("--host", "--nnodes", "--node-rank", "-r", "--master-addr", "--headless")
+"""Options that follow from the nodes."""
+
+
+def start(
+    words: tuple[str, ...],
+    request: Callable[..., Request],
+    *,
+    ray: str | None,
+    hosts: str | None,
+    expect: int | None,
+    ssh_config: str | None,
+    pythons: tuple[str, ...],
+    environment: tuple[str, ...],
+    vllm: str | None,
+    gpu_memory: str,
+    show: Show,
+    told: Callable[[Subject], AbstractContextManager[Callable[[Guarded], None]]],
+) -> Guarded:
+    """Start a model over the nodes that answer.
+
+    Args:
+        words: The model, and options of `vllm serve`.
+        request: Makes a request of its subject and where it is started, with all else that was asked for.
+        ray: Address of a Ray cluster.
+        hosts: In place of it a list of hosts, or its file.
+        expect: How many nodes the Ray cluster has.
+        ssh_config: A configuration of ssh for the hosts.
+        pythons: As `--python` takes them.
+        environment: As `--env` takes them.
+        vllm: The release.
+        gpu_memory: A recorded series in place of the driver's readings; empty: none.
+        show: Shows the server's output.
+        told: Tells the history of what is started.
+    """
+    from vllm_runbooks.cluster import named, starting_nodes
+    from vllm_runbooks.probe.starts import Result
+    from vllm_runbooks.serve import guard as guarded_start
+    from vllm_runbooks.serve.subject import Subject
+
+    model, arguments, ports = _read(words)
+    programs = named.read_pythons(pythons)
+    variables = dict(_variable(each) for each in environment)
+    subject = Subject(("vllm", "serve", model, *arguments), {**os.environ, **variables}, vllm)
+    subject.found  # noqa: B018 - asked for its error, before any node is
+    starting_nodes.check_key(subject.variables)
+    with (
+        named.opened(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier,
+        told(subject) as tell,
+    ):
+        asked = starting_nodes.Asked(
+            model=model,
+            arguments=arguments,
+            vllm=vllm,
+            environment=variables,
+            pythons=named.of_nodes(carrier, programs),
+            port=ports.get("--port", 8000),
+            master_port=ports.get("--master-port"),
+            gpu_memory=gpu_memory,
+            request=request(subject=subject, source=None, why_none="each node reads its own cards"),
+        )
+        looked = starting_nodes.look(carrier, asked, output.say)
+        if looked.check.result is Result.FAILED:
+            # What the plan would be of such nodes is of no use.
+            output.say(f"nodes: failed: {looked.check.says}")
+            output.say("--skip nodes starts all the same")
+            found = starting_nodes.refused(looked, vllm)
+        else:
+            found = guarded_start.serve(
+                starting_nodes.Prepared(carrier, asked, looked).request, show=show, say=output.say
+            )
+        tell(found)
+        return found
+
+
+def _read(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, int]]:
+    """The model, the options behind it, and the ports among them."""
+    if words[:2] == ("vllm", "serve"):
+        words = words[2:]
+    if not words or words[0].startswith("-"):
+        raise click.UsageError("For several nodes give MODEL, and the options of `vllm serve` behind it.")
+    model, *rest = words
+    for word in rest:
+        name = word.partition("=")[0].replace("_", "-")
+        if name in _FOLLOWS:
+            raise click.UsageError(f"{name} follows from the nodes; leave it out.")
+        if name == "--api-key":
+            raise click.UsageError("--api-key would stand in the command; set VLLM_API_KEY instead.")
+    ports = {}
+    for at, word in enumerate(rest):
+        name, sign, value = word.partition("=")
+        if (name := name.replace("_", "-")) in ("--port", "--master-port"):
+            said = value if sign else rest[at + 1] if at + 1 < len(rest) else ""
+            if not said.isdecimal() or not 0 < int(said[:6]) < 1 << 16:
+                raise click.UsageError(f"{name} {said[:40]!r}: is no port; give a number from 1 to 65535.")
+            ports[name] = int(said)
+    return model, tuple(rest), ports
+
+
+def _variable(said: str) -> tuple[str, str]:
+    """A variable as `--env` names it: without a value it is that of this process."""
+    name, sign, value = said.partition("=")
+    if sign and names_secret(name):
+        raise click.UsageError(
+            f"--env: who lists processes would see {name[:80]}; set it in this shell, give its name."
+        )
+    own = value if sign else os.environ.get(name)
+    if not name or own is None:
+        raise click.UsageError(f"--env {name[:80]}: is not set here; write NAME=VALUE.")
+    return name, own

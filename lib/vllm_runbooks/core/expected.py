@@ -1,0 +1,49 @@
+"""A result against what a recorded case expects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from vllm_runbooks.core.evidence import Case, Expectation
+from vllm_runbooks.core.records import JudgedClaim, Judgement, Verdict
+
+
+def together(found: Sequence[Judgement], case: Case | None) -> Judgement:
+    """The verdict on several parts of one question: pass where each passes; what is known of them is put together."""
+    failed = [one for one in found if one.verdict is not Verdict.PASS]
+    return Judgement(
+        verdict=failed[0].verdict if failed else Verdict.PASS,
+        reason="; ".join(one.reason for one in failed or found),
+        case=case.id if case is not None else None,
+        outcome=next((one.outcome for one in found if one.outcome is not None), None),
+        root_cause=next((one.root_cause for one in found if one.root_cause is not None), None),
+        findings=tuple(each for one in found for each in one.findings),
+        facts={name: value for one in reversed(found) for name, value in one.facts.items()},
+    )
+
+
+def verdict_on_findings(names: Sequence[str], expect: Expectation) -> tuple[Verdict, str]:
+    """The verdict on findings against those that a case expects, and why."""
+    differences = list(finding_differences(names, expect))
+    verdict = Verdict.FAIL if differences else Verdict.PASS
+    return verdict, "; ".join(differences) or f"as expected: {', '.join(dict.fromkeys(names)) or 'nothing wrong'}"
+
+
+def finding_differences(names: Collection[str], expect: Expectation) -> Iterator[str]:
+    """The findings that are not those which a case expects, where it names any, or says that there are none."""
+    got = set(names)
+    wanted = got if expect.findings is None else set(expect.findings)
+    yield from (f"finding {name}: expected, not found" for name in sorted(wanted - got))
+    yield from (f"finding {name}: found, not expected" for name in sorted(got - wanted))
+
+
+def claim_differences(case: Case, judged: Sequence[JudgedClaim]) -> list[str]:
+    """The case's claims that did not come out as written, a sentence each."""
+    verdicts = {claim.id: claim for claim in judged}
+    return [
+        f"claim {name}: expected {verdicts[name].expected}, got {verdicts[name].verdict}"
+        if name in verdicts
+        else f"claim {name}: not judged"
+        for name in case.expect.claims or ()
+        if name not in verdicts or verdicts[name].verdict is not verdicts[name].expected
+    ]

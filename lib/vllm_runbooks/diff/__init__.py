@@ -1,0 +1,1 @@
+"""`diff`: differences between two runs, launches or probes."""

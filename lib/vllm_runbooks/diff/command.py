@@ -1,0 +1,102 @@
+"""`vllm-runbooks diff`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import OBSERVATION
+
+if TYPE_CHECKING:
+    from vllm_runbooks.history.records import Entry
+    from vllm_runbooks.history.store import History
+
+_BACK = re.compile(r"(.{1,2000})~(\d{1,6})", re.DOTALL)
+_LARGEST = 64 << 20
+
+
+@click.command(
+    epilog=given.examples(
+        "diff 4f1c 9a02", "diff Qwen/Qwen3-8B~1 Qwen/Qwen3-8B", "diff node1.json node2.json --format json"
+    )
+)
+@click.argument("a")
+@click.argument("b")
+@given.FORMAT
+def diff(a: str, b: str, form: str) -> int:
+    """Compare two runs, hosts or releases: what was asked for first, defaults included, then what came of it.
+
+    A and B are each an entry of the history (the beginning of its id, or SUBJECT for its last one and SUBJECT~1 for the
+    one before), or a file: an exported entry, what `diagnose`, `probe` or `serve` printed as JSON, a results.json of
+    `check`, or a case that `probe --record` made.
+
+    Exit status: 0 the results are the same, but for times; 1 they differ; 2 one of them cannot be read.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.diff import differences
+    from vllm_runbooks.history import render as render_history
+    from vllm_runbooks.history import store as kept
+
+    with kept.opened(say=output.say, is_needed=True) as opened:
+        found = differences.compared(_read(a, opened), _read(b, opened))
+    output.write_json(to_json(found)) if form == "json" else output.write(render_history.compared(found))
+    return int(any(each.counts for each in found.results))
+
+
+def _read(name: str, opened: History) -> Entry:
+    """The entry that a word names.
+
+    Raises:
+        InputError: it names none.
+    """
+    from vllm_runbooks.diff import differences
+
+    path = Path(name)
+    if (observed := path / OBSERVATION).is_file():
+        return differences.read(_document(observed), path.name)
+    if name.endswith((".json", ".jsonl")) or path.is_file():
+        return differences.read(_document(path), path.name)
+    found = _entry(name, opened)
+    return differences.with_parts(found, opened.entries(part_of=found.id))
+
+
+def _entry(name: str, opened: History) -> Entry:
+    from vllm_runbooks.history import store as history
+
+    if history.is_id(name):
+        try:
+            return opened.entry(name)
+        except InputError:
+            if not opened.about(name, limit=1):
+                raise
+    back = _BACK.fullmatch(name)
+    subject, number = (back[1], int(back[2])) if back else (name, 0)
+    found = opened.about(subject, limit=number + 1)
+    if len(found) <= number:
+        has = f"has {len(found)} of it" if found else "holds nothing of it"
+        raise InputError(f"{name}: the history {has}; `vllm-runbooks history` lists what it holds")
+    return found[number]
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); name an entry, or a file that exists") from None
+    if len(raw) > _LARGEST:
+        raise InputError(f"{path}: is larger than {_LARGEST >> 20} MiB; give the document of one run")
+    try:
+        data = json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        several = "; of an export with several lines give one" if raw.count(b"\n") > 1 else ""
+        raise InputError(f"{path}: is no JSON document{several}; give what --format json printed") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: is no JSON object; give what --format json printed")
+    return data

@@ -1,0 +1,135 @@
+"""`vllm-runbooks edge10 lint`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.catalog import console as catalog_options
+from vllm_runbooks.core.console import given, output, terminal
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import store
+from vllm_runbooks.lint.commands.lint import folder_of
+
+_INSTEAD = "give a script, settings or a page of a step, a folder of them, or - for standard input"
+_SUFFIXES = frozenset((".py", ".sh", ".bash", ".yaml", ".yml", ".md", ".ipynb", ".json", ".txt"))
+"""Of the files of a folder that are read."""
+_NAMES = ("Dockerfile", "Containerfile")
+_MAX_FILES = 200
+_MAX_DEPTH = 3
+_MAX_BYTES = 1_000_000
+"""A larger file of a folder is none that was written by hand."""
+
+
+@click.command(
+    epilog=given.examples(
+        "edge10 lint quantise.py",
+        "edge10 lint job/ --format json",
+        "edge10 lint serve.sh evaluate.py compile.py",
+        "edge10 lint compile.py --fix -o mended.py",
+    )
+)
+@click.argument("files", nargs=-1, metavar="FILE|FOLDER|-…", type=complete.SCRIPT)
+@click.option(
+    "--toolchain", "version", metavar="V", help="Version of the toolchain, as in 1.1.7 (default: the newest known)."
+)
+@click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
+@click.option(
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif", "github"]),
+    default="text",
+    show_default=True,
+    help="Form of the output.",
+)
+@catalog_options.LANG
+def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | None, form: str) -> int:
+    """Find what is wrong in scripts that quantise, convert, serve, evaluate and compile, before they cost hours.
+
+    FILE is a program, a script, settings in YAML, a notebook or a page with several of them; - is standard input.
+    Files that are given together, or lie in one FOLDER, are judged together. Nothing is executed.
+
+    Exit status: 0 nothing wrong; 1 an error or warning, or nothing of the toolchain's is recognised; 2 the input cannot
+    be read.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.redaction import redact
+    from vllm_runbooks.edge10.scripts import checking as script_checking
+    from vllm_runbooks.edge10.scripts import render as render_edge10_scripts
+    from vllm_runbooks.lint import knowledge
+    from vllm_runbooks.lint import render as render_issues
+    from vllm_runbooks.reading import sources
+
+    if not files:
+        raise click.UsageError("give a file, a folder, or - for standard input.")
+    if files.count("-") > 1:
+        raise click.UsageError("- is given twice, and standard input can be read once.")
+    if out is not None and not fix:
+        raise click.UsageError("-o writes the corrected text; give --fix as well.")
+    if fix and form in ("sarif", "github"):
+        raise click.UsageError("--fix prints the corrected text; give it without --format, or with --format json.")
+    names = list(dict.fromkeys(name for each in files for name in _files(each)))
+    if fix and len(names) > 1:
+        raise click.UsageError("give one file for --fix.")
+    read = sources.read_rewritable if fix else sources.read_text
+    texts = {(output.STDIN if name == "-" else name): read(name, _INSTEAD) for name in names}
+    folders = {name: folder for name in texts if (folder := folder_of(name)) is not None}
+    checked = script_checking.lint_scripts(texts, toolchain=version, folders=folders, fix=fix)
+    view = render_edge10_scripts
+    checked = view.shown(checked, redact.redact_name)
+    if fix:
+        mended = script_checking.mended_script(texts, next(iter(texts)), toolchain=version, folders=folders)
+        if out is not None:
+            # The user's own file: a secret in it stays, or the script would no longer run.
+            store(out, mended)
+            output.say(f"wrote {out}")
+        elif form == "text":
+            output.write_script(view.merged(checked).fixed or "")
+        again = script_checking.lint_scripts(dict.fromkeys(texts, mended), toolchain=version, folders=folders)
+        for line in render_issues.left([issue for found in again.values() for issue in found.issues]):
+            click.echo(line, err=True)
+    if form == "json":
+        output.write_json(to_json(view.merged(checked)))
+    elif form == "sarif":
+        from importlib import metadata
+
+        output.write_json(render_issues.sarif(checked, knowledge.knowledge().rules, metadata.version("vllm-runbooks")))
+    elif form == "github":
+        said = "\n".join(filter(None, (render_issues.github(found, name) for name, found in checked.items())))
+        output.write(said) if said else None
+    elif not fix:
+        terminal.show(view.view(checked))
+    unknown = view.unknown(checked)
+    if form != "text" or fix:
+        for name in unknown:
+            output.say(f"{name}: {view.UNKNOWN}")
+    return int(any(render_issues.wrong(found.issues) for found in checked.values()) or len(unknown) == len(checked))
+
+
+def _files(name: str) -> Iterator[str]:
+    """A file itself; of a folder the files that may be scripts, in order."""
+    if name == "-" or not Path(name).is_dir():
+        yield name
+        return
+    found = []
+    for folder, below, held in os.walk(name):
+        depth = len(Path(folder).relative_to(name).parts)
+        below[:] = [] if depth >= _MAX_DEPTH else sorted(each for each in below if not each.startswith("."))
+        for each in sorted(held):
+            path = Path(folder, each)
+            is_script = path.suffix.lower() in _SUFFIXES or each.startswith(_NAMES)
+            is_plain = is_script and not each.startswith(".") and not path.is_symlink()
+            if is_plain and path.is_file() and path.stat().st_size <= _MAX_BYTES:
+                found.append(str(path))
+            if len(found) > _MAX_FILES:
+                raise InputError(f"{name}: holds more than {_MAX_FILES} scripts; name those that belong together")
+    if not found:
+        raise InputError(f"{name}: holds no script; give a folder with .py, .sh, .yaml, .md or .ipynb files")
+    yield from found

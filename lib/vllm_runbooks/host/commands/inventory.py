@@ -1,0 +1,128 @@
+"""`vllm-runbooks inventory`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output, terminal
+
+_MAX_SAMPLES = 100_000
+
+
+@click.command(
+    epilog=given.examples(
+        "inventory",
+        "inventory -o node1.json",
+        "inventory node1.json",
+        "inventory --watch --samples 30 --every 2 --need 40",
+        "inventory --watch --gpu-memory series.jsonl",
+    )
+)
+@click.argument("file", metavar="[FILE|-]", required=False, type=complete.SNAPSHOT)
+@click.option(
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the snapshot there, for --gpus FILE."
+)
+@click.option("--python", metavar="PATH", help="A Python whose packages are listed instead of this one's.")
+@click.option("--watch", is_flag=True, help="Look several times, and recommend the GPU for the next start.")
+@click.option(
+    "--samples", metavar="N", type=click.IntRange(2, _MAX_SAMPLES), help="With --watch: how many looks (default: 10)."
+)
+@click.option(
+    "--every",
+    metavar="S",
+    type=click.FloatRange(0.0, 3600.0),
+    callback=given.number,
+    help="With --watch: seconds between two looks (default: 1).",
+)
+@click.option("--gpu-memory", "series", metavar="SERIES", help="With --watch: a recorded series, read whole.")
+@click.option(
+    "--need",
+    metavar="GIB",
+    type=click.FloatRange(0.0, 1e6, min_open=True),
+    callback=given.number,
+    help="Memory that the start needs (default: the share that a server takes by default).",
+)
+@given.FORMAT
+def inventory(
+    *,
+    file: str | None,
+    out: Path | None,
+    python: str | None,
+    watch: bool,
+    samples: int | None,
+    every: float | None,
+    series: str | None,
+    need: float | None,
+    form: str,
+) -> int:
+    """Read this host's GPUs, limits and software, or a snapshot, and say what they mean for vLLM.
+
+    FILE is a snapshot, a recorded case of one, nvidia-smi's CSV, or - for standard input; without it this host is read.
+    No driver is a normal answer. Nothing is changed. With --watch the memory in use is looked at several times.
+
+    Exit status: 0 nothing is wrong; 1 something is, or with --watch no GPU is known to be suitable; 2 the request
+    cannot be read.
+    """
+    if not watch:
+        unwatched = {"--samples": samples, "--every": every, "--gpu-memory": series}
+        alone = next((name for name, value in unwatched.items() if value is not None), None)
+        if alone is not None:
+            raise click.UsageError(f"{alone} is for --watch; give it as well.")
+    elif file is not None:
+        raise click.UsageError(
+            f"--watch looks at this host, or at --gpu-memory SERIES; to rank the GPUs of {file}, leave --watch out."
+        )
+    elif out is not None or python is not None:
+        raise click.UsageError(f"{'-o' if out is not None else '--python'} is for a snapshot; leave --watch out.")
+    elif series is not None and (samples is not None or every is not None):
+        given_too = "--samples" if samples is not None else "--every"
+        raise click.UsageError(f"{given_too} is for looks at this host; a series is read whole, by its own times.")
+    if file is not None and (python is not None):
+        raise click.UsageError("--python is asked on this host; a file has its own packages.")
+    if watch:
+        return _watched(series, samples or 10, 1.0 if every is None else every, need, form)
+    from vllm_runbooks.catalog import load as catalog
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.files import store
+    from vllm_runbooks.core.records import Severity
+    from vllm_runbooks.host import inspection as inventories
+    from vllm_runbooks.host import loading as host_loading
+    from vllm_runbooks.host import render as render_inventories
+
+    if file is not None:
+        snapshot = host_loading.read_snapshot(file)
+    else:
+        from vllm_runbooks.host import inventory as here
+        from vllm_runbooks.serve import places
+
+        snapshot = here.collect(starts=places.starts(), python=python)
+    found = inventories.inspect(snapshot, catalog.specs(), need_gib=need)
+    if out is not None:
+        store(out, render_inventories.snapshot_json(snapshot))
+        output.say(f"wrote {out}")
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show(render_inventories.view(found))
+    return int(any(each.severity is not Severity.HINT for each in found.findings))
+
+
+def _watched(series: str | None, samples: int, every_s: float, need: float | None, form: str) -> int:
+    """The card for the next start, after so many looks at this host, or by a recorded series."""
+    from vllm_runbooks.catalog import load as catalog
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.host import inventory as here
+    from vllm_runbooks.host import render as render_inventories
+
+    if series is None:
+        found = here.watched(catalog.specs(), samples=samples, every_s=every_s, need_gib=need)
+    else:
+        found = here.recorded(series, catalog.specs(), need_gib=need)
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        output.write(render_inventories.chosen(found).plain)
+    return int(found.recommendation is None or found.recommendation.gpu is None)

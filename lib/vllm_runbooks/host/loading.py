@@ -1,0 +1,81 @@
+"""A host's snapshot by name, or of this host itself, and its cards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vllm_runbooks.catalog.load import specs
+from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
+from vllm_runbooks.core.evidence import SNAPSHOT, Evidence
+from vllm_runbooks.reading.sources import beginning, cases_folder, load_files
+
+if TYPE_CHECKING:
+    from vllm_runbooks.catalog.specs import Card
+    from vllm_runbooks.host.records import Inspected, Inventory
+
+
+_WRITE_A_SNAPSHOT = "give a snapshot, as vllm-runbooks inventory -o FILE writes it"
+
+
+def cards(spec: str) -> tuple[Card, ...]:
+    """The cards that a request names, those of a snapshot's file or case, or for `local` those of this host.
+
+    Raises:
+        InputError: a card is not known, a file is no snapshot, or no driver answers on this host.
+    """
+    return specs().gpus(spec, _read_cards, is_snapshot)
+
+
+def is_snapshot(name: str) -> bool:
+    """Whether a name is that of a recorded case with a snapshot."""
+    return bool(name) and (cases_folder(None) / name / SNAPSHOT).is_file()
+
+
+def _read_cards(name: str, node: str | None) -> tuple[Card, ...]:
+    from vllm_runbooks.catalog.specs import LOCAL
+    from vllm_runbooks.host import inspection as inventories
+
+    if name.casefold() != LOCAL:
+        return inventories.cards(read_snapshot(name), specs(), name, node)
+    from vllm_runbooks.host import inventory
+
+    return inventories.cards(inventory.gpus_alone(), specs(), LOCAL, node)
+
+
+def read_snapshot(name: str) -> Inventory:
+    """The snapshot of a host in a file, in a recorded case, or for `-` on standard input.
+
+    Raises:
+        InputError: it cannot be read, or is no snapshot.
+    """
+    from vllm_runbooks.host import inspection as inventories
+
+    try:
+        documents = load_files([name]).documents
+    except WrongFileError as error:
+        raise InputError(f"{error.wrong}; {_WRITE_A_SNAPSHOT}") from None
+    if len(documents) != 1:
+        raise InputError(f"{name}: holds {len(documents)} files; {_WRITE_A_SNAPSHOT}")
+    return inventories.read(beginning(documents[0]), "standard input" if name == "-" else name)
+
+
+def inventory(snapshot: str | Evidence = "", *, need_gib: float | None = None) -> Inspected:
+    """A host with what its facts mean for vLLM, and the card for the next start.
+
+    `snapshot` is a file, a recorded case, one that was loaded, or empty, which is this host. `need_gib` is the memory
+    that the start needs; without it it is the share that a server takes by default.
+
+    Raises:
+        InputError: it is no snapshot.
+    """
+    from vllm_runbooks.host import inspection as inventories
+
+    if isinstance(snapshot, Evidence):
+        (document,) = snapshot.documents
+        return inventories.inspect(inventories.read(beginning(document), document.name), specs(), need_gib=need_gib)
+    check_texts(snapshot=snapshot)
+    if snapshot.strip():
+        return inventories.inspect(read_snapshot(snapshot), specs(), need_gib=need_gib)
+    from vllm_runbooks.host import inventory as here
+
+    return inventories.inspect(here.collect(), specs(), need_gib=need_gib)

@@ -1,0 +1,86 @@
+"""Several nodes' snapshots by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vllm_runbooks.catalog.load import specs
+from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
+from vllm_runbooks.core.evidence import CaseKind, Evidence
+from vllm_runbooks.core.records import Judgement
+from vllm_runbooks.reading.sources import beginning, load_files
+
+if TYPE_CHECKING:
+    from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster
+
+
+_WRITE_NODES = "give what vllm-runbooks cluster check --out FILE wrote, or a folder of such files"
+
+
+def read_nodes(given: Sequence[str | Evidence]) -> Cluster:
+    """The nodes of snapshots as one cluster; each is a file, a folder of files, a recorded case, `-`, or was loaded.
+
+    Raises:
+        InputError: one cannot be read, or holds no node.
+    """
+    from vllm_runbooks.host import nodes as clusters
+
+    spared = {file for one in given if isinstance(one, str) for file in snapshots_in(one) or ()}
+    return clusters.read((text for one in given for text in _node_texts(one)), spared=spared)
+
+
+def snapshots_in(name: str) -> list[str] | None:
+    """The snapshots in a folder, by name; None: it is no folder, or a recorded case."""
+    folder = Path(name)
+    is_named = bool(name.strip()) and "\0" not in name
+    if not is_named or not folder.is_dir() or (folder / "case.yaml").is_file():
+        return None
+    return sorted(map(str, folder.glob("*.json")))
+
+
+def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
+    """The recorded nodes that a name stands for, each with the name that messages begin with."""
+    from vllm_runbooks.host.nodes import MAX_TEXT
+
+    if isinstance(name, Evidence):
+        yield from ((each.name, beginning(each, MAX_TEXT)) for each in name.documents)
+        return
+    check_texts(snapshot=name)
+    files = [name] if (held := snapshots_in(name)) is None else held
+    if not files:
+        raise InputError(f"{name}: holds no *.json; {_WRITE_NODES}")
+    for file in files:
+        try:
+            loaded = load_files([file])
+        except WrongFileError as error:
+            raise InputError(f"{error.wrong}; {_WRITE_NODES}") from None
+        if loaded.case is not None and loaded.case.kind not in (CaseKind.NODES, CaseKind.SNAPSHOT):
+            raise InputError(f"{file}: is a recorded case, and none of nodes; {_WRITE_NODES}")
+        documents = loaded.documents
+        if len(documents) != 1:
+            raise InputError(f"{file}: holds {len(documents)} files; {_WRITE_NODES}")
+        yield "standard input" if file == "-" else file, beginning(documents[0], MAX_TEXT)
+
+
+def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
+    """Several nodes with what differs between them, and what a server over all of them would meet.
+
+    Each snapshot is a file that `cluster check --out` or `inventory -o` wrote, a folder of such files, a recorded case,
+    or one that was loaded. `model` is the path of the model that every node must have.
+
+    Raises:
+        InputError: one of them cannot be read, or holds no node.
+    """
+    from vllm_runbooks.host import nodes as clusters
+
+    check_texts(model=model)
+    return clusters.check(read_nodes(snapshots), specs(), model=model)
+
+
+def judge_nodes(found: CheckedCluster, evidence: Evidence) -> Judgement:
+    """The verdict on several nodes: against what a case expects, else on whether a start over them would work."""
+    from vllm_runbooks.host.nodes import expected as nodes_expected
+
+    return nodes_expected.judge_nodes(found, evidence.case)

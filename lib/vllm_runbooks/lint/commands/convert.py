@@ -1,0 +1,85 @@
+"""`vllm-runbooks convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.files import store
+
+if TYPE_CHECKING:
+    from vllm_runbooks.lint.checking import Converted
+
+FORMS = ("shell", "docker", "compose", "systemd")
+"""Those that `reading.deployment.forms` writes."""
+
+
+@click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
+@click.argument("file", metavar="[FILE|-]", default="-", type=complete.SCRIPT)
+@click.option(
+    "--to",
+    required=True,
+    type=click.Choice(FORMS),
+    help="The form to write.",
+)
+@click.option(
+    "--vllm",
+    metavar="VERSION",
+    type=complete.RELEASE,
+    help="Release to write for (default: the image's tag, else the newest).",
+)
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
+)
+@click.option(
+    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the first)."
+)
+@click.option(
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write it there (default: to standard output)."
+)
+def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: int | None, out: Path | None) -> int:
+    """Write a start of vLLM in another form: a script as a compose file, a container as a unit, and so on.
+
+    Secrets are written as references to variables, never as values. What the other form does not say, and what is
+    wrong with the start on the release, stands on standard error. Exit status: 0 nothing is wrong, 1 something is, 2
+    the input cannot be read or written so.
+    """
+    from vllm_runbooks.lint import checking
+    from vllm_runbooks.lint import render as render_issues
+    from vllm_runbooks.reading import sources
+
+    name = output.STDIN if file == "-" else file
+    text = sources.read_text(file)
+    done = checking.convert_text(text, to=to, name=name, vllm=vllm, start=start, gpus=gpus)
+    if out is not None:
+        store(out, done.text)
+        output.say(f"wrote {out}")
+    else:
+        output.write_script(done.text)
+    for line in _remarks(done, to, start):
+        click.echo(line, err=True)
+    for line in render_issues.left(done.found.issues):
+        click.echo(line, err=True)
+    output.say(render_issues.headline(done.found))
+    return int(bool(render_issues.wrong(done.found.issues)))
+
+
+def _remarks(done: Converted, to: str, start: int | None) -> list[str]:
+    """What whoever takes the text has to know."""
+    said = []
+    if done.starts > 1 and start is None:
+        said.append(f"first of {done.starts} starts: --start N takes another one")
+    if done.needs:
+        where = "in /etc/vllm.env" if to == "systemd" else "in the environment"
+        said.append(f"set {where}: {', '.join(done.needs)}")
+    said += [f"left out: {each}" for each in done.left_out]
+    if done.is_loopback and to in ("docker", "compose"):
+        said.append("--host: in a container this address is the container's own, so nobody outside reaches the server")
+    return said

@@ -1,0 +1,233 @@
+"""`vllm-runbooks lint` and `vllm-runbooks migrate`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.catalog import console as catalog_options
+from vllm_runbooks.core.console import given, output, terminal
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import store
+from vllm_runbooks.lint.records import Linted
+
+_BEHIND = "vllm_runbooks.lint.behind"
+"""Where it is kept that `--` was given."""
+
+
+class _WithCommand(click.Command):
+    """A command that takes another one behind `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_BEHIND] = "--" in args
+        is_hinted = "vllm" in args and "--" not in args
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not is_hinted:
+                raise
+            raise click.UsageError(
+                f"No such option '{error.option_name}'. A command stands behind --, as in lint -- vllm serve MODEL.",
+                ctx,
+            ) from None
+
+
+@click.command(
+    cls=_WithCommand,
+    epilog=given.examples(
+        "lint launch.sh --vllm 0.19.0 --gpus 8xRTX3090",
+        "lint --fix launch.sh -o mended.sh",
+        "lint -- vllm serve Qwen/Qwen3-8B --max-model-len 8k",
+    ),
+)
+@click.argument("files", nargs=-1, metavar="[FILE…|-] [-- COMMAND…]", type=complete.SCRIPT)
+@click.option(
+    "--vllm",
+    metavar="VERSION",
+    type=complete.RELEASE,
+    help="Release to judge by (default: the image's tag, else the newest).",
+)
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
+)
+@click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
+@click.option(
+    "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
+)
+@click.option("--python", metavar="PATH", help="A Python with vLLM: its own parser judges the commands as well.")
+@click.option("--config-check", is_flag=True, help="With --python: have it check the whole configuration, too.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "sarif", "github"]),
+    default="text",
+    show_default=True,
+    help="Form of the output.",
+)
+@catalog_options.LANG
+@click.pass_context
+def lint(
+    context: click.Context,
+    /,
+    *,
+    files: tuple[str, ...],
+    vllm: str | None,
+    gpus: str | None,
+    fix: bool,
+    out: Path | None,
+    python: str | None,
+    config_check: bool,
+    form: str,
+) -> int:
+    """Find what is wrong with the vLLM commands in a script, manifest, program or page, on a release.
+
+    Give files, `-` for standard input, or `-- vllm serve …`, the command itself. Exit status: 0 nothing wrong, 1 an
+    error or warning, 2 the input cannot be read.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.redaction import redact
+    from vllm_runbooks.lint import checking, knowledge
+    from vllm_runbooks.lint import render as render_issues
+    from vllm_runbooks.reading import sources
+
+    named, is_command = _given(files, is_rewritten=fix)
+    if len(named) > 1 and (form == "json" or fix):
+        raise click.UsageError("give one file for --format json and for --fix.")
+    if out is not None and not fix:
+        raise click.UsageError("-o writes the corrected text; give --fix as well.")
+    if fix and form in ("sarif", "github"):
+        raise click.UsageError("--fix prints the corrected text; give it without --format, or with --format json.")
+    if config_check and python is None:
+        raise click.UsageError("--config-check asks the vLLM that --python names; give it as well.")
+    checked = {
+        name: checking.lint_text(
+            text,
+            name=name,
+            vllm=vllm,
+            gpus=gpus,
+            fix=fix,
+            python=python,
+            is_config_checked=config_check,
+            folder=folder_of(name),
+        )
+        for name, text in named.items()
+    }
+    if is_command and not checked[_COMMAND].deployments and not checked[_COMMAND].issues:
+        if not context.meta[_BEHIND]:
+            sources.read_text(files[0])  # meant as a file, then: says why it cannot be read
+        raise InputError("the command behind -- starts no vLLM that is known; write it as vllm serve MODEL …")
+    told = {redact.redact_name(name): found for name, found in checked.items()}
+    if fix:
+        ((name, text),) = named.items()
+        _show_fixed(
+            name, text, checked[name], asked={"vllm": vllm, "gpus": gpus, "folder": folder_of(name)}, out=out, form=form
+        )
+    elif form == "json":
+        output.write_json(to_json(next(iter(checked.values()))))
+    elif form == "sarif":
+        from importlib import metadata
+
+        output.write_json(render_issues.sarif(told, knowledge.knowledge().rules, metadata.version("vllm-runbooks")))
+    elif form == "github":
+        said = "\n".join(filter(None, (render_issues.github(found, name) for name, found in told.items())))
+        output.write(said) if said else None
+    else:
+        terminal.show(block for name, found in told.items() for block in render_issues.view(found, name))
+    return int(any(render_issues.wrong(found.issues) for found in checked.values()))
+
+
+_COMMAND = "command"
+"""What a command behind `--` is called in messages."""
+
+
+def _given(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str], bool]:
+    """What is to be checked, name to text, and whether it is a command: words of which the first is no file."""
+    from vllm_runbooks.reading import sources
+
+    if not files:
+        raise click.UsageError("give a file, - for standard input, or -- and a command.")
+    if files.count("-") > 1:
+        raise click.UsageError("- is given twice, and standard input can be read once.")
+    is_behind = click.get_current_context().meta[_BEHIND]
+    if (is_behind or len(files) > 1) and not Path(files[0]).is_file() and files[0] != "-":
+        text = f"{shlex.join(files)}\n"
+        if text.encode("utf-8", "replace").decode() != text:
+            raise InputError("the command behind -- holds bytes that are no UTF-8; write it anew, or give it as a file")
+        return {_COMMAND: text}, True
+    read = sources.read_rewritable if is_rewritten and len(files) == 1 else sources.read_text
+    return {(output.STDIN if name == "-" else name): read(name) for name in files}, False
+
+
+def folder_of(name: str) -> Path | None:
+    """Where a script lies, and the configuration files that it names beside it; None where it is no file."""
+    return Path(name).parent if Path(name).is_file() else None
+
+
+def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], out: Path | None, form: str) -> None:
+    """The corrected text where it was asked for; what is left to do goes to standard error."""
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.lint import checking
+    from vllm_runbooks.lint import render as render_issues
+
+    mended = checking.mended(text, name=name, **asked)
+    if out is not None:
+        # The user's own file: a secret in it stays, or the script would no longer run.
+        store(out, mended)
+        output.say(f"wrote {out}")
+    if form == "json":
+        output.write_json(to_json(found))
+    elif out is None:
+        output.write_script(found.fixed or "")
+    for line in render_issues.left(checking.lint_text(mended, name=name, **asked).issues):
+        click.echo(line, err=True)
+
+
+@click.command(epilog=given.examples("migrate launch.sh --from 0.11.0 --to 0.19.0 -o launch-0.19.sh"))
+@click.argument("file", metavar="FILE|-", type=complete.SCRIPT)
+@click.option(
+    "--from",
+    "from_",
+    required=True,
+    metavar="VERSION",
+    type=complete.RELEASE,
+    help="Release that the script was written for.",
+)
+@click.option("--to", required=True, metavar="VERSION", type=complete.RELEASE, help="Release that it is to run on.")
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
+)
+@click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
+@catalog_options.LANG
+@given.FORMAT
+def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | None, form: str) -> int:
+    """Move a script from one release to another: what breaks, what is renamed, which defaults changed.
+
+    Exit status: 0 nothing is wrong on the new release, 1 something is, 2 it cannot be read.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.core.redaction import redact
+    from vllm_runbooks.lint import checking
+    from vllm_runbooks.lint import render as render_issues
+    from vllm_runbooks.reading import sources
+
+    name = output.STDIN if file == "-" else file
+    text = sources.read_rewritable(file)
+    found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus, folder=folder_of(name))
+    if out is not None:
+        store(out, rewritten)
+        output.say(f"wrote {out}")
+    if form == "json":
+        output.write_json(to_json(found))
+    else:
+        terminal.show([*render_issues.view(found, redact.redact_name(name)), *render_issues.changes_view(found)])
+    return int(bool(render_issues.wrong(found.issues)))

@@ -1,0 +1,28 @@
+"""The verdict on commands: against what a case expects, else on whether anything is wrong."""
+
+from __future__ import annotations
+
+from vllm_runbooks.core.evidence import Case
+from vllm_runbooks.core.records import IssueSeverity, Judgement, Verdict
+from vllm_runbooks.lint.records import Linted
+
+
+def judge_commands(found: Linted, case: Case | None) -> Judgement:
+    """The verdict on commands: against what a case expects, else on whether anything is wrong."""
+    wrong = [issue for issue in found.issues if issue.severity is not IssueSeverity.INFO]
+    if case is not None and case.expect.issues is not None:
+        expected = {(each.rule, each.line) for each in case.expect.issues}
+        got = {(issue.rule, issue.line) for issue in wrong}
+        differences = [f"line {line}: {rule}: expected, not found" for rule, line in sorted(expected - got)]
+        differences += [f"line {line}: {rule}: found, not expected" for rule, line in sorted(got - expected)]
+        reason = "; ".join(differences) or f"as expected: {len(expected)} issues"
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+    elif wrong:
+        verdict, reason = Verdict.FAIL, f"line {wrong[0].line}: {wrong[0].message} ({wrong[0].rule})"
+    elif not found.deployments:
+        verdict, reason = Verdict.FAIL, "no start of vLLM was found, so nothing was checked"
+    else:
+        verdict, reason = Verdict.PASS, f"nothing wrong on vLLM {found.vllm.version}"
+    count = {severity.value: sum(issue.severity is severity for issue in wrong) for severity in IssueSeverity}
+    told = {"vllm": found.vllm.version, "errors": count["error"], "warnings": count["warning"]}
+    return Judgement(verdict, reason, case.id if case else None, None, None, (), told)

@@ -1,0 +1,27 @@
+"""What commands are judged by."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from vllm_runbooks.catalog.load import language, rules, specs
+
+if TYPE_CHECKING:
+    from vllm_runbooks.lint.linting import Knowledge
+
+
+def knowledge(lang: str | None = None) -> Knowledge:
+    """The rules, GPUs and models that commands are judged by; `lang` as for `diagnose`.
+
+    Raises:
+        InputError: there is no such language.
+    """
+    return _knowledge(language(lang))
+
+
+@cache
+def _knowledge(lang: str | None) -> Knowledge:
+    from vllm_runbooks.lint import linting as lint
+
+    return lint.Knowledge(rules().by_id, specs(), lang)

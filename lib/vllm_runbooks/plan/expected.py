@@ -1,0 +1,63 @@
+"""The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vllm_runbooks.core.evidence import BestLayout, Case, Expectation, PlanAsked
+from vllm_runbooks.core.expected import claim_differences
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import JudgedClaim, Judgement, Verdict
+from vllm_runbooks.plan.figures import plan_figures, written
+from vllm_runbooks.plan.records import Layouts, Plan
+
+
+def judge_plan(found: Plan | Layouts, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
+    """The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
+    if case is not None and case.plan is not None:
+        differences = [*_planned_otherwise(found, case.plan, case.expect), *claim_differences(case, judged)]
+        verdict = Verdict.FAIL if differences else Verdict.PASS
+        reason = "; ".join(differences) or f"as expected: {_told(found.fits)}"
+        return Judgement(verdict, reason, case.id, None, None, (), _known(found, case.plan))
+    limits = found.limits[:1] if isinstance(found, Plan) and not found.fits else ()
+    reason = "; ".join((_told(found.fits), *limits))
+    verdict = Verdict.PASS if found.fits else Verdict.FAIL
+    return Judgement(verdict, reason, None, None, None, (), _known(found))
+
+
+def _known(found: Plan | Layouts, asked: PlanAsked | None = None) -> dict[str, Any]:
+    """What is known of a plan, by name; of a question that is not at hand without the layout that it asked for."""
+    if asked is None and isinstance(found, Plan) and found.layout is None:
+        return {} if found.fits is None else {"fits": found.fits}
+    told = plan_figures(found, asked or PlanAsked("", "", ""))
+    return {name: value for name, value in document(told).items() if value is not None}
+
+
+_FITS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
+
+
+def _told(fits: bool | None) -> str:  # noqa: FBT001 - three values, one sentence each
+    return _FITS[fits]
+
+
+def _planned_otherwise(found: Plan | Layouts, asked: PlanAsked, expect: Expectation) -> Iterator[str]:
+    if expect.fits is not None and found.fits is not expect.fits:
+        yield f"expected: {_told(expect.fits)}, got: {_told(found.fits)}"
+    values = plan_figures(found, asked)
+    if expect.best is not None:
+        best = BestLayout(*(values.get(name, 0) for name in ("replicas", "tp", "pp", "dp")))
+        if best != expect.best:
+            yield f"best layout: expected {_layout(expect.best)}, got {_layout(best)}"
+    for name, wanted in expect.per_gpu.items():
+        got = values.get(name)
+        if got is None or round(got, _decimals(wanted)) != wanted:
+            yield f"{name}: expected {wanted:,}, got {'unknown' if got is None else written(float(got))}"
+
+
+def _layout(layout: BestLayout) -> str:
+    return f"{layout.replicas} x (tensor {layout.tp}, pipeline {layout.pp}, data {layout.dp})"
+
+
+def _decimals(number: float) -> int:
+    return 0 if number.is_integer() else len(str(number).partition(".")[2])

@@ -1,0 +1,52 @@
+"""A running server, judged by what was observed of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vllm_runbooks.catalog.load import serving
+from vllm_runbooks.core.errors import InputError, check_texts
+from vllm_runbooks.core.evidence import Evidence
+from vllm_runbooks.core.records import Judgement
+from vllm_runbooks.host.loading import cards
+from vllm_runbooks.lint.knowledge import knowledge
+from vllm_runbooks.probe import expected
+from vllm_runbooks.reading.sources import MAX_SCRIPT, beginning
+
+if TYPE_CHECKING:
+    from vllm_runbooks.probe.records import Health, Observation
+
+
+def observation(evidence: Evidence) -> Observation:
+    """What was observed of a running server, as recorded: a case's `probe.json`, or what `probe --format json` prints.
+
+    Raises:
+        InputError: the evidence is no such record.
+    """
+    from vllm_runbooks.probe import observations
+
+    if len(evidence.documents) != 1:
+        raise InputError("give one recorded observation of a server, as `vllm-runbooks probe --record` writes it")
+    document = evidence.documents[0]
+    text = beginning(document)
+    if len(text) > MAX_SCRIPT:
+        raise InputError(f"{document.name}: is larger than {MAX_SCRIPT} characters; no probe writes so much")
+    return observations.read_observation(text, document.name)
+
+
+def health(seen: Evidence | Observation, *, gpus: str = "") -> Health:
+    """A running server judged by what was observed of it, recorded or live; `gpus` names its cards, as for `cards`.
+
+    Raises:
+        InputError: the evidence is no such record, or as `cards`.
+    """
+    from vllm_runbooks.probe import vitals
+
+    check_texts(gpus=gpus)
+    found = observation(seen) if isinstance(seen, Evidence) else seen
+    return vitals.judge(found, serving(), knowledge, cards=cards(gpus) if gpus.strip() else ())
+
+
+def judge_health(found: Health, evidence: Evidence | None = None) -> Judgement:
+    """The verdict on a running server: against the evidence's case, else on whether anything is wrong."""
+    return expected.judge_health(found, evidence.case if evidence is not None else None)

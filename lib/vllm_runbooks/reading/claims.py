@@ -1,0 +1,59 @@
+"""The authored claims about a case to their record: every problem named by file, line and field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.catalog.authored.located import Location, Problem
+from vllm_runbooks.catalog.authored.yaml_files import read_record
+from vllm_runbooks.core.evidence import Claim, Claims
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(Claims)
+
+
+Check = Callable[[Claims], Iterable[Problem]]
+"""What else is wrong with claims, beside their form."""
+
+
+def read_claims(path: Path, where: str | None = None, *, check: Check = lambda _: ()) -> Claims:
+    """Read a case's `claims.yaml`; raises CatalogError with every problem, one a line."""
+    where = where or f"{path.parent.name}/{path.name}"
+    judged: Claims = read_record(path, where, ADAPTER, lambda read: [*_problems(read, path.parent), *check(read)])
+    return judged
+
+
+def _problems(judged: Claims, folder: Path) -> Iterator[Problem]:
+    files = [file.read_text(encoding="utf-8", errors="replace") for file in folder.iterdir() if file.suffix != ".yaml"]
+    names = [claim.id for claim in judged.claims]
+    if not names:
+        yield ("claims",), "is empty; name what the document says, or remove the file"
+    for index, given in enumerate(judged.given):
+        if not given.name.isidentifier():
+            yield ("given", index, "name"), f"{given.name!r} is no name; write one such as gpu_total_gib"
+    tables: dict[str, Mapping[str, Any]] = {"plans": judged.plans, "cards": judged.cards, "lines": judged.lines}
+    asked = [(table, name) for table, rows in tables.items() for name in rows]
+    for table, name in asked:
+        if not re.fullmatch(r"(?!start\d+\Z)[a-z]\w{0,30}", name, re.ASCII):
+            yield (table, name), f"{name!r} is no name; write one such as two_cards, and none as start2"
+        elif sum(other == name for _, other in asked) > 1:
+            yield (table, name), f"{name!r} is taken; each name stands once in plans, cards and lines"
+    for index, claim in enumerate(judged.claims):
+        if names.index(claim.id) != index or not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+){0,8}", claim.id, re.ASCII):
+            yield ("claims", index, "id"), f"{claim.id!r} is taken or no id; write small letters and dashes, once"
+        for location, said in _claim_problems(claim, files):
+            yield ("claims", index, *location), said
+
+
+def _claim_problems(claim: Claim, files: list[str]) -> Iterator[tuple[Location, str]]:
+    if not claim.because:
+        yield ("because",), "is empty; say with its numbers what was compared"
+    if claim.credit and (len(claim.credit.starts) != 2 or min(claim.credit.starts) < 1):
+        yield ("credit", "starts"), "must be two starts, counted from 1"
+    for index, words in enumerate(claim.quotes):
+        if not any(words in text for text in files):
+            yield ("quotes", index), f"{words[:60]!r} is in no file of the case"

@@ -1,0 +1,188 @@
+"""Evidence and texts by name: a recorded case, a file, a pack, standard input."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.core.errors import InputError, check_texts
+from vllm_runbooks.core.evidence import JOB, Case, Document, Evidence
+from vllm_runbooks.core.extensions import CASE_READER, extension
+from vllm_runbooks.reading import evidence as _evidence
+
+MAX_SCRIPT = _evidence.MAX_SCRIPT
+"""Characters of a file that is checked for commands."""
+
+_MAX_BESIDE = 1_000_000
+"""Bytes of a configuration file that is read; no such file is written by hand."""
+
+
+def read_case(path: Path) -> Case:
+    case: Case = extension(CASE_READER)(path, str(path))
+    return case
+
+
+def load(
+    name: str,
+    *,
+    pasted: str = "",
+    vllm: str | None = None,
+    cases: str | Path | None = None,
+    more: str = "",
+    command: str = "",
+) -> Evidence:
+    """Load evidence: a recorded case's id, its folder, or a log file; a pasted log takes precedence.
+
+    `more` names further logs or cases, separated by commas: what is said of a recorded case then no longer applies.
+    `command` names the script or manifest that the log belongs to.
+
+    Raises:
+        InputError: no such thing, or it cannot be read.
+    """
+    check_texts(evidence=name, pasted_log=pasted, vllm=vllm, more_logs=more, command=command)
+    check_release(vllm)
+    found = _checked(_loaded(name, pasted, vllm or None, cases, more))
+    return replace(found, command=read_text(command)) if command.strip() else found
+
+
+def _loaded(name: str, pasted: str, vllm: str | None, cases: str | Path | None, more: str) -> Evidence:
+    if pasted.strip():
+        return _evidence.pasted(pasted, vllm=vllm)
+    named = [name, *(part.strip() for part in more.split(",") if part.strip())]
+    found = [_evidence.load(one, read_case=read_case, cases=cases_folder(cases), vllm=vllm) for one in named]
+    if len(found) == 1:
+        return found[0]
+    return Evidence(tuple(document for one in found for document in one.documents), vllm=vllm)
+
+
+def check_release(vllm: str | None) -> None:
+    """Refuse, before a log is read, what is no release at all."""
+    if vllm:
+        from vllm_runbooks.catalog import options
+
+        options.nearest(vllm)
+
+
+def is_job(name: str) -> bool:
+    """Whether a folder holds a job for an edge chip that is no recorded case."""
+    folder = Path(name)
+    return (folder / JOB).is_file() and not (folder / "case.yaml").is_file()
+
+
+def read_text(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
+    """The text of a script as it is, its line ends included: of a file, a recorded case, a pack's command, or `-`.
+
+    Args:
+        name: Of the file.
+        instead: What to give in its place where it is none.
+
+    Raises:
+        InputError: it cannot be read, is too large, or is no text.
+    """
+    if name != "-" and Path(name).is_file() and not Path(name).stat().st_size:
+        return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
+    if _is_pack(name):
+        return _evidence.packed_command(Path(name))
+    if name != "-" and Path(name).is_dir() and not (Path(name) / "case.yaml").is_file():
+        raise InputError(f"{name}: holds no case.yaml; {instead}")  # and logs in it are no scripts
+    with _evidence.wanted_script(instead):
+        documents = load_files([name]).documents
+    if len(documents) != 1:
+        raise InputError(f"{name}: holds {len(documents)} files; name one of them")
+    return _evidence.script(documents[0], name)
+
+
+def _is_pack(name: str) -> bool:
+    return name != "-" and Path(name).is_file() and _evidence.is_pack(Path(name))
+
+
+def read_rewritable(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
+    """As `read_text`, of a text that is written anew: nothing of it may be lost, so it is in UTF-8.
+
+    Raises:
+        InputError: as `read_text`, or it is in another encoding.
+    """
+    if _is_pack(name):
+        return _evidence.packed_command(Path(name))
+    where = "standard input" if name == "-" else name
+    raw = _evidence.standard_input().read(4 * MAX_SCRIPT) if name == "-" else b""
+    _evidence.check_rewritable(Path(name).read_bytes() if Path(name).is_file() else raw, where)
+    if name != "-":
+        return read_text(name, instead)
+    if not raw.strip():
+        raise InputError(f"{where}: is empty; {instead}")
+    text = _evidence.decode(raw, where)
+    if len(text) > MAX_SCRIPT:
+        raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+    return text
+
+
+def read_beside(folder: Path, name: str) -> str | None:
+    """The text of a configuration file that a script in a folder names; None where there is none that can be read.
+
+    It is a plain file in that folder or below it, no link and not too large: a script of somebody else's chooses its
+    name, and what the file says is told. So a name that leads out of the folder is refused.
+    """
+    given = Path(name)
+    if given.drive or given.root or ".." in given.parts:
+        return None
+    path = folder / given
+    try:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            return None  # by a folder that is a link
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            told = os.fstat(descriptor)
+            if not stat.S_ISREG(told.st_mode) or told.st_size > _MAX_BESIDE:
+                return None
+            return file.read(_MAX_BESIDE).decode("utf-8")
+    except (OSError, ValueError, RuntimeError):  # the last where links lead in a circle
+        return None
+
+
+def load_files(names: Sequence[str], *, vllm: str | None = None) -> Evidence:
+    """Load what a command line names; `-` is standard input.
+
+    Raises:
+        InputError: one of them cannot be read, or the release is no version.
+    """
+    check_release(vllm)
+    return _checked(_evidence.load_files(names, read_case=read_case, cases=cases_folder(None), vllm=vllm))
+
+
+def _checked(found: Evidence) -> Evidence:
+    """Evidence whose release is one, where a pack names it: that was never an option of a command line.
+
+    Raises:
+        InputError: it is none.
+    """
+    if found.pack is not None:
+        try:
+            check_release(found.vllm)
+        except InputError as error:
+            raise InputError(f"{found.pack}: {error}") from None
+    return found
+
+
+def cases_folder(override: str | Path | None) -> Path:
+    return folders.cases_dir(None if override is None else str(override))
+
+
+def paste(text: str, *, vllm: str | None = None) -> Evidence:
+    """Evidence of a pasted log."""
+    return _evidence.pasted(text, vllm=vllm)
+
+
+def beginning(document: Document, most: int = MAX_SCRIPT) -> str:
+    """The text of a document, or so much of its beginning that whoever reads it refuses it for its size."""
+    text, size = [], 0
+    for piece in document.pieces():
+        text.append(piece)
+        size += len(piece)
+        if size > most:
+            break
+    return "".join(text)

@@ -1,0 +1,1 @@
+"""`list`, `show`, `run`, `check`, `record`, `case` and `pack`."""

@@ -1,0 +1,121 @@
+"""`vllm-runbooks case add`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.catalog import console as catalog_options
+from vllm_runbooks.core.console import given, output
+from vllm_runbooks.core.errors import InputError, meant
+from vllm_runbooks.core.evidence import Expectation
+from vllm_runbooks.core.records import Outcome
+
+
+@click.group()
+def case() -> None:
+    """Add a recorded case: a log and the answer that you expect."""
+
+
+@case.command(epilog=given.examples("case add startup.log --expect oom.kv_alloc --id my-start"))
+@click.argument("logs", nargs=-1, type=complete.LOG, required=True, metavar="LOG…")
+@click.option(
+    "--expect",
+    "class_",
+    metavar="CLASS",
+    type=complete.CLASS,
+    required=True,
+    help="Class of the root cause; ok if there is none.",
+)
+@click.option("--outcome", type=click.Choice([str(outcome) for outcome in Outcome]), help="How the start ended.")
+@click.option("--symptom", metavar="ID", help="The very symptom, where the class has finer ones.")
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
+)
+@click.option("--id", "id_", metavar="ID", help="The case's id; it is written to cases/ID.")
+@click.option("--out", metavar="DIR", type=given.NEW_FOLDER, help="The case's folder; its name is its id.")
+@catalog_options.CATALOG
+def add(
+    *,
+    logs: tuple[str, ...],
+    class_: str,
+    outcome: str | None,
+    symptom: str | None,
+    vllm: str | None,
+    id_: str | None,
+    out: Path | None,
+) -> int:
+    """Make a test of a LOG: the case expects the answer that you give.
+
+    So it does whatever the diagnosis says of it. Secrets in the log are replaced. Several LOGs are logs of one start.
+
+    Exit status: 0 the case is written, 2 it is not.
+    """
+    from vllm_runbooks.reading import sources
+    from vllm_runbooks.runbooks import recording
+    from vllm_runbooks.runbooks.commands.record import said_secrets, said_test, said_written
+
+    if id_ is not None and out is not None:
+        raise click.UsageError("give either --id or --out: the name of the folder is the id.")
+    if id_ is not None and (not id_ or Path(id_).name != id_):
+        raise InputError(f"--id {id_ or '(nothing)'}: is no id; write a name, or the case's folder with --out")
+    _check_expected(class_, symptom)
+    evidence = sources.load_files(logs, vllm=vllm)
+    folder = out or Path("cases") / (id_ or _id(evidence.documents[0].name, class_))
+    expect = Expectation(outcome=Outcome(outcome) if outcome else None, class_=class_, symptom=symptom)
+    written = recording.add_case(folder, evidence, expect)
+    today = (
+        f"passes: {written.judgement.reason}"
+        if written.judgement.verdict == "pass"
+        else f"fails, as it should: {written.judgement.reason}"
+    )
+    lines = [
+        said_written(written),
+        f"  Secrets    {said_secrets(written)}",
+        f"  Today      it {today}",
+        said_test(written),
+    ]
+    output.write("\n".join(lines))
+    return 0
+
+
+def _check_expected(class_: str, symptom: str | None) -> None:
+    """Refuse what no answer could ever be, with what is nearest."""
+    from vllm_runbooks.catalog import load as catalog
+    from vllm_runbooks.catalog.authored import tables
+
+    classes = tables.words("classes")
+    if class_ != "ok" and class_ not in classes:
+        finer = ".".join(class_.split(".")[:2])
+        if finer in classes:
+            raise InputError(f"--expect {class_}: is no class; write --expect {finer} --symptom {class_}")
+        raise InputError(f"--expect {class_}: is no class; {_nearest(class_, [*classes, 'ok'])}")
+    if symptom is None:
+        return
+    symptoms = catalog.load_catalog().symptoms
+    if symptom not in symptoms:
+        raise InputError(f"--symptom {symptom}: the catalog has no such symptom; {_nearest(symptom, symptoms)}")
+    if symptoms[symptom].class_ != class_:
+        raise InputError(f"--symptom {symptom}: is of the class {symptoms[symptom].class_}, not {class_}; correct one")
+
+
+def _nearest(word: str, words: Collection[str]) -> str:
+    """The word that may be meant, else those of its group, else the groups."""
+    last = word.rpartition(".")[2]
+    if same := next((each for each in words if each.rpartition(".")[2] == last), None):
+        otherwise = f"did you mean {same}?"
+    elif own := [each for each in words if each.partition(".")[0] == word.partition(".")[0]]:
+        otherwise = f"{word.partition('.')[0]} has {', '.join(own)}"
+    else:
+        groups = sorted({each.partition(".")[0] for each in words if "." in each})
+        otherwise = f"`vllm-runbooks catalog list` shows the symptoms, by groups: {', '.join(groups)}"
+    return meant(word, words, otherwise)
+
+
+def _id(name: str, class_: str) -> str:
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", Path(name).stem).strip("-")[:40] or "log"
+    return f"{stem}-{class_.replace('.', '-')}".lower()

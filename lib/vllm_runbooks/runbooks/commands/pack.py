@@ -1,0 +1,175 @@
+"""`vllm-runbooks pack`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.core.console import given, output, terminal
+from vllm_runbooks.core.errors import InputError
+
+if TYPE_CHECKING:
+    from vllm_runbooks.core.evidence import Evidence
+    from vllm_runbooks.core.views.styled import Block
+    from vllm_runbooks.runbooks.pack import Packed
+
+
+@click.command(
+    epilog=given.examples(
+        "pack startup.log --command launch.sh --gpus 8xRTX3090",
+        "pack logs/ -o evidence.zip --no-inventory",
+        "pack startup.log --issue",
+    )
+)
+@click.argument("logs", nargs=-1, type=complete.LOG, metavar="[LOG…|FOLDER|CASE|-]")
+@click.option("--command", metavar="FILE", type=complete.SCRIPT, help="The script or manifest that the log belongs to.")
+@click.option(
+    "--gpus",
+    metavar="SPEC",
+    type=complete.CARDS,
+    help="The cards of the start: 8xRTX3090, a snapshot's file or case, or local, this host's.",
+)
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that wrote the log, where the log does not say."
+)
+@click.option(
+    "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the last)."
+)
+@click.option("--no-inventory", is_flag=True, help="Leave out what this host has.")
+@click.option(
+    "-o", "--output", "out", metavar="FILE.zip", type=given.FILE, help="Write it there (default: LOG-pack.zip, here)."
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--issue", is_flag=True, help="Print the issue's text; an archive is written only where -o names one.")
+@given.FORMAT
+def pack(
+    *,
+    logs: tuple[str, ...],
+    command: str | None,
+    gpus: str | None,
+    vllm: str | None,
+    start: int | None,
+    no_inventory: bool,
+    out: Path | None,
+    force: bool,
+    issue: bool,
+    form: str,
+) -> int:
+    """Pack what is known of a start for somebody else: logs, command, inventory, answers, an issue's text.
+
+    Give the log's file, several logs of one start or their folder, a recorded case, or `-` for standard input. Secrets
+    are replaced in all of it; a manifest says how many of which kind, and in which file. `diagnose` reads the archive.
+
+    Exit status: 0 it is written, whatever the log says; 2 it is not.
+    """
+    from vllm_runbooks.catalog.load import load_catalog
+    from vllm_runbooks.core import files
+    from vllm_runbooks.runbooks import pack as packing
+
+    if not logs and command is None:
+        raise click.UsageError("give a log file, a folder of logs, a recorded case, or - for standard input.")
+    if "-" in logs and command == "-":
+        raise click.UsageError("standard input can be read once; give the log or the command as a file.")
+    if start is not None and not logs:
+        raise click.UsageError("--start chooses a start in a log; give the log as well.")
+    if issue and form == "json":
+        raise click.UsageError("--issue prints the issue's text; give it without --format json.")
+    target = out if out is not None or issue else Path(_name(logs, command))
+    if target is not None:
+        _check(target, is_forced=force)
+    shelf = load_catalog()
+    evidence = _evidence(logs, command, vllm)
+    made = packing.pack(evidence, packing.cards_of(gpus, is_inventoried=not no_inventory), start=start, tool=_version())
+    if target is not None:
+        files.store(target, made.raw)
+        output.say(f"wrote {target}")
+    output.name_left_out(shelf.problems)
+    if form == "json":
+        from vllm_runbooks.core.display import to_json
+
+        output.write_json(to_json(made.manifest))
+    elif issue:
+        output.write(made.issue)
+    elif target is not None:
+        terminal.show(_view(made, target))
+    return 0
+
+
+def _evidence(logs: tuple[str, ...], command: str | None, vllm: str | None) -> Evidence:
+    """What is packed; what can be read once only is laid aside."""
+    from vllm_runbooks.core.evidence import Evidence
+    from vllm_runbooks.reading import sources
+    from vllm_runbooks.reading.evidence import is_pack
+    from vllm_runbooks.runbooks import pack as packing
+
+    if not logs:
+        sources.check_release(vllm)
+        found = Evidence((), vllm=vllm)
+    else:
+        found = sources.load_files(logs, vllm=vllm)
+        if Path(logs[0]).is_file() and is_pack(Path(logs[0])):
+            raise InputError(f"{logs[0]}: is a pack already; hand it on as it is")
+        if any(name == "-" or Path(name).is_fifo() for name in logs):
+            found = replace(found, documents=tuple(map(packing.laid_aside, found.documents)))
+    return found if command is None else replace(found, command=sources.read_text(command))
+
+
+def _name(logs: tuple[str, ...], command: str | None) -> str:
+    """What an archive is called that nobody named: as its first log, without its secrets."""
+    from vllm_runbooks.core.redaction.redact import redact_name
+
+    name = Path(logs[0] if logs else command or "").resolve().name if logs != ("-",) else "startup"
+    stem = Path(redact_name(name)).stem.replace("[", "").replace("]", "")
+    return f"{stem[:100] or 'startup'}-pack.zip"
+
+
+def _check(target: Path, *, is_forced: bool) -> None:
+    """Refuse, before anything is read, a file that is there already or cannot be written."""
+    if target.suffix.casefold() != ".zip":
+        raise InputError(f"{target}: a pack is a zip archive; name it {target.stem}.zip")
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder; name a file with -o")
+    if target.exists() and not is_forced:
+        raise InputError(f"{target}: exists already; replace it with --force, or name another with -o")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"{target.absolute().parent}: cannot be written into; name a file elsewhere with -o")
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    return metadata.version("vllm-runbooks")
+
+
+def _view(made: Packed, target: Path) -> list[Block]:
+    """What is in the archive, what was replaced, and what to do with it."""
+    from vllm_runbooks.core.views.styled import BLANK, Line, Prose, Table, Tone, bulleted, headed, parted, styled
+
+    found = made.manifest
+    outcome = "no log" if found.outcome is None else f"{found.outcome}: {found.root_cause or 'no cause is known'}"
+    rows = [
+        (each.name, f"{each.bytes:,}", ", ".join(f"{count} {kind}" for kind, count in each.hidden.items()))
+        for each in found.members
+    ]
+    head = [styled(name, Tone.FAINT) for name in ("file", "bytes", "replaced in it")]
+    replaced = ", ".join(f"{count} {kind}" for kind, count in found.hidden.items())
+    parts: list[list[Block]] = [
+        [Line(styled(str(target), Tone.HEADING) + f"  ·  {outcome}")],
+        [Table(head, rows, numeric=frozenset({1}), indent="  ")],
+        [
+            Prose(
+                f"Replaced: {replaced or 'nothing that was recognised'}. Look through the logs before you hand it on.",
+                "",
+            )
+        ],
+    ]
+    if found.notes:
+        parts.append(headed("NOTES", [bulleted(note) for note in found.notes]))
+    read = styled(f"  vllm-runbooks diagnose {shlex.quote(str(target))}", Tone.COMMAND)
+    return [*parted([*parts, headed("READ IT", [Line(read)])]), BLANK]

@@ -1,0 +1,129 @@
+"""`vllm-runbooks record`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.catalog import console as catalog_options
+from vllm_runbooks.core.console import given, output
+
+if TYPE_CHECKING:
+    from vllm_runbooks.host.running import Show
+    from vllm_runbooks.runbooks.recording import Recording
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=given.examples(
+        "record --out cases/my-start --for 300 -- vllm serve Qwen/Qwen3-8B",
+        "record --out cases/my-start --log startup.log",
+    ),
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=given.NEW_FOLDER,
+    required=True,
+    help="The case's folder; its name is its id.",
+)
+@click.option(
+    "--log",
+    "logs",
+    metavar="FILE",
+    type=complete.LOG,
+    multiple=True,
+    help="Record this log instead; several are of one start.",
+)
+@click.option(
+    "--vllm", metavar="VERSION", type=complete.RELEASE, help="Release that writes the log, where the log does not say."
+)
+@click.option(
+    "--for",
+    "seconds",
+    metavar="S",
+    type=click.FloatRange(min=0.1, max=604800),
+    callback=given.number,
+    help="Stop the command after this many seconds, as Ctrl-C does.",
+)
+@catalog_options.CATALOG
+@click.argument("command", nargs=-1, metavar="[-- COMMAND…]", type=click.UNPROCESSED)
+def record(out: Path, logs: tuple[str, ...], vllm: str | None, seconds: float | None, command: tuple[str, ...]) -> int:
+    """Record what a command prints, or a log, as a case that `check` runs.
+
+    The command runs until it ends, until Ctrl-C, or for as long as --for says; what it started ends with it. Its output
+    is shown as it comes. Secrets are replaced in what is shown and in what is written. What the diagnosis says of the
+    log is written into the case as what is expected: review it.
+
+    Exit status: 0 the case is written, however the command ended; 2 it is not.
+    """
+    from vllm_runbooks.catalog import load as catalog
+    from vllm_runbooks.reading import sources
+    from vllm_runbooks.runbooks import recording
+
+    if bool(command) == bool(logs):
+        raise click.UsageError("give either a command, after --, or --log FILE.")
+    if logs and seconds is not None:
+        raise click.UsageError("--for is about a command; leave it out with --log.")
+    # Before anything is run: a catalog that cannot be loaded is to be known now.
+    shelf = catalog.load_catalog()
+    if logs:
+        written = recording.record_logs(out, sources.load_files(logs, vllm=vllm))
+    else:
+        written = recording.record_command(out, command, show=shown_live(), seconds=seconds, vllm=vllm)
+    output.name_left_out(shelf.problems)
+    lines = [said_written(written)]
+    if written.output is not None:
+        lines.append(f"  Command    {written.output.ending}, after {written.output.seconds:.0f} s")
+    cause = written.answer.root_cause
+    found = f"{cause.class_} ({cause.level.value}): {cause.title}" if cause else "no root cause"
+    lines += [
+        f"  Secrets    {said_secrets(written)}",
+        f"  Diagnosis  {written.answer.outcome.value}, {found}",
+        f"  Review     `expect` in {shlex.quote(str(out / 'case.yaml'))}: what the diagnosis says now, right or wrong",
+    ]
+    if cause is None and not written.answer.outcome.is_healthy:
+        lines.append("             no cause was found: if you know it, write its class there")
+    output.write("\n".join([*lines, said_test(written)]))
+    return 0
+
+
+def said_written(written: Recording) -> str:
+    """Where the case lies."""
+    return f"{written.folder}: written ({', '.join([*written.case.files, 'case.yaml'])})"
+
+
+def said_secrets(written: Recording) -> str:
+    """How many secrets were replaced, of which kinds."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(written.secrets.items()))
+    return f"{sum(written.secrets.values())} replaced ({kinds})" if kinds else "none recognised; look for yourself"
+
+
+def said_test(written: Recording) -> str:
+    """The command that runs the case."""
+    if not written.case.runbooks:
+        return "  Test       name a runbook in `runbooks` of its case.yaml; no runbook at hand reads a log"
+    return f"  Test       vllm-runbooks check --cases {shlex.quote(str(written.folder))}"
+
+
+def shown_live(*, is_error: bool = False) -> Show:
+    """Print what comes, on standard error if asked; where the reader of the output went away, the command goes on."""
+    is_open = True
+
+    def show(chunk: bytes) -> None:
+        nonlocal is_open
+        if not is_open:
+            return
+        try:
+            click.echo(chunk, nl=False, err=is_error)
+        except OSError:
+            is_open = False
+            os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if is_error else sys.stdout).fileno())
+
+    return show

@@ -1,0 +1,589 @@
+"""The commands `list`, `show`, `run` and `check`: find runbooks, execute them, turn verdicts into an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import json
+import sys
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vllm_runbooks.catalog import complete
+from vllm_runbooks.catalog import console as catalog_options
+from vllm_runbooks.core.console import given, output, terminal
+from vllm_runbooks.core.errors import InputError, RunbooksError, meant
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.core.views.styled import VERDICTS, Line, Loose, listed, styled
+from vllm_runbooks.history import kept
+from vllm_runbooks.runbooks import history_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from vllm_runbooks.cluster.tasks import OnRay
+    from vllm_runbooks.core.evidence import Case
+    from vllm_runbooks.core.records import Runbook, RunResult
+    from vllm_runbooks.host.nodes.records import NodePart
+    from vllm_runbooks.runbooks.suite import Executor, Progress, Request
+
+_RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")
+_OUT = click.option(
+    "--out",
+    metavar="DIR",
+    type=given.FOLDER,
+    default=Path("runbook-out"),
+    show_default=True,
+    help="Folder for executed notebooks and results.",
+)
+
+
+_TIMEOUT = click.option(
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(min=1, max=86400),
+    callback=given.number,
+    help="Longest time in seconds that one run may take (default: 600, with live 14400).",
+)
+_TIMEOUT_S, _LIVE_TIMEOUT_S = 600.0, 14400.0
+"""The second is of runs that start servers, which may have to fetch a model first."""
+
+
+@click.command("list", epilog=given.examples("list --runbooks myrunbooks"))
+@_RUNBOOKS
+@given.FORMAT
+def list_(runbooks: str | None, form: str) -> int:
+    """List the runbooks there are.
+
+    A broken one is named on stderr, and the exit status is 1.
+    """
+    good, bad = _inspect_all(runbooks)
+    if not good and not bad and form == "text":
+        output.say(f"{runbooks or 'the folder of runbooks'}: holds no runbook (.ipynb)")
+    if form == "json":
+        _print_json({"runbooks": [document(runbook) for runbook in good]})
+    else:
+        width = max((len(runbook.id) for runbook in good), default=0)
+        for runbook in good:
+            output.write(f"{runbook.id:<{width}}  {runbook.title}")
+    for reason in bad.values():
+        output.say(reason)
+    return 1 if bad else 0
+
+
+@click.command(epilog=given.examples("show single-gpu-oom", "show 4f1c9a02"))
+@click.argument("runbook_id", metavar="ID", type=complete.RUNBOOK)
+@_RUNBOOKS
+@given.FORMAT
+def show(runbook_id: str, runbooks: str | None, form: str) -> None:
+    """Show what a runbook is for and which parameters it takes, or an entry of the history.
+
+    ID is a runbook's id, the path of an .ipynb file, or an entry's id or the beginning of one.
+    """
+    try:
+        runbook = find(runbook_id, runbooks)
+    except InputError:
+        if not _show_entry(runbook_id, form):
+            raise
+        return
+    if form == "json":
+        _print_json(document(runbook))
+        return
+    declared = [(f"{p.name}: {p.type} = {p.default!r}", p.help) for p in runbook.parameters]
+    width = max((len(left) for left, _ in declared), default=0)
+    lines = [
+        runbook.title,
+        "",
+        runbook.summary,
+        "",
+        f"Symptoms:     {', '.join(runbook.symptoms) or 'none in particular'}",
+        f"Needs:        {'a GPU' if runbook.needs_gpu else 'no GPU'}",
+        f"Side effects: {_side_effects(runbook)}",
+        *([f"Steps:        {', '.join(runbook.steps)}"] if runbook.steps else []),
+        "",
+        "Parameters:",
+        *(f"  {left:<{width}}  {text}".rstrip() for left, text in declared),
+    ]
+    output.write("\n".join(lines))
+
+
+def _show_entry(id_: str, form: str) -> bool:
+    """Show what was done under an id; False where it is none of the history's.
+
+    Raises:
+        InputError: several ids begin so.
+    """
+    from vllm_runbooks.core.display import to_json
+    from vllm_runbooks.history import render as render_history
+    from vllm_runbooks.history import store as history
+
+    if not history.is_id(id_):
+        return False
+    with history.opened(say=output.say, is_needed=True) as kept_there:
+        if not kept_there.beginning(id_):
+            return False
+        found = kept_there.entry(id_)
+        parts = kept_there.entries(part_of=found.id)
+    output.write_json(to_json(found)) if form == "json" else output.write(render_history.entry(found, parts))
+    return True
+
+
+def _side_effects(runbook: Runbook) -> str:
+    if runbook.side_effects:
+        return "yes, read it first"
+    return "none without live" if any(parameter.name == "live" for parameter in runbook.parameters) else "none"
+
+
+class _WithParameters(click.Command):
+    """A command whose `-p` takes NAME=VALUE as well as papermill's NAME VALUE: no name of a parameter holds a `=`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = {name for parameter in self.params for name in parameter.opts}
+        words: list[str] = []
+        rest = deque(word for each in args for word in _apart(each))
+        while rest:
+            words.append(rest.popleft())
+            if words[-1] not in ("-p", "--parameter"):
+                continue
+            name, is_joined, value = rest.popleft().partition("=") if rest else ("", "", "")
+            if not is_joined and (not rest or not name or name in options or rest[0] in options):
+                raise click.UsageError(f"{words[-1]} takes a name and a value, as in {words[-1]} NAME=VALUE.", ctx)
+            words += [name, value if is_joined else rest.popleft()]
+        return super().parse_args(ctx, words)
+
+
+def _apart(word: str) -> list[str]:
+    """`--parameter=NAME=VALUE` as two words."""
+    return word.split("=", 1) if word.startswith("--parameter=") else [word]
+
+
+@click.command(
+    cls=_WithParameters,
+    epilog=given.examples(
+        "run single-gpu-oom -p evidence startup.log", "run single-gpu-oom -p evidence=startup.log -p stop_on_fail=no"
+    ),
+)
+@click.argument("runbook_id", metavar="ID", type=complete.RUNBOOK)
+@click.option(
+    "-p",
+    "--parameter",
+    "parameters",
+    metavar="NAME VALUE",
+    nargs=2,
+    multiple=True,
+    help="Give a parameter a value, also as NAME=VALUE; repeatable. `show ID` lists them.",
+)
+@_RUNBOOKS
+@click.option(
+    "--resume", is_flag=True, help="Go on where the last run into this folder stopped: steps that are done are kept."
+)
+@click.option("--step", metavar="NAME", help="Run this step alone, with what earlier ones have left in the folder.")
+@click.option(
+    "--step-tries",
+    metavar="N",
+    type=click.IntRange(1, 100),
+    help="Try each step so often when it fails (default: once).",
+)
+@click.option(
+    "--step-timeout",
+    metavar="S",
+    type=click.FloatRange(0.1, 86400),
+    callback=given.number,
+    help="Longest time in seconds for one try of a step (default: the step's own).",
+)
+@catalog_options.CATALOG
+@catalog_options.LANG
+@_OUT
+@_TIMEOUT
+@kept.NO_HISTORY
+@given.FORMAT
+def run(
+    *,
+    runbook_id: str,
+    parameters: Sequence[tuple[str, str]],
+    runbooks: str | None,
+    out: Path,
+    timeout: float | None,
+    resume: bool,
+    step: str | None,
+    step_tries: int | None,
+    step_timeout: float | None,
+    no_history: bool,
+    form: str,
+) -> int:
+    """Execute one runbook and report its verdict.
+
+    ID is a runbook's id, or the path of an .ipynb file. Everything is checked before a kernel is started.
+    """
+    from vllm_runbooks.runbooks.notebook import bind
+    from vllm_runbooks.runbooks.suite import Request, done_steps, kept_steps
+
+    runbook = find(runbook_id, runbooks)
+    names = [name for name, _ in parameters]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"{runbook.id}: parameter {twice[0]} is given twice; give it once")
+    bound = bind(runbook, dict(parameters))
+    _check_evidence(runbook, bound)
+    if step is not None and step not in runbook.steps:
+        raise InputError(f"{runbook.id}: has no step {step}; {meant(step, runbook.steps, _steps_of(runbook))}")
+    request = Request(
+        runbook.id,
+        Path(runbook.path),
+        parameters=_without_raising(runbook, bound),
+        timeout_s=timeout or (_LIVE_TIMEOUT_S if bound.get("live") is True else _TIMEOUT_S),
+        is_resumed=resume,
+        step=step,
+        step_tries=step_tries,
+        step_timeout_s=step_timeout,
+    )
+    before = done_steps(request, out)
+    with kept.opened(no_history=no_history) as history:
+        runs = history_entries.Runs(history, [request])
+        result = _execute([request], out=out, jobs=1, progress=None, runs=runs)[0]
+    if result.refused:
+        raise InputError(f"{runbook.id}: {result.reason}")
+    if form == "json":
+        _print_json(document(result))
+    else:
+        terminal.show([_line(result)])
+        if reused := kept_steps(request, out, before, result):
+            output.write(f"Kept from earlier runs: {', '.join(reused)}")
+        if result.notebook:
+            output.write(f"Executed notebook: {out / result.notebook}")
+    return _status([result])
+
+
+@click.command(
+    epilog=given.examples(
+        "check --only 'tiny-cpu-*' --out report", "check --cases cases", "check --ray 10.0.0.1:6379 --every-node"
+    )
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="ID",
+    type=complete.RUNBOOK_OR_CASE,
+    help="Only these runbooks or cases; ids or globs, repeatable.",
+)
+@_RUNBOOKS
+@click.option("--cases", metavar="DIR", help="Folder of recorded cases, or one of them, instead of the shipped ones.")
+@click.option(
+    "-j",
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1, max=4096),
+    help="How many runs at a time (default: 2; with --ray as many as the cluster has CPUs).",
+)
+@click.option(
+    "--ray", metavar="ADDRESS", help="Have the nodes of this Ray cluster execute the runs: HOST:PORT, or auto."
+)
+@click.option("--every-node", is_flag=True, help="With --ray: execute every run on every node, and compare them.")
+@catalog_options.CATALOG
+@catalog_options.LANG
+@_OUT
+@_TIMEOUT
+@kept.NO_HISTORY
+@given.FORMAT
+def check(
+    *,
+    only: Sequence[str],
+    runbooks: str | None,
+    cases: str | None,
+    jobs: int | None,
+    ray: str | None,
+    every_node: bool,
+    out: Path,
+    timeout: float | None,
+    no_history: bool,
+    form: str,
+) -> int:
+    """Execute every runbook on every recorded case that names it, and judge all of them.
+
+    A case that names no runbook is judged by its diagnosis alone.
+
+    The folder given by --out gets index.html, the executed notebooks, junit.xml and results.json.
+    """
+    requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout or _TIMEOUT_S)
+    asked = {"only": list(only), "runbooks": runbooks, "cases": cases, "timeout_s": timeout or _TIMEOUT_S}
+    if every_node and ray is None:
+        raise InputError("--every-node: there is one node; name a Ray cluster with --ray")
+    with contextlib.ExitStack() as stack:
+        cluster, why = (None, "") if ray is None else _cluster(stack, ray, jobs=jobs)
+        if why:
+            requests = [replace(request, refused=why) for request in requests]
+        if cluster is not None:
+            requests = cluster.requests(requests, every_node=every_node)
+            asked |= {"ray": ray, "every_node": every_node}
+        history = stack.enter_context(kept.opened(no_history=no_history))
+        progress = stack.enter_context(_progress(len(requests)))
+        runs = history_entries.Runs(
+            history, requests, whole=", ".join(only) or "everything", asked=asked, cluster=cluster
+        )
+        results = _execute(requests, out=out, jobs=jobs or _JOBS, progress=progress, runs=runs, executor=cluster)
+    nodes = () if cluster is None else cluster.nodes
+    if form == "json":
+        from vllm_runbooks.runbooks.suite import by_node
+
+        _print_json({"runs": [document(result) for result in results], **by_node(nodes, results)})
+    else:
+        counts = [(verdict, sum(result.verdict is verdict for result in results)) for verdict in Verdict]
+        counted = [styled(f"{count} {verdict}", VERDICTS[verdict]) for verdict, count in counts if count]
+        bad = [_line(result) for result in results if result.verdict not in (Verdict.PASS, Verdict.SKIPPED)]
+        bad = [] if why else bad
+        terminal.show([*bad, *_by_node(nodes, results), Line(listed(counted)), Line(f"Report: {out / 'index.html'}")])
+    return _status(results) if cluster is None or cluster.is_whole else 1
+
+
+_JOBS = 2
+
+
+def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> tuple[OnRay | None, str]:
+    """The cluster at an address, joined for as long as the stack is open; else None and why there is none."""
+    from vllm_runbooks.cluster.tasks import OnRay
+    from vllm_runbooks.core import extras
+
+    nodes = OnRay(address, say=output.say, jobs=jobs)
+    extras.require("`check --ray`")
+    try:
+        return stack.enter_context(nodes), ""
+    except RunbooksError as error:
+        # The address can be read: what is wrong is the cluster, and that is a result.
+        output.say(str(error))
+        return None, str(error)
+
+
+def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterator[Loose]:
+    """What each node did, and what is not the same on all; nothing where all was done on this host."""
+    from vllm_runbooks.runbooks.suite import differences
+
+    for node in nodes:
+        verdicts = [result.verdict for result in results if result.node == node.name]
+        counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict if verdict in verdicts]
+        said = ", ".join([*(["lost"] if node.is_lost else []), *counts]) or "nothing executed"
+        yield Loose(f"Node {node.name}: {said}")
+    for difference in differences(nodes, results):
+        told = "; ".join(f"{name}: {value or 'unknown'}" for name, value in difference.values.items())
+        yield Loose(f"Not the same on all nodes: {difference.what} ({told})")
+
+
+def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[Request]:
+    """Pair every runbook with the cases that name it, and no runbook with the cases that name none.
+
+    What is broken becomes a run that is refused.
+    """
+    from vllm_runbooks.catalog.folders import cases_dir
+    from vllm_runbooks.runbooks.suite import NO_RUNBOOK, Request
+
+    good, bad = _inspect_all(runbooks)
+    # Shipped cases name shipped runbooks: beside a folder of the user's own those are none of their business.
+    others = runbooks is not None and cases is None
+    by_id = {runbook.id: runbook for runbook in good}
+    requests = [Request(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
+    if not good and not bad and runbooks is not None:
+        raise InputError(f"{runbooks}: holds no runbook; name a folder with .ipynb files")
+    known = {*by_id, *bad}
+    shelf = cases_dir(cases)
+    # A case's own folder is taken for its parent: that is where somebody has just recorded one.
+    folders = [shelf] if (shelf / "case.yaml").is_file() else sorted(p.parent for p in shelf.glob("*/case.yaml"))
+    if not folders:
+        raise InputError(f"{cases or shelf}: holds no recorded case; name a case's folder, or one of such folders")
+    for folder in folders:
+        case = _load_case(folder)
+        known.add(folder.name)
+        if isinstance(case, str):
+            if _is_selected(only, folder.name):
+                requests.append(Request("(any)", Path(), folder.name, refused=case))
+            continue
+        known.add(case.id)
+        if not case.runbooks and not others and _is_selected(only, case.id, folder.name):
+            requests.append(Request(NO_RUNBOOK, folder, case.id, timeout_s=timeout_s, is_alone=True))
+        requests += [
+            _pair(by_id, id_, case.id, str(folder.absolute()) if cases else folder.name, timeout_s=timeout_s)
+            for id_ in case.runbooks
+            if _is_selected(only, id_, case.id, folder.name) and id_ not in bad and (id_ in by_id or not others)
+        ]
+    for pattern in only:
+        if not fnmatch.filter(known, pattern):
+            hint = meant(pattern, known, f"there are {', '.join(sorted(known))}", cutoff=0.5)
+            raise InputError(f"--only {pattern or '(nothing)'}: no runbook or case has this id; {hint}")
+    if not requests:
+        raise InputError("check: no recorded case names one of these runbooks; add it to `runbooks` in a case.yaml")
+    return requests
+
+
+def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, timeout_s: float) -> Request:
+    """Ask for a runbook's run on a case; `evidence` is the folder, or for a shipped case its id."""
+    from vllm_runbooks.runbooks.notebook import bind
+    from vllm_runbooks.runbooks.suite import Request
+
+    runbook = by_id.get(id_)
+    if runbook is None:
+        reason = f"case {case_id}: no runbook has the id {id_}; {_meant(id_, by_id)}"
+        return Request(id_, Path(), case_id, refused=reason)
+    try:
+        parameters = _without_raising(runbook, bind(runbook, {"evidence": evidence}))
+    except InputError as error:
+        return Request(id_, Path(), case_id, refused=str(error))
+    return Request(id_, Path(runbook.path), case_id, parameters, timeout_s)
+
+
+def _load_case(folder: Path) -> Case | str:
+    """Load a case, or say why it cannot be."""
+    from vllm_runbooks.runbooks.case_checks import load_case
+
+    try:
+        return load_case(folder)
+    except InputError as error:
+        return str(error)
+
+
+def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
+    """Inspect every runbook of the folder: the good ones by id, and why the others are bad."""
+    from vllm_runbooks.catalog.folders import runbooks_dir
+    from vllm_runbooks.runbooks.notebook import load_runbook
+
+    good: list[Runbook] = []
+    bad: dict[str, str] = {}
+    for path in sorted(runbooks_dir(runbooks).glob("*.ipynb")):
+        try:
+            good.append(load_runbook(path))
+        except InputError as error:
+            bad[path.stem] = str(error)
+    return good, bad
+
+
+def find(runbook_id: str, runbooks: str | None) -> Runbook:
+    """Load the runbook that an id or a path names."""
+    from vllm_runbooks.catalog.folders import runbooks_dir
+    from vllm_runbooks.runbooks.notebook import load_runbook
+
+    if runbook_id.endswith(".ipynb") or "/" in runbook_id:
+        return load_runbook(runbook_id)
+    paths = {path.stem: path for path in runbooks_dir(runbooks).glob("*.ipynb")}
+    if runbook_id not in paths:
+        raise InputError(f"{runbook_id}: no runbook has this id; {_meant(runbook_id, paths)}")
+    return load_runbook(paths[runbook_id])
+
+
+def _check_evidence(runbook: Runbook, parameters: dict[str, Any]) -> None:
+    """Load the evidence once, so that a file that cannot be read is refused before a kernel starts.
+
+    A job's folder is no evidence of its own: the runbook reads its parts, each in its place.
+    """
+    default = {parameter.name: parameter.default for parameter in runbook.parameters}.get("evidence")
+    evidence = parameters.get("evidence", default)
+    if isinstance(evidence, str) and evidence:
+        from vllm_runbooks.reading import sources
+
+        if not sources.is_job(evidence):
+            sources.load(evidence)
+
+
+def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Have a failing verdict end the run in order: whoever reads the verdict needs no exception to notice."""
+    if any(parameter.name == "stop_on_fail" for parameter in runbook.parameters):
+        return {"stop_on_fail": False, **parameters}
+    return parameters
+
+
+def _execute(
+    requests: Sequence[Request],
+    *,
+    out: Path,
+    jobs: int,
+    progress: Progress | None,
+    runs: history_entries.Runs,
+    executor: Executor | None = None,
+) -> list[RunResult]:
+    from vllm_runbooks.catalog.folders import own_catalogs
+    from vllm_runbooks.catalog.load import load_catalog
+    from vllm_runbooks.runbooks.suite import run_all
+
+    if own_catalogs():
+        # The kernels leave the same files out, where nobody would see it said.
+        output.name_left_out(load_catalog().problems)
+    try:
+        with runs:
+            results = run_all(requests, out=out, jobs=jobs, progress=runs.progress(progress), executor=executor)
+            runs.finish(results)
+            return results
+    except InputError:
+        raise
+    except RunbooksError as error:
+        # The request was good, its results could not be kept: that is status 1, not 2.
+        output.say(str(error))
+        raise click.exceptions.Exit(1) from None
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Progress]:
+    """Show on stderr what is running and what was judged: a bar on a terminal, a line for each run elsewhere."""
+    if not sys.stderr.isatty():
+        yield _plain_progress(total)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        running: list[str] = []
+
+        def show_bar(request: Request, result: RunResult | None) -> None:
+            if result is None:
+                running.append(_subject(request))
+            else:
+                running.remove(_subject(request))
+                bar.advance(task)
+                if result.verdict not in (Verdict.PASS, Verdict.SKIPPED):
+                    bar.console.print(escape(f"{result.verdict} {_subject(result)}"), highlight=False)
+            bar.update(task, description=escape(", ".join(running)))
+
+        yield show_bar
+
+
+def _plain_progress(total: int) -> Callable[[Request, RunResult | None], None]:
+    done = 0
+
+    def show_line(request: Request, result: RunResult | None) -> None:
+        nonlocal done
+        if result is not None:
+            done += 1
+            click.echo(f"[{done}/{total}] {result.verdict} {_subject(request)} ({result.seconds:.1f} s)", err=True)
+
+    return show_line
+
+
+def _subject(run: Request | RunResult) -> str:
+    subject = f"{run.runbook} on {run.case}" if run.case else run.runbook
+    return f"{subject} at {run.node}" if run.node else subject
+
+
+def _line(result: RunResult) -> Loose:
+    return Loose(styled(result.verdict.upper(), VERDICTS[result.verdict]) + f" {_subject(result)}: {result.reason}")
+
+
+def _status(results: Sequence[RunResult]) -> int:
+    return 0 if all(result.verdict in (Verdict.PASS, Verdict.SKIPPED) for result in results) else 1
+
+
+def _is_selected(only: Sequence[str], *ids: str) -> bool:
+    return not only or any(fnmatch.fnmatchcase(id_, pattern) for pattern in only for id_ in ids)
+
+
+def _steps_of(runbook: Runbook) -> str:
+    return f"it has {', '.join(runbook.steps)}" if runbook.steps else "it has none"
+
+
+def _meant(name: str, runbooks: Iterable[str]) -> str:
+    return meant(name, runbooks, "`vllm-runbooks list` shows the runbooks there are", cutoff=0.5)
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    output.write(json.dumps({"schema": 1, **data}, indent=2))

@@ -1,0 +1,245 @@
+"""The runs of a suite, as the history keeps them: what each was asked for and what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from vllm_runbooks.core.errors import InputError, RunbooksError
+from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.core.records import RunResult, Verdict
+
+if TYPE_CHECKING:
+    from vllm_runbooks.history.store import History
+    from vllm_runbooks.host.nodes.records import NodePart
+    from vllm_runbooks.runbooks.suite import Progress, Request
+
+
+_MOST_HASHED = 64 << 20
+"""Bytes of an evidence beyond which its digest stays unknown."""
+
+
+class RunNodes(Protocol):
+    """Nodes that execute runs in place of this host."""
+
+    nodes: tuple[NodePart, ...]
+    """By name, those that are lost included."""
+
+    @property
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        """What is known of each node, by name."""
+        ...
+
+
+class Runs:
+    """The runs of a suite, as the history is told of them: each when it starts, and before its verdict is shown."""
+
+    def __init__(
+        self,
+        kept: History,
+        requests: Sequence[Request],
+        *,
+        whole: str | None = None,
+        asked: Mapping[str, Any] | None = None,
+        cluster: RunNodes | None = None,
+    ) -> None:
+        """Runs that are asked for.
+
+        Args:
+            kept: The history.
+            requests: What is asked for.
+            whole: What the check is about that they are parts of; None: of none.
+            asked: What the check was given.
+            cluster: Whose nodes execute them; None: this host does.
+        """
+        self._kept, self._requests = kept, requests
+        self._whole, self._asked = whole, asked or {}
+        self._cluster = cluster
+        self._began = time.monotonic()
+        self._whole_id: str | None = None
+        self._open: dict[int, str] = {}
+        self._done: set[int] = set()
+        self._inputs = _Inputs()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        """Close everything where the suite itself came to nothing."""
+        if error is None:
+            return
+        verdict, reason = Verdict.INTERRUPTED, "the command was ended"
+        if isinstance(error, RunbooksError):
+            verdict, reason = Verdict.ERROR, str(error)
+        for number in self._open.keys() - self._done:
+            self._kept.end(self._open[number], verdict, reason, seconds=None, results={})
+        self._end_whole(verdict, reason, {})
+
+    def progress(self, show: Progress | None) -> Progress:
+        """What a suite calls: the history is told first."""
+        numbers = {id(request): number for number, request in enumerate(self._requests)}
+
+        def told(request: Request, result: RunResult | None) -> None:
+            number = numbers[id(request)]
+            if result is None:
+                self._begin(number)
+            else:
+                self._end(number, result)
+            if show is not None:
+                show(request, result)
+
+        return told
+
+    def finish(self, results: Sequence[RunResult]) -> None:
+        """Close what a signal left open, and the check itself."""
+        for number, result in enumerate(results):
+            is_judged = result.verdict is not Verdict.INTERRUPTED
+            if number not in self._done and (is_judged or number in self._open):
+                self._end(number, result)
+        if self._whole_id is None:
+            return
+        counts = Counter(result.verdict for result in results)
+        runs = list(zip(self._requests, results, strict=True))
+        nodes = () if self._cluster is None else self._cluster.nodes
+        lost = [f"node {node.name} lost" for node in nodes if node.is_lost]
+        self._end_whole(
+            next((verdict for verdict in _WORST if counts[verdict]), Verdict.SKIPPED),
+            ", ".join([*(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]), *lost]),
+            {
+                "runs": {_at_node(request, result): result.verdict.value for request, result in runs},
+                **({} if self._cluster is None else {"nodes": document(nodes)}),
+            },
+        )
+
+    def _end_whole(self, verdict: Verdict, reason: str, results: Mapping[str, Any]) -> None:
+        if self._whole_id is not None:
+            seconds = time.monotonic() - self._began
+            self._kept.end(self._whole_id, verdict, reason, seconds=seconds, results=results)
+
+    def _begin(self, number: int) -> str:
+        from vllm_runbooks.history import store as history
+
+        if self._whole is not None and self._whole_id is None:
+            asked = {**self._asked, "catalog": self._inputs.catalog}
+            self._whole_id = self._kept.begin("check", self._whole, inputs=asked)
+        request = self._requests[number]
+        inputs = self._inputs.of(request)
+        about = request.case or _evidence(inputs.get("parameters") or {})
+        is_live = (inputs.get("parameters") or {}).get("live") is True
+        self._open[number] = self._kept.begin(
+            "run",
+            _subject(request.runbook, about),
+            inputs=inputs,
+            part_of=self._whole_id,
+            environment=history.surroundings(with_cards=True) if is_live else None,
+        )
+        return self._open[number]
+
+    def _end(self, number: int, result: RunResult) -> None:
+        id_ = self._open.get(number) or self._begin(number)
+        told = document(result)
+        results = {name: told[name] for name in ("case", "outcome", "root_cause", "facts")}
+        results["findings"] = [finding["symptom"] for finding in told["findings"]]
+        results |= {name: told[name] for name in ("node", "lost_on") if name in told}
+        self._kept.end(
+            id_,
+            result.verdict,
+            result.reason,
+            seconds=result.seconds,
+            results=results,
+            vllm=result.facts.get("vllm"),
+            environment=None if self._cluster is None else self._cluster.facts.get(result.node or ""),
+        )
+        self._done.add(number)
+
+
+_WORST = (Verdict.INTERRUPTED, Verdict.ERROR, Verdict.FAIL, Verdict.PASS)
+
+
+def _evidence(parameters: Mapping[str, Any]) -> str | None:
+    """What the evidence of a run is called; None: it has none, or is about what runs on this host."""
+    named = parameters.get("evidence")
+    return Path(named).name[:200] or None if isinstance(named, str) and parameters.get("live") is not True else None
+
+
+def _at_node(request: Request, result: RunResult) -> str:
+    subject = _subject(result.runbook, result.case)
+    return f"{subject} at {request.node}" if request.node else subject
+
+
+def _subject(runbook: str, case: str | None) -> str:
+    return f"{runbook} on {case}" if case else runbook
+
+
+class _Inputs:
+    """What runs are given; files are read once."""
+
+    def __init__(self) -> None:
+        self._digests: dict[Path, str | None] = {}
+        self._declared: dict[Path, dict[str, Any]] = {}
+        self._catalog: str | None = None
+
+    @property
+    def catalog(self) -> str:
+        """Key of the catalog, with the folders of one's own."""
+        if self._catalog is None:
+            from vllm_runbooks.catalog import compiled, folders
+
+            roots = [folders.catalog_dir(), *map(Path, folders.own_catalogs())]
+            self._catalog = "+".join(key for root in roots for key in (compiled.key(root), compiled.rules_key(root)))
+        return self._catalog
+
+    def of(self, request: Request) -> dict[str, Any]:
+        """What a run is given: its parameters with their defaults, and digests of what it reads."""
+        if request.is_alone:
+            return {"case": request.case, "case_digest": self._digest(request.path), "catalog": self.catalog}
+        parameters = {**self._defaults(request.path), **request.parameters} if request.refused is None else {}
+        evidence = parameters.get("evidence")
+        return {
+            "case": request.case,
+            "case_digest": self._of_evidence(evidence) if isinstance(evidence, str) and evidence else None,
+            "runbook_digest": self._digest(request.path) if request.refused is None else None,
+            "parameters": parameters,
+            "catalog": self.catalog,
+        }
+
+    def _defaults(self, path: Path) -> dict[str, Any]:
+        if path not in self._declared:
+            from vllm_runbooks.runbooks.notebook import load_runbook
+
+            self._declared[path] = {}
+            with contextlib.suppress(InputError):
+                self._declared[path] = {each.name: each.default for each in load_runbook(path).parameters}
+        return self._declared[path]
+
+    def _of_evidence(self, name: str) -> str | None:
+        from vllm_runbooks.catalog.folders import cases_dir
+
+        with contextlib.suppress(OSError, ValueError, InputError):
+            shipped = cases_dir() / name
+            return self._digest(shipped if shipped.is_dir() else Path(name))
+        return None
+
+    def _digest(self, path: Path) -> str | None:
+        """A digest of a file, or of a folder's files; None: it cannot be read, or is too large."""
+        if path not in self._digests:
+            self._digests[path] = None
+            with contextlib.suppress(OSError, ValueError):
+                self._digests[path] = _digest(path)
+        return self._digests[path]
+
+
+def _digest(path: Path) -> str | None:
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    if not all(file.is_file() for file in files) or sum(file.stat().st_size for file in files) > _MOST_HASHED:
+        return None
+    found = hashlib.sha256()
+    for file in files:
+        found.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+        found.update(hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()[:20]

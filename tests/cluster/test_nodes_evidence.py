@@ -1,0 +1,330 @@
+"""Nodes, the logs of a start over them and plans over their cards, as the runbook of several nodes shows them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vllm_runbooks as rb
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.cluster import evidence as nodes_evidence
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.core.records import Verdict
+from vllm_runbooks.host.nodes import loading as node_loading
+from vllm_runbooks.host.nodes.records import CheckedCluster
+from vllm_runbooks.plan.records import Plan, StartFiles
+from vllm_runbooks.plan.requests import Request
+from vllm_runbooks.reading import sources
+from vllm_runbooks.runbooks import case_checks
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES, LOG, PAIR = "cluster-3090-h800", "qwen-2x24gb-mp-glued", "cluster-healthy-pair"
+
+
+@cache
+def told(name: str) -> nodes_evidence.Told:
+    return nodes_evidence.read(name)
+
+
+@cache
+def planned(name: str) -> tuple[Request, Any]:
+    asked = nodes_evidence.question(told(name))
+    assert isinstance(asked, Request)
+    return asked, rb.plan_evidence.layouts(asked)
+
+
+def files_of(name: str) -> tuple[nodes_evidence.Files, Plan]:
+    asked, found = planned(name)
+    one = nodes_evidence.over_all(asked, found)
+    assert isinstance(one, Plan)
+    return nodes_evidence.files(asked, one), one
+
+
+# What is read
+
+
+@pytest.mark.parametrize("name", [NODES, LOG])
+def test_a_document_is_told_whole_from_either_side(name: str) -> None:
+    """Its nodes come with its log, and its log with its nodes: both cases show and judge the same."""
+    found = told(name)
+
+    assert isinstance(found.nodes, CheckedCluster)
+    assert [node.name for node in found.nodes.nodes] == ["node-1", "node-2"]
+    assert found.answer
+    assert "dist.one_host" in [each.symptom for each in found.answer.findings]
+    judged = nodes_evidence.judge(found)
+    assert (judged.verdict, judged.case) == (Verdict.PASS, name)
+    assert "nodes.host_ip_shared" in judged.reason
+    assert len(nodes_evidence.claims(found)) == 4
+
+
+def test_a_file_is_taken_for_what_it_holds(tmp_path: Path) -> None:
+    """A snapshot, a folder of them and a log are told apart without being told; a case names no other by itself."""
+    snapshot = folders.cases_dir() / PAIR / "cluster.json"
+    (tmp_path / "nodes").mkdir()
+    shutil.copy(snapshot, tmp_path / "nodes" / "both.json")
+    log = tmp_path / "node1.log"
+    shutil.copy(folders.cases_dir() / LOG / "startup.log", log)
+
+    for name in (str(snapshot), str(tmp_path / "nodes")):
+        found = nodes_evidence.read(name)
+        assert isinstance(found.nodes, CheckedCluster)
+        assert found.answer is None
+        assert "No log of a start" in nodes_evidence.logged(found).plain
+    wrapped = tmp_path / "container.log"
+    lines = [{"log": f"{line}\n", "stream": "stdout"} for line in log.read_text("utf-8").splitlines()]
+    wrapped.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    assert isinstance(nodes_evidence.read(str(wrapped)).nodes, str)
+    alone = nodes_evidence.read(str(log))
+    assert isinstance(alone.nodes, str)
+    assert alone.answer
+    both = nodes_evidence.read(str(snapshot), logs=f"{log}, {log}")
+    assert both.answer
+    assert len(both.answer.files) == 2
+
+
+def test_what_has_no_nodes_says_so_in_every_view(tmp_path: Path) -> None:
+    """A log alone has neither findings about nodes nor a plan over them; why stands in their place."""
+    log = tmp_path / "node1.log"
+    shutil.copy(folders.cases_dir() / LOG / "startup.log", log)
+    found = nodes_evidence.read(str(log))
+    asked = nodes_evidence.question(found)
+    one = nodes_evidence.over_all(asked, rb.plan_evidence.layouts(asked))
+    made = nodes_evidence.files(asked, one)
+    views = [getattr(rb.render.clusters, name)(found.nodes) for name in ("nodes", "reach", "findings", "environments")]
+    views += [rb.render.plan_sections.asked(asked), rb.render.start_files.executor(made.told)]
+    views += [rb.render.start_files.steps(made.told), nodes_evidence.write(asked, one, str(tmp_path / "x"), apply=True)]
+
+    assert [view.plain for view in views if "no nodes are told with it" not in " ".join(view.plain.split())] == []
+    assert nodes_evidence.confirmations(asked, one) == {}
+    assert (made.made, made.of_ray) == ({}, {})
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_broken_snapshot_is_no_log(tmp_path: Path) -> None:
+    """It is refused as what it was meant for, in a line."""
+    (tmp_path / "nodes.json").write_text('{"kind": "cluster", "nodes": [', encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"nodes\.json"):
+        nodes_evidence.read(str(tmp_path / "nodes.json"))
+
+
+def test_logs_of_two_nodes_are_told_together() -> None:
+    """How each ended, the first cause over both, and the way out; of one alone, that the other is missing."""
+    found = nodes_evidence.read("two-nodes-no-host-ip")
+    one = nodes_evidence.read(str(folders.cases_dir() / "two-nodes-no-host-ip" / "node0.log"))
+
+    assert [name for name in ("node0.log", "node1.log") if name not in nodes_evidence.logged(found).plain] == []
+    assert "announces an address" in nodes_evidence.cause(found).plain
+    assert "Set VLLM_HOST_IP on every node" in nodes_evidence.remedies(found).plain
+    assert "the log of node 1 is not here" in " ".join(nodes_evidence.remedies(one).plain.split())
+    assert "If one host was meant" in nodes_evidence.remedies(told(LOG)).plain
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [({"evidence": 3}, "evidence"), ({"evidence": NODES, "logs": 3}, "logs"), ({"evidence": "no-such"}, "no-such")],
+)
+def test_what_cannot_be_read_is_one_line(given: dict[str, Any], said: str) -> None:
+    """Numbers of a scheduler, and names that lead nowhere."""
+    with pytest.raises(InputError, match=said) as refused:
+        nodes_evidence.read(**given)
+
+    assert "\n" not in str(refused.value)
+
+
+# What is planned
+
+
+def test_the_question_is_that_of_the_log_on_the_cards_of_the_nodes() -> None:
+    """Model, release and what was set, without what its release sets by itself and without its layout."""
+    asked, _ = planned(NODES)
+
+    assert asked.model.name == "Qwen/Qwen2.5-1.5B-Instruct"
+    assert asked.release.version == "0.7.2"
+    assert dict(asked.options) == {"gpu_memory_utilization": 0.5, "max_model_len": 128}
+    assert [(card.gpu.name, card.node) for card in asked.cards] == [("RTX3090", "node-1"), ("H800", "node-2")]
+
+
+def test_another_model_has_none_of_the_logs_options() -> None:
+    """A context or a share that was set for one model says nothing about another."""
+    asked = nodes_evidence.question(
+        told(NODES), model="Qwen/Qwen3-8B", vllm="0.32.0", options='{"max_model_len": 4096}'
+    )
+
+    assert isinstance(asked, Request)
+    assert dict(asked.options) == {"max_model_len": 4096}
+
+
+def test_without_a_log_the_model_is_the_one_that_was_looked_at_on_the_nodes() -> None:
+    """By the name of its folder, where the catalog knows it."""
+    asked, _ = planned(PAIR)
+
+    assert asked.model.name == "Qwen/Qwen3-8B"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"options": "[1]"}, "no JSON object"),
+        ({"options": '{"no_such_option": 1}'}, "no-such-option"),
+        ({"model": "nobody/nothing"}, "nobody/nothing"),
+        ({"vllm": "soon"}, "soon"),
+    ],
+)
+def test_what_is_given_wrongly_is_refused(given: dict[str, str], said: str) -> None:
+    """What the reader wrote is an error; what a record lacks is said in the plan's place."""
+    with pytest.raises(InputError, match=said):
+        nodes_evidence.question(told(NODES), **given)
+
+
+def test_the_server_over_all_nodes_has_a_stage_on_each_by_default() -> None:
+    """Its layers are parted by what each card can hold; another layout is chosen, or refused with the reason."""
+    asked, found = planned(NODES)
+    one, wide = nodes_evidence.over_all(asked, found), nodes_evidence.over_all(asked, found, tp=2, pp=1)
+
+    assert isinstance(one, Plan)
+    assert one.layout
+    assert (one.layout.replicas, one.layout.tp, one.layout.pp) == (1, 1, 2)
+    assert one.deployment
+    assert "VLLM_PP_LAYER_PARTITION=6,22" in one.deployment.command
+    assert isinstance(wide, Plan)
+    assert wide.layout
+    assert wide.layout.tp == 2
+    assert nodes_evidence.over_all(asked, found, tp=3, pp=5) == "TP 3 PP 5 is no layout of 2 cards that is ranked"
+
+
+def test_ray_joins_hosts_only_where_the_release_does_not() -> None:
+    """An old release gets Ray's scripts, one for each node; a newer one --nnodes, and none."""
+    (old, _), (new, _) = files_of(NODES), files_of(PAIR)
+
+    assert isinstance(old.told, StartFiles)
+    assert list(old.of_ray) == ["ray-node-1.sh", "ray-node-2.sh"]
+    assert "joined by Ray" in rb.render.start_files.executor(old.told).plain
+    assert isinstance(new.told, StartFiles)
+    assert new.of_ray == {}
+    assert "Ray is needless" in rb.render.start_files.executor(new.told).plain
+    assert "VLLM_HOST_IP=10.77.0.2 " in new.made["start-node-b.sh"]
+
+
+def test_every_node_has_lines_to_look_for() -> None:
+    """Where each host writes its own log, each is told what it then holds."""
+    asked, _ = planned(PAIR)
+    _, one = files_of(PAIR)
+    shown = rb.render.plan_sections.confirmations(nodes_evidence.confirmations(asked, one)).plain
+
+    assert [name for name in ("on node-a", "on node-b", "rank 1 in world size 2") if name not in shown] == []
+
+
+def test_files_are_written_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    """Nothing without apply, everything with it, and nothing twice."""
+    asked, _ = planned(PAIR)
+    made, one = files_of(PAIR)
+    folder = tmp_path / "start"
+
+    assert "apply is False" in nodes_evidence.write(asked, one, str(folder), apply=False).plain
+    assert not folder.exists()
+    assert "start-node-a.sh" in nodes_evidence.write(asked, one, str(folder), apply=True).plain
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == set(made.made)
+    with pytest.raises(InputError, match="is there already"):
+        nodes_evidence.write(asked, one, str(folder), apply=True)
+    with pytest.raises(InputError, match="folder is empty"):
+        nodes_evidence.write(asked, one, " ", apply=True)
+
+
+# The verdict
+
+
+def test_a_start_on_one_host_fails_where_several_were_meant(tmp_path: Path) -> None:
+    """The log that came up says nothing about the second node, so it is no pass; of a case it is the answer."""
+    log = tmp_path / "startup.log"
+    shutil.copy(folders.cases_dir() / LOG / "startup.log", log)
+    own = nodes_evidence.judge(nodes_evidence.read(str(log)))
+
+    assert own.verdict is Verdict.FAIL
+    assert "dist.one_host" in own.reason
+    assert nodes_evidence.judge(told(LOG)).verdict is Verdict.PASS
+
+
+def test_own_nodes_are_judged_by_what_is_wrong(tmp_path: Path) -> None:
+    """A healthy pair passes, one whose ways nobody measured does not."""
+    data = json.loads((folders.cases_dir() / PAIR / "cluster.json").read_text("utf-8"))
+    whole, less = tmp_path / "whole.json", tmp_path / "less.json"
+    whole.write_text(json.dumps(data), "utf-8")
+    less.write_text(json.dumps({**data, "reaches": None}), "utf-8")
+
+    assert nodes_evidence.judge(nodes_evidence.read(str(whole))).verdict is Verdict.PASS
+    unknown = nodes_evidence.judge(nodes_evidence.read(str(less)))
+    assert unknown.verdict is Verdict.FAIL
+    assert "not measured" in unknown.reason
+
+
+def test_a_case_names_another_that_there_is(tmp_path: Path) -> None:
+    """What is told with a case lies beside it."""
+    for name in (NODES, LOG):
+        shutil.copytree(folders.cases_dir() / name, tmp_path / name)
+    path = tmp_path / NODES / "case.yaml"
+    assert case_checks.read_case(path).told_with == LOG
+    path.write_text(path.read_text("utf-8").replace(f"told_with: {LOG}", "told_with: ../elsewhere"), "utf-8")
+
+    with pytest.raises(CatalogError, match=r"told_with: '\.\./elsewhere' is no case beside this one"):
+        case_checks.read_case(path)
+
+
+# Hosts are asked only where that is wanted
+
+
+def test_no_host_is_asked_without_live() -> None:
+    """Whatever of the runbook asks hosts stands behind `live`."""
+    cells = json.loads((ROOT / "runbooks" / "multi-node-ray.ipynb").read_text("utf-8"))["cells"]
+    code = [ast.parse("".join(cell["source"])) for cell in cells if cell["cell_type"] == "code"]
+    asking = [ast.unparse(node) for tree in code for node in ast.walk(tree) if ast.unparse(node) == "rb.live"]
+    guarded = [
+        ast.unparse(node.body)
+        for tree in code
+        for node in ast.walk(tree)
+        if isinstance(node, ast.IfExp) and ast.unparse(node.test) == "live" and "rb.live" in ast.unparse(node.body)
+    ]
+
+    assert len(asking) == len(guarded) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "give --ray, the address of a Ray cluster, or --hosts"),
+        ({"ray": "10.0.0.1:6379", "hosts": "a,b"}, "one of them"),
+        ({"ray": "10.0.0.1:6379", "expect": -1}, "--expect -1"),
+        ({"hosts": "a,b", "python": "=x"}, "write PATH, or NODE=PATH"),
+        ({"hosts": "a,b", "ports": "web=1"}, "write USE=N, with ray, torch, vllm"),
+        ({"hosts": "a,b", "ports": 8000}, "ports: 8000 is no text"),
+        ({"ray": "not an address"}, "not an address"),
+        ({"hosts": "a b,c"}, "'b' is no setting of a host"),
+    ],
+)
+def test_a_request_that_names_no_nodes_is_one_line(given: dict[str, Any], said: str) -> None:
+    """Before anything is asked."""
+    with pytest.raises(InputError, match=said) as refused:
+        rb.live.nodes(**given)
+
+    assert "\n" not in str(refused.value)
+
+
+def test_hosts_that_cannot_be_reached_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real check is made: hosts at which nobody listens come back as such, and their verdict is a fail."""
+    monkeypatch.setenv("SSH_AUTH_SOCK", "")
+    said: list[str] = []
+    found = rb.live.nodes(hosts="127.0.0.1:9,127.0.0.2:9", say=said.append)
+
+    assert {each.name for each in found.unread} == {"127.0.0.1", "127.0.0.2"}
+    assert [each.id for each in found.findings] == ["nodes.unread"] * 2
+    read = nodes_evidence.read(NODES, asked=found)
+    assert read.answer is None
+    assert nodes_evidence.judge(read).verdict is Verdict.FAIL
+    assert node_loading.judge_nodes(found, sources.load(PAIR)).verdict is Verdict.FAIL

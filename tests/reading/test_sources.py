@@ -1,0 +1,158 @@
+"""Evidence by name: loading, pasting, choosing a start."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.evidence import Document, Evidence
+from vllm_runbooks.core.records import Answer, Outcome, Verdict
+from vllm_runbooks.diagnosis import diagnosing
+from vllm_runbooks.reading import sources
+from vllm_runbooks.runbooks import case_checks
+
+CASE = "autoglm-3090-video-oom"
+
+
+def test_a_pasted_text_takes_precedence() -> None:
+    """As in a runbook's parameters; blanks are no text."""
+    evidence = sources.load(CASE, pasted="OSError: [Errno 98] Address already in use", vllm="0.11.0")
+
+    assert evidence.documents[0].name == "pasted text"
+    assert evidence.vllm == "0.11.0"
+    assert sources.load(CASE, pasted=" \n").case is not None
+    assert sources.paste("words").documents[0].text == "words"
+
+
+def test_cases_may_lie_elsewhere(tmp_path: Path) -> None:
+    """A folder of one's own, found by the case's id."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "case.yaml").write_text("id: mine\ntitle: t\nsource: s\nfiles: [a.log]\nexpect: {outcome: failed}\n")
+    (folder / "a.log").write_text("OSError: [Errno 98] Address already in use\n")
+    evidence = sources.load("mine", cases=tmp_path)
+
+    assert diagnosing.judge(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
+    assert case_checks.load_case(folder).id == "mine"
+
+
+@pytest.mark.parametrize("name", ["nothing-of-this-name", "", "a\0b"])
+def test_what_is_not_there_is_refused(name: str) -> None:
+    """With one line."""
+    with pytest.raises(InputError) as caught:
+        sources.load(name)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
+    """It says what to give instead."""
+    with pytest.raises(InputError, match=r"holds no case\.yaml"):
+        case_checks.load_case(tmp_path)
+
+
+def test_a_start_is_chosen_by_number() -> None:
+    """0 and None are the last."""
+    evidence = sources.load("tiny-cpu-two-starts")
+
+    assert diagnosing.diagnose(evidence, start=1).outcome is Outcome.FAILED
+    assert diagnosing.diagnose(evidence, start=0).outcome is diagnosing.diagnose(evidence).outcome is Outcome.RUNNING
+    assert len(diagnosing.read(evidence)) == 2
+    with pytest.raises(InputError, match="start 3: the text holds 2 starts; choose one of them"):
+        diagnosing.diagnose(evidence, start=3)
+
+
+def test_folders_of_ones_own_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several, separated as in PATH."""
+    for name in ("a", "b"):
+        (tmp_path / name / "symptoms").mkdir(parents=True)
+    (tmp_path / "a" / "symptoms" / "x.yaml").write_text("- a\n")
+    monkeypatch.setenv("VLLM_RUNBOOKS_CATALOG", f"{tmp_path / 'a'}:{tmp_path / 'b'}")
+    catalog.load_catalog.cache_clear()
+    problems = catalog.load_catalog().problems
+    catalog.load_catalog.cache_clear()
+
+    assert folders.own_catalogs() == (str(tmp_path / "a"), str(tmp_path / "b"))
+    assert [problem.split(":")[0] for problem in problems] == [str(tmp_path / "a" / "symptoms" / "x.yaml")]
+
+
+def wrap(document: Document, width: int) -> Document:
+    """A document in rows of so many columns."""
+    rows = [line[at : at + width] for line in document.text.splitlines() for at in range(0, len(line) or 1, width)]
+    return replace(document, source="\n".join(rows))
+
+
+@cache
+def whole_answer(case: str) -> Answer:
+    """What a case's logs come to as they are."""
+    return diagnosing.diagnose(Evidence(sources.load(case).documents))
+
+
+WRAPPED = [
+    (case, width)
+    for case in sorted({path.parent.name for path in folders.cases_dir().glob("*/*.log")})
+    for width in (80, 100, 133, 160)
+    # Three full rows: fewer than those by which a wrapped text is known, and the one that tells is cut in two.
+    if (case, width) != ("ray-head-blocked", 100)
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "width"),
+    [pytest.param(*each, marks=() if n % 20 == 0 else pytest.mark.slow) for n, each in enumerate(WRAPPED)],
+)
+def test_a_terminal_s_rows_change_no_answer(case: str, width: int) -> None:
+    """Logs copied from a terminal that wrapped each, words cut in two, have the same outcome and cause."""
+    copied = tuple(wrap(document, width) for document in sources.load(case).documents)
+    whole, wrapped = whole_answer(case), diagnosing.diagnose(Evidence(copied))
+
+    assert wrapped.outcome == whole.outcome
+    assert (wrapped.root_cause and wrapped.root_cause.symptom) == (whole.root_cause and whole.root_cause.symptom)
+
+
+def test_a_configuration_file_is_read_beside_the_script_alone(tmp_path: Path) -> None:
+    """In its folder or below, by no link: whoever wrote the script must not choose what else of the host is shown."""
+    folder, other = tmp_path / "scripts", tmp_path / "other"
+    for each in (folder, folder / "below", other):
+        each.mkdir()
+        (each / "a.yaml").write_text("port: 1\n")
+    (folder / "link.yaml").symlink_to(folder / "a.yaml")
+    (folder / "out").symlink_to(other)
+    (folder / "within").symlink_to(folder / "below")
+    (folder / "circle").symlink_to(folder / "circle")
+    refused = ["../other/a.yaml", "below/../a.yaml", "/etc/hostname", str(folder / "a.yaml"), "link.yaml", "out/a.yaml"]
+    refused += ["circle/a.yaml", "none.yaml", "below", "a\0.yaml", "", "..", "a" * 5000]
+
+    allowed = ["a.yaml", "./below/a.yaml", "within/a.yaml"]
+
+    assert {name: sources.read_beside(folder, name) for name in allowed} == dict.fromkeys(allowed, "port: 1\n")
+    assert {name: sources.read_beside(folder, name) for name in refused} == dict.fromkeys(refused)
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        ({"case.yaml": ("expect:\n", "expect:\n  per_gpu: {no_such_gib: 1}\n")}, "no_such_gib"),
+        ({"claims.yaml": ("right_if: ", "right_if: 1 === ")}, "right_if"),
+    ],
+)
+def test_a_broken_case_is_refused_where_it_is_loaded(
+    tmp_path: Path, files: dict[str, tuple[str, str]], fault: str
+) -> None:
+    """With the file, the line and the field: not later, by the judging of what it expects."""
+    folder = tmp_path / "gpt-oss-gemma-a100-four-starts"
+    shutil.copytree(folders.cases_dir() / folder.name, folder)
+    for name, (old, new) in files.items():
+        text = (folder / name).read_text("utf-8")
+        assert old in text
+        (folder / name).write_text(text.replace(old, new, 1), "utf-8")
+
+    with pytest.raises(InputError, match=rf"{next(iter(files))}:\d+: .*{fault}"):
+        sources.load(str(folder))
