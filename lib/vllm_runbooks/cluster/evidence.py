@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.options import ReleaseData
-from vllm_runbooks.core import errors, expected
+from vllm_runbooks.core import expected
 from vllm_runbooks.core.display import Shown
-from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Case, CaseKind, Evidence
 from vllm_runbooks.core.records import Answer, Finding, JudgedClaim, Judgement, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
@@ -69,7 +69,7 @@ def read(
     Raises:
         InputError: Something of it cannot be read.
     """
-    errors.check_texts(evidence=evidence, logs=logs, vllm=vllm, model=model)
+    check_texts(evidence=evidence, logs=logs, vllm=vllm, model=model)
     first, *others = [part.strip() for part in logs.split(",") if part.strip()] or [""]
     if asked is not None:
         return _told(asked, _log(first, others, vllm), None)
@@ -174,7 +174,7 @@ def question(told: Told, *, model: str = "", vllm: str = "", options: str = "") 
     Raises:
         InputError: Something that is given here is not known or refused.
     """
-    errors.check_texts(model=model, vllm=vllm, options=options)
+    check_texts(model=model, vllm=vllm, options=options)
     given = plan_evidence.as_words(options)
     nodes = told.nodes
     if isinstance(nodes, str):
@@ -285,7 +285,7 @@ def write(asked: Request | str, one: Plan | str, folder: str, *, apply: bool) ->
     """
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
-    errors.check_texts(folder=folder)
+    check_texts(folder=folder)
     if isinstance(asked, str) or isinstance(one, str):
         return Shown.said(f"Nothing is written: {one if isinstance(one, str) else asked}.")
     if not apply:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import carriers, measuring
 from vllm_runbooks.cluster.carriers import Carrier
-from vllm_runbooks.core import errors
-from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.host import nodes as clusters
 from vllm_runbooks.host.nodes.records import CheckedCluster, Unread
 
@@ -40,7 +39,7 @@ def nodes(
     Raises:
         InputError: neither or both of `ray` and `hosts` are given, or something that is given cannot be read.
     """
-    errors.check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
+    check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
     tried, pythons = read_ports(_words(ports)), read_pythons(_words(python))
     with opened(ray=ray.strip() or None, hosts=hosts.strip() or None, expected=expect or None) as carrier:
         return checked(carrier, model=model.strip(), named=pythons, tried=tried, say=say)

@@ -22,11 +22,14 @@ def together(found: Sequence[Judgement], case: Case | None) -> Judgement:
     )
 
 
+def compare(differences: Sequence[str], agreed: str) -> tuple[Verdict, str]:
+    """The verdict and its reason: fail with the differences, or pass with what agreed."""
+    return (Verdict.FAIL, "; ".join(differences)) if differences else (Verdict.PASS, f"as expected: {agreed}")
+
+
 def verdict_on_findings(names: Sequence[str], expect: Expectation) -> tuple[Verdict, str]:
     """The verdict on findings against those that a case expects, and why."""
-    differences = list(finding_differences(names, expect))
-    verdict = Verdict.FAIL if differences else Verdict.PASS
-    return verdict, "; ".join(differences) or f"as expected: {', '.join(dict.fromkeys(names)) or 'nothing wrong'}"
+    return compare([*finding_differences(names, expect)], ", ".join(dict.fromkeys(names)) or "nothing wrong")
 
 
 def finding_differences(names: Collection[str], expect: Expectation) -> Iterator[str]:

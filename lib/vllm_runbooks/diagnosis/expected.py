@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vllm_runbooks.core.evidence import Case
-from vllm_runbooks.core.expected import claim_differences
+from vllm_runbooks.core.expected import claim_differences, compare
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Answer, CauseRef, FindingRef, JudgedClaim, Judgement, Verdict
 
@@ -16,9 +16,8 @@ def judge(found: Answer, case: Case | None, judged: Sequence[JudgedClaim] = ()) 
     differences = [*_differences(found, case), *claim_differences(case, judged)] if case else []
     cause = found.root_cause
     if case:
-        verdict = Verdict.FAIL if differences else Verdict.PASS
-        said = f"{cause.class_}" if cause else "no root cause"
-        reason = "; ".join(differences) or f"as expected: {found.outcome.value}, {said}"
+        agreed = cause.class_ if cause else "no root cause"
+        verdict, reason = compare(differences, f"{found.outcome.value}, {agreed}")
     elif cause:
         verdict, reason = Verdict.FAIL, f"{found.outcome.value}: {cause.title} ({cause.symptom}, {cause.level.value})"
     elif found.outcome.is_healthy:

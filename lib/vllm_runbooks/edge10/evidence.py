@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.toolchains import AskedModel, Toolchain
-from vllm_runbooks.core import errors
 from vllm_runbooks.core.display import Shown
-from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import JOB, Case, CaseKind, Document, Evidence
 from vllm_runbooks.core.records import Answer, IssueSeverity, Judgement, Severity
 from vllm_runbooks.core.redaction.redact import redact_text
@@ -136,7 +135,7 @@ def read(
         InputError: Something of it cannot be read.
     """
     named = {"job": job, "quantised": quantised, "original": original, "compiled": compiled, "log": log, "host": host}
-    errors.check_texts(evidence=evidence, scripts=scripts, results=results, image=image, step=step, **named)
+    check_texts(evidence=evidence, scripts=scripts, results=results, image=image, step=step, **named)
     if not isinstance(live, bool):
         raise InputError(f"live: {live!r} is neither True nor False; no host is asked")
     held, case = _held(evidence)
@@ -423,7 +422,7 @@ def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:
     """
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
-    errors.check_texts(folder=folder)
+    check_texts(folder=folder)
     if isinstance(found, str):
         return Shown.said(f"Nothing is written. {found}")
     if not apply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vllm_runbooks.core.evidence import Case, Expectation
-from vllm_runbooks.core.expected import finding_differences
+from vllm_runbooks.core.expected import compare, finding_differences
 from vllm_runbooks.core.records import Judgement, Severity, Verdict
 from vllm_runbooks.host.records import Inspected
 
@@ -15,10 +15,9 @@ def judge_inventory(found: Inspected, case: Case | None) -> Judgement:
     wrong = [one for one in found.findings if one.severity is not Severity.HINT]
     if case is not None:
         differences = list(_found_otherwise(found, case.expect))
-        verdict = Verdict.FAIL if differences else Verdict.PASS
         chosen = found.recommendation.gpu if found.recommendation is not None else None
         told = "no card" if chosen is None else f"GPU {chosen}"
-        reason = "; ".join(differences) or f"as expected: {told} is recommended"
+        verdict, reason = compare(differences, f"{told} is recommended")
     elif wrong:
         verdict, reason = Verdict.FAIL, f"{wrong[0].text} ({wrong[0].id})"
     else:

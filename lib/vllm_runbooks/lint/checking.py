@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options
-from vllm_runbooks.core import errors
-from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.extensions import OTHER_PROGRAMS, extension
 from vllm_runbooks.core.records import Judgement
@@ -154,7 +153,7 @@ def lint_commands(evidence: Evidence, *, gpus: str = "", lang: str | None = None
     Raises:
         InputError: the release, a GPU or the language is not known, or the evidence is more than one text.
     """
-    errors.check_texts(gpus=gpus, lang=lang)
+    check_texts(gpus=gpus, lang=lang)
     script = _script(evidence)
     return lint_text(script.text, name=script.name, vllm=evidence.vllm, gpus=gpus, fix=True, lang=lang)
 
@@ -165,7 +164,7 @@ def migrate_commands(evidence: Evidence, *, to: str, gpus: str = "") -> Migrated
     Raises:
         InputError: as `lint_commands`.
     """
-    errors.check_texts(target=to, gpus=gpus)
+    check_texts(target=to, gpus=gpus)
     script = _script(evidence)
     from_ = lint_commands(evidence, gpus=gpus).vllm.version
     return migrate_text(script.text, name=script.name, from_=from_, to=to, gpus=gpus)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vllm_runbooks.core.evidence import Case
+from vllm_runbooks.core.expected import compare
 from vllm_runbooks.core.records import IssueSeverity, Judgement, Verdict
 from vllm_runbooks.lint.records import Linted
 
@@ -15,8 +16,7 @@ def judge_commands(found: Linted, case: Case | None) -> Judgement:
         got = {(issue.rule, issue.line) for issue in wrong}
         differences = [f"line {line}: {rule}: expected, not found" for rule, line in sorted(expected - got)]
         differences += [f"line {line}: {rule}: found, not expected" for rule, line in sorted(got - expected)]
-        reason = "; ".join(differences) or f"as expected: {len(expected)} issues"
-        verdict = Verdict.FAIL if differences else Verdict.PASS
+        verdict, reason = compare(differences, f"{len(expected)} issues")
     elif wrong:
         verdict, reason = Verdict.FAIL, f"line {wrong[0].line}: {wrong[0].message} ({wrong[0].rule})"
     elif not found.deployments:

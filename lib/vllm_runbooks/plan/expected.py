@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vllm_runbooks.core.evidence import BestLayout, Case, Expectation, PlanAsked
-from vllm_runbooks.core.expected import claim_differences
+from vllm_runbooks.core.expected import claim_differences, compare
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import JudgedClaim, Judgement, Verdict
 from vllm_runbooks.plan.figures import plan_figures, written
@@ -17,8 +17,7 @@ def judge_plan(found: Plan | Layouts, case: Case | None, judged: Sequence[Judged
     """The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
     if case is not None and case.plan is not None:
         differences = [*_planned_otherwise(found, case.plan, case.expect), *claim_differences(case, judged)]
-        verdict = Verdict.FAIL if differences else Verdict.PASS
-        reason = "; ".join(differences) or f"as expected: {_told(found.fits)}"
+        verdict, reason = compare(differences, _told(found.fits))
         return Judgement(verdict, reason, case.id, None, None, (), _known(found, case.plan))
     limits = found.limits[:1] if isinstance(found, Plan) and not found.fits else ()
     reason = "; ".join((_told(found.fits), *limits))

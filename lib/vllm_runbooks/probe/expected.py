@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from vllm_runbooks.core.evidence import Case
-from vllm_runbooks.core.expected import finding_differences
+from vllm_runbooks.core.expected import compare, finding_differences
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.records import CauseRef, FindingRef, Judgement, Level, Verdict
+from vllm_runbooks.core.records import CauseRef, FindingRef, Judgement, Level
 from vllm_runbooks.probe.records import Health
 
 
@@ -28,8 +28,7 @@ def judge_health(found: Health, case: Case | None) -> Judgement:
             if wanted is not None and wanted != got
         ]
         differences += finding_differences([finding.id for finding in found.findings], expect)
-        verdict = Verdict.FAIL if differences else Verdict.PASS
-        reason = "; ".join(differences) or f"as expected: {cause.id if cause else 'nothing wrong'}"
+        verdict, reason = compare(differences, cause.id if cause else "nothing wrong")
     return Judgement(
         verdict=verdict,
         reason=reason,

@@ -18,7 +18,6 @@ from vllm_runbooks.reading import arguments, deployment, documents
 
 if TYPE_CHECKING:
     from vllm_runbooks.history.store import History
-    from vllm_runbooks.probe.records import Health
 
 
 def inputs(found: Health) -> dict[str, Any]:

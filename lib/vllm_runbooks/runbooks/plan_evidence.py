@@ -11,9 +11,8 @@ from typing import Any
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog.specs import Card, Gpu, Total
-from vllm_runbooks.core import errors
 from vllm_runbooks.core.display import Shown
-from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.evidence import Evidence
 from vllm_runbooks.core.records import Judgement, Start, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
@@ -75,7 +74,7 @@ def question(
     Raises:
         InputError: There is neither a question nor a model, or something of it is not known or refused.
     """
-    errors.check_texts(model=model, gpus=gpus, vllm=vllm, options=options)
+    check_texts(model=model, gpus=gpus, vllm=vllm, options=options)
     case = evidence.case
     recorded = planner.question(case.plan) if case is not None and case.plan is not None else None
     given = _words({**_object(options), **({"max_model_len": max_model_len} if max_model_len else {})})
@@ -202,7 +201,7 @@ def write(
     """
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
-    errors.check_texts(folder=folder)
+    check_texts(folder=folder)
     one = best(found)
     if isinstance(one, str):
         return Shown.said(f"Nothing is written: {one}.")

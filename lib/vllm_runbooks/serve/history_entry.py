@@ -15,7 +15,6 @@ from vllm_runbooks.probe.starts import Check, Guarded, Result
 
 if TYPE_CHECKING:
     from vllm_runbooks.history.store import History
-    from vllm_runbooks.probe.starts import Guarded
     from vllm_runbooks.serve.subject import Subject
 
 _SIGNALLED = 128

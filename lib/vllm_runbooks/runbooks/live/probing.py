@@ -10,8 +10,7 @@ from typing import Any
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import options
-from vllm_runbooks.core import errors
-from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.records import CauseRef
 from vllm_runbooks.core.redaction.redact import redact_record, redact_value
 from vllm_runbooks.diagnosis import diagnosing
@@ -72,7 +71,7 @@ def probe(
     Raises:
         InputError: something that was given cannot be read.
     """
-    errors.check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
+    check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
     times: dict[str, Any] = {"seconds": seconds, "patience_s": patience_s}
     for name, number in times.items():
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST_S <= number <= _MOST_S:

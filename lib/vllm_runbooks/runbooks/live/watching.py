@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.core import errors
-from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.host import inventory
 from vllm_runbooks.host.records import Inspected
 
@@ -22,7 +21,7 @@ def watched(memory: str = "", *, looks: int | None = None, every_s: float | None
     Raises:
         InputError: there is no such series, or it is given with `looks` or `every_s`.
     """
-    errors.check_texts(memory=memory)
+    check_texts(memory=memory)
     if not memory.strip():
         samples, seconds = looks or _LOOKS, _EVERY_S if every_s is None else every_s
         return inventory.watched(catalog.specs(), samples=samples, every_s=seconds)
