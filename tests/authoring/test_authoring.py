@@ -19,7 +19,7 @@ from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.core import scan
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.evidence import Case
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files
 
 GOOD = """\
 id: port.in_use.mine
@@ -341,7 +341,7 @@ def test_broken_cases_are_named(tmp_path: Path, old: str, new: str, said: str) -
     (folder / "startup.log").write_text("x")
     (folder / "case.yaml").write_text(CASE.replace(old, new))
 
-    found = problems(folder / "case.yaml", case_checks.read_case)
+    found = problems(folder / "case.yaml", case_files.read_case)
     assert [line for line in found if line.startswith(f"case/case.yaml:{said}")], found
 
 
@@ -349,7 +349,7 @@ def test_a_good_case_is_read(tmp_path: Path) -> None:
     """`class` is a word that Python keeps for itself; in the file it is written plainly."""
     (tmp_path / "startup.log").write_text("x")
     (tmp_path / "case.yaml").write_text(CASE + "  captures: {class: 'x'}\n")
-    read = case_checks.read_case(tmp_path / "case.yaml")
+    read = case_files.read_case(tmp_path / "case.yaml")
 
     assert isinstance(read, Case)
     assert (read.expect.class_, read.expect.captures) == ("port.in_use", {"class": "x"})
@@ -469,7 +469,7 @@ def test_mutations_of_cases_and_tables_end_the_same_way(tmp_path: Path) -> None:
     root = folders.catalog_dir()
     lines = (root / "lines.yaml").read_text()[:3000]
     kinds: list[tuple[str, str, Any]] = [
-        ("case.yaml", CASE, case_checks.read_case),
+        ("case.yaml", CASE, case_files.read_case),
         ("lines.yaml", lines[: lines.rindex("\n- id")], tables.read_line_formats),
         ("patterns.yaml", (root / "patterns.yaml").read_text(), tables.read_patterns),
         ("classes.yaml", (root / "classes.yaml").read_text(), tables.read_words),

@@ -20,13 +20,13 @@ from vllm_runbooks.core.records import Facts, Level, Role, Severity, Start
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose
 from vllm_runbooks.reading import sources, startup_log
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files
 
 ROOT = folders.catalog_dir()
 FILES = sorted(path.stem for path in (ROOT / "symptoms").glob("*.yaml"))
 """Tests are made of the names alone: what the files say is read by who runs the tests, not by all who list them."""
 LINES = tables.read_line_formats(ROOT / "lines.yaml")
-CASES = [case_checks.load_case(path.parent) for path in sorted((ROOT / "cases").glob("*/case.yaml"))]
+CASES = [case_files.load_case(path.parent) for path in sorted((ROOT / "cases").glob("*/case.yaml"))]
 HEALTHY = [case.id for case in CASES if case.expect.class_ == "ok"]
 ENGINES = ["re2", "re"]
 

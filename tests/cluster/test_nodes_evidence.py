@@ -21,7 +21,7 @@ from vllm_runbooks.host.nodes.records import CheckedCluster
 from vllm_runbooks.plan.records import Plan, StartFiles
 from vllm_runbooks.plan.requests import Request
 from vllm_runbooks.reading import sources
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES, LOG, PAIR = "cluster-3090-h800", "qwen-2x24gb-mp-glued", "cluster-healthy-pair"
@@ -270,11 +270,11 @@ def test_a_case_names_another_that_there_is(tmp_path: Path) -> None:
     for name in (NODES, LOG):
         shutil.copytree(folders.cases_dir() / name, tmp_path / name)
     path = tmp_path / NODES / "case.yaml"
-    assert case_checks.read_case(path).told_with == LOG
+    assert case_files.read_case(path).told_with == LOG
     path.write_text(path.read_text("utf-8").replace(f"told_with: {LOG}", "told_with: ../elsewhere"), "utf-8")
 
     with pytest.raises(CatalogError, match=r"told_with: '\.\./elsewhere' is no case beside this one"):
-        case_checks.read_case(path)
+        case_files.read_case(path)
 
 
 # Hosts are asked only where that is wanted

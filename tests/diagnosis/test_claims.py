@@ -51,7 +51,7 @@ from vllm_runbooks.plan import expected as plan_expected
 from vllm_runbooks.plan import planner
 from vllm_runbooks.plan.records import Layouts, Plan
 from vllm_runbooks.reading import sources
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files, claims_file
 
 CASES = sorted(path.parent.name for path in (folders.catalog_dir() / "cases").glob("*/claims.yaml"))
 
@@ -386,14 +386,14 @@ def folder(tmp_path: Path) -> Path:
 
 def test_claims_are_read_with_their_case(folder: Path) -> None:
     """They lie beside it, and a file of claims can be checked by itself."""
-    case = case_checks.read_case(folder / "case.yaml")
+    case = case_files.read_case(folder / "case.yaml")
     authoring.check_file(folder / "claims.yaml")
 
     assert case.claims is not None
     assert [(c.id, c.verdict) for c in case.claims.claims] == [("it-fits", Truth.RIGHT)]
     (folder / "claims.yaml").unlink()
     (folder / "case.yaml").write_text(CASE.replace("  claims: [it-fits]\n", ""))
-    assert case_checks.read_case(folder / "case.yaml").claims is None
+    assert case_files.read_case(folder / "case.yaml").claims is None
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_broken_claims_are_named(folder: Path, old: str, new: str, said: str) ->
     """By folder, line and field, also when the case is read."""
     (folder / "claims.yaml").write_text(CLAIMS.replace(old, new))
 
-    for name, read in (("claims.yaml", case_checks.read_claims), ("case.yaml", case_checks.read_case)):
+    for name, read in (("claims.yaml", claims_file.read_claims), ("case.yaml", case_files.read_case)):
         with pytest.raises(CatalogError) as caught:
             read(folder / name)
         assert f"mine/claims.yaml:{said}" in str(caught.value)
@@ -450,7 +450,7 @@ def test_a_case_compares_exactly_its_claims(folder: Path, case: str, text: str |
         (folder / "claims.yaml").write_text(text)
 
     with pytest.raises(CatalogError, match="mine/") as caught:
-        case_checks.read_case(folder / "case.yaml")
+        case_files.read_case(folder / "case.yaml")
     assert said in str(caught.value)
 
 
@@ -460,7 +460,7 @@ def test_a_misspelt_figure_is_named(folder: Path) -> None:
     (folder / "claims.yaml").write_text(text.replace("right_if: free_gib > 1", "right_if: mine.memory > 1"))
 
     with pytest.raises(CatalogError) as caught:
-        case_checks.read_claims(folder / "claims.yaml")
+        claims_file.read_claims(folder / "claims.yaml")
     assert "asks mine for memory; it has capability, exists, has_fp8, memory_gib, why" in str(caught.value)
 
 
@@ -565,7 +565,7 @@ SHOWN_BY_0_16 = "rank 1 in world size 4 is assigned as DP rank 0, PP rank 0"
 
 def test_lines_answer_whether_a_release_prints_them() -> None:
     """With other numbers in them as well; a line that nobody searched for is unknown, not missing."""
-    told = case_checks.read_claims(folders.cases_dir() / "plan-autoglm-8x3090" / "claims.yaml").lines
+    told = claims_file.read_claims(folders.cases_dir() / "plan-autoglm-8x3090" / "claims.yaml").lines
     lines = {**told, "other": LineAsked("0.16.0", SHOWN_BY_0_16), "new": LineAsked("0.16.0", "never searched for 1")}
 
     assert asked(claim(right_if="ranks.printed and other.printed"), lines=lines).verdict is Truth.RIGHT
@@ -578,7 +578,7 @@ def test_every_shipped_line_was_searched_for() -> None:
     lines = [
         line
         for path in folders.cases_dir().glob("*/claims.yaml")
-        for line in case_checks.read_claims(path).lines.values()
+        for line in claims_file.read_claims(path).lines.values()
     ]
     wordings = sites.read_wordings(sites.data_folder() / sites.WORDINGS)
 
@@ -679,7 +679,7 @@ def test_a_broken_question_is_named(tmp_path: Path, old: str, new: str, said: st
     (tmp_path / "case.yaml").write_text(PLAN_CASE.replace(old, new))
 
     with pytest.raises(CatalogError) as caught:
-        case_checks.read_case(tmp_path / "case.yaml")
+        case_files.read_case(tmp_path / "case.yaml")
     assert said in str(caught.value)
 
 

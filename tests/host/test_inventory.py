@@ -35,7 +35,7 @@ from vllm_runbooks.host.records import GpuFacts, GpuPair, GpuProcess, HostFacts,
 from vllm_runbooks.plan import planner, requests
 from vllm_runbooks.probe.starts import Result
 from vllm_runbooks.reading import evidence
-from vllm_runbooks.runbooks import bench, case_checks
+from vllm_runbooks.runbooks import bench, case_files
 from vllm_runbooks.serve import guard as serve
 from vllm_runbooks.serve import preflight
 
@@ -727,12 +727,12 @@ def test_a_broken_case_of_a_host_is_named(tmp_path: Path, old: str, new: str, sa
     write(tmp_path, Path(SHARED).read_text("utf-8"), "inventory.json")
 
     with pytest.raises(CatalogError, match=said):
-        case_checks.read_case(tmp_path / "case.yaml")
+        case_files.read_case(tmp_path / "case.yaml")
 
     write(tmp_path, "{", "inventory.json")
     (tmp_path / "case.yaml").write_text(case, "utf-8")
     with pytest.raises(CatalogError, match="is no JSON"):
-        case_checks.read_case(tmp_path / "case.yaml")
+        case_files.read_case(tmp_path / "case.yaml")
 
 
 def series(folder: Path, *looks: Mapping[int, tuple[float | None, float | None]], step_s: float = 0.01) -> str:

@@ -25,14 +25,14 @@ from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.records import ChangedDefault, CommandRelease, Fix, Issue, Launch, Linted, Migrated
 from vllm_runbooks.lint.several_launches import together
 from vllm_runbooks.reading import documents, sources
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = folders.catalog_dir()
 SCRIPTS = [
     path.parent.name
     for path in sorted((ROOT / "cases").glob("*/case.yaml"))
-    if case_checks.load_case(path.parent).expect.issues is not None
+    if case_files.load_case(path.parent).expect.issues is not None
 ]
 CLEAN = "vllm serve Qwen/Qwen2.5-0.5B-Instruct --host 127.0.0.1 --max-model-len 4096\n"
 TOKEN = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz012345"[:34]

@@ -23,7 +23,7 @@ from vllm_runbooks.edge10.scripts.records import LintedScripts
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.records import Issue
 from vllm_runbooks.reading import documents, sources
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import claims_file
 
 BY_SYMPTOM = {
     "2.2": ("qwen-a100-relogged-by-wrapper", "engine.v0_claimed"),
@@ -139,7 +139,7 @@ def test_claims_judge_what_a_log_a_plan_or_the_sources_show() -> None:
     """Each by its number in the claims beside the cases."""
     paths = sorted(folders.cases_dir().glob("*/claims.yaml"))
 
-    assert {claim.trap for path in paths for claim in case_checks.read_claims(path).claims if claim.trap} == BY_CLAIM
+    assert {claim.trap for path in paths for claim in claims_file.read_claims(path).claims if claim.trap} == BY_CLAIM
 
 
 @cache

@@ -45,7 +45,7 @@ from vllm_runbooks.probe import probing as probe
 from vllm_runbooks.probe.records import FEWEST, Health, Observation, Point, Sample
 from vllm_runbooks.probe.starts import Result, Rung
 from vllm_runbooks.reading import sources
-from vllm_runbooks.runbooks import case_checks, recording
+from vllm_runbooks.runbooks import case_files, recording
 from vllm_runbooks.runbooks.live import probing
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -1266,7 +1266,7 @@ def test_a_case_that_expects_what_is_no_condition_is_refused(tmp_path: Path) -> 
     path = tmp_path / "mine" / "case.yaml"
     path.write_text(path.read_text().replace("- serving.queue_overload", "- serving.queue_overlord"))
     with pytest.raises(CatalogError, match=r"case\.yaml:\d+: expect\.findings\.0: .*is no condition"):
-        case_checks.read_case(path)
+        case_files.read_case(path)
 
 
 def test_text_of_a_server_is_no_markup_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import Case, Evidence, Expectation
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.reading import evidence
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files
 
 LOG = "INFO 11-20 08:29:25 [api_server.py:1] vLLM API server version 0.19.0\n"
 CASE = """\
@@ -98,7 +98,7 @@ def test_a_file_is_one_document(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text(LOG, encoding="utf-8")
 
-    found = evidence.load(path, read_case=case_checks.read_case, vllm="0.19.0")
+    found = evidence.load(path, read_case=case_files.read_case, vllm="0.19.0")
 
     assert told(found) == [("a.log", LOG)]
     assert (found.case, found.vllm) == (None, "0.19.0")
@@ -108,8 +108,8 @@ def test_a_case_is_found_by_its_folder_and_by_its_id(tmp_path: Path) -> None:
     """Both give the case's files and its release; a release given by the caller wins."""
     folder = make_case(tmp_path)
 
-    by_folder = evidence.load(folder, read_case=case_checks.read_case)
-    by_id = evidence.load("one", read_case=case_checks.read_case, cases=tmp_path, vllm="0.20.2")
+    by_folder = evidence.load(folder, read_case=case_files.read_case)
+    by_id = evidence.load("one", read_case=case_files.read_case, cases=tmp_path, vllm="0.20.2")
 
     assert told(by_folder) == told(by_id) == [("a.log", LOG)]
     assert by_folder.case == by_id.case
@@ -122,7 +122,7 @@ def test_a_case_reads_its_own_files_only(tmp_path: Path, files: str) -> None:
     (tmp_path / "secret.log").write_text(LOG, encoding="utf-8")
 
     with pytest.raises(InputError, match=r"is not a file beside case\.yaml"):
-        evidence.load(make_case(tmp_path, files), read_case=case_checks.read_case)
+        evidence.load(make_case(tmp_path, files), read_case=case_files.read_case)
     with pytest.raises(InputError, match="lies outside of its folder"):
         evidence.load(tmp_path / "one", read_case=lambda _: reader_without_checks(files.split(", ")))
 
@@ -134,7 +134,7 @@ def test_a_case_may_not_link_to_other_files(tmp_path: Path) -> None:
     (folder / "link.log").symlink_to(tmp_path / "secret.log")
 
     with pytest.raises(InputError, match="lies outside of its folder"):
-        evidence.load(folder, read_case=case_checks.read_case)
+        evidence.load(folder, read_case=case_files.read_case)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_names_of_nothing_are_refused_in_one_line(
     (tmp_path / "a.log").write_text(LOG, encoding="utf-8")
 
     with pytest.raises(InputError) as caught:
-        evidence.load(name, read_case=case_checks.read_case)
+        evidence.load(name, read_case=case_files.read_case)
 
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -167,15 +167,15 @@ def test_an_unknown_case_is_answered_with_the_known(tmp_path: Path) -> None:
     make_case(tmp_path)
 
     with pytest.raises(InputError, match="recorded cases: one"):
-        evidence.load("tow", read_case=case_checks.read_case, cases=tmp_path)
+        evidence.load("tow", read_case=case_files.read_case, cases=tmp_path)
     with pytest.raises(InputError, match="check the path"):
-        evidence.load("some/tow", read_case=case_checks.read_case, cases=tmp_path)
+        evidence.load("some/tow", read_case=case_files.read_case, cases=tmp_path)
 
 
 def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
     """A folder of anything else is no evidence."""
     with pytest.raises(InputError, match=r"holds no case\.yaml"):
-        evidence.load(tmp_path, read_case=case_checks.read_case)
+        evidence.load(tmp_path, read_case=case_files.read_case)
 
 
 PACKINGS = [gzip.compress, partial(bz2.compress, compresslevel=1), partial(lzma.compress, preset=0)]
@@ -188,10 +188,10 @@ def test_a_compressed_log_is_unpacked(tmp_path: Path, pack: Callable[[bytes], by
     path = tmp_path / "a.log"
     packed = pack(text.encode())
     path.write_bytes(packed)
-    assert told(evidence.load(path, read_case=case_checks.read_case)) == [("a.log", text)]
+    assert told(evidence.load(path, read_case=case_files.read_case)) == [("a.log", text)]
 
     path.write_bytes(packed[: len(packed) * 3 // 4])
-    [(_, cut)] = told(evidence.load(path, read_case=case_checks.read_case))
+    [(_, cut)] = told(evidence.load(path, read_case=case_files.read_case))
     assert text.startswith(cut)
     assert len(cut) > len(text) // 3
 
@@ -205,11 +205,11 @@ def test_a_compressed_log_that_is_damaged_or_a_trap_is_refused(
     path = tmp_path / "a.log"
     path.write_bytes(pack(b"text")[:9] + b"\xff" * 40)
     with pytest.raises(InputError, match=r"a\.log: cannot be unpacked: .*; give a whole file"):
-        evidence.load(path, read_case=case_checks.read_case)
+        evidence.load(path, read_case=case_files.read_case)
 
     monkeypatch.setattr(evidence, "MAX_UNPACKED", 1 << 20)
     path.write_bytes(pack(b"text " * (1 << 20)))
-    found = evidence.load(path, read_case=case_checks.read_case)
+    found = evidence.load(path, read_case=case_files.read_case)
     with pytest.raises(InputError, match="unpacks to more than 0 GiB; unpack it and cut out the start"):
         told(found)
 
@@ -244,7 +244,7 @@ def test_several_logs_are_one_evidence(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe")))
 
     found = evidence.load_files(
-        [str(tmp_path / "b.log"), "-", str(tmp_path / "a.log")], read_case=case_checks.read_case, vllm="0.19.0"
+        [str(tmp_path / "b.log"), "-", str(tmp_path / "a.log")], read_case=case_files.read_case, vllm="0.19.0"
     )
 
     assert [document.name for document in found.documents] == ["b.log", "-", "a.log"]
@@ -255,20 +255,20 @@ def test_several_logs_are_one_evidence(tmp_path: Path, monkeypatch: pytest.Monke
 def test_standard_input_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` alone reads the pipe; an empty pipe is refused."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LOG.encode())))
-    assert told(evidence.load_files(["-"], read_case=case_checks.read_case)) == [("-", LOG)]
+    assert told(evidence.load_files(["-"], read_case=case_files.read_case)) == [("-", LOG)]
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     with pytest.raises(InputError, match="standard input: is empty"):
-        evidence.load_files(["-"], read_case=case_checks.read_case)
+        evidence.load_files(["-"], read_case=case_files.read_case)
 
 
 def test_one_name_may_be_a_case_but_several_are_logs(tmp_path: Path) -> None:
     """A folder among several inputs is refused."""
     folder = make_case(tmp_path)
-    assert evidence.load_files([str(folder)], read_case=case_checks.read_case).case is not None
+    assert evidence.load_files([str(folder)], read_case=case_files.read_case).case is not None
 
     with pytest.raises(InputError, match="is a folder"):
-        evidence.load_files([str(folder / "a.log"), str(folder)], read_case=case_checks.read_case)
+        evidence.load_files([str(folder / "a.log"), str(folder)], read_case=case_files.read_case)
 
 
 def test_a_pipe_with_a_name_is_read(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_pipe_with_a_name_is_read(tmp_path: Path) -> None:
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_text, args=(LOG,))
     writer.start()
-    found = told(evidence.load(path, read_case=case_checks.read_case))
+    found = told(evidence.load(path, read_case=case_files.read_case))
     writer.join()
 
     assert found == [("fifo", LOG)]
@@ -289,7 +289,7 @@ def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path: Path, monkeypatch: 
     os.mkfifo(tmp_path / "fifo")
 
     with pytest.raises(InputError, match="fifo: is a pipe that nobody writes into; give a log file"):
-        evidence.load(tmp_path / "fifo", read_case=case_checks.read_case)
+        evidence.load(tmp_path / "fifo", read_case=case_files.read_case)
 
 
 def test_a_process_substitution_is_read() -> None:
@@ -298,7 +298,7 @@ def test_a_process_substitution_is_read() -> None:
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb") as writer:
         writer.write(LOG.encode())
         writer.close()
-        found = evidence.load(f"/dev/fd/{reading}", read_case=case_checks.read_case)
+        found = evidence.load(f"/dev/fd/{reading}", read_case=case_files.read_case)
 
     assert found.documents[0].text == LOG
 
@@ -307,7 +307,7 @@ def test_a_process_substitution_is_read() -> None:
 def test_a_device_is_refused(name: str) -> None:
     """One has no end, another no text."""
     with pytest.raises(InputError, match=f"{name}: is a device, no plain file"):
-        evidence.load(name, read_case=case_checks.read_case)
+        evidence.load(name, read_case=case_files.read_case)
 
 
 def test_one_of_several_names_that_is_no_log_is_named(tmp_path: Path) -> None:
@@ -315,9 +315,9 @@ def test_one_of_several_names_that_is_no_log_is_named(tmp_path: Path) -> None:
     folder = make_case(tmp_path)
 
     with pytest.raises(InputError, match=r"name 2 of 2 is empty \(''\)"):
-        evidence.load_files([str(folder / "a.log"), ""], read_case=case_checks.read_case)
+        evidence.load_files([str(folder / "a.log"), ""], read_case=case_files.read_case)
     with pytest.raises(InputError, match="one: is a recorded case; several inputs must be log files"):
-        evidence.load_files([str(folder / "a.log"), "one"], read_case=case_checks.read_case, cases=tmp_path)
+        evidence.load_files([str(folder / "a.log"), "one"], read_case=case_files.read_case, cases=tmp_path)
 
 
 def test_a_pasted_text_is_evidence() -> None:
@@ -346,12 +346,12 @@ def test_a_log_without_a_line_is_named_and_left_out(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text, encoding="utf-8")
     names = [str(tmp_path / name) for name in ("node0.log", "node1.log")]
 
-    folder = evidence.load(tmp_path, read_case=case_checks.read_case)
-    several = evidence.load_files(names, read_case=case_checks.read_case)
+    folder = evidence.load(tmp_path, read_case=case_files.read_case)
+    several = evidence.load_files(names, read_case=case_files.read_case)
 
     assert [document.name for document in folder.documents] == ["node0.log"]
     assert folder.empty == ("dashboard.err", "node1.log")
     assert several.empty == ("node1.log",)
     assert "Without a line, and left out: node1.log." in diagnosing.diagnose(several).notes[0]
     with pytest.raises(InputError, match=r"node1\.log: is empty"):
-        evidence.load_files([names[1], str(tmp_path / "dashboard.err")], read_case=case_checks.read_case)
+        evidence.load_files([names[1], str(tmp_path / "dashboard.err")], read_case=case_files.read_case)

@@ -16,7 +16,7 @@ from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Answer, Outcome, Verdict
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.reading import sources
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files
 
 CASE = "autoglm-3090-video-oom"
 
@@ -40,7 +40,7 @@ def test_cases_may_lie_elsewhere(tmp_path: Path) -> None:
     evidence = sources.load("mine", cases=tmp_path)
 
     assert diagnosing.judge(diagnosing.diagnose(evidence), evidence).verdict is Verdict.PASS
-    assert case_checks.load_case(folder).id == "mine"
+    assert case_files.load_case(folder).id == "mine"
 
 
 @pytest.mark.parametrize("name", ["nothing-of-this-name", "", "a\0b"])
@@ -55,7 +55,7 @@ def test_what_is_not_there_is_refused(name: str) -> None:
 def test_a_folder_without_a_case_is_refused(tmp_path: Path) -> None:
     """It says what to give instead."""
     with pytest.raises(InputError, match=r"holds no case\.yaml"):
-        case_checks.load_case(tmp_path)
+        case_files.load_case(tmp_path)
 
 
 def test_a_start_is_chosen_by_number() -> None:

@@ -29,7 +29,7 @@ from vllm_runbooks.reading.startup_log import draft as startup_draft
 from vllm_runbooks.reading.startup_log.draft import Draft
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
 from vllm_runbooks.reading.startup_log.tracebacks import Tracebacks
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files
 
 LOGS = Path(__file__).parents[1] / "logs"
 VERSION = "INFO 11-20 08:00:00 [api_server.py:1] vLLM API server version 0.19.0"
@@ -55,7 +55,7 @@ def case(shelf: catalog_symptoms.Catalog) -> Read:
     """Reads a recorded case by its id."""
 
     def read(name: str) -> list[Start]:
-        found = evidence.load(name, read_case=case_checks.read_case, cases=folders.cases_dir())
+        found = evidence.load(name, read_case=case_files.read_case, cases=folders.cases_dir())
         return startup_log.read(found, shelf)
 
     return read
@@ -181,7 +181,7 @@ def test_four_starts_do_not_overlap(case: Read) -> None:
 def test_the_page_of_the_four_starts_reads_as_the_case(shelf: catalog_symptoms.Catalog, seeds: Path) -> None:
     """Prose, tables and other commands around the logs change nothing but the line numbers."""
     starts = startup_log.read(
-        evidence.load(seeds / "gpt-oss-and-gemma-on-a100.md", read_case=case_checks.read_case), shelf
+        evidence.load(seeds / "gpt-oss-and-gemma-on-a100.md", read_case=case_files.read_case), shelf
     )
 
     assert [(start.first_line, start.last_line) for start in starts] == [(10, 105), (118, 227), (240, 333), (347, 442)]
@@ -229,7 +229,7 @@ def test_other_pages_read_as_their_cases(
     shelf: catalog_symptoms.Catalog, seeds: Path, case: Read, page: tuple[str, str], place: tuple[int, int]
 ) -> None:
     """The facts, outcome and symptoms of the page are those of the log that was cut out of it."""
-    starts = startup_log.read(evidence.load(seeds / page[0], read_case=case_checks.read_case), shelf)
+    starts = startup_log.read(evidence.load(seeds / page[0], read_case=case_files.read_case), shelf)
 
     assert [(start.first_line, start.last_line) for start in starts] == [place]
     (cut,) = case(page[1])
@@ -243,7 +243,7 @@ def test_other_pages_read_as_their_cases(
 def test_a_page_with_two_logs_has_two_starts(shelf: catalog_symptoms.Catalog, seeds: Path) -> None:
     """The failed start and the one that worked later are told apart."""
     starts = startup_log.read(
-        evidence.load(seeds / "shared-gpu-memory-profiling.md", read_case=case_checks.read_case), shelf
+        evidence.load(seeds / "shared-gpu-memory-profiling.md", read_case=case_files.read_case), shelf
     )
 
     assert [(str(s.outcome), s.facts.kv_cache_tokens) for s in starts] == [("failed", None), ("ready", 1_721_888)]

@@ -26,7 +26,7 @@ from vllm_runbooks.core.redaction.redact import Redactor
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.host import processes, running
 from vllm_runbooks.reading import sources
-from vllm_runbooks.runbooks import case_checks, recording
+from vllm_runbooks.runbooks import case_files, recording
 
 PORT = "OSError: [Errno 98] Address already in use"
 TOKEN = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7"
@@ -35,7 +35,7 @@ READY = "INFO:     Application startup complete."
 CASES = sorted(
     path.parent.name
     for path in folders.cases_dir().glob("*/case.yaml")
-    if (case := case_checks.load_case(path.parent)).files and case.kind is not CaseKind.JOB  # a question holds none
+    if (case := case_files.load_case(path.parent)).files and case.kind is not CaseKind.JOB  # a question holds none
 )
 
 
@@ -88,7 +88,7 @@ def test_a_command_becomes_a_case_that_check_accepts(tmp_path: Path, capfdbinary
     status, shown, err = run(
         capfdbinary, "record", "--out", str(out), "--", *shell(f"echo one; echo '{PORT}' >&2; echo three; exit 3")
     )
-    case = case_checks.load_case(out)
+    case = case_files.load_case(out)
 
     assert (status, err) == (0, "")
     assert shown.startswith(f"one\n{PORT}\nthree\n{out}: written (startup.log, case.yaml)\n")
@@ -202,7 +202,7 @@ def test_a_case_that_cannot_be_read_back_leaves_the_log(tmp_path: Path, monkeypa
     def refuse(_: Path) -> None:
         raise InputError("case.yaml:1: is none")
 
-    monkeypatch.setattr(case_checks, "load_case", refuse)
+    monkeypatch.setattr(case_files, "load_case", refuse)
     with pytest.raises(RunbooksError, match=r"no case could be made of it \(InputError: case\.yaml:1: is none\)"):
         recording.record_command(tmp_path / "a", ["echo", PORT], show=lambda _: None)
 
@@ -235,7 +235,7 @@ def test_a_failed_start_is_recorded_checked_and_reported(
     script = f"import sys; sys.stdout.write(open({str(log)!r}).read()); sys.exit(1)"
     out = tmp_path / "cases" / "mine"
     status, shown, _ = run(capfdbinary, "record", "--out", str(out), "--", sys.executable, "-c", script)
-    case = case_checks.load_case(out)
+    case = case_files.load_case(out)
     for cases in (out, out.parent):
         report = tmp_path / f"report-{cases.name}"
         checked, said, _ = run(capfdbinary, "check", "--cases", str(cases), "--out", str(report))
@@ -292,7 +292,7 @@ def test_a_server_is_stopped_and_the_case_is_written(tmp_path: Path, kind: str, 
 
     assert seconds < scaled(5)
     assert (status, alive(mark)) == (0, [])
-    assert f"was stopped by {number.name}" in case_checks.load_case(out).source
+    assert f"was stopped by {number.name}" in case_files.load_case(out).source
     said_goodbye = "Shutting down" in (out / "startup.log").read_text()
     assert said_goodbye == (kind == "tame" and number == signal.SIGINT)
 
@@ -374,9 +374,9 @@ def test_a_log_becomes_a_case(tmp_path: Path, capfdbinary: pytest.CaptureFixture
     three, _, _ = run(capfdbinary, "record", "--out", str(tmp_path / "three"), "--log", a, "--log", b, "--log", c)
 
     assert (alone, three) == (0, 0)
-    assert case_checks.load_case(tmp_path / "one").files == ["startup.log"]
-    assert case_checks.load_case(tmp_path / "one").vllm == "0.10"
-    assert case_checks.load_case(tmp_path / "three").files == ["rank.log", "2-rank.log", "2-case.yaml"]
+    assert case_files.load_case(tmp_path / "one").files == ["startup.log"]
+    assert case_files.load_case(tmp_path / "one").vllm == "0.10"
+    assert case_files.load_case(tmp_path / "three").files == ["rank.log", "2-rank.log", "2-case.yaml"]
     assert diagnosing.diagnose(sources.load(str(tmp_path / "three"))).files == ("rank.log", "2-rank.log", "2-case.yaml")
     assert str(tmp_path) not in (tmp_path / "three" / "case.yaml").read_text()
 
@@ -387,7 +387,7 @@ def test_a_failure_without_a_cause_is_no_answer_to_expect(
     """The outcome alone is compared, and the person is asked for the class."""
     status, shown, _ = run(capfdbinary, "record", "--out", str(tmp_path / "a"), "--", "echo", "words")
 
-    assert (status, case_checks.load_case(tmp_path / "a").expect.class_) == (0, None)
+    assert (status, case_files.load_case(tmp_path / "a").expect.class_) == (0, None)
     assert "no cause was found: if you know it, write its class there" in shown
 
 
@@ -453,7 +453,7 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "empty").iterdir()) == ["case.yaml", "startup.log"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "late", "late.1", "late.2"]
     assert [p.name for p in (tmp_path / "late").iterdir()] == ["mine"]
-    assert case_checks.load_case(tmp_path / "late.2").expect.class_ == "port.in_use"
+    assert case_files.load_case(tmp_path / "late.2").expect.class_ == "port.in_use"
     assert (tmp_path / "late.2" / "startup.log").read_text() == f"{PORT}\n"
 
 
@@ -639,7 +639,7 @@ def test_a_wrong_answer_becomes_a_failing_test(tmp_path: Path, capfdbinary: pyte
     assert (status, err) == (0, "")
     assert "  Today      it fails, as it should: class: expected oom.weights, got port.in_use\n" in shown
     assert (checked, [r["verdict"] for r in results]) == (1, ["fail"])
-    assert case_checks.load_case(out).title == "my start.log: oom.weights"
+    assert case_files.load_case(out).title == "my start.log: oom.weights"
     assert (out / "startup.log").read_text() == f"login with [secret-1]\n{PORT}\n"
 
 
@@ -652,13 +652,13 @@ def test_an_answer_that_is_right_already_is_said_to_be(
     options = ["--outcome", "failed", "--symptom", "port.in_use"]
     status, shown, _ = run(capfdbinary, "case", "add", "a.log", "--expect", "port.in_use", *options)
     named, _, _ = run(capfdbinary, "case", "add", "a.log", "--expect", "ok", "--id", "other", "--vllm", "0.19.0")
-    expect = case_checks.load_case(tmp_path / "cases" / "a-port-in_use").expect
+    expect = case_files.load_case(tmp_path / "cases" / "a-port-in_use").expect
 
     assert (status, named) == (0, 0)
     assert "cases/a-port-in_use: written (startup.log, case.yaml)\n" in shown
     assert "  Today      it passes: as expected: failed, port.in_use\n" in shown
     assert (expect.outcome, expect.class_, expect.symptom) == ("failed", "port.in_use", "port.in_use")
-    assert case_checks.load_case(tmp_path / "cases" / "other").vllm == "0.19.0"
+    assert case_files.load_case(tmp_path / "cases" / "other").vllm == "0.19.0"
 
 
 @pytest.mark.parametrize(
@@ -734,7 +734,7 @@ def test_the_source_of_a_guarded_start_is_a_sentence(tmp_path: Path) -> None:
 
     recording.record_start(tmp_path / "a-start", logs, ending)
 
-    source = case_checks.load_case(tmp_path / "a-start").source
+    source = case_files.load_case(tmp_path / "a-start").source
     assert re.fullmatch(
         r"recorded with `vllm-runbooks serve` on [\d-]{10} from server\.log, guard\.log; "
         r"the server ended with exit status 1 as it was told \[secret-1\]",

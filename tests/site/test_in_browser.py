@@ -39,7 +39,7 @@ from vllm_runbooks.core.evidence import CaseKind
 from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.reading.arguments.typed import option_words
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files
 from vllm_runbooks.site import browser as front
 from vllm_runbooks.site import browser_pages
 from vllm_runbooks.site.building import docs_dir
@@ -111,7 +111,7 @@ def recorded() -> list[Question]:
     """A question for every recorded case that one of the three pages reads."""
     found = []
     for path in sorted(folders.cases_dir().glob("*/case.yaml")):
-        case = case_checks.load_case(path.parent)
+        case = case_files.load_case(path.parent)
         if case.kind is CaseKind.LOG:
             found.append(Question(case.id, ("diagnose", case.id), {"do": "diagnose", "case": case.id}))
         elif case.kind is CaseKind.SCRIPT:

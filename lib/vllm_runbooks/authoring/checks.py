@@ -16,8 +16,9 @@ from vllm_runbooks.catalog.authored.rule_files import compile_rules, read_rule
 from vllm_runbooks.catalog.authored.tables import read_line_formats, read_patterns, read_words
 from vllm_runbooks.catalog.records import Rule, Symptom
 from vllm_runbooks.core.errors import CatalogError, InputError
-from vllm_runbooks.runbooks import case_checks
-from vllm_runbooks.runbooks.case_checks import read_case, read_claims
+from vllm_runbooks.runbooks import case_files
+from vllm_runbooks.runbooks.case_files import read_case
+from vllm_runbooks.runbooks.claims_file import read_claims
 
 _TABLES: dict[str, Callable[[Path, str], object]] = {
     "lines.yaml": read_line_formats,
@@ -74,5 +75,5 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
     problems += spec_files.compile_specs(root)[1]
     problems += toolchain_files.compile_toolchains(root)[1]
     for case in cases:
-        problems += case_checks.folder_problems(case)
+        problems += case_files.folder_problems(case)
     return checked, list(dict.fromkeys(problems))

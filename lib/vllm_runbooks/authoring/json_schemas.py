@@ -37,14 +37,14 @@ from vllm_runbooks.lint.records import Linted, Migrated
 from vllm_runbooks.plan.records import Layouts, Plan, StartFiles
 from vllm_runbooks.probe.records import Health, Observation
 from vllm_runbooks.probe.starts import Guarded
-from vllm_runbooks.reading import cases, claims
+from vllm_runbooks.runbooks import case_files, claims_file
 from vllm_runbooks.schedule.records import Job, Jobs, Turns
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,
     "lines": tables.ADAPTER,
-    "case": cases.ADAPTER,
-    "claims": claims.ADAPTER,
+    "case": case_files.ADAPTER,
+    "claims": claims_file.ADAPTER,
     "rule": rule_files.ADAPTER,
     "policy": policy_files.ADAPTER,
     "job": TypeAdapter(Job),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 from typing import Any
 
-CASE_READER = "vllm_runbooks.runbooks.case_checks:read_case"
+CASE_READER = "vllm_runbooks.runbooks.case_files:read_case"
 """Reads and checks a case.yaml; `reading` loads recorded cases with it."""
 OTHER_PROGRAMS = "vllm_runbooks.edge10.scripts:apart"
 """Finds Edge10's programs in a text, which `lint` leaves out."""

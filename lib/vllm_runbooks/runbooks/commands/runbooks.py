@@ -434,7 +434,7 @@ def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, t
 
 def _load_case(folder: Path) -> Case | str:
     """Load a case, or say why it cannot be."""
-    from vllm_runbooks.runbooks.case_checks import load_case
+    from vllm_runbooks.runbooks.case_files import load_case
 
     try:
         return load_case(folder)

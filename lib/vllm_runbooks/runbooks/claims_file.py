@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,20 @@ from pydantic import TypeAdapter
 from vllm_runbooks.catalog.authored.located import Location, Problem
 from vllm_runbooks.catalog.authored.yaml_files import read_record
 from vllm_runbooks.core.evidence import Claim, Claims
+from vllm_runbooks.diagnosis.claims import figures
+from vllm_runbooks.diagnosis.claims.expressions import Figures, faults
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Claims)
 
 
-Check = Callable[[Claims], Iterable[Problem]]
-"""What else is wrong with claims, beside their form."""
-
-
-def read_claims(path: Path, where: str | None = None, *, check: Check = lambda _: ()) -> Claims:
+def read_claims(path: Path, where: str | None = None) -> Claims:
     """Read a case's `claims.yaml`; raises CatalogError with every problem, one a line."""
     where = where or f"{path.parent.name}/{path.name}"
-    judged: Claims = read_record(path, where, ADAPTER, lambda read: [*_problems(read, path.parent), *check(read)])
+    judged: Claims = read_record(path, where, ADAPTER, lambda read: _claims_problems(read, path.parent))
     return judged
 
 
-def _problems(judged: Claims, folder: Path) -> Iterator[Problem]:
+def _claims_problems(judged: Claims, folder: Path) -> Iterator[Problem]:
     files = [file.read_text(encoding="utf-8", errors="replace") for file in folder.iterdir() if file.suffix != ".yaml"]
     names = [claim.id for claim in judged.claims]
     if not names:
@@ -42,14 +40,22 @@ def _problems(judged: Claims, folder: Path) -> Iterator[Problem]:
             yield (table, name), f"{name!r} is no name; write one such as two_cards, and none as start2"
         elif sum(other == name for _, other in asked) > 1:
             yield (table, name), f"{name!r} is taken; each name stands once in plans, cards and lines"
+    known = figures.figures(judged)
     for index, claim in enumerate(judged.claims):
         if names.index(claim.id) != index or not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+){0,8}", claim.id, re.ASCII):
             yield ("claims", index, "id"), f"{claim.id!r} is taken or no id; write small letters and dashes, once"
-        for location, said in _claim_problems(claim, files):
+        for location, said in _claim_problems(claim, files, known):
             yield ("claims", index, *location), said
 
 
-def _claim_problems(claim: Claim, files: list[str]) -> Iterator[tuple[Location, str]]:
+def _claim_problems(claim: Claim, files: list[str], known: Figures) -> Iterator[Problem]:
+    expressions: list[tuple[Location, str]] = [
+        (("figures", name), expression) for name, expression in claim.figures.items()
+    ]
+    expressions += [((name,), said) for name in ("right_if", "only_if") if (said := getattr(claim, name)) is not None]
+    for location, expression in expressions:
+        for fault in faults(expression, known):
+            yield location, fault
     if not claim.because:
         yield ("because",), "is empty; say with its numbers what was compared"
     if claim.credit and (len(claim.credit.starts) != 2 or min(claim.credit.starts) < 1):

@@ -1,0 +1,188 @@
+"""Recorded cases to records, with the claims beside them: every problem named by file, line and field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.authored import serving_file
+from vllm_runbooks.catalog.authored.located import Problem, named, read_yaml
+from vllm_runbooks.catalog.authored.remedy_texts import FACTS
+from vllm_runbooks.catalog.authored.tables import words
+from vllm_runbooks.catalog.authored.yaml_files import parsed
+from vllm_runbooks.core.errors import CatalogError, InputError
+from vllm_runbooks.core.evidence import NODES, OBSERVATION, SNAPSHOT, Case, CaseFile, CaseKind, Claims, Expectation
+from vllm_runbooks.host import inspection as inventories
+from vllm_runbooks.host import nodes as clusters
+from vllm_runbooks.plan.figures import PLAN_FIGURES
+from vllm_runbooks.probe.observations import read_observation
+from vllm_runbooks.reading import evidence
+from vllm_runbooks.runbooks.claims_file import read_claims
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(CaseFile)
+
+
+def read_case(path: Path, where: str | None = None) -> Case:
+    """Read a case's `case.yaml` and the claims beside it; raises CatalogError with every problem, one a line."""
+    where = where or f"{path.parent.name}/{path.name}"
+    data = read_yaml(path, where)
+    authored, problems = parsed(ADAPTER, data)
+    beside = path.with_name("claims.yaml")
+    judged = read_claims(beside, str(Path(where).with_name(beside.name))) if beside.is_file() else None
+    if authored is not None:
+        problems += _case_problems(authored, path.parent)
+        problems += _expected_claim_problems(authored, judged)
+    if problems or authored is None:
+        raise CatalogError("\n".join(named(data, where, problems)))
+    return Case(**vars(authored), claims=judged)
+
+
+def load_case(folder: Path) -> Case:
+    """Read and check a case's folder, its files included.
+
+    Raises:
+        InputError: the case is broken.
+    """
+    case = evidence.load_case(folder, read_case=lambda path: read_case(path, str(path))).case
+    if case is None:
+        raise InputError(f"{folder}: holds no case.yaml")
+    return case
+
+
+def folder_problems(folder: Path) -> list[str]:
+    """What is wrong with a case's folder, a line each."""
+    where = f"cases/{folder.name}/case.yaml"
+    try:
+        case = read_case(folder / "case.yaml", where)
+        evidence.load_case(folder, read_case=read_case)
+    except CatalogError as error:
+        return str(error).splitlines()
+    except InputError as error:
+        return [f"{where}:1: files: {error}"]
+    if case.id != folder.name:
+        return [f"{where}:1: id: is {case.id!r}; the folder's name says {folder.name!r}"]
+    return []
+
+
+def _expected_claim_problems(case: CaseFile, judged: Claims | None) -> Iterator[Problem]:
+    there = [claim.id for claim in judged.claims] if judged else []
+    for index, name in enumerate(case.expect.claims or ()):
+        if name not in there:
+            yield ("expect", "claims", index), f"{name!r} is no claim of claims.yaml beside case.yaml"
+    if missing := [name for name in there if name not in (case.expect.claims or ())]:
+        yield (
+            ("expect", "claims"),
+            f"lacks {', '.join(missing)} of claims.yaml; a claim that is not compared proves nothing",
+        )
+
+
+def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    expect = case.expect
+    if case.kind is CaseKind.SERVER:
+        yield from _probe_problems(case, folder)
+    if expect == type(expect)():
+        yield ("expect",), "compares nothing; name an outcome or a class"
+    if expect.class_ is not None and expect.class_ != "ok" and expect.class_ not in words("classes"):
+        yield ("expect", "class"), f"{expect.class_!r} is not a class of classes.yaml; use one that is, or ok"
+    if expect.captures and expect.class_ in (None, "ok"):
+        yield ("expect", "captures"), "belong to a root cause; name its class as well"
+    for fact in expect.facts:
+        if fact not in FACTS:
+            yield ("expect", "facts", fact), "is no fact; see docs/reading.md"
+    for index, name in enumerate(case.files):
+        if Path(name).name != name or not (folder / name).is_file():
+            yield ("files", index), f"{name!r} is not a file beside case.yaml"
+    if case.command is not None and (Path(case.command).name != case.command or not (folder / case.command).is_file()):
+        yield ("command",), f"{case.command!r} is not a file beside case.yaml"
+    beside = case.told_with
+    if beside is not None and (Path(beside).name != beside or not (folder.parent / beside / "case.yaml").is_file()):
+        yield ("told_with",), f"{beside!r} is no case beside this one"
+    yield from _plan_problems(case)
+    yield from _snapshot_problems(case, folder)
+    yield from _nodes_problems(case, folder)
+
+
+def _snapshot_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    """What is wrong with a host's snapshot, or with a case that is none."""
+    expect = case.expect
+    if case.kind is not CaseKind.SNAPSHOT:
+        if expect.recommended is not None:
+            yield ("expect", "recommended"), f"is of a host's snapshot; name {SNAPSHOT} alone in files"
+        return
+    if expect != Expectation(findings=expect.findings, recommended=expect.recommended):
+        yield ("expect",), "compares what a host's snapshot does not tell; name findings and recommended alone"
+    for index, name in enumerate(expect.findings or ()):
+        if name not in inventories.IDS:
+            yield ("expect", "findings", index), f"{name!r} is no finding about a host; see docs/inventory.md"
+    if case.runbooks:
+        yield ("runbooks",), "must be empty: a host's snapshot is judged by itself"
+    try:
+        text = (folder / SNAPSHOT).read_text("utf-8")
+        inventories.read(text, SNAPSHOT)
+    except (OSError, UnicodeDecodeError):
+        return  # named among the files, or read as any other
+    except InputError as error:
+        yield ("files", 0), str(error)
+
+
+def _nodes_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    """What is wrong with recorded nodes."""
+    expect = case.expect
+    if case.kind is not CaseKind.NODES:
+        return
+    if expect != Expectation(findings=expect.findings):
+        yield ("expect",), "compares what nodes do not tell; name findings alone"
+    for index, name in enumerate(expect.findings or ()):
+        if name not in clusters.IDS | inventories.IDS:
+            yield ("expect", "findings", index), f"{name!r} is no finding about nodes; see docs/several-nodes.md"
+    try:
+        clusters.read([(NODES, (folder / NODES).read_text("utf-8"))])
+    except (OSError, UnicodeDecodeError):
+        return  # named among the files, or read as any other
+    except InputError as error:
+        yield ("files", 0), str(error)
+
+
+def _probe_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    """What is wrong with a recorded observation of a running server."""
+    expect = case.expect
+    known = _serving_ids(folders.catalog_dir() / "serving.yaml")
+    if expect.class_ not in (None, "ok"):
+        yield ("expect", "class"), "is ok or left out, where a server was observed; name the condition as symptom"
+    for at, name in (
+        (("symptom",), expect.symptom),
+        *((("findings", n), f) for n, f in enumerate(expect.findings or ())),
+    ):
+        if name is not None and name not in known:
+            yield ("expect", *at), f"{name!r} is no condition of serving.yaml"
+    path = folder / OBSERVATION
+    try:
+        read_observation(path.read_text("utf-8"), OBSERVATION)
+    except (OSError, InputError) as error:
+        yield ("files",), str(error)
+
+
+@cache
+def _serving_ids(path: Path) -> frozenset[str]:
+    return frozenset(serving_file.read_serving(path).by_id) if path.is_file() else frozenset()
+
+
+def _plan_problems(case: CaseFile) -> Iterator[Problem]:
+    """What is wrong with a recorded question, or with a case that is none."""
+    asked, expect = case.plan, case.expect
+    if asked is None and not case.files:
+        yield ("files",), "is empty; name the recorded files"
+    if asked is not None and case.files:
+        yield ("files",), "must be empty where a plan is asked for"
+    if asked is None and (expect.fits is not None or expect.best is not None or expect.per_gpu):
+        yield ("expect",), "compares a plan, and none is asked for; write plan as well"
+    if asked is not None and expect.best is not None and {asked.tp, asked.pp, asked.dp} != {None}:
+        yield ("expect", "best"), "needs a question without tp, pp and dp"
+    for name in expect.per_gpu:
+        if name not in PLAN_FIGURES:
+            yield ("expect", "per_gpu", name), "is no figure of a plan; see docs/claims.md"
