@@ -29,6 +29,7 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             rule_files,
             serving_file,
             spec_files,
+            table_files,
             toolchain_files,
         )
 
@@ -39,6 +40,7 @@ class IndexBuildHook(BuildHookInterface):  # type: ignore[misc] # hatchling publ
             "serving": serving_file.compile_serving,
             "entrances": entrances_file.compile_entrances,
             "toolchains": toolchain_files.compile_toolchains,
+            **table_files.compilers(),
         }
 
         self._folder = tempfile.mkdtemp(prefix="vllm-runbooks-index-")

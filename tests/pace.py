@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 _ITERATIONS = 500_000
@@ -14,8 +15,8 @@ _MAX_FACTOR = 8.0
 def slowdown() -> float:
     """The factor by which the machine is slower than a quiet reference core, at least 1.
 
-    Measured by the wall clock, so that other programs on the same cores count; the worst of three samples, as a
-    busy machine is not busy all the time.
+    Measured by the wall clock, so that other programs on the same cores count. A busy machine is not busy all the
+    time, so it is the worst of three samples and of the last minute's load for each core.
     """
     worst = 0.0
     for _ in range(3):
@@ -23,7 +24,8 @@ def slowdown() -> float:
         for _ in range(_ITERATIONS):
             pass
         worst = max(worst, time.monotonic() - begin)
-    return min(max(worst / _REFERENCE_S, 1.0), _MAX_FACTOR)
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return min(max(worst / _REFERENCE_S, load, 1.0), _MAX_FACTOR)
 
 
 def scaled(seconds: float) -> float:

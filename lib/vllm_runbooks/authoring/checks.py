@@ -8,7 +8,14 @@ from pathlib import Path
 from vllm_runbooks.authoring.symptom_trials import check_symptom, cross_check
 from vllm_runbooks.authoring.translated_files import translatable
 from vllm_runbooks.catalog import specs
-from vllm_runbooks.catalog.authored import entrances_file, serving_file, spec_files, toolchain_files, translations
+from vllm_runbooks.catalog.authored import (
+    entrances_file,
+    serving_file,
+    spec_files,
+    table_files,
+    toolchain_files,
+    translations,
+)
 from vllm_runbooks.catalog.authored.compiling import compile_index
 from vllm_runbooks.catalog.authored.located import named, read_yaml
 from vllm_runbooks.catalog.authored.policy_files import read_policy
@@ -37,6 +44,7 @@ def check_file(path: Path) -> None:
         raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
     readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}
     kinds = {"rules": read_rule, "policies": read_policy, "toolchains": toolchain_files.read_toolchain}
+    kinds["tables"] = table_files.read_table
     reader = readers.get(path.name, kinds.get(path.absolute().parent.name))
     if reader is None and (kind := spec_files.kind_of(path)):
         spec_files.read_spec(path, str(path), kind)
@@ -49,6 +57,7 @@ def check_file(path: Path) -> None:
 def check_folder(root: Path) -> tuple[int, list[str]]:
     """Check a whole catalog folder, its cases included; how many files were read, and the problems, one line each."""
     tables = [path for name in _TABLES if (path := root / name).is_file()]
+    data_tables = sorted((root / "tables").glob("*.yaml"))
     cases = sorted((root / "cases").glob("*/")) if (root / "cases").is_dir() else []
     authored = [
         path
@@ -57,13 +66,18 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
         if path.is_file()
     ]
     specifications = [path for path in specs.sources(root) if path.is_file()]
-    checked = len(tables) + len(authored) + len(specifications) + len(cases)
+    checked = len(tables) + len(data_tables) + len(authored) + len(specifications) + len(cases)
     if not checked:
         raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")
     problems: list[str] = []
     for path in tables:
         try:
             _TABLES[path.name](path, path.name)
+        except CatalogError as error:
+            problems += str(error).splitlines()
+    for path in data_tables:
+        try:
+            table_files.read_table(path, f"tables/{path.name}")
         except CatalogError as error:
             problems += str(error).splitlines()
     if not problems:

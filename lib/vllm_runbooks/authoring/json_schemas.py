@@ -16,6 +16,7 @@ from vllm_runbooks.catalog.authored import (
     rule_files,
     serving_file,
     symptom_files,
+    table_files,
     tables,
     toolchain_files,
 )
@@ -51,6 +52,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "serving": serving_file.ADAPTER,
     "entrances": entrances_file.ADAPTER,
     "toolchain": toolchain_files.ADAPTER,
+    **table_files.adapters(),
 }
 _PRINTED: dict[str, type] = {
     "diagnose": Answer,

@@ -63,7 +63,7 @@ def _decoder(hint: Any) -> Callable[[Any], Any] | None:
     if origin in (Union, UnionType):
         kinds = [kind for kind in inner if kind is not NoneType]
         return _decoder(kinds[0]) if len(kinds) == 1 else None
-    if origin in (tuple, list):
+    if origin in (tuple, list, frozenset):
         item = _decoder(inner[0])
         return origin if item is None else lambda value: origin(_decoded(item, each) for each in value)
     if origin in (dict, Mapping):

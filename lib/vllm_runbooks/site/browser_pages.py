@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import compiled, folders, specs
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.authored import rule_files, spec_files
+from vllm_runbooks.catalog.authored import rule_files, spec_files, table_files
 from vllm_runbooks.core import host_commands, user_folders
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.files import replace_folder
@@ -233,6 +233,10 @@ def _data() -> dict[str, bytes]:
         "rules": compiled.indexed("rules", root, compiled.rules_key, rule_files.compile_rules, lambda index: index),
         "specs": compiled.indexed("specs", root, specs.key, spec_files.compile_specs, lambda index: index),
     }
+    for name, compiler in table_files.compilers().items():
+        indexes[name], problems = compiler(root)
+        if problems:
+            raise RunbooksError("; ".join(problems))
     files = {f"{name}.json": json.dumps(index, ensure_ascii=False).encode() for name, index in indexes.items()}
     files["calibration.json"] = (root / "calibration.json").read_bytes()
     for path in sorted((root / "releases").rglob("*")):
