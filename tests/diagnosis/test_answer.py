@@ -18,8 +18,8 @@ from vllm_runbooks.core.records import Answer, Edit, Facts, Finding, Level, Outc
 from vllm_runbooks.diagnosis import diagnosing, remedies, several_logs
 from vllm_runbooks.diagnosis import expected as diagnosis_expected
 from vllm_runbooks.diagnosis.answer import answer
-from vllm_runbooks.lint import knowledge
-from vllm_runbooks.reading import sources
+from vllm_runbooks.lint import judged, knowledge
+from vllm_runbooks.reading import arguments, documents, sources
 
 PORT = "OSError: [Errno 98] Address already in use"
 NO_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."
@@ -473,3 +473,26 @@ def test_of_many_files_the_first_are_named() -> None:
 
     assert render.answers.outcome(diagnose(*few)).plain.startswith("rank0.log, rank1.log, rank2.log, rank3.log, rank4")
     assert "rank3.log and 56 more  ·" in render.answers.outcome(diagnose(*many)).plain
+
+
+def test_a_fix_is_read_and_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command once, each fix and what is shown of it once, however many modules look at them."""
+    checked: list[str] = []
+    check = judged.Judged.__init__
+
+    def count(self: judged.Judged, text: str, *rest: Any) -> None:
+        checked.append(text)
+        check(self, text, *rest)
+
+    monkeypatch.setattr(judged.Judged, "__init__", count)
+    evidence = sources.load("autoglm-3090-video-oom")
+    documents.read_kind.cache_clear()
+    arguments.parse_words.cache_clear()
+
+    remedies = diagnosing.diagnose(evidence, gpus="8xRTX3090").remedies
+    commands = sum(remedy.command is not None for remedy in remedies)
+
+    assert commands == 3
+    assert documents.read_kind.cache_info().misses <= 1 + 2 * commands
+    assert arguments.parse_words.cache_info().misses <= 2 + 2 * commands
+    assert len(checked) == len({*checked}) <= 1 + 2 * commands

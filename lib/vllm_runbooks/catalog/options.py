@@ -166,7 +166,7 @@ class Change(NamedTuple):
     """Of a change: by field of the record the old value and the new one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReleaseData:
     """Everything that is known of one release."""
 

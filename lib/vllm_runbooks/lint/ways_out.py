@@ -14,8 +14,10 @@ from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.excerpt import Places
 from vllm_runbooks.core.records import IssueSeverity, Remedy
-from vllm_runbooks.lint import linting as lint
-from vllm_runbooks.lint.linting import Asked, Knowledge
+from vllm_runbooks.lint import mending
+from vllm_runbooks.lint.judged import Asked, Judged, Knowledge
+from vllm_runbooks.lint.secrecy import Secrets
+from vllm_runbooks.lint.told import issues
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
@@ -65,6 +67,7 @@ class Base:
         self.found = self._chosen(self.page)
         self.vllm = vllm or (self.found.release if self.found else None)
         self._knowledge = knowledge
+        self._judged_texts: dict[str, Judged] = {}
 
     def _chosen(self, page: Page | None) -> Found | None:
         """Of several starts the one that says most of what the log says."""
@@ -157,13 +160,21 @@ class Base:
             return self._errors(self._given[0].text)
         return Counter() if self.found is None else self._errors(self._mended(to_shell(Deployment.of(self.found))))
 
+    def _judged(self, text: str) -> Judged:
+        """The lint of a text, once for each text."""
+        if text not in self._judged_texts:
+            self._judged_texts[text] = Judged(text, self._knowledge(), Asked(vllm=self.vllm))
+        return self._judged_texts[text]
+
     def _mended(self, text: str) -> str:
-        return lint.mended(text, self._knowledge(), Asked(vllm=self.vllm))
+        judged = mending.mended(self._judged(text))
+        return self._judged_texts.setdefault(judged.text, judged).text
 
     def _errors(self, text: str) -> Counter[tuple[str, str]]:
         """What is wrong in a text: rule and message, with how often."""
-        issues = lint.lint(text, self._knowledge(), Asked(vllm=self.vllm)).issues
-        return Counter((one.rule, one.message) for one in issues if one.severity is IssueSeverity.ERROR)
+        judged = self._judged(text)
+        found = issues(judged, Secrets(*judged.readings))
+        return Counter((issue.rule, issue.message) for issue in found if issue.severity is IssueSeverity.ERROR)
 
     def _shown(self, text: str) -> str | None:
         """What is shown of an edited text, without secrets: the start with all that was changed, or the whole."""
@@ -184,7 +195,7 @@ class Base:
             parts = [(text.rfind("\n", 0, max(begin - 1, 0)) + 1, end) for begin, end in parts]
         if len(text) <= _WHOLE_CHARACTERS and text.count("\n") <= _WHOLE_LINES:
             parts.insert(len(parts) if start.kind in _IN_LINES else 0, (0, len(text)))
-        secrets = lint.secrets_of(text, self._knowledge(), Asked(vllm=self.vllm))
+        secrets = Secrets(*self._judged(text).readings)
         for begin, end in parts:
             part = (head if begin else "") + text[begin:end]
             if _is_start_of(part, start) and not self._errors(part):

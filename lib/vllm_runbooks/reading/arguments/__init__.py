@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -127,7 +127,17 @@ def parse(
     place of that word. Without it nothing is told of what the file may hold. `environment` has the variables that are
     set (None: to what cannot be known); the others are taken as not set.
     """
-    return _Parser(words, release, entry, config, environment or {}).parsed()
+    if config is not None:
+        return _Parser(words, release, entry, config, environment or {}).parsed()
+    return parse_words(tuple(words), release, entry, tuple((environment or {}).items()))
+
+
+@lru_cache(maxsize=16)
+def parse_words(
+    words: tuple[str | None, ...], release: ReleaseData, entry: str, environment: tuple[tuple[str, str | None], ...]
+) -> Parsed:
+    """`parse` without a configuration file; the last few are kept, as a fix parses the same words several times."""
+    return _Parser(words, release, entry, None, dict(environment)).parsed()
 
 
 def parse_call(keywords: Mapping[str, Any], release: ReleaseData, call: str = "LLM") -> tuple[CallProblem, ...]:

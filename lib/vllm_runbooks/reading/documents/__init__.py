@@ -12,6 +12,7 @@ import shlex
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from vllm_runbooks.core import python_trees
@@ -93,14 +94,21 @@ class Page:
 
 def read(text: str, name: str = "", kind: str | None = None) -> Page:
     """Everything in a file that starts vLLM or sets its environment; `name` helps to tell the format, `kind` is it."""
-    source = Excerpt.whole(text[:MAX_LENGTH])
+    start = text[:MAX_LENGTH]
     # A command that is typed or pasted may be a description, as one in a page is: `<model>` is no redirection there.
-    is_page = kind is None and not formats.is_named(name) and not source.text.startswith("#!")
-    kind = kind or formats.kind_of(source.text, name)
+    is_page = kind is None and not formats.is_named(name) and not start.startswith("#!")
+    kind = kind or formats.kind_of(start, name)
+    return read_kind(text, kind, is_page=is_page and kind == "shell")
+
+
+@lru_cache(maxsize=16)
+def read_kind(text: str, kind: str, *, is_page: bool) -> Page:
+    """`read` for a known format; the last few are kept, as a fix is made, checked and shown by different modules."""
+    source = Excerpt.whole(text[:MAX_LENGTH])
     reading = Reading(file=source.text)
     if len(text) > MAX_LENGTH:
         reading.troubles.append(_too_much(MAX_LENGTH, f"more than {MAX_LENGTH} characters"))
-    _read(source, kind, Around(is_page=is_page and kind == "shell"), reading)
+    _read(source, kind, Around(is_page=is_page), reading)
     if len(reading.starts) > MAX_STARTS:
         reading.starts.sort(key=lambda start: start.start)
         reading.troubles.append(_too_much(reading.starts[MAX_STARTS].start, f"more than {MAX_STARTS} starts"))
