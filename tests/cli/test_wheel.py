@@ -83,11 +83,12 @@ def test_it_diagnoses_from_the_root_folder(bare: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["root_cause"]["class"] == "oom.profile_run"
 
 
-def test_it_runs_every_runbook_on_every_case(bare: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("only", ["host-*", pytest.param("*", marks=pytest.mark.full)])
+def test_it_runs_every_runbook_on_every_case(bare: Path, tmp_path: Path, only: str) -> None:
     """`check` on the packaged runbooks and cases ends 0 with a report."""
     out = tmp_path / "report"
 
-    done = run(bare, "vllm-runbooks", "check", "--out", str(out), home=tmp_path)
+    done = run(bare, "vllm-runbooks", "check", "--only", only, "--out", str(out), home=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert (out / "index.html").is_file()
@@ -154,7 +155,7 @@ def ask(address: str, path: str, body: dict[str, Any] | None = None) -> Any:
 
 @pytest.mark.parametrize(
     ("evidence", "wanted"),
-    rest_full([("autoglm-3090-video-oom", {"COMPLETED"}), ("bad.log", {"FAILED", "STOPPED"})], 1),
+    rest_full([("autoglm-3090-video-oom", {"COMPLETED"}), ("bad.log", {"FAILED", "STOPPED"})], 0),
 )
 def test_jupyter_scheduler_runs_a_runbook(
     scheduler: tuple[str, Path], bare: Path, evidence: str, wanted: set[str]

@@ -303,7 +303,7 @@ def read(out: Path) -> dict[str, Any]:
 
 
 @real
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_cluster_judges_as_one_host_does(cluster: Cluster, tmp_path: Path) -> None:
     """The same verdicts for the same reasons, notebooks at their place, over both nodes; and on every node."""
     cells = {"good": [PASS], "bad": ["give(Verdict.FAIL, 'found it')"], "dies": ["import os; os._exit(3)", PASS]}

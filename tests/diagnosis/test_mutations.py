@@ -128,7 +128,7 @@ MUTATIONS: list[Mutation] = [cut, splice, interleave, prefix, flip, swell, glue,
     "count",
     [
         20,
-        pytest.param(600, marks=pytest.mark.slow),
+        pytest.param(250, marks=pytest.mark.slow),
         pytest.param(10_000, marks=pytest.mark.full),
     ],
 )

@@ -344,7 +344,7 @@ def test_every_cell_of_a_runbook_runs(browser: Browser, origin: str, book: str) 
             page.get_by_placeholder("Paste the log here").first.wait_for(state="attached")
 
 
-@pytest.mark.parametrize("panel", rest_full(PANELS, 2))
+@pytest.mark.parametrize("panel", rest_full(PANELS, 1))
 def test_each_panel_is_shown_whole(browser: Browser, origin: str, tmp_path: Path, panel: str) -> None:
     """At a desk and on a phone, light and dark: no view is wider than its place, axe finds nothing serious in it."""
     for width in WIDTHS:

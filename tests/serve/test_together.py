@@ -386,7 +386,7 @@ def with_load(start: Guarded, load: Measured | None) -> Guarded:
 # ---- the runbooks
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_a_neighbour_gave_back_is_told(stage: Stage) -> None:
     """With its moment and its process, and the start that failed of it is made again without a change."""
     serving = json.dumps([[{"sleep": 14}, {"print": str(RACE)}, {"exit": 1}], SERVING])
