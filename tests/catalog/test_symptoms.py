@@ -15,19 +15,15 @@ from vllm_runbooks.catalog.records import Example, Symptom
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.catalog.templates import fill, filled_or_plain
 from vllm_runbooks.core import scan
-from vllm_runbooks.core.evidence import CaseKind, Document, Evidence
+from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Facts, Level, Role, Severity, Start
-from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose
-from vllm_runbooks.reading import sources, startup_log
-from vllm_runbooks.runbooks import case_files
+from vllm_runbooks.reading import startup_log
 
 ROOT = folders.catalog_dir()
 FILES = sorted(path.stem for path in (ROOT / "symptoms").glob("*.yaml"))
 """Tests are made of the names alone: what the files say is read by who runs the tests, not by all who list them."""
 LINES = tables.read_line_formats(ROOT / "lines.yaml")
-CASES = [case_files.load_case(path.parent) for path in sorted((ROOT / "cases").glob("*/case.yaml"))]
-HEALTHY = [case.id for case in CASES if case.expect.class_ == "ok"]
 ENGINES = ["re2", "re"]
 
 
@@ -97,18 +93,6 @@ def a_symptom_is_silent_on_its_near_misses(symptom: Symptom) -> None:
 
         assert symptom.id not in named, miss.why
         assert read(miss.text, "re") == read(miss.text)
-
-
-@in_one_test("engine", ENGINES)
-@in_one_test("case", HEALTHY)
-def test_no_failure_is_found_in_a_healthy_case(case: str, engine: str) -> None:
-    """On recorded healthy starts there are hints at most."""
-    evidence = sources.load(case)
-    diagnoses = [diagnose(start, shelf(engine)) for start in startup_log.read(evidence, shelf(engine))]
-    last = diagnoses[-1]
-
-    assert last.root_cause is None
-    assert not [f.symptom for f in last.findings if f.severity is not Severity.HINT]
 
 
 @in_one_test("engine", ENGINES)
@@ -200,15 +184,6 @@ def a_symptom_prints_no_command_line(symptom: Symptom) -> None:
 def test_symptom_passes_all_checks(name: str) -> None:
     """The functions above that have a symptom as their only parameter."""
     run_checks(globals(), "symptom", symptoms()[name])
-
-
-@in_one_test("case", [case for case in CASES if case.kind is CaseKind.LOG], ids=lambda case: case.id)
-def test_a_recorded_case_is_answered_as_expected(case: Any) -> None:
-    """Outcome, class, captures, facts and findings of every shipped case."""
-    evidence = sources.load(case.id)
-    judgement = diagnosing.judge(diagnosing.diagnose(evidence), evidence)
-
-    assert judgement.verdict.value == "pass", judgement.reason
 
 
 def test_classes_are_those_of_the_labelled_logs() -> None:
