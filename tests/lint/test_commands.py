@@ -9,7 +9,7 @@ import pytest
 from vllm_runbooks.core.records import Checks, Edit, IssueSeverity, Remedy
 from vllm_runbooks.lint import checking, knowledge
 from vllm_runbooks.lint import ways_out as commands
-from vllm_runbooks.lint.ways_out import Base
+from vllm_runbooks.lint.ways_out import LaunchCommand
 
 RELEASE = "0.11.0"
 CHECKS = Checks(lint="unknown", plan="unknown", parser="unknown")
@@ -17,8 +17,8 @@ CONTEXT = Edit("set", "max_model_len", 4096)
 LEVEL = Edit("env", "VLLM_LOGGING_LEVEL", "DEBUG")
 
 
-def base(command: str | None, **logged: Any) -> Base:
-    return Base(command, logged, RELEASE, knowledge.knowledge)
+def base(command: str | None, **logged: Any) -> LaunchCommand:
+    return LaunchCommand(command, logged, RELEASE, knowledge.knowledge)
 
 
 def offered(command: str | None, *edits: Edit, **logged: Any) -> Remedy:
@@ -194,7 +194,9 @@ def test_no_secret_of_the_command_is_shown(command: str, secrets: tuple[str, ...
 )
 def test_a_command_that_the_log_shows_is_edited_as_it_stands(shown: str, expected: str) -> None:
     """With its variables, container and redirections; where it is not one start, the log's arguments are written."""
-    found = Base(None, {"model_tag": "m", "max_model_len": 8192}, RELEASE, knowledge.knowledge, shown=shown)
+    found = LaunchCommand(
+        None, {"model_tag": "m", "max_model_len": 8192}, RELEASE, knowledge.knowledge, logged_command=shown
+    )
     (remedy,) = found.offered([Remedy("title", "cost", (CONTEXT,), None, CHECKS)])
 
     assert remedy.command == expected

@@ -1,1 +1,1 @@
-"""`diagnose`: log to root cause and fixes."""
+"""`diagnose`: from log to root cause and fixes."""

@@ -1,4 +1,4 @@
-"""Evidence to the whole answer: starts read and diagnosed, remedies with their checks, memory beside its plan."""
+"""From evidence to the whole answer: launches, causes, checked remedies, planned and actual memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vllm_runbooks.core.records import Answer, Compared, Facts, Finding, Outcome
 from vllm_runbooks.core.redaction.redact import redact_name, redact_text
 from vllm_runbooks.diagnosis import node_logs, remedies, several_logs
 from vllm_runbooks.diagnosis.causes import Diagnosis, diagnose, found_by_comparison
-from vllm_runbooks.diagnosis.memory import Memory
-from vllm_runbooks.diagnosis.several_logs import Told
+from vllm_runbooks.diagnosis.memory import PlannedMemory
+from vllm_runbooks.diagnosis.several_logs import LaunchReport
 from vllm_runbooks.reading import startup_log
 
 if TYPE_CHECKING:
     from vllm_runbooks.catalog.specs import Card, Specs
     from vllm_runbooks.lint.linting import Knowledge
-    from vllm_runbooks.lint.ways_out import Base, Difference
+    from vllm_runbooks.lint.ways_out import ArgumentDifference, LaunchCommand
     from vllm_runbooks.plan.budget import Subject
 
 __all__ = ["answer", "follow", "offered", "read_starts"]
@@ -41,18 +41,25 @@ def answer(
     specs: Callable[[], Specs] | None = None,
     model: Callable[[], Subject | None] | None = None,
 ) -> Answer:
-    """Diagnose the evidence; `start` chooses one of several starts by its number, from 1 (default: the last).
+    """Diagnose the evidence.
 
-    Several files are logs of one start (its nodes, its ranks): the last start of each is judged together. `knowledge`
-    gives what commands are judged by, and is asked for it only where there is a command; `specs` its part of models and
-    cards, where memory is printed. The steps of `policy` stand behind the remedies, or a note says why they do not.
-    `cards` are those of the start, where they are known; `model` tells its model, where that is none of the catalog.
+    Several files are logs of one launch (its nodes, its ranks): the last launch of each is diagnosed together.
+
+    Args:
+        evidence: The logs, perhaps with the command that they belong to.
+        catalog: Symptoms and policies.
+        knowledge: Returns the rules for commands; called only if there is a command.
+        start: Number of the launch to diagnose, from 1; default: the last.
+        policy: Policy whose steps follow the remedies, or a note on why they do not apply.
+        cards: GPUs of the launch, if known.
+        specs: Returns models and GPUs; called only if memory was printed.
+        model: Returns the launch's model if it is not in the catalog.
 
     Raises:
-        InputError: there is no start of that number.
+        InputError: there is no launch of that number.
     """
-    asked = _Asked(evidence, catalog, knowledge, specs or (lambda: knowledge().specs), policy, tuple(cards), model)
-    return _answer(asked, *read_starts(evidence, catalog, start))
+    request = _Request(evidence, catalog, knowledge, specs or (lambda: knowledge().specs), policy, tuple(cards), model)
+    return _answer(request, *read_starts(evidence, catalog, start))
 
 
 def follow(
@@ -62,10 +69,10 @@ def follow(
     *,
     specs: Callable[[], Specs] | None = None,
 ) -> Iterator[Answer]:
-    """Diagnose a log that is still being written, whenever it pauses, and at its end."""
-    asked = _Asked(evidence, catalog, knowledge, specs or (lambda: knowledge().specs))
+    """Diagnose a growing log: yield an answer whenever it pauses, and at its end."""
+    request = _Request(evidence, catalog, knowledge, specs or (lambda: knowledge().specs))
     for starts in startup_log.follow(evidence, catalog):
-        yield _answer(asked, starts, starts[-1:])
+        yield _answer(request, starts, starts[-1:])
 
 
 def offered(
@@ -79,27 +86,27 @@ def offered(
     knowledge: Callable[[], Knowledge],
     cards: Sequence[Card] = (),
 ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
-    """Ways out for a server that runs: those that can help, checked as those of a log are, and why others are left out.
+    """Remedies for a running server, checked like those of a log, and why others are left out.
 
     Args:
-        texts: The ways out as authored.
-        captures: What their texts name.
-        settings: What the server tells of itself, by option.
-        command: Text that starts it; None: not known.
-        arguments: That its log printed; none: not known.
-        vllm: Its release; None: not known.
-        knowledge: Gives what commands are judged by.
-        cards: Those of the server, where they are known.
+        texts: Remedies as authored.
+        captures: Values that their texts name.
+        settings: What the server reports of itself, by option.
+        command: Text that launches it; None if unknown.
+        arguments: Arguments that its log printed; empty if unknown.
+        vllm: Its release; None if unknown.
+        knowledge: Returns the rules for commands.
+        cards: GPUs of the server, if known.
     """
-    from vllm_runbooks.lint.ways_out import Base
+    from vllm_runbooks.lint.ways_out import LaunchCommand
 
-    base = Base(command, arguments, vllm, knowledge)
-    told = Told((), Outcome.RUNNING, Diagnosis(None, ()), Facts(), arguments, Release(base.vllm, "given"))
-    ways = remedies.made(texts, captures, told.facts, {**settings, **base.flags, **arguments})
+    base = LaunchCommand(command, arguments, vllm, knowledge)
+    reported = LaunchReport((), Outcome.RUNNING, Diagnosis(None, ()), Facts(), arguments, Release(base.vllm, "given"))
+    ways = remedies.made(texts, captures, reported.facts, {**settings, **base.flags, **arguments})
     lacking = [_lacking(way, base) for way in ways]
-    notes = [said for said in lacking if said]
-    ways = tuple(way for way, said in zip(ways, lacking, strict=True) if not said)
-    memory = Memory(told, base, cards=tuple(cards), specs=lambda: knowledge().specs, source="the server")
+    notes = [reason for reason in lacking if reason]
+    ways = tuple(way for way, reason in zip(ways, lacking, strict=True) if not reason)
+    memory = PlannedMemory(reported, base, cards=tuple(cards), specs=lambda: knowledge().specs, source="the server")
     fitting, left_out = memory.fitting(ways)
     checked = base.offered(fitting)
     titles = {way.title for way in checked}
@@ -107,23 +114,23 @@ def offered(
     return tuple(_said_unchecked(way, base) for way in checked), (*notes, *left_out, *refused)
 
 
-def _lacking(way: Remedy, base: Base) -> str:
-    """Why a way out cannot be gone with a release; empty where nothing is against it, or the release is not known."""
+def _lacking(way: Remedy, base: LaunchCommand) -> str:
+    """Why a release cannot apply a remedy; empty if it can, or if the release is unknown."""
     data = base.data
     names = [e.name for e in way.edits if data is not None and e.op != "env" and e.name not in data.by_dest]
     names += [e.name for e in way.edits if data is not None and e.op == "env" and e.name not in data.environment]
     return f"{way.title}: vLLM {base.vllm} has no {names[0]}" if names else ""
 
 
-def _said_unchecked(way: Remedy, base: Base) -> Remedy:
+def _said_unchecked(way: Remedy, base: LaunchCommand) -> Remedy:
     if not way.edits or base.found is not None:
         return way
     why = "unknown: the command that started the server is not at hand; give it with --command"
     return replace(way, checks=replace(way.checks, lint=why, plan=why))
 
 
-class _Asked(NamedTuple):
-    """What an answer is asked of."""
+class _Request(NamedTuple):
+    """Parameters of a diagnosis."""
 
     evidence: Evidence
     catalog: Catalog
@@ -134,46 +141,46 @@ class _Asked(NamedTuple):
     model: Callable[[], Subject | None] | None = None
 
 
-def _answer(asked: _Asked, starts: list[Start], chosen: list[Start]) -> Answer:
-    evidence = asked.evidence
-    diagnosed = [diagnose(start, asked.catalog) for start in starts]
-    told = several_logs.told(starts, chosen, diagnosed, asked.catalog)
-    if not told.release.version and evidence.vllm:
-        told = told._replace(release=Release(evidence.vllm, "given"))
+def _answer(request: _Request, starts: list[Start], chosen: list[Start]) -> Answer:
+    evidence = request.evidence
+    diagnosed = [diagnose(start, request.catalog) for start in starts]
+    reported = several_logs.report_of(starts, chosen, diagnosed, request.catalog)
+    if not reported.release.version and evidence.vllm:
+        reported = reported._replace(release=Release(evidence.vllm, "given"))
     left_out = sum(start.left_out for start in starts)
-    ways = _ways(asked, told)
+    ways = _ways(request, reported)
     names = tuple(one_line(redact_name(d.name)) for d in evidence.documents)
     return Answer(
         files=names,
-        outcome=told.outcome,
-        vllm=told.release,
-        root_cause=told.cause,
-        findings=(*told.diagnosis.findings, *node_logs.beside(told.starts, asked.catalog), *ways.findings),
+        outcome=reported.outcome,
+        vllm=reported.release,
+        root_cause=reported.cause,
+        findings=(*reported.diagnosis.findings, *node_logs.beside(reported.starts, request.catalog), *ways.findings),
         starts=tuple(
             StartSummary(
                 s.file,
                 s.first_line,
                 s.last_line,
                 s.outcome,
-                found.root_cause,
+                diagnosis.root_cause,
                 s.timeline[-1].name if s.timeline else None,
             )
-            for s, found in zip(starts, diagnosed, strict=True)
+            for s, diagnosis in zip(starts, diagnosed, strict=True)
         ),
         remedies=(*ways.remedies, *ways.steps),
         plan=ways.plan,
-        hidden={**told.diagnosis.hidden, **({"earlier_start": left_out} if left_out else {})},
-        facts=told.facts,
+        hidden={**reported.diagnosis.hidden, **({"earlier_start": left_out} if left_out else {})},
+        facts=reported.facts,
         ranks=tuple(rank for s in chosen for rank in s.ranks),
-        first_error=told.diagnosis.first_error,
+        first_error=reported.diagnosis.first_error,
         notes=(
-            *node_logs.noted(told.nodes, told.starts, told.outcome, asked.catalog, names),
-            *_left_empty(evidence, asked.catalog),
+            *node_logs.noted(reported.nodes, reported.starts, reported.outcome, request.catalog, names),
+            *_left_empty(evidence, request.catalog),
             *ways.notes,
         ),
-        nodes=told.nodes,
-        left_out=told.diagnosis.left_out,
-        lang=asked.catalog.lang,
+        nodes=reported.nodes,
+        left_out=reported.diagnosis.left_out,
+        lang=request.catalog.lang,
     )
 
 
@@ -181,7 +188,7 @@ _MAX_NAMED = 8
 
 
 def _left_empty(evidence: Evidence, catalog: Catalog) -> tuple[str, ...]:
-    """Which of the given files hold nothing; for a node that is a finding, for Ray's own files the rule."""
+    """A note on the given files that are empty: a finding for a node, the rule for Ray's own files."""
     if not evidence.empty:
         return ()
     say = Wording(catalog.lang)
@@ -195,113 +202,124 @@ def _left_empty(evidence: Evidence, catalog: Catalog) -> tuple[str, ...]:
 
 
 class _Ways(NamedTuple):
-    """What there is to do, and what is to be said of it."""
+    """Remedies, with notes and findings about them."""
 
     remedies: tuple[Remedy, ...]
     steps: tuple[Remedy, ...] = ()
-    """Those of the policy that was asked for."""
+    """Steps of the requested policy."""
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     plan: Compared | None = None
 
 
-def _ways(asked: _Asked, told: Told) -> _Ways:
-    """The remedies as checked edits of the command, and the finding that this is not the command of the log."""
-    command = asked.evidence.command
+def _ways(request: _Request, reported: LaunchReport) -> _Ways:
+    """The remedies as checked edits of the command, and a finding if the log is of another command."""
+    command = request.evidence.command
     if command is None:
-        ways = _unchecked(asked, told, told.arguments)
+        ways = _unchecked(request, reported, reported.arguments)
         if not any(remedy.edits for remedy in (*ways.remedies, *ways.steps)):
-            return ways._replace(plan=_memory(asked, told).compared, findings=_unused(asked, told))
-    from vllm_runbooks.lint.ways_out import Base
+            return ways._replace(plan=_memory(request, reported).compared, findings=_unused(request, reported))
+    from vllm_runbooks.lint.ways_out import LaunchCommand
 
-    shown = next((start.command for start in told.starts if start.command is not None), None)
-    base = Base(command, told.arguments, told.release.version, asked.knowledge, shown=shown)
+    logged_command = next((start.command for start in reported.starts if start.command is not None), None)
+    base = LaunchCommand(
+        command, reported.arguments, reported.release.version, request.knowledge, logged_command=logged_command
+    )
     if command is not None:
-        ways = _unchecked(asked, told, {**base.flags, **told.arguments})
-    memory = _memory(asked, told, base)
-    steps, say = base.offered(ways.steps), Wording(asked.catalog.lang)
+        ways = _unchecked(request, reported, {**base.flags, **reported.arguments})
+    memory = _memory(request, reported, base)
+    steps, say = base.offered(ways.steps), Wording(request.catalog.lang)
     titles = {step.title for step in steps}
     left = "Left out, since the release refuses its command: {title}."
     refused = (say(left, title=s.title) for s in ways.steps if s.title not in titles)
-    compared = (*_differing(base.differences(), asked.catalog), *_unused(asked, told, base))
+    compared = (*_differing(base.differences(), request.catalog), *_unused(request, reported, base))
     chosen = [say(base.choice)] if base.choice is not None else []
-    said = (*chosen, *ways.notes, *refused)
+    notes = (*chosen, *ways.notes, *refused)
     fitting, left_out = memory.fitting(ways.remedies, is_completed=True)
     steps, steps_left_out = memory.fitting(steps)
-    return _Ways(base.offered(fitting), steps, (*said, *left_out, *steps_left_out), compared, memory.compared)
+    return _Ways(base.offered(fitting), steps, (*notes, *left_out, *steps_left_out), compared, memory.compared)
 
 
-def _unchecked(asked: _Asked, told: Told, arguments: Mapping[str, Any]) -> _Ways:
-    """The remedies of the cause, and the steps of the policy that was asked for."""
-    found = remedies.of_cause(told.cause, asked.catalog, told.facts, arguments)
-    if told.nodes is not None:
-        is_alone = {s.seat.local_world_size for s in told.starts} - {None} == {1}
-        found = tuple(_over_nodes(way) for way in found if not (is_alone and _is_between_cards(way)))
-    if asked.policy is None:
-        return _Ways(found)
-    steps, notes = remedies.of_policy(asked.policy, told.cause, told.facts, arguments)
-    say = Wording(asked.catalog.lang)
-    return _Ways(found, steps, tuple(say(note) for note in notes))
+def _unchecked(request: _Request, reported: LaunchReport, arguments: Mapping[str, Any]) -> _Ways:
+    """The remedies of the cause, and the steps of the requested policy."""
+    ways = remedies.of_cause(reported.cause, request.catalog, reported.facts, arguments)
+    if reported.nodes is not None:
+        is_alone = {s.seat.local_world_size for s in reported.starts} - {None} == {1}
+        ways = tuple(_over_nodes(way) for way in ways if not (is_alone and _is_between_cards(way)))
+    if request.policy is None:
+        return _Ways(ways)
+    steps, notes = remedies.of_policy(request.policy, reported.cause, reported.facts, arguments)
+    say = Wording(request.catalog.lang)
+    return _Ways(ways, steps, tuple(say(note) for note in notes))
 
 
 def _is_between_cards(way: Remedy) -> bool:
-    """Whether a way out is about the traffic between the cards of one host."""
+    """Whether a remedy is about the traffic between the GPUs of one host."""
     return any(edit.name == "NCCL_P2P_DISABLE" for edit in way.edits)
 
 
 def _over_nodes(way: Remedy) -> Remedy:
-    """A way out for a start over several nodes: no log says that one of them has cards left for more ranks."""
+    """A remedy for a launch over several nodes; no log shows that a node has GPUs left for more ranks."""
     return replace(way, edits=()) if any(edit.name in _SIZES for edit in way.edits) else way
 
 
-def _memory(asked: _Asked, told: Told, base: Base | None = None) -> Memory:
-    evidence = asked.evidence
+def _memory(request: _Request, reported: LaunchReport, base: LaunchCommand | None = None) -> PlannedMemory:
+    evidence = request.evidence
     names = ", ".join(
-        dict.fromkeys(one_line(redact_name(evidence.documents[start.file].name)) for start in told.starts)
+        dict.fromkeys(one_line(redact_name(evidence.documents[start.file].name)) for start in reported.starts)
     )
     source = f"case {evidence.case.id}" if evidence.case else names
-    return Memory(
-        told, base, cards=asked.cards, specs=asked.specs, source=source, model=asked.model, lang=asked.catalog.lang
+    return PlannedMemory(
+        reported,
+        base,
+        cards=request.cards,
+        specs=request.specs,
+        source=source,
+        model=request.model,
+        lang=request.catalog.lang,
     )
 
 
 _DIFFERS = "cli.command_differs"
 
 
-def _differing(differences: Sequence[Difference], catalog: Catalog) -> tuple[Finding, ...]:
-    """The finding that a command is not the one that the log is of."""
+def _differing(differences: Sequence[ArgumentDifference], catalog: Catalog) -> tuple[Finding, ...]:
+    """The finding that the log is of another command."""
     symptom = catalog.symptoms.get(_DIFFERS)
     if not differences or symptom is None:
         return ()
-    told = "; ".join(f"{each.name}: {each.given} in the command, {each.ran} in the log" for each in differences)
-    return (found_by_comparison(symptom, {"differences": redact_text(told)}),)
+    text = "; ".join(
+        f"{difference.name}: {difference.given} in the command, {difference.ran} in the log"
+        for difference in differences
+    )
+    return (found_by_comparison(symptom, {"differences": redact_text(text)}),)
 
 
 _UNUSED = "dist.gpus_unused"
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
-def _unused(asked: _Asked, told: Told, base: Base | None = None) -> tuple[Finding, ...]:
-    """The finding that a start takes fewer cards than there are, where log or command tell how many it takes."""
-    symptom = asked.catalog.symptoms.get(_UNUSED)
-    if not asked.cards or symptom is None:
+def _unused(request: _Request, reported: LaunchReport, base: LaunchCommand | None = None) -> tuple[Finding, ...]:
+    """The finding that a launch uses fewer GPUs than there are, if log or command show how many it uses."""
+    symptom = request.catalog.symptoms.get(_UNUSED)
+    if not request.cards or symptom is None:
         return ()
     default = 1 if base is not None and base.found is not None else None
     flags = base.flags if base is not None else {}
-    sizes = [getattr(told.facts, name) or flags.get(name, default) for name in _SIZES]
-    if not all(isinstance(size, int) for size in sizes) or math.prod(sizes) >= len(asked.cards):
+    sizes = [getattr(reported.facts, name) or flags.get(name, default) for name in _SIZES]
+    if not all(isinstance(size, int) for size in sizes) or math.prod(sizes) >= len(request.cards):
         return ()
-    needed, have = math.prod(sizes), len(asked.cards)
+    needed, have = math.prod(sizes), len(request.cards)
     return (found_by_comparison(symptom, {"need": f"{needed}", "have": f"{have}", "free": f"{have - needed}"}),)
 
 
 def read_starts(evidence: Evidence, catalog: Catalog, start: int | None = None) -> tuple[list[Start], list[Start]]:
-    """Every start of the evidence, and those that the answer is about."""
+    """Every launch of the evidence, and those to diagnose."""
     starts = startup_log.read(evidence, catalog)
     if start is not None:
         if not 1 <= start <= len(starts):
-            held = "one start" if len(starts) == 1 else f"{len(starts)} starts"
-            raise InputError(f"start {start}: the text holds {held}; choose one of them")
+            count = "one start" if len(starts) == 1 else f"{len(starts)} starts"
+            raise InputError(f"start {start}: the text holds {count}; choose one of them")
         return starts, [starts[start - 1]]
     last = {s.file: s for s in starts}
     return starts, list(last.values())

@@ -1,4 +1,4 @@
-"""One start's record to ranked findings: the first cause over all processes, never the wrapper around it."""
+"""From one launch to ranked findings: the first cause of all processes, never the wrapper around it."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from vllm_runbooks.core.records import (
 )
 
 _UNPLACED = -2
-"""Depth of a hit whose signature asks for no place."""
+"""Depth of a hit whose signature names no place."""
 MAX_QUOTES = 6
-"""Most quotations shown for one finding."""
+"""Most quotations of one finding."""
 _SEVERITIES = list(Severity)
 _CHATTER = frozenset({"DEBUG", "INFO"})
-"""Levels at which servers repeat what clients wrote: a request's text may quote any error."""
+"""Levels at which servers repeat what clients sent: a request's text may quote any error."""
 SERVED_FAULTS = frozenset({"api.context_overflow"})
-"""Classes of requests that cannot be served although the server is healthy."""
+"""Classes of requests that fail although the server is healthy."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found in one start."""
+    """The findings of one launch."""
 
     root_cause: Finding | None
     findings: tuple[Finding, ...]
-    """Fatal first, then degraded, then hints; within each the first cause first."""
+    """Fatal first, then degraded, then hints; the first cause first within each."""
     left_out: tuple[LeftOut, ...] = ()
-    """Lines that were recognised and left out."""
+    """Recognized lines that no finding quotes."""
     first_error: Quote | None = None
-    """The first exception that no symptom explains, where it stands before the cause or there is none."""
+    """The first exception that no symptom explains, if it precedes the cause or there is none."""
 
     @property
     def hidden(self) -> Mapping[str, int]:
-        """How many lines were left out, by kind: wrapper, consequence, benign."""
+        """Number of recognized lines by kind: wrapper, consequence, benign."""
         return dict(sorted(Counter(line.role.value for line in self.left_out).items()))
 
 
@@ -63,11 +63,11 @@ class _Candidate:
     captures: Mapping[str, str]
     conditions: Conditions
     has_recovered: bool
-    """Whether the process that printed it went on with the start afterwards."""
+    """Whether the process that printed it continued its startup afterwards."""
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether something speaks against it."""
+        """Whether a condition contradicts it."""
         return self.has_recovered or self.hits[0].level in _CHATTER or bool(self.conditions.mismatched)
 
     @property
@@ -87,18 +87,18 @@ class _Candidate:
 
 
 def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
-    """Find the symptoms in a start and rank them."""
+    """Find the symptoms of a launch and rank them."""
     placed = _placed_by_their_own(start.hits, catalog)
-    held = [
+    mismatched = [
         hit for candidate in _candidates(start, catalog, placed) for hit in (*candidate.hits, *candidate.companions)
     ]
-    decided = _decided(_most_precise(held, catalog), catalog)
+    decided = _decided(_most_precise(mismatched, catalog), catalog)
     candidates = sorted(_candidates(start, catalog, decided), key=lambda c: c.rank)
-    shown = [c for c in candidates if c.symptom.role is Role.CAUSE]
-    fatal = [c for c in shown if c.symptom.severity is Severity.FATAL]
+    causes = [c for c in candidates if c.symptom.role is Role.CAUSE]
+    fatal = [c for c in causes if c.symptom.severity is Severity.FATAL]
     # What a cause quotes as its own evidence is no second fault.
     quoted = {_line(hit) for c in fatal for hit in c.companions}
-    shown = [c for c in shown if c in fatal or _line(c.hits[0]) not in quoted]
+    causes = [c for c in causes if c in fatal or _line(c.hits[0]) not in quoted]
     stand_ins = [
         c
         for c in candidates
@@ -107,22 +107,22 @@ def diagnose(start: Start, catalog: Catalog) -> Diagnosis:
     ]
     if not fatal and stand_ins and not start.outcome.is_healthy:
         # What follows from another failure tells more than a notice of an end.
-        shown.insert(0, min(stand_ins, key=lambda c: c.symptom.role is Role.WRAPPER))
-    left_out = tuple(LeftOut(*_line(hit), c.symptom.role) for c in candidates if c not in shown for hit in c.hits)
+        causes.insert(0, min(stand_ins, key=lambda c: c.symptom.role is Role.WRAPPER))
+    left_out = tuple(LeftOut(*_line(hit), c.symptom.role) for c in candidates if c not in causes for hit in c.hits)
     unexplained = None if start.outcome.is_healthy else _first_unexplained(start, fatal)
     findings = sorted(
-        (_finding(start, candidate, _level(start, candidate, fatal, unexplained)) for candidate in shown),
+        (_finding(start, candidate, _level(start, candidate, fatal, unexplained)) for candidate in causes),
         key=lambda f: _SEVERITIES.index(f.severity),
     )
     return Diagnosis(_root_cause(start.outcome, findings), tuple(findings), left_out, unexplained)
 
 
 def _first_unexplained(start: Start, fatal: Sequence[_Candidate]) -> Quote | None:
-    """The first exception that no symptom knows, not even as a wrapper; where there is a cause, before it."""
-    known = {hit.traceback for hit in start.hits if hit.signature >= 0}
+    """The first exception that no symptom matches, not even as a wrapper; if there is a cause, only one before it."""
+    explained = {hit.traceback for hit in start.hits if hit.signature >= 0}
     limit = fatal[0].hits[0].quote.line if fatal else None
     for index, traceback in enumerate(start.tracebacks):
-        if index in known or traceback.ignored or not traceback.chain:
+        if index in explained or traceback.ignored or not traceback.chain:
             continue
         quote = traceback.chain[0].quote
         went_on = start.progress.get(traceback.process.pid or 0, 0) > quote.line
@@ -138,10 +138,10 @@ def _root_cause(outcome: Outcome, findings: Sequence[Finding]) -> Finding | None
 
 
 def _placed_by_their_own(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
-    """The hits without those that take a place from a wrapper's frames.
+    """Drop hits that take their place from a wrapper's frames.
 
-    A parent repeats its worker's words in an exception of its own ("Worker failed with error '…'"): its frames, and the
-    phase it was in, say nothing about where the worker failed.
+    A parent repeats its worker's words in its own exception ("Worker failed with error '…'"): its frames and phase say
+    nothing about where the worker failed.
     """
     wrapped = {_line(h) for h in hits if h.signature >= 0 and catalog.symptoms[h.symptom].role is Role.WRAPPER}
     return [
@@ -152,9 +152,10 @@ def _placed_by_their_own(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
 
 
 def _most_precise(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
-    """The hits without those of a symptom that another one on the same line replaces.
+    """Drop hits of a symptom that another symptom on the same line replaces.
 
-    One says so itself (`instead_of`), or refines the other (a.b.c refines a.b) and knows the place no worse.
+    A symptom replaces those that it names (`instead_of`) and those that it refines (a.b.c refines a.b) if it knows the
+    place no worse.
     """
     places: dict[tuple[int, int], dict[str, int]] = {}
     for hit in hits:
@@ -166,42 +167,42 @@ def _most_precise(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
         named = {general for name in depths for general in catalog.symptoms[name].instead_of}
         for name in depths.keys() - named:
             if catalog.symptoms[name].role is Role.CAUSE:
-                named |= {s for s, known in depths.items() if name.startswith(f"{s}.") and depths[name] >= known}
+                named |= {s for s, depth in depths.items() if name.startswith(f"{s}.") and depths[name] >= depth}
         replaced |= {(*place, general) for general in named}
     return [hit for hit in hits if (*_line(hit), hit.symptom) not in replaced]
 
 
 def _decided(hits: Sequence[Hit], catalog: Catalog) -> list[Hit]:
-    """Of several symptoms of one group that claim the same message, keep the one that knows the innermost place.
+    """Of the symptoms of one group that match the same message, keep the one with the innermost place.
 
-    A cause is kept before whatever only follows from one: that stands in where no cause is known.
+    A cause precedes symptoms that only follow from one.
 
-    A message is the same when the same words stand in the same place, or the same figures are repeated elsewhere: a
-    logger, a dying interpreter and a parent process all print one exception, not all of them with its frames.
+    A message is the same if the same words are in the same place, or the same figures are repeated elsewhere: a logger,
+    a dying interpreter and a parent process all print one exception, not all of them with its frames.
     """
-    told: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
+    values: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
     for hit in hits:
-        told.setdefault(_place(hit), {_place(hit)}).update(_figures(hit))
-    caused = {key for hit in hits if catalog.symptoms[hit.symptom].role is Role.CAUSE for key in told[_place(hit)]}
+        values.setdefault(_place(hit), {_place(hit)}).update(_figures(hit))
+    caused = {key for hit in hits if catalog.symptoms[hit.symptom].role is Role.CAUSE for key in values[_place(hit)]}
     hits = [
         hit
         for hit in hits
         if hit.signature < 0
         or catalog.symptoms[hit.symptom].role in (Role.CAUSE, Role.BENIGN)
-        or caused.isdisjoint(told[_place(hit)])
+        or caused.isdisjoint(values[_place(hit)])
     ]
     deepest: dict[tuple[Any, ...], int] = {}
     for hit in hits:
-        for key in told[_place(hit)]:
+        for key in values[_place(hit)]:
             deepest[key] = max(deepest.get(key, hit.depth), hit.depth)
-    winners = {(key, hit.symptom) for hit in hits for key in told[_place(hit)] if hit.depth == deepest[key]}
+    winners = {(key, hit.symptom) for hit in hits for key in values[_place(hit)] if hit.depth == deepest[key]}
     return [
-        hit for hit in hits if hit.signature < 0 or all((key, hit.symptom) in winners for key in told[_place(hit)])
+        hit for hit in hits if hit.signature < 0 or all((key, hit.symptom) in winners for key in values[_place(hit)])
     ]  # fmt: skip
 
 
 def _place(hit: Hit) -> tuple[Any, ...]:
-    """The message that a hit is about, for symptoms of its group."""
+    """The message of a hit, for symptoms of its group."""
     group = hit.symptom.split(".")[0]
     if hit.traceback is None:
         return group, hit.quote.file, hit.quote.line, hit.quote.column
@@ -209,57 +210,61 @@ def _place(hit: Hit) -> tuple[Any, ...]:
 
 
 def _figures(hit: Hit) -> Iterator[tuple[Any, ...]]:
-    """Yield the figures of a hit, by which its message is known again elsewhere; one alone proves nothing."""
+    """Yield the figures by which a hit's message is recognized elsewhere; a single figure proves nothing."""
     figures = tuple(sorted((n, v) for n, v in hit.captures.items() if v[:1].isdigit()))
     if hit.signature >= 0 and len(figures) > 1:
         yield hit.symptom.split(".")[0], hit.quote.file, figures
 
 
 def _candidates(start: Start, catalog: Catalog, hits: Sequence[Hit]) -> Iterator[_Candidate]:
-    """Yield what the hits amount to; symptoms whose required conditions do not hold are none, and replace no other."""
+    """Yield the candidates among the hits whose required conditions hold."""
     by_symptom: dict[str, list[Hit]] = {}
     for hit in hits:
         by_symptom.setdefault(hit.symptom, []).append(hit)
-    for name, own in by_symptom.items():
-        candidate = _candidate(start, catalog, catalog.symptoms[name], own)
+    for name, matching in by_symptom.items():
+        candidate = _candidate(start, catalog, catalog.symptoms[name], matching)
         if candidate:
             yield candidate
 
 
 def _candidate(start: Start, catalog: Catalog, symptom: Symptom, hits: Sequence[Hit]) -> _Candidate | None:
-    own = [hit for hit in hits if hit.signature >= 0]
+    matches = [hit for hit in hits if hit.signature >= 0]
     if symptom.severity is not Severity.HINT and start.outcome.is_healthy:
-        own = [hit for hit in own if hit.level not in _CHATTER]
-    if not own:
+        matches = [hit for hit in matches if hit.level not in _CHATTER]
+    if not matches:
         return None
-    own.sort(key=lambda h: (_has_recovered(start, h), h.level in _CHATTER, h.traceback is None, h.quote.line))
+    matches.sort(key=lambda h: (_has_recovered(start, h), h.level in _CHATTER, h.traceback is None, h.quote.line))
     companions = tuple(hit for hit in hits if hit.signature < 0)
-    captures = _captures(own, companions)
-    conditions = _conditions(start, catalog, symptom, own[0], captures)
+    captures = _captures(matches, companions)
+    conditions = _conditions(start, catalog, symptom, matches[0], captures)
     if conditions is None:
         return None
-    return _Candidate(symptom, tuple(own), companions, captures, conditions, _has_recovered(start, own[0]))
+    return _Candidate(symptom, tuple(matches), companions, captures, conditions, _has_recovered(start, matches[0]))
 
 
-def _captures(own: Sequence[Hit], companions: Sequence[Hit]) -> dict[str, str]:
-    """Captures of the deciding message, and of others as far as they speak of other things: figures are never mixed."""
-    captures: dict[str, str] = dict(own[0].captures)
-    for hit in (*own[1:], *companions):
-        taken = {_quantity(name) for name in captures}
-        if _line(hit) == _line(own[0]) or hit.signature < 0 or not taken & {_quantity(name) for name in hit.captures}:
-            captures.update({n: v for n, v in hit.captures.items() if _quantity(n) not in taken})
+def _captures(hits: Sequence[Hit], companions: Sequence[Hit]) -> dict[str, str]:
+    """Captures of the deciding message, completed from others only for other quantities: figures are never mixed."""
+    captures: dict[str, str] = dict(hits[0].captures)
+    for hit in (*hits[1:], *companions):
+        quantities = {_quantity(name) for name in captures}
+        if (
+            _line(hit) == _line(hits[0])
+            or hit.signature < 0
+            or not quantities & {_quantity(name) for name in hit.captures}
+        ):
+            captures.update({n: v for n, v in hit.captures.items() if _quantity(n) not in quantities})
     # Who waits says so again and again: how long, the last one tells.
-    last = {n: v for hit in own for n, v in hit.captures.items() if _quantity(n) == "waited"}
+    last = {n: v for hit in hits for n, v in hit.captures.items() if _quantity(n) == "waited"}
     return {**captures, **{n: v for n, v in last.items() if n in captures}}
 
 
 def _line(hit: Hit) -> tuple[int, int]:
-    """File and line in which a hit stands."""
+    """File and line of a hit."""
     return hit.quote.file, hit.quote.line
 
 
 def _quantity(name: str) -> str:
-    """What a capture measures: its name without the unit."""
+    """The quantity of a capture: its name without the unit."""
     stem, _, unit = name.rpartition("_")
     return stem if unit in UNITS and stem else name
 
@@ -271,7 +276,7 @@ def _has_recovered(start: Start, hit: Hit) -> bool:
 def _conditions(
     start: Start, catalog: Catalog, symptom: Symptom, hit: Hit, captures: Mapping[str, str]
 ) -> Conditions | None:
-    """What holds and what does not; None when a required condition does not hold."""
+    """Matched, mismatched and unknown conditions; None if a required one does not hold."""
     sorted_by: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     for condition in symptom.conditions:
         if condition.is_first:
@@ -291,10 +296,15 @@ def _conditions(
 
 
 def _is_first(start: Start, catalog: Catalog, hit: Hit) -> bool:
-    """Whether no other failure stands before a line: no exception of another kind, no other fatal symptom."""
-    own = {h.traceback for h in start.hits if h.symptom == hit.symptom}
+    """Whether no other failure precedes a line: no other exception, no other fatal symptom."""
+    tracebacks = {h.traceback for h in start.hits if h.symptom == hit.symptom}
     for index, traceback in enumerate(start.tracebacks):
-        if index not in own and not traceback.ignored and traceback.chain and traceback.first_line < hit.quote.line:
+        if (
+            index not in tracebacks
+            and not traceback.ignored
+            and traceback.chain
+            and traceback.first_line < hit.quote.line
+        ):
             return False
     return not any(
         other.quote.line < hit.quote.line
@@ -307,7 +317,7 @@ def _is_first(start: Start, catalog: Catalog, hit: Hit) -> bool:
 
 
 def _is_ruled_out(start: Start, symptom: Symptom, hit: Hit) -> bool:
-    """Whether how the start ended, or what stands behind a line, shows that the line was no failure."""
+    """Whether the outcome, or what follows a line, shows that it was no failure."""
     return any(
         condition.required
         and (
@@ -319,19 +329,19 @@ def _is_ruled_out(start: Start, symptom: Symptom, hit: Hit) -> bool:
 
 
 def _is_last(start: Start, hit: Hit) -> bool:
-    """Whether the process that wrote a line wrote nothing behind it; of several without a pid, whether none did."""
+    """Whether a line is the last of its process; for several processes without a pid, the last of all."""
     return start.last_lines.get(hit.process.place) == hit.quote.line
 
 
 def _holds(start: Start, condition: Condition, captures: Mapping[str, str]) -> bool | None:
-    """Whether a condition holds for a start; None where the log does not say."""
+    """Whether a condition holds for a launch; None if the log does not show it."""
     if condition.outcome:
         return start.outcome.value in condition.outcome
     return holds(condition, captures, start.facts, start.arguments)
 
 
 def holds(condition: Condition, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> bool | None:
-    """Whether a condition on an argument, a fact or a capture holds; None where that is not known."""
+    """Whether a condition on an argument, a fact or a capture holds; None if unknown."""
     value: Any = None
     if condition.argument:
         if not arguments:
@@ -377,9 +387,9 @@ def _captured(name: str, captures: Mapping[str, str]) -> Any:
 def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], unexplained: Quote | None) -> Level:
     """How sure a finding is.
 
-    Confirmed is the first fatal exception of a start that ended, at a known place, with nothing against it and nothing
-    unexplained before it. A finding that sends the reader elsewhere is at most probable, and only possible while an
-    exception is left unexplained or a condition unknown.
+    Confirmed is the first fatal exception of a failed launch at a known place, without a contradicting condition or an
+    earlier unexplained exception. A finding that refers to another log is at most probable, and only possible while an
+    exception is unexplained or a condition unknown.
     """
     symptom = candidate.symptom
     if symptom.role is not Role.CAUSE:
@@ -404,10 +414,10 @@ def _level(start: Start, candidate: _Candidate, fatal: Sequence[_Candidate], une
 
 
 def _ended_of_another(start: Start, hit: Hit) -> bool:
-    """Whether the start may have ended of something else than a line that was only logged.
+    """Whether the launch may have failed for another reason than a line that was only logged.
 
-    Servers log what clients send, and a client may send any error's words: such a line is sure as long as no exception
-    that nothing explains stands behind it in another process.
+    Servers log what clients send, and a client may send the words of any error: such a line is sure unless an
+    unexplained exception follows it in another process.
     """
     if hit.traceback is not None:
         return False
@@ -446,7 +456,7 @@ def _finding(start: Start, candidate: _Candidate, level: Level) -> Finding:
 
 
 def _evidence(candidate: _Candidate) -> tuple[Quote, ...]:
-    """The deciding line, what adds to it, then where it was repeated; the same words once."""
+    """The deciding line, lines that add to it, then its repetitions; the same words once."""
     quotes: dict[tuple[int, int], Quote] = {}
     for hit in (candidate.hits[0], *candidate.companions, *candidate.hits[1:]):
         quotes.setdefault(_line(hit), hit.quote)
@@ -456,7 +466,7 @@ def _evidence(candidate: _Candidate) -> tuple[Quote, ...]:
 def found_by_comparison(
     symptom: Symptom, captures: Mapping[str, str], evidence: tuple[Quote, ...] = (), level: Level = Level.CONFIRMED
 ) -> Finding:
-    """The finding of a symptom that no line shows, but what is at hand does when it is laid side by side."""
+    """The finding of a symptom that no single line shows, only a comparison."""
     return Finding(
         symptom=symptom.id,
         class_=symptom.class_,
@@ -466,7 +476,7 @@ def found_by_comparison(
         evidence=evidence,
         captures=captures,
         conditions=Conditions(),
-        explanation=joined(filter(None, (fill(said, captures, Facts()) for said in symptom.explanation))),
+        explanation=joined(filter(None, (fill(text, captures, Facts()) for text in symptom.explanation))),
         do_first=symptom.do_first,
         confirm=symptom.confirm,
         refute=symptom.refute,

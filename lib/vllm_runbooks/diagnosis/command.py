@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--catalog",
-    "own",
+    "catalogs",
     multiple=True,
     metavar="DIR",
     help="Your own catalog folder (with symptoms/), on top; repeatable.",
@@ -77,7 +77,7 @@ def diagnose(
     vllm: str | None,
     gpus: str | None,
     start: int | None,
-    own: tuple[str, ...],
+    catalogs: tuple[str, ...],
     form: str,
 ) -> int:
     """Find the root cause in the log of a vLLM start.
@@ -106,7 +106,7 @@ def diagnose(
         raise click.UsageError("--follow reads - or a file; pipe the log in, as in `docker logs -f NAME 2>&1` | … -.")
     if follow and (len(logs) != 1 or (start, command, policy, gpus) != (None,) * 4):
         raise click.UsageError("--follow takes one growing log alone, a file or -, and answers for its last start.")
-    shelf = load_catalog((*folders.own_catalogs(), *own))
+    shelf = load_catalog((*folders.own_catalogs(), *catalogs))
     output.name_left_out(shelf.problems)
     if policy is not None:
         shelf.policy(policy)
@@ -128,10 +128,10 @@ def diagnose(
 
 
 def _command(name: str) -> str:
-    """The text of the script or manifest that a log belongs to.
+    """Read the script or manifest that a log belongs to.
 
     Raises:
-        InputError: it cannot be read, or starts no server.
+        InputError: it cannot be read, or launches no server.
     """
     from vllm_runbooks.lint import ways_out as commands
     from vllm_runbooks.reading import sources
@@ -142,9 +142,9 @@ def _command(name: str) -> str:
 
 
 def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
-    """The answer at the end of a growing log; each change on the way is one line on standard error.
+    """The answer at the end of a growing log; each change before it is one line on standard error.
 
-    Ctrl-C or a termination ends the log; what a stopped server says last is waited for, until a second one.
+    Ctrl-C or a termination ends the log; the last output of a stopped server is still read, until a second signal.
     """
     from vllm_runbooks.diagnosis import diagnosing
     from vllm_runbooks.diagnosis.render import answers as render_answers
@@ -156,14 +156,14 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
         if name == "-" and len(interrupts) == 1:
             click.echo("waiting some seconds for the end of the log; interrupt again for the answer at once", err=True)
 
-    shown = ""
+    summary = ""
     before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         for answer in diagnosing.follow(name, interrupts=lambda: len(interrupts), vllm=vllm, catalog=catalog):
             line = render_answers.interim(answer)
-            if line.partition(": ")[2] != shown:
+            if line.partition(": ")[2] != summary:
                 click.echo(line, err=True)
-            shown = line.partition(": ")[2]
+            summary = line.partition(": ")[2]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -171,13 +171,13 @@ def _followed(name: str, vllm: str | None, catalog: Catalog) -> Answer:
 
 
 def _fetched(source: str, vllm: str | None) -> Evidence:
-    """Fetch the log; the command is shown before it runs, and what its tool says beside the log after it."""
+    """Fetch the log; show the command before it runs, and its tool's messages after it."""
     from vllm_runbooks.core.evidence import Evidence
     from vllm_runbooks.core.redaction.redact import redact_text
 
     command = collect.command(source)
     output.say(f"running `{redact_text(command.line)}`: {command.effect}")
-    document, said = collect.fetch(command)
-    if said:
-        output.say(f"{command.argv[0]} says: {'; '.join(said.splitlines())}")
+    document, reason = collect.fetch(command)
+    if reason:
+        output.say(f"{command.argv[0]} says: {'; '.join(reason.splitlines())}")
     return Evidence((document,), vllm=vllm)

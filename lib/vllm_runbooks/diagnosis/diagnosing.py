@@ -1,4 +1,4 @@
-"""Evidence to an answer and its verdict, with the catalog, the rules and the planner at hand."""
+"""Diagnose evidence with the catalog, the rules and the planner."""
 
 from __future__ import annotations
 
@@ -35,14 +35,18 @@ def diagnose(
 ) -> Answer:
     """Read and diagnose the evidence.
 
-    `start` chooses one of several starts by number, from 1; None or 0: that of the evidence, else the last.
-    `policy` names a policy of the catalog, whose steps are added to the remedies where they can help. `gpus` names the
-    cards of the start, as in `8xRTX3090`, where they are known: plans need them. `model` tells its model where that is
-    none of the catalog: whoever has started it may read its folder, which a log of somebody else must not decide.
-    `lang` is the language of the texts, as in `zh`; None is that of `VLLM_RUNBOOKS_LANG`, else English.
+    Args:
+        evidence: Logs, perhaps with their command.
+        start: Number of the launch, from 1; None or 0: that of the evidence, else the last.
+        catalog: Symptoms and policies; default: those that are shipped, and the user's own.
+        policy: Id of a policy whose steps are added to the remedies if they can help.
+        gpus: GPUs of the launch, as in `8xRTX3090`; plans need them.
+        model: Returns the launch's model if it is not in the catalog: only who launched it may read its folder, a
+            log from someone else must not name one.
+        lang: Language of the texts, as in `zh`; default: that of `VLLM_RUNBOOKS_LANG`, else English.
 
     Raises:
-        InputError: there is no such start, policy, card or language, or the evidence is a question without a log.
+        InputError: there is no such launch, policy, GPU or language, or the evidence is a question without a log.
     """
     from vllm_runbooks.diagnosis import answer as _answer
 
@@ -51,19 +55,26 @@ def diagnose(
         raise InputError(f"start: {start!r} is no whole number; give one from 1, or 0 for the last start")
     check_log(evidence)
     shelf = in_language(catalog or load_catalog(), lang)
-    asked = shelf.policy(policy) if policy.strip() else None
-    found, note = (cards(gpus), None) if gpus else _own_cards(evidence)
+    chosen_policy = shelf.policy(policy) if policy.strip() else None
+    gpu_cards, note = (cards(gpus), None) if gpus else _own_cards(evidence)
     answer = _answer.answer(
-        evidence, shelf, knowledge, start=start or evidence.start, policy=asked, cards=found, specs=specs, model=model
+        evidence,
+        shelf,
+        knowledge,
+        start=start or evidence.start,
+        policy=chosen_policy,
+        cards=gpu_cards,
+        specs=specs,
+        model=model,
     )
     return answer if note is None else replace(answer, notes=(languages.Wording(shelf.lang)(note), *answer.notes))
 
 
 def check_log(evidence: Evidence) -> None:
-    """Refuse a recorded case that is of something else than a log.
+    """Refuse a recorded case of something else than a log.
 
     Raises:
-        InputError: it is.
+        InputError: the case has no log.
     """
     if evidence.case and evidence.case.kind in _WITHOUT_A_LOG:
         raise InputError(f"{evidence.case.id}: is {_WITHOUT_A_LOG[evidence.case.kind]}")
@@ -73,10 +84,10 @@ UNKNOWN_CARDS = "The pack names cards that this catalog does not know; name them
 
 
 def _own_cards(evidence: Evidence) -> tuple[tuple[Card, ...], str | None]:
-    """The cards that the evidence itself names, and what is to be said of those that are not known here.
+    """The GPUs that the evidence names, and a note on unknown ones.
 
     Raises:
-        InputError: they are none by name, but a file's or this host's.
+        InputError: they are given as a file or as this host's, not by name.
     """
     if evidence.snapshot is not None:
         from vllm_runbooks.host import inspection as inventories
@@ -106,9 +117,13 @@ _WITHOUT_A_LOG = {
 def follow(
     name: str, *, interrupts: Callable[[], int], vllm: str | None = None, catalog: Catalog | None = None
 ) -> Iterator[Answer]:
-    """Diagnose a log while it is written: an answer whenever it pauses, and the last one at its end.
+    """Diagnose a growing log: yield an answer whenever it pauses, and at its end.
 
-    `name` is a file, which ends with an interrupt, or `-`, standard input; `interrupts` counts the user's interrupts.
+    Args:
+        name: A file, which ends with an interrupt, or `-` for standard input.
+        catalog: Symptoms and policies; default: those that are shipped.
+        vllm: The release; default: as the log shows it.
+        interrupts: Returns the number of the user's interrupts.
 
     Raises:
         InputError: the file cannot be read, or is no text.
@@ -122,38 +137,38 @@ def follow(
 
 
 def read(evidence: Evidence) -> list[Start]:
-    """Every start in the evidence, as read: phases, figures, tracebacks."""
+    """Every launch in the evidence: phases, figures, tracebacks."""
     from vllm_runbooks.diagnosis import answer as _answer
 
     return _answer.read_starts(evidence, load_catalog())[0]
 
 
 def judge_claims(evidence: Evidence) -> tuple[JudgedClaim, ...]:
-    """What a document says about a recorded case, judged on the case's own log; none for any other evidence."""
+    """Check a document's claims about a recorded case on its own log; empty for other evidence."""
     from vllm_runbooks.diagnosis import claims as _claims
     from vllm_runbooks.plan.planner import planned
 
     authored = evidence.case.claims if evidence.case else None
     if authored is None:
         return ()
-    found, starts = (diagnose(evidence), read(evidence)) if evidence.documents else (None, [])
-    return _claims.judge(authored, found, starts, evidence, planned=planned, card=lambda name: specs().gpu(name))
+    answer, starts = (diagnose(evidence), read(evidence)) if evidence.documents else (None, [])
+    return _claims.judge(authored, answer, starts, evidence, planned=planned, card=lambda name: specs().gpu(name))
 
 
-def judge(found: Answer, evidence: Evidence) -> Judgement:
-    """The verdict on an answer: against the evidence's case and its claims, else on whether anything is wrong."""
+def judge(answer: Answer, evidence: Evidence) -> Judgement:
+    """The verdict on an answer: against its case and claims, else on whether anything is wrong."""
     from vllm_runbooks.diagnosis import expected as diagnosis_expected
 
-    return diagnosis_expected.judge(found, evidence.case, judge_claims(evidence))
+    return diagnosis_expected.judge(answer, evidence.case, judge_claims(evidence))
 
 
 def from_log(log: str, *, gpus: str | None = None, vllm: str | None = None, start: int | None = None) -> Compared:
-    """What a start printed beside what is planned for it: the `plan` part of its diagnosis.
+    """Printed and planned memory of a launch: the `plan` part of its diagnosis.
 
     Raises:
-        InputError: The log cannot be read, or nothing in it can be compared.
+        InputError: the log cannot be read, or has nothing to compare.
     """
-    found = diagnose(sources.load_files([log], vllm=vllm), start=start, gpus=gpus).plan
-    if found is None:
+    plan = diagnose(sources.load_files([log], vllm=vllm), start=start, gpus=gpus).plan
+    if plan is None:
         raise InputError(f"{log}: prints no memory of a start that could be compared; give the log of a start")
-    return found
+    return plan

@@ -1,4 +1,4 @@
-"""The memory of the start that a log is of: planned, held against what was printed, and asked whether a remedy fits."""
+"""Memory of the logged launch: the plan, compared with what was printed, and whether a remedy fits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.printed import number
 from vllm_runbooks.core.records import Compared, Edit, Remedy
 from vllm_runbooks.core.redaction.redact import redact_name
-from vllm_runbooks.diagnosis.several_logs import Told
+from vllm_runbooks.diagnosis.several_logs import LaunchReport
 
 if TYPE_CHECKING:
     from vllm_runbooks.catalog.specs import Card, Specs
-    from vllm_runbooks.lint.ways_out import Base
+    from vllm_runbooks.lint.ways_out import LaunchCommand
     from vllm_runbooks.plan.actual import Place
     from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject
 
@@ -30,22 +30,22 @@ _OF_MEMORY = frozenset({
     "mm_processor_kwargs", "num_gpu_blocks_override", "pipeline_parallel_size", "quantization", "skip_mm_profiling",
     "speculative_config", "tensor_parallel_size",
 })  # fmt: skip
-"""Options that a plan reckons with."""
+"""Options that change the memory plan."""
 _DEVICE = re.compile(r"device_name=([A-Za-z0-9_-]{1,80})", re.ASCII)
 """A card's name in the name of a file of tuned kernels (model_executor/layers/fused_moe/fused_moe.py, 0.19.0 :1090)."""
 _FREE_BELOW = "mem.free_below_utilization"
-"""Symptoms that tell how much of the card was free when the start asked for its share."""
+"""Symptoms that show how much GPU memory was free when the launch requested its share."""
 _AFTER_THE_CACHE = frozenset({"capture", "warm_up", "serve"})
 _MEMORY_FACTS = ("weights_gib", "kv_cache_gib", "activation_gib", "non_torch_gib", "kv_cache_tokens")
 
 
-class Memory:
-    """The start's memory as it is planned: what it printed beside it, and whether a changed start fits."""
+class PlannedMemory:
+    """Planned memory of a logged launch, next to what it printed; checks whether a changed launch fits."""
 
     def __init__(
         self,
-        told: Told,
-        base: Base | None,
+        reported: LaunchReport,
+        base: LaunchCommand | None,
         *,
         cards: tuple[Card, ...],
         specs: Callable[[], Specs],
@@ -53,62 +53,60 @@ class Memory:
         model: Callable[[], Subject | None] | None = None,
         lang: str | None = None,
     ) -> None:
-        """The memory of a start.
-
-        Args:
-            told: What its logs say.
-            base: Its command, where there is one.
-            cards: Its cards, where they are known.
-            specs: Asked for models and cards where something is planned.
-            source: What its figures are named by.
-            model: Tells its model where that is none of the catalog; asked where something is planned.
-            lang: Language of the ways out; None: English.
+        """Args:
+        reported: What the logs report.
+        base: The launch command, if known.
+        cards: The GPUs, if known.
+        specs: Returns models and GPUs; called only to plan.
+        source: Name for its figures.
+        model: Returns the model if it is not in the catalog; called only to plan.
+        lang: Language of the remedies; None: English.
         """
         self._say = Wording(lang)
-        self.facts, self.starts, self.cards = told.facts, told.starts, cards
+        self.facts, self.starts, self.cards = reported.facts, reported.starts, cards
         self._specs, self._own = specs, model
-        self._source = f"{source}, start in line {told.starts[0].first_line}" if told.starts else source
-        self.vllm = told.release.version or (base.vllm if base is not None else None)
-        self.captures: Mapping[str, str] = told.cause.captures if told.cause is not None else {}
-        self.symptom = told.cause.symptom if told.cause is not None else ""
-        given = base.flags if base is not None and not told.arguments else {}
-        self.arguments: Mapping[str, Any] = told.arguments or given
+        self._source = f"{source}, start in line {reported.starts[0].first_line}" if reported.starts else source
+        self.vllm = reported.release.version or (base.vllm if base is not None else None)
+        self.captures: Mapping[str, str] = reported.cause.captures if reported.cause is not None else {}
+        self.symptom = reported.cause.symptom if reported.cause is not None else ""
+        flags = base.flags if base is not None and not reported.arguments else {}
+        self.arguments: Mapping[str, Any] = reported.arguments or flags
         environment = base.found.environment if base is not None and base.found is not None else {}
-        known = {name: one.value.value for name, one in environment.items()}
-        self.environment = {name: value for name, value in known.items() if value is not None}
+        values = {name: setting.value.value for name, setting in environment.items()}
+        self.environment = {name: value for name, value in values.items() if value is not None}
 
     @cached_property
     def model(self) -> Subject | str:
-        """The model; else what is missing."""
+        """The model, or what is missing to know it."""
         from vllm_runbooks.plan.budget import subject_in_catalog
 
         name = self.facts.model or self.arguments.get("model") or self.arguments.get("model_tag")
         if not isinstance(name, str) or not name:
             return "the model: the log does not name it; give the command with --command"
-        found = subject_in_catalog(name, self._specs()) or (self._own() if self._own is not None else None)
-        return found or f"the configuration of {redact_name(name)}: it is no model of the catalog"
+        subject = subject_in_catalog(name, self._specs()) or (self._own() if self._own is not None else None)
+        return subject or f"the configuration of {redact_name(name)}: it is no model of the catalog"
 
     @cached_property
     def options(self) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-        """What the start asks for, and what of it cannot be read."""
+        """Options of the launch, and those that cannot be read."""
         from vllm_runbooks.plan import actual
 
         return actual.options_of(self.arguments, self.facts, (r for start in self.starts for r in start.readings))
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:
-        """Its cards; where they are not given one, of which no more is known than the log prints."""
+        """GPUs of the launch; if not given, one with only the printed memory."""
         from vllm_runbooks.plan import actual
 
         printed = self.facts.gpu_total_gib
         if printed is None:
             printed = number(self.captures.get("total_gib", ""))
-        found = [actual.device_of(card, printed) for card in self.cards or (self._named,)]
-        return tuple(device or actual.UNKNOWN for device in found)
+        devices = [actual.device_of(card, printed) for card in self.cards or (self._named,)]
+        return tuple(device or actual.UNKNOWN for device in devices)
 
     @cached_property
     def _named(self) -> Card | None:
-        """The card that is given first; else the one that a warning of the start names, as those of mixtures do."""
+        """The first given GPU; else the one that a warning names, as launches of mixture models do."""
         from vllm_runbooks.catalog.specs import Card
 
         if self.cards:
@@ -122,7 +120,7 @@ class Memory:
 
     @cached_property
     def place(self) -> Place:
-        """Release, cards and variables of the start."""
+        """Release, GPUs and environment variables of the launch."""
         from vllm_runbooks.plan import actual
 
         gpu = self._named.gpu if self._named is not None else None
@@ -130,7 +128,7 @@ class Memory:
 
     @cached_property
     def planned(self) -> tuple[Subject, Budget] | str:
-        """The model and the plan of the start as it was made; else what is missing."""
+        """The model and the plan of the launch as it was made; else what is missing."""
         if self.vllm is None:
             return "the release: name it with --vllm"
         if isinstance(self.model, str):
@@ -148,7 +146,7 @@ class Memory:
 
     @cached_property
     def compared(self) -> Compared | None:
-        """What the start printed beside its plan; None: it printed nothing of its memory."""
+        """Printed and planned memory; None if the launch printed none."""
         if all(getattr(self.facts, name) is None for name in _MEMORY_FACTS):
             return None
         if isinstance(self.planned, str):
@@ -162,7 +160,7 @@ class Memory:
             ranks=tuple(rank for start in self.starts for rank in start.ranks),
             readings=tuple(reading for start in self.starts for reading in start.readings),
         )
-        found = actual.compare(
+        comparison = actual.compare(
             whole,
             model,
             budget,
@@ -170,38 +168,38 @@ class Memory:
             source=self._source,
             is_told=bool(self.arguments),
         )
-        return replace(found, missing=(*found.missing, *self.options[1]))
+        return replace(comparison, missing=(*comparison.missing, *self.options[1]))
 
     @cached_property
     def _calibrate(self) -> Calibrate:
-        """What corrects a changed start: what recorded ones printed, and first of all what this one did."""
+        """Corrections for a changed launch: residuals of recorded launches, with those of this one first."""
         from vllm_runbooks.plan import calibration
 
-        own = self.compared.residuals if self.compared is not None else ()
+        residuals = self.compared.residuals if self.compared is not None else ()
         name = self.devices[0].name
-        return calibration.calibrator(calibration.shipped().rows, tuple(replace(row, gpu=name) for row in own))
+        return calibration.calibrator(calibration.shipped().rows, tuple(replace(row, gpu=name) for row in residuals))
 
     def fitting(
         self, remedies: Sequence[Remedy], *, is_completed: bool = False
     ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
-        """The remedies that fit by the plan, or of which it does not know; and why others are left out.
+        """Return the remedies that fit, or cannot be planned, and why others are left out.
 
-        With `is_completed` one that does not help alone gets what it lacks.
+        With `is_completed` a remedy that does not fit alone gets the further change that it needs.
         """
-        found, notes = [], []
+        remedies_left, notes = [], []
         for remedy in remedies:
-            fits, said = self._judged(remedy)
+            fits, reason = self._judged(remedy)
             longer = self._completed(remedy) if is_completed and fits is False else None
             if longer is not None:
-                found.append(longer)
+                remedies_left.append(longer)
             elif fits is False:
                 left = "Left out, since by the plan the start would fail all the same: {title}: {why}."
-                notes.append(self._say(left, title=remedy.title, why=self._say(said)))
+                notes.append(self._say(left, title=remedy.title, why=self._say(reason)))
             elif fits:
-                found.append(self._passed(remedy, said))
+                remedies_left.append(self._passed(remedy, reason))
             else:
-                found.append(replace(remedy, checks=replace(remedy.checks, plan=f"unknown: {said}")))
-        return tuple(found), tuple(notes)
+                remedies_left.append(replace(remedy, checks=replace(remedy.checks, plan=f"unknown: {reason}")))
+        return tuple(remedies_left), tuple(notes)
 
     def _edited(self, remedy: Remedy) -> Mapping[str, Any]:
         options = dict(self.options[0])
@@ -213,7 +211,7 @@ class Memory:
         return options
 
     def _judged(self, remedy: Remedy) -> tuple[bool | None, str]:
-        """Whether the changed start fits, with its margin, or why it does not, or why that is not known."""
+        """Whether the changed launch fits with its margin, or why not, or why that is unknown."""
         if not remedy.edits:
             return None, "no command is changed"
         if not any(edit.name in _OF_MEMORY for edit in remedy.edits):
@@ -233,7 +231,7 @@ class Memory:
 
     @cached_property
     def _is_refuted(self) -> bool:
-        """Whether the start made its cache, and by the plan has no room for it."""
+        """Whether the launch made its cache although the plan has no memory for it."""
         phases = {phase.name for start in self.starts for phase in start.timeline}
         if isinstance(self.planned, str) or phases.isdisjoint(_AFTER_THE_CACHE):
             return False
@@ -245,22 +243,22 @@ class Memory:
         if made.settings.missing:
             name = made.settings.missing[0]
             return None, f"the configuration of the model does not tell {name}" if name.isidentifier() else name
-        count, there = len(made.ranks), len(self.cards)
-        if there and count > there:
-            return False, f"it takes {count} cards, and the start has {there}"
+        count, available = len(made.ranks), len(self.cards)
+        if available and count > available:
+            return False, f"it takes {count} cards, and the start has {available}"
         free = number(self.captures.get("free_gib", "")) if self.symptom.startswith(_FREE_BELOW) else None
         requested = made.ranks[0].requested
         if free is not None and requested is not None and actual.in_gib(requested.low) > free:
             return False, f"it asks for {actual.in_gib(requested.low):.2f} GiB of which {free:g} were free"
         if made.fits is not True:
             return made.fits, made.limits[0].rstrip(".")
-        if not there and count > len(before.ranks):
+        if not available and count > len(before.ranks):
             return None, f"it would fit on {count} cards alike; name those that are there with --gpus"
         margin = inverse.margin(made)
         return True, "" if margin is None else self._left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
 
     def _completed(self, remedy: Remedy) -> Remedy | None:
-        """A remedy that does not suffice, with the smallest further change that it needs; None: there is none."""
+        """A remedy with the smallest further change that makes it fit; None if there is none."""
         from vllm_runbooks.plan import actual, inverse
 
         if isinstance(self.planned, str):
@@ -282,22 +280,22 @@ class Memory:
                 return None  # where the further change helps without it, this one is of no use
         except _UNREADABLE:
             return None
-        told = self._say(" and ").join(f"{name} {json.dumps(value)}" for name, value in way.changes.items())
+        changes = self._say(" and ").join(f"{name} {json.dumps(value)}" for name, value in way.changes.items())
         more = self._say("; ").join(self._say(cost) for cost in way.costs)
         longer = replace(
             remedy,
-            title=self._say("{title}, with {changes}", title=remedy.title, changes=told),
+            title=self._say("{title}, with {changes}", title=remedy.title, changes=changes),
             cost=self._say("; ").join((remedy.cost, more)),
             edits=(*remedy.edits, *(Edit("set", name, value) for name, value in way.changes.items())),
         )
         margin = way.margin
-        said = "" if margin is None else self._left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
-        return self._passed(longer, said)
+        note = "" if margin is None else self._left(actual.in_gib(margin.expected), actual.in_gib(margin.low))
+        return self._passed(longer, note)
 
-    def _passed(self, remedy: Remedy, said: str) -> Remedy:
+    def _passed(self, remedy: Remedy, note: str) -> Remedy:
         return replace(
             remedy,
-            cost=self._say("; ").join((remedy.cost, said)) if said else remedy.cost,
+            cost=self._say("; ").join((remedy.cost, note)) if note else remedy.cost,
             checks=replace(remedy.checks, plan="passed"),
         )
 
@@ -310,4 +308,4 @@ class Memory:
 
 
 _UNREADABLE = (ArithmeticError, AttributeError, InputError, LookupError, TypeError, ValueError)
-"""What an argument of a form that nobody foresaw may lead to: a plan must never cost a diagnosis."""
+"""Errors that an argument of an unexpected form may cause: a plan must never prevent a diagnosis."""

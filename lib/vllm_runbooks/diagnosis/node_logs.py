@@ -1,4 +1,4 @@
-"""Logs of a start over several nodes beside each other: whose is missing, which clock is off, what only both tell."""
+"""Logs of a launch over several nodes: which are missing, whose clock is off, what only several logs show."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _SHORT = "ray.placement_group_pending.short"
 _IDLE = "ray.cluster_idle"
 _BOUND = "ray.node_ip.bound"
 _MAX_RANKS = 4096
-"""Ranks of a start that are looked for; a log may print any number."""
+"""Most ranks to look for; a log may print any number."""
 _MAX_SHOWN = 16
-"""Nodes or ranks that a note names."""
+"""Most nodes or ranks in a note."""
 _CLOCK_TOLERANCE_S = 3.0
-"""Seconds by which the same moment may be printed differently: whole seconds, and a process that is slow to print."""
+"""Seconds by which two logs may print the same time differently: whole seconds, and a process that prints late."""
 
 
 def nodes(starts: Sequence[Start]) -> Nodes | None:
-    """What the logs of one start tell of its nodes; None where it ran on one, or no log says that there are several."""
+    """Nodes of one launch as its logs show them; None if it ran on one, or no log shows several."""
     count = max((s.seat.nodes for s in starts if s.seat.nodes is not None), default=None)
     least = max((s.seat.node_rank + 1 for s in starts if s.seat.node_rank is not None), default=0)
     if max(count or 0, least) < 2 and not any(_is_spread(s.seat) for s in starts):
@@ -68,37 +68,37 @@ def nodes(starts: Sequence[Start]) -> Nodes | None:
         )
         for start in seated
     )
-    known = {log.node_rank for log in logs}
-    missing = tuple(rank for rank in range(min(count or max(least, 1), _MAX_RANKS)) if rank not in known)
-    if None in known:  # one of the missing may be the log that does not say of which node it is
+    node_ranks = {log.node_rank for log in logs}
+    missing = tuple(rank for rank in range(min(count or max(least, 1), _MAX_RANKS)) if rank not in node_ranks)
+    if None in node_ranks:  # one of the missing may be the log that does not say of which node it is
         is_of_others = all(s.seat.is_headless for s in seated if _node_rank(s) is None)
         missing = missing[:1] if is_of_others and missing[:1] == (0,) else ()
     return Nodes(count, logs, missing, () if missing else _ranks_missing(starts))
 
 
 def _ranks_missing(starts: Sequence[Start]) -> tuple[int, ...]:
-    """Ranks of a start that wrote into none of its logs, as far as any did."""
+    """Ranks of a launch that wrote into none of its logs."""
     size = max((s.seat.world_size for s in starts if s.seat.world_size is not None), default=0)
     ranks = {rank for s in starts for rank in s.seat.ranks}
     return tuple(rank for rank in range(min(size, _MAX_RANKS)) if rank not in ranks) if ranks else ()
 
 
 def _is_spread(seat: Seat) -> bool:
-    """Whether a log itself tells that ranks of its start run elsewhere."""
-    here, whole = seat.local_world_size, seat.world_size
-    return seat.is_headless or (here is not None and whole is not None and here < whole)
+    """Whether a log shows that ranks of its launch run on other nodes."""
+    local, whole = seat.local_world_size, seat.world_size
+    return seat.is_headless or (local is not None and whole is not None and local < whole)
 
 
 def _node_rank(start: Start) -> int | None:
-    """The rank of a log's node; a start over several nodes that names none is the head."""
+    """Rank of a log's node; a launch over several nodes that names none is the head."""
     is_head = start.seat.nodes is not None and start.seat.node_rank is None
     return 0 if is_head else start.seat.node_rank
 
 
 def clock_offsets(starts: Sequence[Start]) -> dict[int, float]:
-    """By file, the seconds by which its clock is ahead of the first log's; those alone that are known.
+    """Seconds by which each file's clock is ahead of the first log's; without unknown ones.
 
-    All ranks print that they have met when they have: at one moment, which each log tells by the clock of its node.
+    All ranks print that they have met at the same time, each by the clock of its node.
     """
     met = {start.file: moment(start.seat.met) for start in starts if start.seat.met}
     first = next(iter(met.values()), None)
@@ -113,7 +113,7 @@ def clock_offsets(starts: Sequence[Start]) -> dict[int, float]:
 
 
 def in_order(findings: Sequence[Finding], starts: Sequence[Start]) -> list[Finding]:
-    """Findings of several logs as they came about, as far as the clocks are known to agree; else as they were given."""
+    """Findings of several logs in the order of their times if the clocks' offsets are known; else unchanged."""
     offsets = clock_offsets(starts)
     times: list[tuple[float, Finding]] = []
     for finding in findings:
@@ -124,11 +124,11 @@ def in_order(findings: Sequence[Finding], starts: Sequence[Start]) -> list[Findi
         times.append((at - offset, finding))
     earliest = min((at for at, _ in times), default=0.0)
     # Within what clocks tell, the order of the logs stands.
-    return [finding for at, finding in sorted(times, key=lambda each: max(each[0] - earliest - _CLOCK_TOLERANCE_S, 0))]
+    return [finding for at, finding in sorted(times, key=lambda pair: max(pair[0] - earliest - _CLOCK_TOLERANCE_S, 0))]
 
 
 def _time_of(finding: Finding, starts: Sequence[Start]) -> float | None:
-    """Seconds, by the clock of its own log, at which the line stood that decided a finding."""
+    """Seconds, by the clock of its own log, of the line that decided a finding."""
     for quote in finding.evidence[:1]:
         for hit in (h for s in starts if s.file == quote.file for h in s.hits):
             if hit.quote.line == quote.line and hit.time:
@@ -138,28 +138,28 @@ def _time_of(finding: Finding, starts: Sequence[Start]) -> float | None:
 
 
 def compared(starts: Sequence[Start], root: Finding | None, catalog: Catalog) -> Finding | None:
-    """The cause that no single log tells, where the logs together do; None where they do not.
+    """The cause that only several logs together show; None if they show none.
 
     Args:
-        starts: The start, as each log has it.
-        root: What the logs tell by themselves.
+        starts: The launch, as each log has it.
+        root: The cause that a single log shows.
         catalog: The symptoms.
     """
     is_caused = (
         root is not None and catalog.symptoms[root.symptom].role is Role.CAUSE and root.severity is Severity.FATAL
     )
-    told = (_short, _apart, _same_rank, _sizes_differ, _releases_differ, _blocked, _no_meeting)
-    for found in (*(tell(starts) for tell in told), _vanished(starts, root)):
-        symptom = catalog.symptoms.get(found.symptom) if found is not None else None
-        if found is None or symptom is None:
+    comparisons = (_short, _apart, _same_rank, _sizes_differ, _releases_differ, _blocked, _no_meeting)
+    for comparison in (*(tell(starts) for tell in comparisons), _vanished(starts, root)):
+        symptom = catalog.symptoms.get(comparison.symptom) if comparison is not None else None
+        if comparison is None or symptom is None:
             continue
         if root is None or not is_caused or root.symptom in symptom.instead_of:
-            return found_by_comparison(symptom, found.captures, found.evidence, found.level)
+            return found_by_comparison(symptom, comparison.captures, comparison.evidence, comparison.level)
     return None
 
 
 def beside(starts: Sequence[Start], catalog: Catalog) -> tuple[Finding, ...]:
-    """What the state of a Ray cluster shows beside a start: GPUs of which none is in use, so that it runs elsewhere."""
+    """Findings from the state of a Ray cluster: GPUs that are all idle, so that the launch runs elsewhere."""
     symptom = catalog.symptoms.get(_IDLE)
     ran = next((s for s in starts if s.cluster is None and s.facts.tensor_parallel_size is not None), None)
     if symptom is None or ran is None:
@@ -183,15 +183,15 @@ def _idle(cluster: RayCluster, ran: Start) -> dict[str, str]:
 
 
 def _age_s(line: str | None, status: str | None) -> float | None:
-    """Seconds from the last line of a log to a status; a log may print no year, and Ray always does."""
-    last, asked = moment(line), moment(status)
-    if last is not None and asked is not None and last.form == "date" and asked.form == "year":
-        asked = moment((status or "").partition("-")[2])
-    return seconds_between(last, asked)
+    """Seconds from the last line of a log to a status; a log may print no year, Ray always does."""
+    last, status_time = moment(line), moment(status)
+    if last is not None and status_time is not None and last.form == "date" and status_time.form == "year":
+        status_time = moment((status or "").partition("-")[2])
+    return seconds_between(last, status_time)
 
 
 class _Compared(NamedTuple):
-    """What logs tell together."""
+    """A finding from several logs."""
 
     symptom: str
     captures: Mapping[str, str]
@@ -209,12 +209,12 @@ def _apart(starts: Sequence[Start]) -> _Compared | None:
     points = {s.seat.meeting_point: s for s in waiting if s.seat.meeting_point}
     if len(points) < 2:
         return None
-    said = "; ".join(f"{_name(s)} at {point}" for point, s in points.items())
-    return _Compared(_APART, {"differences": said}, tuple(_lasts(points.values())), Level.CONFIRMED)
+    text = "; ".join(f"{_name(s)} at {point}" for point, s in points.items())
+    return _Compared(_APART, {"differences": text}, tuple(_lasts(points.values())), Level.CONFIRMED)
 
 
 def _same_rank(starts: Sequence[Start]) -> _Compared | None:
-    """Two nodes that were started as the same one: both wait as the same rank."""
+    """Two nodes launched with the same rank: both wait for the other."""
     by_rank: dict[int, Start] = {}
     for start in _waiting(starts):
         for rank, time in start.seat.waiting.items():
@@ -227,30 +227,30 @@ def _same_rank(starts: Sequence[Start]) -> _Compared | None:
 
 _SIZES = ("nnodes", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _OF_A_NODE = frozenset({"node_rank", "host", "port", "data_parallel_rank", "data_parallel_start_rank"})
-"""Options that each node of a start has a value of its own for."""
+"""Options that differ by node."""
 
 
 def _differences(starts: Sequence[Start]) -> dict[str, str]:
-    """By option what the nodes were given, where they print different values."""
-    found = {}
+    """Values of the nodes by option, for options that differ."""
+    differences = {}
     names = dict.fromkeys(name for start in starts for name in start.arguments if name not in _OF_A_NODE)
     for name in names:
         values = {_name(s): redact_text(str(s.arguments[name]))[:80] for s in starts if name in s.arguments}
         if len(set(values.values())) > 1:
-            found[name] = f"{name} ({'; '.join(f'{node}: {value}' for node, value in values.items())})"
-    return found
+            differences[name] = f"{name} ({'; '.join(f'{node}: {value}' for node, value in values.items())})"
+    return differences
 
 
 def _sizes_differ(starts: Sequence[Start]) -> _Compared | None:
-    """Nodes that wait, and were given different sizes."""
+    """Waiting nodes with different sizes."""
     waiting = _waiting(starts)
-    found = _differences(waiting)
-    said = "; ".join(found[name] for name in _SIZES if name in found)
-    return _Compared(_SIZES_DIFFER, {"differences": said}, tuple(_lasts(waiting)), Level.CONFIRMED) if said else None
+    differences = _differences(waiting)
+    text = "; ".join(differences[name] for name in _SIZES if name in differences)
+    return _Compared(_SIZES_DIFFER, {"differences": text}, tuple(_lasts(waiting)), Level.CONFIRMED) if text else None
 
 
 def _releases(starts: Sequence[Start]) -> dict[str, str]:
-    """By software what each log prints of it, where they print different releases."""
+    """Printed releases by software, if they differ."""
     printed = {
         "vLLM": {s.file: s.release.version for s in starts if s.release.version and s.release.source == "printed"},
         "NCCL": {
@@ -265,15 +265,15 @@ def _releases(starts: Sequence[Start]) -> dict[str, str]:
 
 
 def _releases_differ(starts: Sequence[Start]) -> _Compared | None:
-    """Nodes of different releases, of which one did not come up."""
-    if not (found := _releases(starts)):
+    """Nodes of different releases, of which one failed to start."""
+    if not (releases := _releases(starts)):
         return None
-    said = "; ".join(f"{what} ({versions})" for what, versions in found.items())
-    return _Compared(_RELEASES_DIFFER, {"differences": said}, tuple(_lasts(starts)))
+    text = "; ".join(f"{what} ({versions})" for what, versions in releases.items())
+    return _Compared(_RELEASES_DIFFER, {"differences": text}, tuple(_lasts(starts)))
 
 
 def _blocked(starts: Sequence[Start]) -> _Compared | None:
-    """Rank 0 waits where the ranks meet, and another one that was sent there does not get through."""
+    """Rank 0 waits at the meeting point, and a rank that was sent there cannot connect."""
     for start in starts:
         tries = [hit for hit in start.hits if {"connect_error", "waited"} & set(hit.captures)]
         point = start.seat.meeting_point
@@ -286,17 +286,17 @@ def _blocked(starts: Sequence[Start]) -> _Compared | None:
                 continue
             hit = next((hit for hit in tries if "connect_error" in hit.captures), tries[0])
             error = hit.captures.get("connect_error", "")
-            told = {"address": address, "port": port, "node": _name(start)}
+            captures = {"address": address, "port": port, "node": _name(start)}
             if error:
-                told["refused" if "refused" in error else "dropped" if "timed out" in error else "connect_error"] = (
-                    error
-                )
-            return _Compared(_BLOCKED, told, (hit.quote, *_lasts((head,))))
+                captures[
+                    "refused" if "refused" in error else "dropped" if "timed out" in error else "connect_error"
+                ] = error
+            return _Compared(_BLOCKED, captures, (hit.quote, *_lasts((head,))))
     return None
 
 
 def _no_meeting(starts: Sequence[Start]) -> _Compared | None:
-    """Every rank waits for the others at the same address, and none has gone on; of one log, on several hosts."""
+    """Every rank waits at the same address and none has continued; a single log must be of several hosts."""
     waiting = _waiting(starts)
     size = next((s.seat.world_size for s in waiting if s.seat.world_size), None)
     ranks = {rank for s in waiting for rank in s.seat.waiting}
@@ -305,16 +305,16 @@ def _no_meeting(starts: Sequence[Start]) -> _Compared | None:
     if not are_apart or size is None or ranks != set(range(min(size, _MAX_RANKS))) or len(points) != 1:
         return None
     captures = {"ranks": str(size), "address": points.pop()}
-    return _Compared(_NO_MEETING, {name: told for name, told in captures.items() if told}, tuple(_lasts(waiting)))
+    return _Compared(_NO_MEETING, {name: value for name, value in captures.items() if value}, tuple(_lasts(waiting)))
 
 
 def _vanished(starts: Sequence[Start], root: Finding | None) -> _Compared | None:
-    """A rank lost its peer, and the only other log ends without a word: the process there was killed."""
+    """A rank lost its peer, and the only other log just ends: that process was killed."""
     is_of_a_victim = root is not None and root.symptom in ("dist.peer_lost", _TIMEOUT)
     if root is None or not is_of_a_victim or not root.evidence:
         return None
-    told = nodes(starts)
-    if told is None or told.missing or told.ranks_missing:
+    nodes_known = nodes(starts)
+    if nodes_known is None or nodes_known.missing or nodes_known.ranks_missing:
         return None
     mute = [
         s
@@ -341,52 +341,52 @@ def _lasts(starts: Iterable[Start]) -> Iterator[Quote]:
 
 
 def _short(starts: Sequence[Start]) -> _Compared | None:
-    """The resource that a demand of Ray asks for more of than its cluster has; else the node that it is bound to."""
+    """The resource that a Ray demand exceeds; else the node that it is bound to."""
     clusters = [s.cluster for s in starts if s.cluster is not None and s.cluster.total]
     waiting = [(cluster, demand) for cluster in clusters for demand in cluster.demands]
     for tell in (_lacking, _bound):
         for cluster, demand in waiting:
-            told = tell(cluster, demand)
-            if told is not None:
-                return told
+            comparison = tell(cluster, demand)
+            if comparison is not None:
+                return comparison
     return None
 
 
 _UNLISTED = ("node:", "accelerator_type:")
-"""Resources that a cluster has and `ray status` does not list (Ray 2.60.0 autoscaler/_private/util.py:641, :671)."""
+"""Resources of a cluster that `ray status` does not list (Ray 2.60.0 autoscaler/_private/util.py:641, :671)."""
 
 
 def _lacking(cluster: RayCluster, demand: RayDemand) -> _Compared | None:
-    """What a demand lacks; None where the cluster has enough of all, so far as its sums tell."""
+    """What a demand lacks; None if the cluster has enough of everything, as far as its totals show."""
     for resource, need in demand.amounts.items():
         have = cluster.total.get(resource, 0.0)
         free = max(have - cluster.used.get(resource, 0.0), 0.0)
         if need <= free + 1e-9 or resource.startswith(_UNLISTED):
             continue
-        told = {"resource": resource, "need": f"{need:g}", "have": f"{have:g}", "free": f"{free:g}"}
+        captures = {"resource": resource, "need": f"{need:g}", "have": f"{have:g}", "free": f"{free:g}"}
         if cluster.active is not None:
-            told["nodes"] = str(cluster.active)
-        return _Compared(_SHORT, told, (demand.quote,), Level.CONFIRMED)
+            captures["nodes"] = str(cluster.active)
+        return _Compared(_SHORT, captures, (demand.quote,), Level.CONFIRMED)
     return None
 
 
 def _bound(_: RayCluster, demand: RayDemand) -> _Compared | None:
-    """The address of the node that a demand is bound to."""
+    """Address of the node that a demand is bound to."""
     bound = next((name for name in demand.amounts if re.match(r"node:[^_]", name)), None)
     return None if bound is None else _Compared(_BOUND, {"node_ip": bound.removeprefix("node:")}, (demand.quote,))
 
 
 def noted(
-    told: Nodes | None, starts: Sequence[Start], outcome: Outcome, catalog: Catalog, names: Sequence[str]
+    nodes_known: Nodes | None, starts: Sequence[Start], outcome: Outcome, catalog: Catalog, names: Sequence[str]
 ) -> tuple[str, ...]:
-    """What is to be said of the logs themselves: what `ray status` shows, whose log is missing, whose clock is off.
+    """Notes on the logs: what `ray status` shows, which are missing, whose clock is off.
 
     Args:
-        told: What the logs tell of the nodes; None where the start ran on one.
-        starts: The start, as each log has it.
-        outcome: Of the start.
+        nodes_known: Nodes as the logs show them; None if the launch ran on one.
+        starts: The launch, as each log has it.
+        outcome: Outcome of the launch.
         catalog: The symptoms, for their language.
-        names: Of the files.
+        names: Names of the files.
     """
     say = Wording(catalog.lang)
     clusters = [s.cluster for s in starts if s.cluster is not None]
@@ -399,34 +399,36 @@ def noted(
         )
         for cluster in clusters
     ]
-    lost = [said for cluster in clusters for said in cluster.lost[:_MAX_SHOWN]]
+    lost = [node for cluster in clusters for node in cluster.lost[:_MAX_SHOWN]]
     notes += [say("`ray status`: lost lately: {nodes}.", nodes=say("; ").join(lost))] if lost else []
     alive = max((cluster.active or 0 for cluster in clusters), default=0)
-    if alive > 1 and told is None and any(s.facts.executor_backend == "mp" for s in starts):
+    if alive > 1 and nodes_known is None and any(s.facts.executor_backend == "mp" for s in starts):
         notes.append(say("The executor of this start is mp: of the Ray cluster only the host of the server took part."))
     for what, named in _releases(starts).items():
         notes.append(
             say("The logs are of different releases of {software}: {releases}.", software=what, releases=named)
         )
     has_ranks_apart = sum(bool(s.seat.ranks) for s in starts) > 1
-    ranks_missing = told.ranks_missing if told is not None else _ranks_missing(starts) if has_ranks_apart else ()
+    ranks_missing = (
+        nodes_known.ranks_missing if nodes_known is not None else _ranks_missing(starts) if has_ranks_apart else ()
+    )
     if ranks_missing and not outcome.is_healthy:
         ranks = say(", ").join(map(str, ranks_missing[:_MAX_SHOWN]))
         notes.append(say("No log here is of rank {ranks}: the cause may stand in theirs.", ranks=ranks))
-    if told is None:
+    if nodes_known is None:
         return tuple(notes)
     if not outcome.is_healthy and (differences := _differences(starts)):
         listed = say("; ").join(list(differences.values())[:_MAX_SHOWN])
         notes.append(say("The nodes were given different options: {options}.", options=listed))
-    if told.missing and not outcome.is_healthy:
-        missing = say(", ").join(map(str, told.missing[:_MAX_SHOWN]))
+    if nodes_known.missing and not outcome.is_healthy:
+        missing = say(", ").join(map(str, nodes_known.missing[:_MAX_SHOWN]))
         notes.append(
             say(
                 "The start is over several nodes; the log of node {missing} is not here, and may hold the cause.",
                 missing=missing,
             )
         )
-    off = [log for log in told.logs if log.clock_offset_s and abs(log.clock_offset_s) > _CLOCK_TOLERANCE_S]
+    off = [log for log in nodes_known.logs if log.clock_offset_s and abs(log.clock_offset_s) > _CLOCK_TOLERANCE_S]
     notes += [
         say(
             "The clock of {node} differs by {seconds} s from the first log's; the order of events heeds it.",

@@ -1,4 +1,4 @@
-"""A symptom's remedies, and a policy's steps, with the values of one start."""
+"""A symptom's remedies and a policy's steps, filled in for one launch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNCHECKED = Checks(
 
 
 def of_cause(cause: Finding | None, catalog: Catalog, facts: Facts, arguments: Mapping[str, Any]) -> tuple[Remedy, ...]:
-    """The remedies of a cause that can help this start, none of them checked."""
+    """The remedies of a cause that can help this launch, not checked yet."""
     if cause is None:
         return ()
     return made(catalog.symptoms[cause.symptom].remedies, cause.captures, facts, arguments)
@@ -31,15 +31,15 @@ def of_cause(cause: Finding | None, catalog: Catalog, facts: Facts, arguments: M
 def made(
     texts: Iterable[RemedyText], captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]
 ) -> tuple[Remedy, ...]:
-    """Those of some ways out that can help, with their values; none of them checked."""
-    found = (_remedy(text, captures, facts, arguments) for text in texts)
-    return tuple(remedy for remedy in found if remedy is not None)
+    """The remedies that can help, filled in; not checked yet."""
+    remedies = (_remedy(text, captures, facts, arguments) for text in texts)
+    return tuple(remedy for remedy in remedies if remedy is not None)
 
 
 def of_policy(
     policy: Policy, cause: Finding | None, facts: Facts, arguments: Mapping[str, Any]
 ) -> tuple[tuple[Remedy, ...], tuple[str, ...]]:
-    """The steps of a policy, and why it or some of them are not offered for this cause."""
+    """The steps of a policy, and why it or some of them do not apply to this cause."""
     if cause is None:
         return (), (f"The policy {policy.id} is not offered: no cause is known that it could help against.",)
     names = (cause.symptom, cause.class_)
@@ -53,15 +53,15 @@ def of_policy(
         if step is not None:
             steps.append(replace(step, title=f"{name}: {step.title}"))
             continue
-        held = [c.says for c in text.unless if holds(c, cause.captures, facts, arguments)]
-        notes.append(f"{name}, is left out: {held[0] if held else 'it would change nothing here'}.")
+        reasons = [c.says for c in text.unless if holds(c, cause.captures, facts, arguments)]
+        notes.append(f"{name}, is left out: {reasons[0] if reasons else 'it would change nothing here'}.")
     if steps and policy.helps and not set(names) & set(policy.helps):
         notes.append(f"The policy {policy.id} is not known to help against {cause.symptom}.")
     return tuple(steps), tuple(notes)
 
 
 def _remedy(text: RemedyText, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Remedy | None:
-    """The remedy with this start's values; None where it is known not to help, or needs what is not known."""
+    """The remedy, filled in; None if it is known not to help, or needs an unknown value."""
     if any(value_of(name, captures, facts) is None for name in text.needs):
         return None
     if any(holds(condition, captures, facts, arguments) for condition in text.unless):
@@ -77,11 +77,11 @@ def _remedy(text: RemedyText, captures: Mapping[str, str], facts: Facts, argumen
 
 
 _POINTLESS = Edit("remove", "")
-"""Stands for an edit that would change nothing here, or not for the better."""
+"""Stands for an edit that would change nothing, or make it worse."""
 
 
 def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: Mapping[str, Any]) -> Edit | None:
-    """The edit with its value for this start; None where its value depends on a setting that is not known."""
+    """The edit, filled in; None if its value depends on an unknown setting."""
     present = arguments.get(authored.name, getattr(facts, authored.name, None))
     if authored.op != "set":
         return authored
@@ -95,15 +95,15 @@ def _edit(authored: Edit, captures: Mapping[str, str], facts: Facts, arguments: 
         value = STEPS[step](amount, number, captures)
     elif isinstance(value, Mapping):
         present = _mapping(present)
-        own = {fill(str(k), captures, facts) or str(k): v for k, v in value.items()}
-        value = None if present is None else {**present, **own}
+        keys = {fill(str(k), captures, facts) or str(k): v for k, v in value.items()}
+        value = None if present is None else {**present, **keys}
     if value is None:
         return None
     return _POINTLESS if value is NO_STEP or value == present else Edit("set", authored.name, value)
 
 
 def _mapping(present: Any) -> Mapping[str, Any] | None:
-    """A present setting that is a JSON object, however the log writes it; None where it is something else."""
+    """A setting that is a JSON object, in whatever form the log prints it; None if it is something else."""
     if isinstance(present, str):
         try:
             present = json.loads(present)

@@ -1,4 +1,4 @@
-"""Ways out of a failure as commands: the start's own command, edited, and judged by the linter for its release."""
+"""Fixes as commands: the launch's own command, edited, and linted for its release."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from vllm_runbooks.reading.documents import Page
 from vllm_runbooks.reading.documents.starts import Found
 
 _NOT_COMPARED = frozenset({"model", "model_tag", "config", "api_key", "subparser", "dispatch_function"})
-"""Arguments whose two forms need not be alike: paths of the model are mounted elsewhere, secrets are replaced."""
+"""Arguments that may differ between command and log: model paths are mounted elsewhere, secrets are replaced."""
 _MAX_TOLD = 12
 _MOST_ERRORS = 5
-"""Errors of a command that are mended before it is changed; with more of them it is hardly a command."""
+"""Most errors of a command that is still edited; with more it is hardly a command."""
 _WHOLE_LINES, _WHOLE_CHARACTERS = 200, 20_000
-"""A text of no more than this is shown whole where its part with the start says too little."""
+"""A text of at most this size is shown whole if the edited part alone is not enough."""
 _GOES_ON = re.compile(r"(?:\\|\||&&)[ \t\r]*\Z")
 _MAX_GOING_ON = 1000
 _IN_LINES = ("shell", "docker")
-"""Kinds of starts whose own lines are a command."""
+"""Kinds of launches whose own lines are a command."""
 
 
-class Difference(NamedTuple):
-    """An argument that a command and a log of it state differently."""
+class ArgumentDifference(NamedTuple):
+    """An argument that differs between a command and its log."""
 
     name: str
     given: str
-    """In the command; "not set" where it is not."""
+    """Value in the command; "not set" if absent."""
     ran: str
-    """In the log."""
+    """Value in the log."""
 
 
-class Base:
-    """The command that remedies are edits of."""
+class LaunchCommand:
+    """The command that remedies edit."""
 
     def __init__(
         self,
@@ -58,19 +58,19 @@ class Base:
         vllm: str | None,
         knowledge: Callable[[], Knowledge],
         *,
-        shown: str | None = None,
+        logged_command: str | None = None,
     ) -> None:
-        """The command that was given, else the one that the log shows, else the arguments that it prints."""
+        """Take the given command, else the one that the log shows, else the arguments that it prints."""
         self.logged = {name: value for name, value in logged.items() if not name.startswith("_")}
         self.is_given = command is not None
-        self.page = documents.read(command) if command is not None else _shown_start(shown)
+        self.page = documents.read(command) if command is not None else _shown_start(logged_command)
         self.found = self._chosen(self.page)
         self.vllm = vllm or (self.found.release if self.found else None)
         self._knowledge = knowledge
         self._judged_texts: dict[str, Judged] = {}
 
     def _chosen(self, page: Page | None) -> Found | None:
-        """Of several starts the one that says most of what the log says."""
+        """The launch that agrees best with the log."""
         if page is None:
             return documents.from_arguments(self.logged) if self.logged else None
         starts = starts_of(page)
@@ -78,7 +78,7 @@ class Base:
 
     @property
     def choice(self) -> str | None:
-        """What to say where the text that was given holds several starts: which of them is the log's."""
+        """Which launch of a text with several is the log's, and why; None if there is only one."""
         starts = starts_of(self.page) if self.page is not None else []
         if len(starts) < 2 or self.page is None:
             return None
@@ -89,7 +89,7 @@ class Base:
 
     @cached_property
     def data(self) -> ReleaseData | None:
-        """Data of the release; None where it is not known."""
+        """Data of the release; None if unknown."""
         if self.vllm is None:
             return None
         try:
@@ -98,7 +98,7 @@ class Base:
             return None
 
     def offered(self, remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
-        """The remedies with their commands; one whose command the release would refuse is left out."""
+        """The remedies with their commands, without those whose command the release rejects."""
         return tuple(checked for remedy in remedies if (checked := self._checked(remedy)) is not None)
 
     def _checked(self, remedy: Remedy) -> Remedy | None:
@@ -131,13 +131,13 @@ class Base:
 
     @cached_property
     def _is_damaged(self) -> bool:
-        """Whether the words are hardly a command: nothing is to be won by mending them, and it takes its time."""
+        """Whether the words are hardly a command: repairing them is slow and pointless."""
         problems = self._parsed.problems if self._parsed else ()
         return sum(problem.is_refusal for problem in problems) > _MOST_ERRORS
 
     @cached_property
     def _parsed(self) -> Parsed | None:
-        """The words as the release's parser takes them; None where there are none, or the release is not known."""
+        """The words as the release's parser reads them; None without words or release."""
         if self.found is None or self.data is None:
             return None
         words = [word.value for word in self.found.words]
@@ -145,13 +145,13 @@ class Base:
 
     @cached_property
     def _given(self) -> tuple[Page, Found] | None:
-        """The text that was given with what can be mended in it, and its start; None where only the log tells it."""
+        """The given text with its safe fixes applied, and its launch; None if only the log shows the command."""
         if self.page is None or self.found is None:
             return None
         text = self._mended(self.page.text)
         page = self.page if text == self.page.text else documents.read(text, kind=self.page.kind)
-        found = self._chosen(page)
-        return None if found is None else (page, found)
+        launch = self._chosen(page)
+        return None if launch is None else (page, launch)
 
     @cached_property
     def _own_errors(self) -> Counter[tuple[str, str]]:
@@ -161,7 +161,7 @@ class Base:
         return Counter() if self.found is None else self._errors(self._mended(to_shell(Deployment.of(self.found))))
 
     def _judged(self, text: str) -> Judged:
-        """The lint of a text, once for each text."""
+        """Lint a text, once per text."""
         if text not in self._judged_texts:
             self._judged_texts[text] = Judged(text, self._knowledge(), Asked(vllm=self.vllm))
         return self._judged_texts[text]
@@ -171,20 +171,20 @@ class Base:
         return self._judged_texts.setdefault(judged.text, judged).text
 
     def _errors(self, text: str) -> Counter[tuple[str, str]]:
-        """What is wrong in a text: rule and message, with how often."""
+        """Errors of a text: rule and message, with their number."""
         judged = self._judged(text)
-        found = issues(judged, Secrets(*judged.readings))
-        return Counter((issue.rule, issue.message) for issue in found if issue.severity is IssueSeverity.ERROR)
+        issues_found = issues(judged, Secrets(*judged.readings))
+        return Counter((issue.rule, issue.message) for issue in issues_found if issue.severity is IssueSeverity.ERROR)
 
     def _shown(self, text: str) -> str | None:
-        """What is shown of an edited text, without secrets: the start with all that was changed, or the whole."""
+        """The part of an edited text to show, without secrets: the launch with all changes, or the whole."""
         if self._given is None or self.page is None:
             return None
-        page, found = self._given
+        page, launch = self._given
         again = documents.read(text, kind=page.kind)
         if len(again.starts) != len(page.starts):
             return None
-        start = again.starts[page.starts.index(found)]
+        start = again.starts[page.starts.index(launch)]
         first, last = _extent(start)
         before = _alike(self.page.text, text)
         after = _alike(self.page.text[before:][::-1], text[before:][::-1])
@@ -206,57 +206,59 @@ class Base:
     def _unknown(remedy: Remedy, why: str) -> Remedy:
         return replace(remedy, checks=replace(remedy.checks, lint=f"unknown: {why}"))
 
-    def differences(self) -> list[Difference]:
-        """Arguments that the command given states otherwise than the log of the start."""
+    def differences(self) -> list[ArgumentDifference]:
+        """Arguments that differ between the given command and the log."""
         if not self.is_given or self.found is None or self.data is None or not self.logged:
             return []
         return list(self._compared(self.flags))[:_MAX_TOLD]
 
     @cached_property
     def flags(self) -> Mapping[str, Any]:
-        """What the command sets, by argparse destination; what cannot be known is left out."""
+        """Options that the command sets, by argparse destination, without unknown values."""
         flags = self._parsed.flags if self._parsed else {}
         return {name: value for name, value in flags.items() if value is not UNKNOWN}
 
-    def _compared(self, flags: Mapping[str, Any]) -> Iterator[Difference]:
+    def _compared(self, flags: Mapping[str, Any]) -> Iterator[ArgumentDifference]:
         for name in sorted({*flags, *self.logged} - _NOT_COMPARED):
-            given, ran = flags.get(name, _UNSET), self.logged.get(name, _UNSET)
-            if _normal(given) == _normal(ran):
+            in_command, ran = flags.get(name, _UNSET), self.logged.get(name, _UNSET)
+            if _normal(in_command) == _normal(ran):
                 continue
-            known = self.data.default(name) if self.data else None
-            default = _normal(known.value) if known and known.is_known else _UNSET
-            if ran is _UNSET and (default is _UNSET or _normal(given) == default):
+            default_known = self.data.default(name) if self.data else None
+            default = _normal(default_known.value) if default_known and default_known.is_known else _UNSET
+            if ran is _UNSET and (default is _UNSET or _normal(in_command) == default):
                 continue
-            if given is _UNSET and (name not in (self.data.by_dest if self.data else {}) or _normal(ran) == default):
+            if in_command is _UNSET and (
+                name not in (self.data.by_dest if self.data else {}) or _normal(ran) == default
+            ):
                 continue
-            yield Difference(name, _shown(given), _shown(ran))
+            yield ArgumentDifference(name, _shown(in_command), _shown(ran))
 
 
 def _shown_start(text: str | None) -> Page | None:
-    """A command that a log shows; None where it is not one start."""
+    """A command that a log shows; None unless it is exactly one launch."""
     page = None if text is None else documents.read(text, kind="shell")
     return page if page is not None and len(starts_of(page)) == 1 else None
 
 
 def check_starts(text: str, name: str) -> None:
-    """See that a text that is given as the command of a log holds one.
+    """Check that a text given as a log's command launches a server.
 
     Raises:
-        InputError: it starts no server.
+        InputError: it does not.
     """
     if not starts_of(documents.read(text, name)):
         raise InputError(f"{name}: holds no start of vLLM; give the script or manifest that the log belongs to")
 
 
 def starts_of(page: Page) -> list[Found]:
-    """The starts of a text that a log can be of."""
+    """Launches of a text that may have written a log."""
     return [start for start in page.starts if not start.keywords]
 
 
 def _nearest(starts: Sequence[Found], logged: Mapping[str, Any]) -> tuple[int, bool]:
-    """Which of some starts says most of what a log says, and whether no other says as much."""
-    said = {str(value) for value in logged.values()}
-    agreed = [sum(word.value in said for word in start.words) for start in starts]
+    """Index of the launch that agrees best with a log, and whether no other agrees as well."""
+    values = {str(value) for value in logged.values()}
+    agreed = [sum(word.value in values for word in start.words) for start in starts]
     best = max(agreed)
     return agreed.index(best), agreed.count(best) == 1
 
@@ -266,23 +268,23 @@ def _is_known(name: str, data: ReleaseData) -> bool:
     return name in {"model", "model_tag"} or name in data.by_dest
 
 
-def _alike(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    pairs = zip(one, other, strict=False)
-    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+def _alike(left: str, right: str) -> int:
+    """Length of the common beginning of two texts."""
+    pairs = zip(left, right, strict=False)
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
 
 
 def _extent(start: Found) -> tuple[int, int]:
-    """From where to where a start goes, with what it stands in: its shell's command, its service."""
+    """Begin and end of a launch with what contains it: its shell's command, its service."""
     spans = [(start.start, start.end), *((layer.start, layer.end) for layer in start.within), *start.keys.values()]
     if start.invocation is not None:
         spans.append((start.invocation.start, start.invocation.end))
-        spans += [(one.at[0], one.at[-1]) for one in start.invocation.documents]
+        spans += [(document.at[0], document.at[-1]) for document in start.invocation.documents]
     return min(first for first, _ in spans), max(last for _, last in spans)
 
 
 def _lines(text: str, start: int, end: int) -> tuple[int, int]:
-    """The whole lines of a stretch, and those on which its last one goes on."""
+    """The whole lines of a stretch, with the continuation of the last one."""
     start = text.rfind("\n", 0, start) + 1
     while True:
         stop = text.find("\n", end)
@@ -294,24 +296,24 @@ def _lines(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_start_of(part: str, start: Found) -> bool:
-    """Whether a part of a text holds a start as the whole does, but for variables that are set elsewhere."""
+    """Whether a part of a text contains the same launch, except for variables that are set elsewhere."""
     return any(
-        one.entry == start.entry
-        and len(one.words) == len(start.words)
-        and all(word.value in (None, same.value) for word, same in zip(one.words, start.words, strict=True))
-        for one in documents.read(part).starts
+        candidate.entry == start.entry
+        and len(candidate.words) == len(start.words)
+        and all(word.value in (None, same.value) for word, same in zip(candidate.words, start.words, strict=True))
+        for candidate in documents.read(part).starts
     )
 
 
 class _Unset:
-    """Stands for an argument that is not given."""
+    """Stands for an absent argument."""
 
 
 _UNSET = _Unset()
 
 
 def _normal(value: Any) -> Any:
-    """A value as it compares: numbers as numbers, objects by their content, a list of one as its item."""
+    """A value in a comparable form: numbers as numbers, objects by content, a list of one as its item."""
     if isinstance(value, (list, tuple)):
         return _normal(value[0]) if len(value) == 1 else [_normal(item) for item in value]
     if isinstance(value, Mapping):

@@ -1,7 +1,8 @@
-"""What a document says about a recorded case, judged on its record, on plans and on lookups.
+"""Claims of a document about a recorded case, checked against its record, plans and lookups.
 
-A claim is data: expressions over names that are looked up in the record, in a plan, among the cards or among the lines
-that a release prints. What is not known makes the verdict unknown, never a guess.
+A claim is data: expressions over names that are looked up in the record, in a plan, among the GPUs or among the lines
+that a release prints. An unknown value makes the verdict unknown, never a guess.
+
 """
 
 from __future__ import annotations
@@ -17,67 +18,67 @@ from vllm_runbooks.core.evidence import Claim, Claims, Credit, Evidence
 from vllm_runbooks.core.records import Answer, Facts, JudgedClaim, Quote, Start, Truth
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis.claims.expressions import Lookup, compute
-from vllm_runbooks.diagnosis.claims.figures import Asked, Planned
+from vllm_runbooks.diagnosis.claims.figures import ClaimLookup, Planned
 from vllm_runbooks.plan.figures import EXPECTED, HIGH, LOW, written
 from vllm_runbooks.reading.startup_log import log_lines
 
 
 def judge(
     authored: Claims,
-    found: Answer | None,
+    answer: Answer | None,
     starts: Sequence[Start],
     evidence: Evidence,
     *,
     planned: Planned | None = None,
     card: Callable[[str], Gpu] | None = None,
 ) -> tuple[JudgedClaim, ...]:
-    """Judge every claim on the starts of the case it belongs to.
+    """Check every claim on the launches of its case.
 
     Args:
         authored: The claims.
-        found: The diagnosis of the case's log; None: it has none.
-        starts: Those of the log.
+        answer: The diagnosis of the case's log; None if it has none.
+        starts: Launches of the log.
         evidence: The case.
         planned: Answers questions to the planner.
-        card: Finds a graphics card by its name; InputError where there is none.
+        card: Finds a GPU by its name; returns an InputError if there is none.
     """
     quotes = _quotes({words for claim in authored.claims for words in claim.quotes}, evidence)
-    asked = Asked(authored, planned, card)
-    return tuple(_Judged(claim, authored, found, starts, asked).record(quotes) for claim in authored.claims)
+    request = ClaimLookup(authored, planned, card)
+    return tuple(_ClaimCheck(claim, authored, answer, starts, request).record(quotes) for claim in authored.claims)
 
 
-class _Judged:
-    """One claim on its way to a verdict."""
+class _ClaimCheck:
+    """A claim and its verdict."""
 
     def __init__(
-        self, claim: Claim, authored: Claims, found: Answer | None, starts: Sequence[Start], asked: Asked
+        self, claim: Claim, authored: Claims, answer: Answer | None, starts: Sequence[Start], request: ClaimLookup
     ) -> None:
-        self._claim, self._authored, self._found, self._starts, self._asked = claim, authored, found, starts, asked
+        self._claim, self._authored, self._found, self._starts, self._asked = claim, authored, answer, starts, request
 
     @cached_property
     def _names(self) -> list[str]:
         return self._asked.names(self._claim)
 
     def record(self, quotes: Mapping[str, Quote]) -> JudgedClaim:
-        """The claim as it is judged; by a plan's figures only where its low and its high side say the same."""
-        claim, found = self._claim, self._found
-        verdict, undecided, own = self._by(EXPECTED)
+        """The checked claim; a plan's figures count only if its low and high case agree."""
+        claim, answer = self._claim, self._found
+        verdict, undecided, values = self._by(EXPECTED)
         if verdict is not Truth.UNKNOWN and self._asked.has_sides(self._names):
             for side in (LOW, HIGH):
                 other, why, _ = self._by(side)
                 if other is not verdict:
                     verdict, undecided = Truth.UNKNOWN, why or "it is too close for what the plan does not know exactly"
                     break
-        captures = dict(found.root_cause.captures) if found and found.root_cause else {}
-        shown = {name: written(value) for name, value in own.items() if value is not None}
-        facts = self._starts[-1].facts if self._starts else found.facts if found else Facts()
-        sentences = (fill(sentence, {**captures, **shown}, facts) for sentence in claim.because)
+        captures = dict(answer.root_cause.captures) if answer and answer.root_cause else {}
+        figures = {name: written(value) for name, value in values.items() if value is not None}
+        facts = self._starts[-1].facts if self._starts else answer.facts if answer else Facts()
+        sentences = (fill(sentence, {**captures, **figures}, facts) for sentence in claim.because)
         return JudgedClaim(
             id=claim.id,
             says=claim.says,
             expected=claim.verdict,
             verdict=verdict,
-            figures={name: shown[name] for name in claim.figures if name in shown},
+            figures={name: figures[name] for name in claim.figures if name in figures},
             because=" ".join(sentence for sentence in sentences if sentence),
             undecided=undecided,
             quotes=tuple(quotes[words] for words in claim.quotes if words in quotes),
@@ -85,29 +86,29 @@ class _Judged:
         )
 
     def _by(self, side: int) -> tuple[Truth, str, dict[str, Any]]:
-        """The verdict by one side of the plans, why it is unknown where it is, and the figures."""
-        own: dict[str, Any] = {given.name: given.value for given in self._authored.given}
+        """The verdict by one side of the plans, why it is unknown, and the figures."""
+        values: dict[str, Any] = {figure.name: figure.value for figure in self._authored.given}
 
         def lookup(name: str, of: int | str | None) -> Any:
             if isinstance(of, str):
                 return self._asked.value(name, of, side)
-            if of is None and name in own:
-                return own[name]
+            if of is None and name in values:
+                return values[name]
             index = (of or len(self._starts)) - 1
             return _recorded(name, self._starts[index], self._found, index) if 0 <= index < len(self._starts) else None
 
         for name, expression in self._claim.figures.items():
             try:
-                own[name] = self._computed(expression, lookup)
+                values[name] = self._computed(expression, lookup)
             except LookupError:
-                own[name] = None
-        return *self._verdict(own, lookup), own
+                values[name] = None
+        return *self._verdict(values, lookup), values
 
     def _computed(self, expression: str, lookup: Lookup) -> Any:
         return compute(expression, lookup, self._asked.figures)
 
-    def _verdict(self, own: dict[str, Any], lookup: Lookup) -> tuple[Truth, str]:
-        """The verdict, and why it is unknown where it is."""
+    def _verdict(self, values: dict[str, Any], lookup: Lookup) -> tuple[Truth, str]:
+        """The verdict, and why it is unknown."""
         claim = self._claim
         choices = [(name, value) for name, values in claim.at.items() for value in values]
         try:
@@ -118,20 +119,20 @@ class _Judged:
             else:
                 outcomes = []
                 for name, value in choices:
-                    own[name] = value
+                    values[name] = value
                     outcomes.append(bool(self._computed(claim.right_if, lookup)))
-                    del own[name]
+                    del values[name]
                 is_right = any(outcomes)
         except LookupError as error:
             return Truth.UNKNOWN, str(error)
         if claim.credit and (others := _others(claim.credit, self._starts)) != []:
-            said = "are not in this log" if others is None else f"differ in {', '.join(others)} as well"
-            return Truth.UNKNOWN, f"starts {' and '.join(map(str, claim.credit.starts))} {said}"
+            text = "are not in this log" if others is None else f"differ in {', '.join(others)} as well"
+            return Truth.UNKNOWN, f"starts {' and '.join(map(str, claim.credit.starts))} {text}"
         return Truth.RIGHT if is_right else Truth.WRONG, ""
 
 
 def _others(credit: Credit, starts: Sequence[Start]) -> list[str] | None:
-    """Settings that differ between two starts beside the one that gets the credit; None where a start is missing."""
+    """Settings that differ between two launches besides the one under test; None if a launch is missing."""
     chosen = [starts[number - 1] for number in credit.starts if 0 < number <= len(starts)]
     if len(chosen) != len(credit.starts) or not all(start.arguments for start in chosen):
         return None
@@ -139,9 +140,9 @@ def _others(credit: Credit, starts: Sequence[Start]) -> list[str] | None:
     return [name for name in differing(chosen) if name not in apart]
 
 
-def _recorded(name: str, start: Start, found: Answer | None, index: int) -> Any:
-    """What the record of a start says under a name."""
-    cause = found.starts[index].root_cause if found and index < len(found.starts) else None
+def _recorded(name: str, start: Start, answer: Answer | None, index: int) -> Any:
+    """The recorded value of a name."""
+    cause = answer.starts[index].root_cause if answer and index < len(answer.starts) else None
     if cause and name in cause.captures:
         return _number(cause.captures[name])
     fact = getattr(start.facts, name, None)
@@ -159,13 +160,13 @@ def _number(printed: str) -> float | str:
         return printed
 
 
-def _quotes(wanted: set[str], evidence: Evidence) -> dict[str, Quote]:
-    """The first line that holds each of the wanted words, from these words on, secrets replaced."""
-    found: dict[str, Quote] = {}
-    for index, document in enumerate(evidence.documents if wanted else ()):
+def _quotes(words_quoted: set[str], evidence: Evidence) -> dict[str, Quote]:
+    """The first line that contains each of the quoted words, from these words on, secrets replaced."""
+    quotes: dict[str, Quote] = {}
+    for index, document in enumerate(evidence.documents if words_quoted else ()):
         for number, line in enumerate(document.text.split("\n"), 1):
-            for words in [words for words in wanted - found.keys() if words in line]:
-                shown = redact_text(log_lines.clean(line))
-                said = shown[max(shown.find(words), 0) :].rstrip()
-                found[words] = Quote(index, number, line.index(words) + 1, said[: log_lines.MAX_QUOTE])
-    return found
+            for words in [words for words in words_quoted - quotes.keys() if words in line]:
+                clean_line = redact_text(log_lines.clean(line))
+                text = clean_line[max(clean_line.find(words), 0) :].rstrip()
+                quotes[words] = Quote(index, number, line.index(words) + 1, text[: log_lines.MAX_QUOTE])
+    return quotes

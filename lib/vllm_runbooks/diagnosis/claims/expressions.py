@@ -1,4 +1,4 @@
-"""Expressions of claims: a few operators over names that are looked up; what is not known is said, never guessed."""
+"""Expressions of claims: a few operators over names that are looked up; unknown values are reported, never guessed."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 _FUNCTIONS = ("abs", "known")
 _START = "start"
 Lookup = Callable[[str, "int | str | None"], Any]
-"""Value of a name: of a start by number, of a plan, card or line by name, or (None) of none in particular; None where
-it is not known."""
+"""Looks up a name of a launch (by number), of a plan, GPU or line (by name), or of none (None); returns None if
+unknown.
+"""
 Figures = Mapping[str, frozenset[str]]
-"""By the name of a plan, card or line the figures that it has."""
+"""Figures by the name of a plan, GPU or line."""
 
 
 class UnknownError(Exception):
-    """A name of an expression has no value; says why."""
+    """A name of an expression has no value; the message says why."""
 
 
-def faults(expression: str, known: Figures = MappingProxyType({})) -> list[str]:
-    """Why an expression cannot be computed, in words; empty where it can."""
+def faults(expression: str, constants: Figures = MappingProxyType({})) -> list[str]:
+    """Why an expression cannot be computed; empty if it can."""
     try:
         tree = _parsed(expression)
-        list(_checked(tree, known))
+        list(_checked(tree, constants))
     except ValueError as error:
         return [str(error)]
     return []
@@ -46,8 +47,8 @@ def _parsed(expression: str) -> ast.expr:
         raise ValueError("is no expression; write one such as 0.9 * gpu_total_gib <= initial_gib") from None
 
 
-def _checked(node: ast.expr, known: Figures) -> Iterator[ast.expr]:
-    """Every part of an expression; ValueError for one that is not among the few that are computed."""
+def _checked(node: ast.expr, constants: Figures) -> Iterator[ast.expr]:
+    """Yield every part of an expression; raises ValueError for an operator that is not supported."""
     yield node
     parts: list[ast.expr]
     match node:
@@ -55,9 +56,9 @@ def _checked(node: ast.expr, known: Figures) -> Iterator[ast.expr]:
             parts = []
         case ast.Attribute(value=ast.Name(id=name)) if _start_number(name):
             parts = []
-        case ast.Attribute(value=ast.Name(id=name), attr=figure) if name in known:
-            if figure not in known[name]:
-                raise ValueError(f"asks {name} for {figure}; it has {', '.join(sorted(known[name]))}")
+        case ast.Attribute(value=ast.Name(id=name), attr=figure) if name in constants:
+            if figure not in constants[name]:
+                raise ValueError(f"asks {name} for {figure}; it has {', '.join(sorted(constants[name]))}")
             parts = []
         case ast.BoolOp(values=parts):
             pass
@@ -75,7 +76,7 @@ def _checked(node: ast.expr, known: Figures) -> Iterator[ast.expr]:
                 "+ - * /, comparisons, and, or, not, abs(…), known(…)"
             )
     for part in parts:
-        yield from _checked(part, known)
+        yield from _checked(part, constants)
 
 
 def _start_number(name: str) -> int | None:
@@ -84,7 +85,7 @@ def _start_number(name: str) -> int | None:
 
 
 def names(expression: str) -> list[str]:
-    """Words that an expression looks up, in their order.
+    """Names that an expression looks up, in order.
 
     Raises:
         ValueError: it is no expression.
@@ -92,15 +93,15 @@ def names(expression: str) -> list[str]:
     return list(dict.fromkeys(node.id for node in ast.walk(_parsed(expression)) if isinstance(node, ast.Name)))
 
 
-def compute(expression: str, lookup: Lookup, known: Figures = MappingProxyType({})) -> Any:
-    """The value of an expression.
+def compute(expression: str, lookup: Lookup, constants: Figures = MappingProxyType({})) -> Any:
+    """Compute an expression.
 
     Raises:
-        LookupError: a name in it is not known, or what is known cannot be computed with; says which.
+        LookupError: a name is unknown, or its value cannot be computed with; the message says which.
     """
     try:
         tree = _parsed(expression)
-        list(_checked(tree, known))
+        list(_checked(tree, constants))
         return _value(tree, lookup)
     except UnknownError as unknown:
         raise LookupError(str(unknown)) from None
@@ -116,29 +117,29 @@ def _value(node: ast.expr, lookup: Lookup) -> Any:
             return _known(lookup(name, None), f"{name} is not in this log")
         case ast.Attribute(value=ast.Name(id=of), attr=name):
             number = _start_number(of)
-            said = f"{name} of {of} is not in this log" if number else f"{name} of {of} is not known"
-            return _known(lookup(name, number or of), said)
+            reason = f"{name} of {of} is not in this log" if number else f"{name} of {of} is not known"
+            return _known(lookup(name, number or of), reason)
         case ast.BoolOp(op=op, values=values):
             truths = (bool(_value(value, lookup)) for value in values)
             return all(truths) if isinstance(op, ast.And) else any(truths)
         case ast.UnaryOp(op=op, operand=operand):
-            found = _value(operand, lookup)
-            return not found if isinstance(op, ast.Not) else -found
+            result = _value(operand, lookup)
+            return not result if isinstance(op, ast.Not) else -result
         case ast.BinOp(left=left, op=op, right=right):
             return _OPERATORS[type(op)](_value(left, lookup), _value(right, lookup))
         case ast.Compare(left=left, ops=ops, comparators=comparators):
             values = [_value(part, lookup) for part in (left, *comparators)]
             pairs = zip(ops, values, values[1:], strict=False)
-            return all(_OPERATORS[type(op)](one, other) for op, one, other in pairs)
+            return all(_OPERATORS[type(op)](first, second) for op, first, second in pairs)
         case ast.Call(func=ast.Name(id="known"), args=[argument]):
             return _is_known(argument, lookup)
         case _:  # `_checked` lets nothing else through
             return abs(_value(cast("ast.Call", node).args[0], lookup))
 
 
-def _known(value: Any, said: str) -> Any:
+def _known(value: Any, reason: str) -> Any:
     if value is None:
-        raise UnknownError(said)
+        raise UnknownError(reason)
     return value
 
 

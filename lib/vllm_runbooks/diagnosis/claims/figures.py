@@ -1,4 +1,4 @@
-"""What plans, cards and the messages of a release say, by the names that expressions use."""
+"""Figures of plans, GPUs and messages of a release, by the names that expressions use."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from vllm_runbooks.plan.records import Layouts, Plan
 CARD_FIGURES = frozenset({"exists", "why", "memory_gib", "capability", "has_fp8"})
 LINE_FIGURES = frozenset({"printed"})
 Planned = Callable[[PlanAsked], "Plan | Layouts"]
-"""Answers a question to the planner; InputError where nothing can be planned."""
+"""Answers a question to the planner; an InputError if it cannot be planned."""
 
 
 def figures(authored: Claims) -> Figures:
-    """What expressions of a file of claims may ask of its plans, cards and lines."""
+    """Figures of plans, GPUs and lines that the expressions of a claims file may use."""
     tables = ((authored.plans, PLAN_FIGURES), (authored.cards, CARD_FIGURES), (authored.lines, LINE_FIGURES))
-    return {name: known for table, known in tables for name in table}
+    return {name: names for table, names in tables for name in table}
 
 
-class Asked:
-    """What the plans, cards and lines of a file of claims say; each is asked once, when an expression needs it."""
+class ClaimLookup:
+    """Looks up plans, GPUs and lines of a claims file, each once and only if an expression needs it."""
 
     def __init__(self, authored: Claims, planned: Planned | None, card: Callable[[str], Gpu] | None) -> None:
         self.figures = figures(authored)
@@ -35,17 +35,17 @@ class Asked:
         self._found: dict[str, Plan | Layouts | Gpu | InputError] = {}
 
     def names(self, claim: Claim) -> list[str]:
-        """What a claim's expressions ask, in their order."""
-        said = [*claim.figures.values(), claim.right_if, claim.only_if or ""]
-        asked = dict.fromkeys(name for text in said if text for name in names(text))
-        return [name for name in asked if name in self.figures]
+        """Names in a claim's expressions, in order."""
+        expressions = [*claim.figures.values(), claim.right_if, claim.only_if or ""]
+        unique = dict.fromkeys(name for text in expressions if text for name in names(text))
+        return [name for name in unique if name in self.figures]
 
     def has_sides(self, names: Sequence[str]) -> bool:
-        """Whether one of them is a plan, whose figures have a low and a high side."""
+        """Whether one of the names is a plan, whose figures have a low and a high case."""
         return not self._authored.plans.keys().isdisjoint(names)
 
     def basis(self, name: str) -> str:
-        """What is asked under a name, in words."""
+        """The questions to the planner, in words."""
         if name in self._authored.plans:
             return f"planned: {in_words(self._authored.plans[name])}"
         if name in self._authored.cards:
@@ -54,10 +54,10 @@ class Asked:
         return f"searched in the messages of vLLM {line.vllm}: {line.text}"
 
     def value(self, figure: str, name: str, side: int) -> Any:
-        """A figure; None where it is not known.
+        """A figure; None if unknown.
 
         Raises:
-            UnknownError: nothing can be planned, in the planner's own words.
+            UnknownError: the planner cannot answer; the message is its own.
         """
         if name in self._authored.lines:
             line = self._authored.lines[name]
@@ -65,31 +65,31 @@ class Asked:
             return wordings.has(sites.wording(line.text), options.load(line.vllm).version)
         if name in self._authored.cards:
             return _card_figure(figure, self._looked_up(name, self._card, self._authored.cards[name].card))
-        found = self._looked_up(name, self._planned, self._authored.plans[name])
-        if isinstance(found, InputError):
-            raise UnknownError(f"{name} cannot be planned: {found}")
-        return plan_figures(found, self._authored.plans[name], side).get(figure)
+        answer = self._looked_up(name, self._planned, self._authored.plans[name])
+        if isinstance(answer, InputError):
+            raise UnknownError(f"{name} cannot be planned: {answer}")
+        return plan_figures(answer, self._authored.plans[name], side).get(figure)
 
-    def _looked_up(self, name: str, answer: Callable[[Any], Any] | None, asked: Any) -> Any:
+    def _looked_up(self, name: str, answer: Callable[[Any], Any] | None, query: Any) -> Any:
         if name not in self._found:
             try:
-                self._found[name] = InputError("nobody is there to ask") if answer is None else answer(asked)
+                self._found[name] = InputError("nobody is there to ask") if answer is None else answer(query)
             except InputError as error:
                 self._found[name] = error
         return self._found[name]
 
 
-def _card_figure(figure: str, found: Gpu | InputError) -> Any:
-    if isinstance(found, InputError):
-        return {"exists": False, "why": str(found)}.get(figure)
-    fp8 = None if found.formats is None else "fp8" in found.formats
-    capability = float(found.capability) if found.version and found.capability else None
-    return {"exists": True, "memory_gib": found.memory_gib, "capability": capability, "has_fp8": fp8}.get(figure)
+def _card_figure(figure: str, gpu: Gpu | InputError) -> Any:
+    if isinstance(gpu, InputError):
+        return {"exists": False, "why": str(gpu)}.get(figure)
+    fp8 = None if gpu.formats is None else "fp8" in gpu.formats
+    capability = float(gpu.capability) if gpu.version and gpu.capability else None
+    return {"exists": True, "memory_gib": gpu.memory_gib, "capability": capability, "has_fp8": fp8}.get(figure)
 
 
-def in_words(asked: PlanAsked) -> str:
+def in_words(plan: PlanAsked) -> str:
     """A question to the planner in one line."""
-    sizes = ((asked.tp, "tensor"), (asked.pp, "pipeline"), (asked.dp, "data"))
-    said = [f"{name} parallel {size}" for size, name in sizes if size is not None] or ["every layout"]
-    given = [f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in asked.options.items()]
-    return ", ".join((f"{asked.model} on {asked.gpus}", *said, f"vLLM {asked.vllm}", *given))
+    sizes = ((plan.tp, "tensor"), (plan.pp, "pipeline"), (plan.dp, "data"))
+    sizes_text = [f"{name} parallel {size}" for size, name in sizes if size is not None] or ["every layout"]
+    options = [f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in plan.options.items()]
+    return ", ".join((f"{plan.model} on {plan.gpus}", *sizes_text, f"vLLM {plan.vllm}", *options))

@@ -1,4 +1,4 @@
-"""A log with what matters in it marked: the cause, what only follows from it, what is harmless; the rest is folded."""
+"""A log with its important lines marked: the cause, its consequences, harmless lines; the rest is folded."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from vllm_runbooks.reading.startup_log.log_lines import clean
 _CONTEXT = 2
 """Lines shown on either side of a marked one."""
 _MAX_MARKED, _MAX_NOISE = 40, 8
-"""Marked lines that are shown, and those among them that are only noise: a log may hold thousands."""
+"""Most marked lines, and most of them that are only noise: a log may have thousands."""
 _MAX_LINE = 400
-"""Characters of a line that are shown."""
+"""Most characters of a line."""
 _BEFORE = 8192
-"""Characters in front of a stretch by which a secret in it is known, as a private key by its first line."""
+"""Characters before a stretch that are searched for the beginning of a secret, as of a private key."""
 _GONE = "[part of a secret that goes over several lines]"
 
 
 class _Tone(NamedTuple):
-    """How a marked line is told from others, by a word as well as by a colour."""
+    """Distinguishes marked lines by a word as well as by a color."""
 
     word: str
     colour: str
@@ -43,38 +43,38 @@ _WRAPPER = _Tone("wrapper", GREY, "a notice that another process ended")
 _CONSEQUENCE = _Tone("consequence", GREY, "what only follows from the cause")
 _HARMLESS = _Tone("harmless", GREEN, "looks like a fault, and is none")
 _TONES = (_CAUSE, _NOTICE, _EVIDENCE, _UNEXPLAINED, _ALSO, _START, _WRAPPER, _CONSEQUENCE, _HARMLESS)
-"""In the order in which one of them is chosen for a line that is several things."""
+"""In the order of preference for a line with several marks."""
 _ROLES = {Role.WRAPPER: _WRAPPER, Role.CONSEQUENCE: _CONSEQUENCE, Role.BENIGN: _HARMLESS}
 _NOISE = frozenset(_ROLES.values())
 _NOUNS = {_WRAPPER: "wrapper", _CONSEQUENCE: "consequence", _HARMLESS: "harmless"}
 
 
-class _Mark(NamedTuple):
-    """Why a line is marked, and its words as they were quoted."""
+class _LineMark(NamedTuple):
+    """Why a line is marked, and its words as quoted."""
 
     tone: _Tone
     quote: Quote | None = None
-    said: str = ""
-    """What is told of it beside the word."""
+    label: str = ""
+    """Text next to the word."""
 
 
-class _Row(NamedTuple):
-    """A line that is shown, or a stretch that is not."""
+class _LogRow(NamedTuple):
+    """A line, or a folded stretch."""
 
     number: int
     text: str
-    mark: _Mark | None = None
+    mark: _LineMark | None = None
     folded: int = 0
-    """Lines that are left out here; 0: this is a line."""
+    """Folded lines; 0 if this is a line."""
     noise: Mapping[_Tone, int] | None = None
-    """Marked lines among them."""
+    """Number of marked lines in a folded stretch."""
 
 
 def log(answer: Answer, documents: Sequence[Document]) -> Shown:
-    """The log that an answer is about, folded around what matters, secrets replaced.
+    """The log of an answer, folded around its important lines, secrets replaced.
 
-    `documents` are those of the evidence, in its order; each is read once more, so that a pipe, which can be read
-    once, shows only the quoted lines. The view of a log of any size is a few dozen kilobytes.
+    `documents` are those of the evidence, in its order. Each is read again, so a pipe shows only the quoted lines. The
+    view of a log of any size is a few dozen kilobytes.
     """
     every = _marks(answer)
     parts = []
@@ -84,8 +84,8 @@ def log(answer: Answer, documents: Sequence[Document]) -> Shown:
     met = {row.mark.tone for _, rows in parts for row in rows if row.mark}
     tones = [tone for tone in _TONES if tone in met]
     if not tones:
-        said = "Nothing in this log is marked: no symptom of the catalog stands in it."
-        return Shown(said, tag("p", escape(said)))
+        note = "Nothing in this log is marked: no symptom of the catalog stands in it."
+        return Shown(note, tag("p", escape(note)))
     is_one = len(parts) == 1
     plain = [line for name, rows in parts for line in (*([] if is_one else [name]), *map(_plain, rows))]
     html = [part for name, rows in parts for part in ("" if is_one else heading(name), *map(_html, rows))]
@@ -94,64 +94,64 @@ def log(answer: Answer, documents: Sequence[Document]) -> Shown:
     return Shown("\n".join(plain), tag("div", "".join(html), "max-width:110ch") + below)
 
 
-def _marks(answer: Answer) -> dict[tuple[int, int], _Mark]:
-    """What each marked line is, by file and line; of several things the one that tells most."""
-    found: dict[tuple[int, int], _Mark] = {}
+def _marks(answer: Answer) -> dict[tuple[int, int], _LineMark]:
+    """The mark of each line, by file and line; the most important of several."""
+    by_place: dict[tuple[int, int], _LineMark] = {}
     for place, mark in _every_mark(answer):
-        held = found.get(place)
-        if held is None or _TONES.index(mark.tone) < _TONES.index(held.tone):
-            found[place] = mark
-    return found
+        present = by_place.get(place)
+        if present is None or _TONES.index(mark.tone) < _TONES.index(present.tone):
+            by_place[place] = mark
+    return by_place
 
 
-def _every_mark(answer: Answer) -> Iterator[tuple[tuple[int, int], _Mark]]:
+def _every_mark(answer: Answer) -> Iterator[tuple[tuple[int, int], _LineMark]]:
     cause = answer.root_cause
     if cause:
         yield from _of_finding(cause, _NOTICE if cause.look_in else _CAUSE, _EVIDENCE)
     if answer.first_error:
-        yield _place(answer.first_error), _Mark(_UNEXPLAINED, answer.first_error)
+        yield _place(answer.first_error), _LineMark(_UNEXPLAINED, answer.first_error)
     for finding in answer.findings:
         if finding != cause:
             yield from _of_finding(finding, _ALSO, _ALSO)
     if len(answer.starts) > 1:
         for number, start in enumerate(answer.starts, 1):
             ended = f"{number} of {len(answer.starts)}: {start.outcome.value}"
-            yield (start.file, start.first_line), _Mark(_START, said=ended)
+            yield (start.file, start.first_line), _LineMark(_START, label=ended)
     for line in answer.left_out:
         if line.role in _ROLES:  # a cause that is left out, since the start went on, is no noise either
-            yield (line.file, line.line), _Mark(_ROLES[line.role])
+            yield (line.file, line.line), _LineMark(_ROLES[line.role])
 
 
-def _of_finding(finding: Finding, first: _Tone, rest: _Tone) -> Iterator[tuple[tuple[int, int], _Mark]]:
+def _of_finding(finding: Finding, first: _Tone, rest: _Tone) -> Iterator[tuple[tuple[int, int], _LineMark]]:
     for index, quote in enumerate(finding.evidence):
-        yield _place(quote), _Mark(rest if index else first, quote, "" if index else finding.title)
+        yield _place(quote), _LineMark(rest if index else first, quote, "" if index else finding.title)
 
 
 def _place(quote: Quote) -> tuple[int, int]:
     return quote.file, quote.line
 
 
-def _rows(document: Document, marks: Mapping[int, _Mark]) -> Iterator[_Row]:
-    """The lines of a file that are shown, with a row for each stretch between them."""
-    shown = _shown(marks)
-    telling = [line for line in shown if marks[line].tone not in _NOISE]
-    wanted = shown | {near for line in telling for near in range(max(line - _CONTEXT, 1), line + _CONTEXT + 1)}
+def _rows(document: Document, marks: Mapping[int, _LineMark]) -> Iterator[_LogRow]:
+    """Rows for the lines of a file and for the stretches between them."""
+    marked = _shown(marks)
+    telling = [line for line in marked if marks[line].tone not in _NOISE]
+    numbers = marked | {near for line in telling for near in range(max(line - _CONTEXT, 1), line + _CONTEXT + 1)}
     before, met = 0, set()
-    for number, text in _lines(document, wanted):
+    for number, text in _lines(document, numbers):
         if number > before + 1:
             yield _fold(before + 1, number - 1, marks)
         if text is not None:
             met.add(number)
             mark = marks.get(number)
-            yield _Row(number, _said(text, mark), mark)
+            yield _LogRow(number, _said(text, mark), mark)
         before = number
     # A pipe has been read already: its quotations are at hand.
-    missing = [line for line in sorted(shown) if line not in met]
-    yield from (_Row(line, mark.quote.text, mark) for line in missing if (mark := marks[line]).quote)
+    missing = [line for line in sorted(marked) if line not in met]
+    yield from (_LogRow(line, mark.quote.text, mark) for line in missing if (mark := marks[line]).quote)
 
 
-def _shown(marks: Mapping[int, _Mark]) -> set[int]:
-    """The marked lines that are shown: what decides, then of the noise what stands nearest to it."""
+def _shown(marks: Mapping[int, _LineMark]) -> set[int]:
+    """The marked lines to show: deciding ones, then the noise nearest to them."""
     telling = sorted(
         (line for line, mark in marks.items() if mark.tone not in _NOISE), key=lambda n: _rank(marks[n], n)
     )
@@ -162,29 +162,29 @@ def _shown(marks: Mapping[int, _Mark]) -> set[int]:
     return {*telling, *nearest[:_MAX_NOISE]}
 
 
-def _rank(mark: _Mark, line: int) -> tuple[int, int]:
+def _rank(mark: _LineMark, line: int) -> tuple[int, int]:
     return _TONES.index(mark.tone), line
 
 
-def _lines(document: Document, wanted: set[int]) -> Iterator[tuple[int, str | None]]:
-    """Yield the wanted lines of a document with their numbers, secrets replaced; at its end the last number alone."""
+def _lines(document: Document, numbers: set[int]) -> Iterator[tuple[int, str | None]]:
+    """Yield the chosen lines of a document with their numbers, secrets replaced; at the end the last number alone."""
     lead: deque[str] = deque(maxlen=200)
     stretch: list[str] = []
     number = 0
     for number, line in _every_line(document):
-        if number in wanted:
+        if number in numbers:
             stretch.append(line)
         else:
             yield from _redacted(number - len(stretch), lead, stretch)
             lead += [*stretch, line]
             stretch = []
     yield from _redacted(number + 1 - len(stretch), lead, stretch)
-    if number and number not in wanted:
+    if number and number not in numbers:
         yield number + 1, None
 
 
 def _every_line(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield every line with its number, cut where it is very long: as the reader counts them."""
+    """Yield every line with its number, cut if it is very long, numbered as the reader does."""
     number, rest = 1, ""
     for piece in document.pieces():
         *lines, rest = (rest + piece).split("\n")
@@ -197,7 +197,7 @@ def _every_line(document: Document) -> Iterator[tuple[int, str]]:
 
 
 def _redacted(first: int, lead: Iterable[str], stretch: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a stretch without its secrets, which what stands in front of it may tell."""
+    """Yield the lines of a stretch without its secrets, which the text before it may reveal."""
     if not stretch:
         return
     before = "\n".join([*lead, ""])[-_BEFORE:]
@@ -209,8 +209,8 @@ def _redacted(first: int, lead: Iterable[str], stretch: Sequence[str]) -> Iterat
     yield from enumerate(clear, first)
 
 
-def _said(text: str, mark: _Mark | None) -> str:
-    """A line as it is shown: of a long one, or one that a terminal rewrote, what was quoted of it."""
+def _said(text: str, mark: _LineMark | None) -> str:
+    """The text of a line; for a long or rewritten one, the part that was quoted."""
     text = clean(text.rstrip("\r"))
     is_odd = len(text) > _MAX_LINE or "\r" in text
     if is_odd and mark and mark.quote:
@@ -219,32 +219,32 @@ def _said(text: str, mark: _Mark | None) -> str:
     return text if len(text) <= _MAX_LINE else f"{text[: _MAX_LINE - 1]}…"
 
 
-def _fold(first: int, last: int, marks: Mapping[int, _Mark]) -> _Row:
-    """The row that stands for lines that are left out, with what was recognised among them."""
+def _fold(first: int, last: int, marks: Mapping[int, _LineMark]) -> _LogRow:
+    """The row for a folded stretch, with the marks in it."""
     among = Counter(mark.tone for line, mark in marks.items() if first <= line <= last and mark.tone in _NOISE)
-    return _Row(first, "", folded=last - first + 1, noise=among)
+    return _LogRow(first, "", folded=last - first + 1, noise=among)
 
 
-def _folded(row: _Row) -> str:
+def _folded(row: _LogRow) -> str:
     lines = "line" if row.folded == 1 else "lines"
     among = ", ".join(f"{count:,} {_NOUNS[tone]}" for tone in _TONES if (count := (row.noise or {}).get(tone)))
     return f"{row.folded:,} {lines}" + (f", {among}" if among else "")
 
 
-def _plain(row: _Row) -> str:
+def _plain(row: _LogRow) -> str:
     if row.folded:
         return f"        ⋯ {_folded(row)}"
     if row.mark is None:
         return f"  {row.number:>6}  {visible(row.text)}"
-    if not row.mark.said:
+    if not row.mark.label:
         return f"> {row.number:>6}  [{row.mark.tone.word}] {visible(row.text)}"
-    return f"        ▼ {row.mark.tone.word}: {cut(row.mark.said, 120)}\n> {row.number:>6}  {visible(row.text)}"
+    return f"        ▼ {row.mark.tone.word}: {cut(row.mark.label, 120)}\n> {row.number:>6}  {visible(row.text)}"
 
 
 _LINE = "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent;color:inherit;font-size:13px"
 
 
-def _html(row: _Row) -> str:
+def _html(row: _LogRow) -> str:
     if row.folded:
         style = "padding:2px 0 2px 12px;margin:2px 0;font-size:13px;opacity:.8"
         return tag("div", f"⋯ {escape(_folded(row))}", style)
@@ -254,6 +254,6 @@ def _html(row: _Row) -> str:
         return tag("div", line, "border-left:4px solid transparent;padding:0 0 0 8px;line-height:1.5")
     tone = row.mark.tone
     word = tag("span", badge(tone.word, tone.colour), "font-size:12px;margin-right:8px")
-    said = tag("span", escape(cut(row.mark.said, 120)), "font-size:13px;font-weight:600") if row.mark.said else ""
-    head = tag("div", word + said, "margin-bottom:2px") if said else word
+    label = tag("span", escape(cut(row.mark.label, 120)), "font-size:13px;font-weight:600") if row.mark.label else ""
+    head = tag("div", word + label, "margin-bottom:2px") if label else word
     return tag("div", head + line, f"{tinted(tone.colour, '4px 0 4px 8px')};margin:3px 0;line-height:1.5")

@@ -1,4 +1,4 @@
-"""An answer as text, JSON and HTML: the cause, its evidence, what would confirm it, and the ways out."""
+"""An answer as text, JSON and HTML: the cause, its evidence, how to verify it, and the fixes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LEVELS = {Level.CONFIRMED: Tone.BAD, Level.PROBABLE: Tone.WARN, Level.POSSIBLE:
 
 
 def text(answer: Answer) -> str:
-    """The diagnosis without colours, for a pipe."""
+    """The diagnosis without colors, for a pipe."""
     return plain(view(answer))
 
 
@@ -61,8 +61,8 @@ def view(answer: Answer) -> list[Block]:
         parts.append(_notes_view(answer.notes, say))
     others = [f for f in answer.findings if f != cause]
     if others:
-        found = [block for f in others for block in _brief_view(f, answer.files, say)]
-        parts.append(headed(say("ALSO FOUND"), found))
+        blocks = [block for f in others for block in _brief_view(f, answer.files, say)]
+        parts.append(headed(say("ALSO FOUND"), blocks))
     facts = answer_words.fact_rows(answer.facts, say)
     if facts:
         width = max(columns.width(name) for name, _ in facts)
@@ -80,7 +80,7 @@ def view(answer: Answer) -> list[Block]:
 
 
 def interim(answer: Answer) -> str:
-    """One line on a start that is still being written."""
+    """One line on a launch that is still being written."""
     last = answer.starts[-1] if answer.starts else None
     say = Wording(answer.lang)
     if last is None:
@@ -88,14 +88,14 @@ def interim(answer: Answer) -> str:
     cause, phase = answer.root_cause, start_pictures.PHASE_NAMES.get(last.phase or "", "begun")
     word = phase if answer.outcome is Outcome.UNKNOWN else answer.outcome.value
     is_bad = answer.outcome in (Outcome.FAILED, Outcome.HUNG)
-    said = say("no cause is known yet") if is_bad else say("nothing wrong so far")
-    said = f"{cause.title} ({cause.symptom}, {say(cause.level.value)})" if cause else said
-    return visible(f"{say('line {number}', number=last.last_line)}: {say(word)}; {said}")
+    text = say("no cause is known yet") if is_bad else say("nothing wrong so far")
+    text = f"{cause.title} ({cause.symptom}, {say(cause.level.value)})" if cause else text
+    return visible(f"{say('line {number}', number=last.last_line)}: {say(word)}; {text}")
 
 
 def _styled_headline(answer: Answer) -> Styled:
-    told = f"{answer_words.named(answer)}  ·  {answer_words.release(answer)}  ·  "
-    return styled(told) + _outcome(answer.outcome, Wording(answer.lang)(answer.outcome.value).upper())
+    lead = f"{answer_words.named(answer)}  ·  {answer_words.release(answer)}  ·  "
+    return styled(lead) + _outcome(answer.outcome, Wording(answer.lang)(answer.outcome.value).upper())
 
 
 def _headline(answer: Answer) -> str:
@@ -149,8 +149,8 @@ def _finding_view(answer: Answer, finding: Finding) -> list[Block]:
         Line(styled(f"  {finding.symptom} · ", Tone.FAINT) + level),
     ]
     blocks += [
-        Line(styled(f"  {place}: ", Tone.FAINT) + styled(cut(said), Tone.QUOTE))
-        for place, said in answer_words.quotes(finding, answer.files, say)
+        Line(styled(f"  {place}: ", Tone.FAINT) + styled(cut(text), Tone.QUOTE))
+        for place, text in answer_words.quotes(finding, answer.files, say)
     ]
     sections = [("Why", finding.explanation), ("Do first", finding.do_first)]
     if finding.look_in and is_nearest:
@@ -197,7 +197,7 @@ def _remedies_view(remedies: Sequence[Remedy], say: Wording) -> list[Block]:
             lines = [Line("       " + styled(line, Tone.COMMAND)) for line in remedy.command.splitlines()]
             blocks += [BLANK, *lines, BLANK]
     return headed(
-        say("WAYS OUT, cheapest first"), [*blocks, *(Prose(said) for said in answer_words.judgements(remedies, say))]
+        say("WAYS OUT, cheapest first"), [*blocks, *(Prose(line) for line in answer_words.judgements(remedies, say))]
     )
 
 
@@ -206,12 +206,12 @@ def _notes_view(notes: Sequence[str], say: Wording) -> list[Block]:
 
 
 def _in_its_language(answer: Answer, plain: str, html: str) -> Shown:
-    """What is shown; in another language than that of the page it says so, for fonts and for what reads aloud."""
+    """The answer, marked with its language if that differs from the page's, for fonts and screen readers."""
     return Shown(plain, html if answer.lang is None else f'<div lang="{LANGUAGES[answer.lang].tag}">{html}</div>')
 
 
 def starts(answer: Answer) -> Shown:
-    """What the text holds: every start, its lines, how it ended."""
+    """Every launch in the text, its lines and its outcome."""
     say = Wording(answer.lang)
     rows = [
         [
@@ -237,11 +237,11 @@ def starts(answer: Answer) -> Shown:
 
 
 def outcome(answer: Answer) -> Shown:
-    """How the start that is judged ended, and what is known of its release, in a line."""
+    """Outcome and release of the diagnosed launch, in a line."""
     word = badge(Wording(answer.lang)(answer.outcome.value), GROUNDS[_OUTCOMES[answer.outcome]])
-    told = f"{word} {escape(answer_words.named(answer))}  ·  {escape(answer_words.release(answer))}"
+    headline = f"{word} {escape(answer_words.named(answer))}  ·  {escape(answer_words.release(answer))}"
     style = "font-size:14px;margin:4px 0 8px 0;overflow-wrap:anywhere"
-    return _in_its_language(answer, _headline(answer), tag("div", told, style))
+    return _in_its_language(answer, _headline(answer), tag("div", headline, style))
 
 
 def cause(answer: Answer) -> Shown:
@@ -250,11 +250,11 @@ def cause(answer: Answer) -> Shown:
     if finding is None:
         if answer.outcome.is_healthy:
             outcome = say(answer.outcome.value)
-            said = say("The start is healthy ({outcome}): there is no root cause.", outcome=outcome)
+            text = say("The start is healthy ({outcome}): there is no root cause.", outcome=outcome)
         else:
-            said = say.joined("No cause was found in this text.", answer_words.no_cause(answer))
-        told = plain(parted([*_first_error_view(answer), [Line(said)]]))
-        return _in_its_language(answer, told, tag("p", escape(said)) + _unexplained(answer))
+            text = say.joined("No cause was found in this text.", answer_words.no_cause(answer))
+        plain_text = plain(parted([*_first_error_view(answer), [Line(text)]]))
+        return _in_its_language(answer, plain_text, tag("p", escape(text)) + _unexplained(answer))
     tone = GROUNDS[_LEVELS[finding.level]]
     head = tag(
         "div",
@@ -262,14 +262,14 @@ def cause(answer: Answer) -> Shown:
         "font-size:16px;margin-bottom:6px",
     )
     name = tag("div", escape(finding.symptom), "opacity:.75;font-size:13px;margin-bottom:6px")
-    quotes = "".join(quoted(place, said) for place, said in answer_words.quotes(finding, answer.files, say))
+    quotes = "".join(quoted(place, text) for place, text in answer_words.quotes(finding, answer.files, say))
     quotes += _unexplained(answer)
     why = tag("p", prose(finding.explanation), "max-width:80ch")
     look = ""
     if finding.look_in and answer.first_error is None:
         look = tag("p", f"<b>{say('Look for')}</b> {prose(answer_words.looked_for(finding.look_in, say))}")
-    told = plain(parted([*_first_error_view(answer), _finding_view(answer, finding)]))
-    return _in_its_language(answer, told, head + name + quotes + why + look)
+    plain_text = plain(parted([*_first_error_view(answer), _finding_view(answer, finding)]))
+    return _in_its_language(answer, plain_text, head + name + quotes + why + look)
 
 
 def _unexplained(answer: Answer) -> str:
@@ -282,13 +282,13 @@ def _unexplained(answer: Answer) -> str:
 
 
 def checks(answer: Answer) -> Shown:
-    """What speaks for the root cause, what against, what is not known, and how to find out."""
+    """Conditions that match the root cause, contradict it or are unknown, and how to verify it."""
     finding, say = answer.root_cause, Wording(answer.lang)
     if finding is None:
-        said = say("Nothing to confirm: the start is healthy, there is no root cause.")
+        text = say("Nothing to confirm: the start is healthy, there is no root cause.")
         if not answer.outcome.is_healthy:
-            said = say.joined("Nothing to confirm: no root cause is known.", answer_words.lead(answer))
-        return _in_its_language(answer, said, tag("p", escape(said)))
+            text = say.joined("Nothing to confirm: no root cause is known.", answer_words.lead(answer))
+        return _in_its_language(answer, text, tag("p", escape(text)))
     marks = (
         ("✓", "fits", finding.conditions.matched),
         ("✗", "speaks against it", finding.conditions.mismatched),
@@ -296,13 +296,13 @@ def checks(answer: Answer) -> Shown:
     )
     rows = [[escape(f"{sign} {say(mark)}"), prose(says)] for sign, mark, group in marks for says in group]
     named = ((say("to confirm"), finding.confirm), (say("to refute"), finding.refute))
-    rows += [[name, prose(said)] for name, said in named]
-    lines = [*map(str, _conditions(finding.conditions, say)), *(f"{name}{say(': ')}{said}" for name, said in named)]
+    rows += [[name, prose(text)] for name, text in named]
+    lines = [*map(str, _conditions(finding.conditions, say)), *(f"{name}{say(': ')}{text}" for name, text in named)]
     return _in_its_language(answer, "\n".join(lines), html_table(["", ""], rows))
 
 
 def remedies(answer: Answer) -> Shown:
-    """The ways out, cheapest first, with what each costs and what has checked it."""
+    """The fixes, cheapest first, with their costs and checks."""
     finding, say = answer.root_cause, Wording(answer.lang)
     begun = say("Do first.")
     first = tag("p", f"<b>{begun}</b> {prose(finding.do_first)}", "max-width:80ch") if finding else ""
@@ -310,23 +310,23 @@ def remedies(answer: Answer) -> Shown:
     below = f"\n\n{plain(_notes_view(answer.notes, say))}" if answer.notes else ""
     if not answer.remedies:
         unknown = say.joined("No way out is known.", answer_words.lead(answer))
-        said = say("No change is needed.") if answer.outcome.is_healthy else unknown
-        said = joined([begun, finding.do_first]) if finding else said
-        return _in_its_language(answer, said + below, (first or tag("p", escape(said))) + noted)
+        text = say("No change is needed.") if answer.outcome.is_healthy else unknown
+        text = joined([begun, finding.do_first]) if finding else text
+        return _in_its_language(answer, text + below, (first or tag("p", escape(text))) + noted)
     ways = [_way_out(number, remedy, say) for number, remedy in enumerate(answer.remedies, 1)]
-    judged = [remark(said) for said in answer_words.judgements(answer.remedies, say)]
+    judged = [remark(text) for text in answer_words.judgements(answer.remedies, say)]
     html = first + "".join([*ways, *judged]) + noted
     head = f"{joined([begun, finding.do_first])}\n\n" if finding else ""
     return _in_its_language(answer, head + plain(_remedies_view(answer.remedies, say)) + below, html)
 
 
 def advice(answer: Answer) -> Shown:
-    """What to do first, and what is to be said of the ways out; the ways themselves are `way_out`."""
+    """What to do first, and notes on the fixes; `way_out` shows each fix."""
     return remedies(replace(answer, remedies=()))
 
 
 def way_out(number: int, remedy: Remedy, lang: str | None = None) -> Shown:
-    """One way out without its command, which whoever shows it puts below, and what has checked it."""
+    """A fix without its command, which the caller shows below, and its checks."""
     say = Wording(lang)
     checked = answer_words.judged_by(remedy.checks, say)
     html = _way_out(number, replace(remedy, command=None), say) + remark(checked)
@@ -334,7 +334,7 @@ def way_out(number: int, remedy: Remedy, lang: str | None = None) -> Shown:
 
 
 def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
-    """A way out, its command as wide as the page: a column of a table would cut its words."""
+    """A fix with its command as wide as the page: a table column would wrap it."""
     changes = "".join(tag("code", escape(answer_words.change(e, say))) + "<br>" for e in remedy.edits)
     return (
         tag("div", f"{number}. <b>{prose(remedy.title)}</b>", "margin-top:14px;max-width:80ch")
@@ -345,12 +345,12 @@ def _way_out(number: int, remedy: Remedy, say: Wording) -> str:
 
 
 def facts(answer: Answer) -> Shown:
-    """Every figure that the start printed about itself."""
+    """Every figure that the launch printed about itself."""
     say = Wording(answer.lang)
     rows = answer_words.fact_rows(answer.facts, say)
     if not rows:
-        said = say("The text holds none of vLLM's figures (weights, KV cache, concurrency).")
-        return _in_its_language(answer, said, tag("p", escape(said)))
+        text = say("The text holds none of vLLM's figures (weights, KV cache, concurrency).")
+        return _in_its_language(answer, text, tag("p", escape(text)))
     plain = "\n".join(f"{name}: {value}" for name, value in rows)
     html = html_table([say("figure"), say("printed")], [[escape(n), escape(v)] for n, v in rows])
     if ranks := answer_words.rank_rows(answer.ranks, say):
@@ -361,13 +361,13 @@ def facts(answer: Answer) -> Shown:
 
 
 def others(answer: Answer) -> Shown:
-    """The findings beside the root cause, and how many lines were recognised as noise."""
+    """Findings besides the root cause, and the number of lines recognized as noise."""
     rest = [f for f in answer.findings if f != answer.root_cause]
     say = Wording(answer.lang)
     left_out = answer_words.left_out(answer) if answer.hidden else say("Nothing was left out.")
     if not rest:
-        said = say.joined("Nothing else was found.", left_out)
-        return _in_its_language(answer, said, tag("p", escape(said)))
+        text = say.joined("Nothing else was found.", left_out)
+        return _in_its_language(answer, text, tag("p", escape(text)))
     rows = [
         [
             badge(say(f.severity.value), GROUNDS[SEVERITIES[f.severity]]),
@@ -384,13 +384,13 @@ def others(answer: Answer) -> Shown:
 
 
 def memory(answer: Answer) -> Shown:
-    """The GPU's memory when the allocation failed, as the message states it; empty for other causes."""
+    """GPU memory when the allocation failed, as the message reports it; empty for other causes."""
     say = Wording(answer.lang)
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
     total, tried = (printed_gib(captures, name) for name in ("total", "tried"))
     if not total or tried is None:
-        said = say("The text states no memory figures for the moment of the failure.")
-        return _in_its_language(answer, said, tag("p", escape(said)))
+        text = say("The text states no memory figures for the moment of the failure.")
+        return _in_its_language(answer, text, tag("p", escape(text)))
     free = say("free")
     parts = [(say(name), value) for name, value in answer_words.memory_parts(captures, total)]
     chart = bars([(name, value / total) for name, value in parts if name != free])

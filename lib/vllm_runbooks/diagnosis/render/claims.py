@@ -1,4 +1,4 @@
-"""What a document says, with the verdict on each statement."""
+"""The claims of a document, each with its verdict."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from vllm_runbooks.core.views.elements import TRUTHS, badge, cut, prose, quoted,
 
 
 def judged(claims: Sequence[JudgedClaim]) -> Shown:
-    """What a document says, each statement with its verdict, its numbers and the lines that they come from."""
+    """The claims of a document, each with its verdict, figures and source lines."""
     if not claims:
-        said = "No claims are judged here: they belong to the recorded case that this runbook is for."
-        return Shown(said, tag("p", said))
+        text = "No claims are judged here: they belong to the recorded case that this runbook is for."
+        return Shown(text, tag("p", text))
     plain, blocks = [], []
     for claim in claims:
         numbers = " · ".join(_figure(name, printed) for name, printed in claim.figures.items())
         why = f"Not decided: {claim.undecided}." if claim.undecided else ""
         other = "" if claim.verdict is claim.expected else f"Expected: {claim.expected.value}."
         lines = [(f"line {quote.line}", quote.text) for quote in claim.quotes]
-        basis = [said[:1].upper() + said[1:] for said in claim.basis]
+        basis = [text[:1].upper() + text[1:] for text in claim.basis]
         plain.append(
             "\n".join(
                 [
                     f"{claim.verdict.value.upper()}  {claim.says}",
-                    *(wrap(said, "    ") for said in (numbers, why, claim.because, other, *basis) if said),
-                    *(f"    {place}: {cut(said)}" for place, said in lines),
+                    *(wrap(text, "    ") for text in (numbers, why, claim.because, other, *basis) if text),
+                    *(f"    {place}: {cut(text)}" for place, text in lines),
                 ]
             )
         )
@@ -38,10 +38,10 @@ def judged(claims: Sequence[JudgedClaim]) -> Shown:
             + (tag("div", escape(numbers), "font-size:13px;opacity:.75;margin-top:4px") if numbers else "")
             + tag("p", prose(" ".join(filter(None, [why, claim.because, other]))), "max-width:80ch;margin:4px 0")
             + "".join(
-                tag("div", escape(said), "font-size:13px;opacity:.75;max-width:80ch;overflow-wrap:anywhere")
-                for said in basis
+                tag("div", escape(text), "font-size:13px;opacity:.75;max-width:80ch;overflow-wrap:anywhere")
+                for text in basis
             )
-            + "".join(quoted(place, cut(said), "#8886") for place, said in lines)
+            + "".join(quoted(place, cut(text), "#8886") for place, text in lines)
         )
     return Shown("\n\n".join(plain), "".join(blocks))
 

@@ -1,4 +1,4 @@
-"""The figures of a start: what they are called, with their units."""
+"""Names and units of a launch's figures."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _UNITS = {
 
 
 def figure(name: str, facts: Facts) -> str | None:
-    """A fact with its unit; None where it is not known."""
-    shown = value_of(name, {}, facts)
+    """A fact with its unit; None if unknown."""
+    value = value_of(name, {}, facts)
     unit = _UNITS.get(name, "")
-    return shown if shown is None or not unit else f"{shown}{unit}" if unit == "x" else f"{shown} {unit}"
+    return value if value is None or not unit else f"{value}{unit}" if unit == "x" else f"{value} {unit}"
 
 
 def printed_gib(captures: dict[str, str], name: str) -> float | None:
-    """An amount of memory among a symptom's captures, in whichever unit it was printed; None where it is no number."""
+    """An amount of memory among a symptom's captures in GiB, whatever unit was printed; None if it is no number."""
     for suffix, divisor in (("gib", 1.0), ("mib", 1024.0), ("kib", 1024.0**2), ("bytes", 1024.0**3)):
         printed = captures.get(f"{name}_{suffix}")
         if printed is not None:
@@ -44,8 +44,8 @@ def printed_gib(captures: dict[str, str], name: str) -> float | None:
 
 
 def gpu_total(facts: Facts, evidence: Evidence | None, gpu_gib: float = 0.0) -> float | None:
-    """A GPU's memory in GiB: as printed, else as told by the reader, else as the recorded case gives it."""
+    """Total memory of a GPU in GiB: as printed, else as the user gives it, else as the recorded case gives it."""
     judged = evidence.case.claims if evidence and evidence.case else None
-    given = next((g.value for g in judged.given if g.name == "gpu_total_gib"), None) if judged else None
-    total = facts.gpu_total_gib or gpu_gib or given
+    size = next((g.value for g in judged.given if g.name == "gpu_total_gib"), None) if judged else None
+    total = facts.gpu_total_gib or gpu_gib or size
     return float(total) if isinstance(total, (int, float)) and total > 0 else None

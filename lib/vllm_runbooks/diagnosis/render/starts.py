@@ -1,4 +1,4 @@
-"""Starts beside each other: figures, settings, times, memory and throughput, as tables with pictures."""
+"""Launches compared: figures, settings, times, memory and throughput, as tables with charts."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ _NO_START = "The text holds no start of vLLM."
 
 
 def timeline(starts: Sequence[Start], *, start: int = 0) -> Shown:
-    """The phases of one of the starts (numbered from 1; 0: the last) with their durations, as a table with bars."""
+    """The phases of one launch (numbered from 1; 0: the last) with their durations, as a table with bars."""
     phases = starts[start - 1].timeline if starts else ()
     if not phases:
-        said = "The text shows no phase of the start."
-        return Shown(said, tag("p", escape(said)))
+        text = "The text shows no phase of the start."
+        return Shown(text, tag("p", escape(text)))
     seconds = [p.printed_seconds if p.printed_seconds is not None else p.clock_seconds for p in phases]
     longest = max((s for s in seconds if s is not None), default=0.0) or 1.0
     rows, plain = [], []
     for phase, spent in zip(phases, seconds, strict=True):
-        shown = "unknown" if spent is None else f"{spent:.1f} s"
+        duration = "unknown" if spent is None else f"{spent:.1f} s"
         bar = bars([(phase.name, (spent or 0.0) / longest)], width=180, height=12) if spent else ""
         name = start_pictures.PHASE_NAMES.get(phase.name, phase.name)
-        rows.append([escape(name), str(phase.first.line), escape(phase.started or ""), escape(shown), bar])
-        plain.append(f"  {name:<22} {shown:>10}  line {phase.first.line}")
+        rows.append([escape(name), str(phase.first.line), escape(phase.started or ""), escape(duration), bar])
+        plain.append(f"  {name:<22} {duration:>10}  line {phase.first.line}")
     html = html_table(["phase", "line", "began", "took", ""], rows, numeric=[1, 3])
     return Shown("\n".join(plain), html)
 
 
 def side_by_side(starts: Sequence[Start]) -> Shown:
-    """The figures of every start, a column each."""
+    """The figures of every launch, one column each."""
     if not starts:
         return Shown(_NO_START, tag("p", _NO_START))
     head = ["figure", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
     rows = [
-        [FACT_NAMES[name], *(shown or "" for shown in shown_facts)]
+        [FACT_NAMES[name], *(figure_text or "" for figure_text in shown_facts)]
         for name in _SIDE_BY_SIDE
         if any(shown_facts := [figure(name, start.facts) for start in starts])
     ]
@@ -58,36 +58,36 @@ def side_by_side(starts: Sequence[Start]) -> Shown:
 
 
 def settings(starts: Sequence[Start]) -> Shown:
-    """The settings in which starts differ, a column each, as printed."""
+    """The settings in which launches differ, one column each, as printed."""
     rows = [
         [name, *("" if value is None else _setting(value) for value in values)]
         for name, values in comparison.differing(starts).items()
         if name != "model_tag"  # the model once more
     ]
     if not rows:
-        said = "The starts do not differ in any printed setting." if len(starts) > 1 else "There is nothing to compare."
-        return Shown(said, tag("p", said))
+        text = "The starts do not differ in any printed setting." if len(starts) > 1 else "There is nothing to compare."
+        return Shown(text, tag("p", text))
     head = ["setting", *(start_pictures.label(start, number) for number, start in enumerate(starts, 1))]
     return grid(head, rows, "An empty cell: not set, so this release's default, or a value that is not printed.")
 
 
 def _setting(value: Any) -> str:
-    """A setting's value; of a long one, such as a path, both ends: files of one name lie in different places."""
-    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    shown = " ".join(shown.split())
-    return shown if len(shown) <= 28 else f"{shown[:12]}…{shown[-15:]}"
+    """A setting's value; a long one is cut in the middle, as paths often end alike."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = " ".join(text.split())
+    return text if len(text) <= 28 else f"{text[:12]}…{text[-15:]}"
 
 
 def timelines(starts: Sequence[Start]) -> Shown:
-    """The phases of every start on one scale, as a picture and in seconds."""
+    """The phases of every launch on one scale, as a chart and in seconds."""
     picture = start_pictures.timelines(starts)
     if not picture:
-        said = "The text shows no phases with their times."
-        return Shown(said, tag("p", said))
+        text = "The text shows no phases with their times."
+        return Shown(text, tag("p", text))
     spent = [{phase.name: start_pictures.spent(phase) for phase in start.timeline} for start in starts]
     rows = [
-        [shown, *("" if (s := by.get(name)) is None else f"{s:.0f} s" for by in spent)]
-        for name, shown in start_pictures.PHASE_NAMES.items()
+        [label, *("" if (s := by.get(name)) is None else f"{s:.0f} s" for by in spent)]
+        for name, label in start_pictures.PHASE_NAMES.items()
         if any(name in by for by in spent)
     ]
     table = grid(
@@ -99,15 +99,15 @@ def timelines(starts: Sequence[Start]) -> Shown:
 
 
 def memories(starts: Sequence[Start], evidence: Evidence | None = None, *, gpu_gib: float = 0.0) -> Shown:
-    """What every start takes of the GPU's memory, as a picture and in GiB.
+    """GPU memory of every launch, as a chart and in GiB.
 
-    The GPU's size is what the log prints, else `gpu_gib`, else what the recorded case gives.
+    The GPU's size is the one in the log, else `gpu_gib`, else that of the recorded case.
     """
     totals = [gpu_total(start.facts, evidence, gpu_gib) for start in starts]
     picture = start_pictures.memories(starts, totals)
     if not picture:
-        said = "The text holds none of vLLM's memory figures (weights, KV cache)."
-        return Shown(said, tag("p", escape(said)))
+        text = "The text holds none of vLLM's memory figures (weights, KV cache)."
+        return Shown(text, tag("p", escape(text)))
     rows = []
     for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1):
         facts = start.facts
@@ -130,11 +130,11 @@ def memories(starts: Sequence[Start], evidence: Evidence | None = None, *, gpu_g
 
 
 def throughputs(starts: Sequence[Start]) -> Shown:
-    """Generated tokens per second of every start over its periodic lines, as a picture and in figures."""
+    """Generated tokens per second of every launch over time, as a chart and in figures."""
     picture = start_pictures.throughputs(starts)
     if not picture:
-        said = "The text holds no periodic line with a throughput."
-        return Shown(said, tag("p", said))
+        text = "The text holds no periodic line with a throughput."
+        return Shown(text, tag("p", text))
     rows = []
     for number, start in enumerate(starts, 1):
         rates = [sample.generation_tokens_per_s for sample in start.throughput]
@@ -152,15 +152,15 @@ def throughputs(starts: Sequence[Start]) -> Shown:
 
 
 def comparable(starts: Sequence[Start]) -> Shown:
-    """Which figures of these starts may be compared, and why the others may not."""
-    found = comparison.comparable(starts)
-    if not found:
-        said = "There is one start, and nothing to compare it with." if starts else _NO_START
-        return Shown(said, tag("p", said))
+    """Which figures of these launches may be compared, and why the others may not."""
+    comparisons = comparison.comparable(starts)
+    if not comparisons:
+        text = "There is one start, and nothing to compare it with." if starts else _NO_START
+        return Shown(text, tag("p", text))
     words = {True: "yes", False: "no", None: "unknown"}
     tones = {True: GREEN, False: RED, None: GREY}
-    rows = [[escape(c.figure), badge(words[c.may], tones[c.may]), escape(c.why)] for c in found]
-    plain = "\n".join(f"  {c.figure:<28} {words[c.may]:<8} {c.why}" for c in found)
+    rows = [[escape(c.figure), badge(words[c.may], tones[c.may]), escape(c.why)] for c in comparisons]
+    plain = "\n".join(f"  {c.figure:<28} {words[c.may]:<8} {c.why}" for c in comparisons)
     return Shown(plain, html_table(["figure", "comparable", "why"], rows))
 
 
@@ -171,12 +171,12 @@ def free_memory(
     gpu_gib: float = 0.0,
     utilizations: Sequence[float] = (0.9, 0.75, 0.675),
 ) -> Shown:
-    """Free memory before and after profiling, as the assertion states it, beside what budgets would ask for."""
+    """Free memory before and after profiling, as the assertion prints it, with what each budget would need."""
     captures = dict(answer.root_cause.captures) if answer.root_cause else {}
     before, after = (printed_gib(captures, name) for name in ("initial", "current"))
     if before is None or after is None:
-        said = "The text does not state the free memory before and after profiling."
-        return Shown(said, tag("p", said))
+        text = "The text does not state the free memory before and after profiling."
+        return Shown(text, tag("p", text))
     total = gpu_total(answer.facts, evidence, gpu_gib)
     budgets = {f"utilisation {share:g}": share * total for share in utilizations} if total else {}
     rows = [["free before profiling", f"{before:.2f}"], ["free after profiling", f"{after:.2f}"]]

@@ -1,4 +1,4 @@
-"""What an answer says, whatever shows it: its sentences, its places in the log, and its figures in rows."""
+"""Sentences, places and figures of an answer, shared by all of its views."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MEANINGS = {
 
 
 def release(answer: Answer) -> str:
-    """Which release wrote the log, and how that is known."""
+    """The release of a log, and how it is known."""
     say, vllm = Wording(answer.lang), answer.vllm
     return f"vLLM {vllm.version} ({say(vllm.source)})" if vllm.version else say("vLLM release unknown")
 
 
 def left_out(answer: Answer) -> str:
-    """What was recognised and is not shown, counted."""
+    """Number of recognized lines that are not shown."""
     say = Wording(answer.lang)
     return say("Recognised and left out: {what}.", what=_noise(answer.hidden, say))
 
@@ -38,8 +38,8 @@ def _noise(hidden: Mapping[str, int], say: Wording) -> str:
         ),
         "wrapper": ("notice of another process's end", "notices of another process's end"),
     }
-    said = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
-    return say(", ").join(said)
+    parts = (f"{count} {say(names.get(kind, (kind, kind))[count != 1])}" for kind, count in hidden.items())
+    return say(", ").join(parts)
 
 
 def no_cause(answer: Answer) -> str:
@@ -55,7 +55,7 @@ def no_cause(answer: Answer) -> str:
 
 
 def lead(answer: Answer) -> str:
-    """What to read where no cause is known."""
+    """What to read if no cause is known."""
     if answer.first_error:
         say = Wording(answer.lang)
         place = place_of(answer.first_error, answer.files, say)
@@ -67,7 +67,7 @@ _MAX_NAMED = 4
 
 
 def named(answer: Answer) -> str:
-    """The files that the answer is about: all of a few, else the first and how many more."""
+    """The files of the answer: all of a few, else the first and the number of the others."""
     more = len(answer.files) - _MAX_NAMED
     if more < 2:
         return ", ".join(answer.files)
@@ -76,25 +76,25 @@ def named(answer: Answer) -> str:
 
 
 def place_of(quote: Quote, files: Sequence[str], say: Wording) -> str:
-    """Where a quotation stands, with its file where there are several."""
+    """Place of a quotation, with its file if there are several."""
     return f"{files[quote.file]}:{quote.line}" if len(files) > 1 else say("line {number}", number=quote.line)
 
 
 def looked_for(look_in: LookIn, say: Wording) -> str:
-    """What is to be looked for where the cause is not in this log."""
+    """What to look for if the cause is in another log."""
     return say("{what} in {where}", what=look_in.what, where=look_in.where)
 
 
 def quotes(finding: Finding, files: Sequence[str], say: Wording) -> list[tuple[str, str]]:
-    """Place and words of the evidence; words that stand in several places once."""
+    """Place and words of the evidence; words in several places once."""
     places: dict[str, list[str]] = {}
     for quote in finding.evidence:
         places.setdefault(quote.text, []).append(place_of(quote, files, say))
-    return [(say(" and ").join(found), said) for said, found in places.items()]
+    return [(say(" and ").join(places_of_text), text) for text, places_of_text in places.items()]
 
 
 def judgements(remedies: Sequence[Remedy], say: Wording) -> list[str]:
-    """Who judged the remedies, and who could not; a sentence for those that were judged alike."""
+    """Which checks the remedies passed, and which could not run; one sentence for those with the same checks."""
     by_checks: dict[Checks, list[str]] = {}
     for number, remedy in enumerate(remedies, 1):
         by_checks.setdefault(remedy.checks, []).append(str(number))
@@ -104,10 +104,10 @@ def judgements(remedies: Sequence[Remedy], say: Wording) -> list[str]:
 
 
 def judged_by(checks: Checks, say: Wording) -> str:
-    """Who judged a remedy, and who could not, with the reason."""
+    """Which checks a remedy passed, and which could not run, with the reason."""
     judges = (("the linter", checks.lint), ("the planner", checks.plan), ("vLLM's own parser", checks.parser))
-    passed = say(", ").join(say(name) for name, said in judges if said == "passed")
-    whys = [(name, said.removeprefix("unknown: ")) for name, said in judges if said != "passed"]
+    passed = say(", ").join(say(name) for name, state in judges if state == "passed")
+    whys = [(name, state.removeprefix("unknown: ")) for name, state in judges if state != "passed"]
     unknown = say(", ").join(say("{who} ({why})", who=say(name), why=say(why)) for name, why in whys)
     sentences = [say("Checked by {who}.", who=passed)] if passed else []
     return joined([*sentences, *([say("Not checked by {who}.", who=unknown)] if unknown else [])])
@@ -116,51 +116,51 @@ def judged_by(checks: Checks, say: Wording) -> str:
 def change(edit: Edit, say: Wording) -> str:
     """A change of a deployment in words."""
     name, value = edit.name, edit.value
-    shown = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
+    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value
     if edit.op == "remove":
         return say("remove option {name}", name=name)
     if edit.op == "env":
-        return say("environment variable {name} = {value}", name=name, value=shown)
-    return say("option {name} = {value}", name=name, value=shown)
+        return say("environment variable {name} = {value}", name=name, value=text)
+    return say("option {name} = {value}", name=name, value=text)
 
 
 def fact_rows(facts: Facts, say: Wording) -> list[tuple[str, str]]:
-    """Name and value, with its unit, of every figure that the start printed."""
+    """Name and value, with its unit, of every figure that the launch printed."""
     rows = []
     for name, label in FACT_NAMES.items():
-        shown = figure(name, facts)
-        if shown is None:
+        text = figure(name, facts)
+        if text is None:
             continue
         if name == "max_concurrency" and facts.max_concurrency_tokens:
-            shown += say(" of {count} tokens each", count=f"{facts.max_concurrency_tokens:,}")
+            text += say(" of {count} tokens each", count=f"{facts.max_concurrency_tokens:,}")
         if name == "kv_cache_tokens" and facts.kv_cache_tokens_meaning:
-            shown += f" ({say(_MEANINGS[facts.kv_cache_tokens_meaning])})"
-        rows.append((say(label), shown))
+            text += f" ({say(_MEANINGS[facts.kv_cache_tokens_meaning])})"
+        rows.append((say(label), text))
     return rows
 
 
 def rank_rows(ranks: Sequence[RankFacts], say: Wording) -> list[list[str]]:
-    """A head and a row for each rank, with the figures in GiB that any of them printed; empty for fewer than two."""
+    """A header and a row for each rank, with the figures in GiB that any rank printed; empty for fewer than two."""
     if len(ranks) < 2:
         return []
     names = [n for n in FACT_NAMES if n.endswith("_gib") and any(getattr(r, n, None) is not None for r in ranks)]
     figures = [["" if (v := getattr(r, n)) is None else f"{v:.2f}" for n in names] for r in ranks]
-    shown = [say("unknown") if r.rank is None else str(r.rank) for r in ranks]
+    cells = [say("unknown") if r.rank is None else str(r.rank) for r in ranks]
     return [
         [say("rank"), *(say(FACT_NAMES[n]) for n in names)],
-        *([s, *row] for s, row in zip(shown, figures, strict=True)),
+        *([s, *row] for s, row in zip(cells, figures, strict=True)),
     ]
 
 
 def memory_parts(captures: dict[str, str], total: float) -> list[tuple[str, float]]:
-    """What the message says about the GPU's memory, in parts that add up to the total; only what follows from it."""
+    """GPU memory as the message reports it, in parts that add up to the total; only what follows from it."""
     used, free, allocated, reserved = (
         printed_gib(captures, name) for name in ("in_use", "free", "allocated", "reserved")
     )
     parts = [("allocated by PyTorch", allocated), ("reserved by PyTorch, unallocated", reserved)]
     if used is not None:
-        own = "this process, outside PyTorch" if allocated is not None else "this process"
-        parts.append((own, max(0.0, used - (allocated or 0.0) - (reserved or 0.0))))
+        label = "this process, outside PyTorch" if allocated is not None else "this process"
+        parts.append((label, max(0.0, used - (allocated or 0.0) - (reserved or 0.0))))
     rest = max(0.0, total - sum(value or 0.0 for _, value in parts) - (free or 0.0))
     if rest >= 0.005:
         parts.append(("other processes" if used is not None and free is not None else "not stated", rest))
