@@ -144,11 +144,11 @@ _NAMESPACES: Mapping[str, Mapping[str, str]] = {
         "toolchains": "edge10.host.render",
     },
 }
-"""Names that are offered under a name, each with where it is."""
+"""Namespaces of public names, each with where it is."""
 
 
 class _Namespace(ModuleType):
-    """Names of several packages under one, each imported when it is first used."""
+    """A namespace of names from several packages, each imported on first use."""
 
     def __init__(self, name: str, doc: str) -> None:
         super().__init__(f"{__name__}.{name}", doc)
@@ -175,7 +175,7 @@ def _imported(home: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name's module when it is first used: starting up stays a matter of milliseconds."""
+    """Import a public name's module on first use, so that startup takes milliseconds."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _imported(_HOMES[name])

@@ -36,13 +36,13 @@ def _without_the_heap_of_the_tests() -> Iterator[None]:
 def test_a_slider_is_answered_within_a_tenth_of_a_second(figures: Figures, model: str, cards: str) -> None:
     """Plan, lint and pictures of the slowest of sixty steps that all differ, in processor time."""
     planner = settings.Planner()
-    bounds = settings.bounds(settings.Asked(model, cards))
-    planner.told(settings.Asked(model, cards, tp=bounds.whole))
+    bounds = settings.bounds(settings.PlanRequest(model, cards))
+    planner.told(settings.PlanRequest(model, cards, tp=bounds.whole))
     slowest = 0.0
     for step in range(STEPS):
         share, context = 0.5 + step / 150, bounds.contexts[step % len(bounds.contexts)]
         begun = time.process_time()
-        planner.told(settings.Asked(model, cards, utilization=share, context=context, tp=bounds.whole))
+        planner.told(settings.PlanRequest(model, cards, utilization=share, context=context, tp=bounds.whole))
         slowest = max(slowest, time.process_time() - begun)
     figures.note(
         f"panel Plan, {model} on {cards}: slowest of {STEPS} steps, ms of CPU", slowest * 1e3, at_most=LIMIT_MS
@@ -52,10 +52,10 @@ def test_a_slider_is_answered_within_a_tenth_of_a_second(figures: Figures, model
 def test_a_command_is_judged_while_it_is_written(figures: Figures) -> None:
     """A script of two servers, judged anew after each letter."""
     text = "vllm serve zai-org/AutoGLM-Phone-9B \\\n  --max-model-length 4096 --tensor-parallel-size 3 --api-key x\n"
-    scripts.told(scripts.Asked(text, gpus="2xRTX3090"))
+    scripts.report_on(scripts.CommandRequest(text, gpus="2xRTX3090"))
     slowest = 0.0
     for step in range(30):
         begun = time.process_time()
-        scripts.told(scripts.Asked(f"{text}# {'x' * step}\n", gpus="2xRTX3090"))
+        scripts.report_on(scripts.CommandRequest(f"{text}# {'x' * step}\n", gpus="2xRTX3090"))
         slowest = max(slowest, time.process_time() - begun)
     figures.note("panel Commands: slowest of 30 texts, ms of CPU", slowest * 1e3, at_most=LIMIT_MS)

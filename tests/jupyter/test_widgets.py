@@ -53,7 +53,7 @@ def _texts(told: Any) -> Iterator[Shown]:
 
 def test_a_pasted_log_is_told_whole() -> None:
     """The cause, the log with its lines marked, and what would confirm it stand in one answer."""
-    told = logs.told(logs.Asked(pasted=BUSY))
+    told = logs.report_on(logs.LogRequest(pasted=BUSY))
     assert told.error == ""
     assert told.cause
     assert "mem.free_below_utilization" in told.cause.plain
@@ -65,7 +65,7 @@ def test_a_pasted_log_is_told_whole() -> None:
 
 def test_each_way_out_has_the_command_that_is_copied() -> None:
     """It is the command that was checked, to the letter, and the view above it says who checked it."""
-    told = logs.told(logs.Asked(name="autoglm-3090-video-oom"))
+    told = logs.report_on(logs.LogRequest(name="autoglm-3090-video-oom"))
     answer = diagnosing.diagnose(sources.load("autoglm-3090-video-oom"))
     assert [way.command for way in told.ways] == [way.command or "" for way in answer.remedies]
     assert "Checked by the linter, the planner." in told.ways[0].shown.plain
@@ -77,7 +77,7 @@ def test_files_that_are_handed_over_are_one_start() -> None:
         logs.Upload("a.log", b"INFO 11-20 08:03:55 [a.py:1] hello"),
         logs.Upload("b.log.gz", gzip.compress(BUSY.encode())),
     )
-    told = logs.told(logs.Asked(uploads=files, name="tiny-cpu-served"))
+    told = logs.report_on(logs.LogRequest(uploads=files, name="tiny-cpu-served"))
     assert told.log
     assert "b.log.gz" in told.log.plain
     assert told.cause
@@ -87,17 +87,17 @@ def test_files_that_are_handed_over_are_one_start() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (logs.Asked(name="nothing-of-this-name"), "no such file, folder or recorded case"),
-        (logs.Asked(name="probe-healthy"), "a running server as observed"),
-        (logs.Asked(pasted=BUSY, start=7), "the text holds one start"),
-        (logs.Asked(pasted=BUSY, vllm="soon"), "soon"),
-        (logs.Asked(pasted=BUSY, gpus="8xWHAT"), "WHAT"),
-        (logs.Asked(uploads=(logs.Upload("p.png", b"\x89PNG\r\n\x1a\n"),)), "p.png: is a picture, not text"),
+        (logs.LogRequest(name="nothing-of-this-name"), "no such file, folder or recorded case"),
+        (logs.LogRequest(name="probe-healthy"), "a running server as observed"),
+        (logs.LogRequest(pasted=BUSY, start=7), "the text holds one start"),
+        (logs.LogRequest(pasted=BUSY, vllm="soon"), "soon"),
+        (logs.LogRequest(pasted=BUSY, gpus="8xWHAT"), "WHAT"),
+        (logs.LogRequest(uploads=(logs.Upload("p.png", b"\x89PNG\r\n\x1a\n"),)), "p.png: is a picture, not text"),
     ],
 )
-def test_what_cannot_be_diagnosed_is_one_line(asked: logs.Asked, said: str) -> None:
+def test_what_cannot_be_diagnosed_is_one_line(asked: logs.LogRequest, said: str) -> None:
     """No traceback and no half of an answer: where, what is wrong, what to do."""
-    told = logs.told(asked)
+    told = logs.report_on(asked)
     assert said in told.error
     assert "\n" not in told.error
     assert list(_texts(told)) == []
@@ -107,14 +107,14 @@ def test_what_is_too_large_is_refused_before_it_is_read(monkeypatch: pytest.Monk
     """Files and pasted text alike, in one line."""
     monkeypatch.setattr(logs, "MAX_UPLOAD", 1 << 20)
     large = memoryview(bytes(1 << 20))
-    told = logs.told(logs.Asked(uploads=(logs.Upload("a", large), logs.Upload("b", b"x"))))
+    told = logs.report_on(logs.LogRequest(uploads=(logs.Upload("a", large), logs.Upload("b", b"x"))))
     assert told.error == "the files: are larger than 1 MiB; name them by their paths instead"
-    assert "is larger than 1 M characters" in logs.told(logs.Asked(pasted="x" * ((1 << 20) + 1))).error
+    assert "is larger than 1 M characters" in logs.report_on(logs.LogRequest(pasted="x" * ((1 << 20) + 1))).error
 
 
 def test_nothing_given_shows_nothing() -> None:
     """Neither an answer nor an error."""
-    assert logs.told(logs.Asked(pasted=" \n")) == logs.NOTHING
+    assert logs.report_on(logs.LogRequest(pasted=" \n")) == logs.NOTHING
 
 
 # Plan
@@ -123,14 +123,14 @@ def test_nothing_given_shows_nothing() -> None:
 def test_the_command_is_the_one_that_was_planned_and_linted() -> None:
     """A start that comes up has the planner's command; one that does not has none, and says why."""
     planner = settings.Planner()
-    good = settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", context=8192, utilization=0.9, tp=2)
+    good = settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", context=8192, utilization=0.9, tp=2)
     told = planner.told(good)
     wanted = rb.plan_model(
         "Qwen/Qwen3-8B", "2xRTX3090", tp=2, pp=1, dp=1, options={"gpu_memory_utilization": 0.9, "max_model_len": 8192}
     )
     assert wanted.deployment
     assert told.command == wanted.deployment.command
-    bad = planner.told(settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", utilization=0.5))
+    bad = planner.told(settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", utilization=0.5))
     assert bad.command == ""
     assert bad.note.startswith("No command")
     assert bad.overview
@@ -139,7 +139,7 @@ def test_the_command_is_the_one_that_was_planned_and_linted() -> None:
 
 def test_a_command_whose_start_is_not_certain_says_so() -> None:
     """Beside the command stands what is not established, and why."""
-    told = settings.Planner().told(settings.Asked("HuggingFaceH4/zephyr-7b-beta", "2xRTX3090", tp=2))
+    told = settings.Planner().told(settings.PlanRequest("HuggingFaceH4/zephyr-7b-beta", "2xRTX3090", tp=2))
     assert told.command
     assert told.note.startswith("Not established")
     assert "sliding_window" in told.note
@@ -153,7 +153,7 @@ def test_a_folder_that_changed_is_planned_anew(tmp_path: Path) -> None:
         "intermediate_size": 12288, "vocab_size": 151936, "max_position_embeddings": 8192,
     }  # fmt: skip
     planner = settings.Planner()
-    asked = settings.Asked(str(tmp_path), "2xRTX3090", tp=2)
+    asked = settings.PlanRequest(str(tmp_path), "2xRTX3090", tp=2)
     contexts = []
     for size in (8192, 4096):
         (tmp_path / "config.json").write_text(json.dumps({**config, "max_position_embeddings": size}), encoding="utf-8")
@@ -166,7 +166,7 @@ def test_a_folder_that_changed_is_planned_anew(tmp_path: Path) -> None:
 def test_what_is_not_known_is_no_value_of_a_slider() -> None:
     """Where the release settles a setting, or nobody knows it, the planner is asked without it."""
     _installed()
-    found = settings.bounds(settings.Asked("BAAI/bge-base-en-v1.5", "2xRTX3090"))
+    found = settings.bounds(settings.PlanRequest("BAAI/bge-base-en-v1.5", "2xRTX3090"))
     assert (found.context, found.utilization) == (None, None)
     panel = rb.widgets.plan("Qwen/Qwen3-8B", "2xRTX3090")
     assert (panel._asked().context, panel._asked().utilization, panel._asked().sequences) == (None, None, None)
@@ -202,14 +202,14 @@ def test_a_release_without_data_of_its_own_is_kept() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", tp=3), "the start takes 3 cards"),
-        (settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", tp=2, pp=2), "the start takes 4 cards"),
-        (settings.Asked("no/model", "2xRTX3090"), "is no model of the catalog"),
-        (settings.Asked("Qwen/Qwen3-8B", "2x"), "2x"),
-        (settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", vllm="soon"), "soon"),
+        (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=3), "the start takes 3 cards"),
+        (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=2, pp=2), "the start takes 4 cards"),
+        (settings.PlanRequest("no/model", "2xRTX3090"), "is no model of the catalog"),
+        (settings.PlanRequest("Qwen/Qwen3-8B", "2x"), "2x"),
+        (settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", vllm="soon"), "soon"),
     ],
 )
-def test_a_setting_that_is_not_legal_says_why(asked: settings.Asked, said: str) -> None:
+def test_a_setting_that_is_not_legal_says_why(asked: settings.PlanRequest, said: str) -> None:
     """In one line, with no command below it."""
     told = settings.Planner().told(asked)
     assert said in told.error
@@ -218,20 +218,22 @@ def test_a_setting_that_is_not_legal_says_why(asked: settings.Asked, said: str) 
 
 def test_the_sliders_offer_what_the_model_and_the_cards_allow() -> None:
     """The longest context is the model's own, the sizes are those that the cards can be split into."""
-    found = settings.bounds(settings.Asked("Qwen/Qwen3-8B", "6xRTX3090"))
+    found = settings.bounds(settings.PlanRequest("Qwen/Qwen3-8B", "6xRTX3090"))
     assert found.contexts[-1] == 40960
     assert found.sizes == (1, 2, 3, 4, 6)
     assert found.whole == 4
-    assert settings.bounds(settings.Asked("no/model", "2xRTX3090")) == settings.Bounds()
+    assert settings.bounds(settings.PlanRequest("no/model", "2xRTX3090")) == settings.SliderBounds()
 
 
 def test_a_slider_is_answered_at_once() -> None:
     """A tenth of a second of the processor for each of many steps, with room for a busy host."""
     planner = settings.Planner()
-    planner.told(settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", tp=2))
+    planner.told(settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", tp=2))
     began = time.process_time()
     for step in range(10):
-        planner.told(settings.Asked("Qwen/Qwen3-8B", "2xRTX3090", utilization=0.6 + step / 100, context=8192, tp=2))
+        planner.told(
+            settings.PlanRequest("Qwen/Qwen3-8B", "2xRTX3090", utilization=0.6 + step / 100, context=8192, tp=2)
+        )
     assert time.process_time() - began < 10 * 0.3
 
 
@@ -241,7 +243,7 @@ def test_a_slider_is_answered_at_once() -> None:
 def test_marks_cover_the_words_that_are_wrong() -> None:
     """Each mark lies on the text that the finding is about; what it says is the linter's own sentence."""
     text = "vllm serve m \\\n  --max-model-length 4096 --port 8000\n"
-    told = scripts.told(scripts.Asked(text, vllm="0.19.0"))
+    told = scripts.report_on(scripts.CommandRequest(text, vllm="0.19.0"))
     lines = text.split("\n")
     marked = {lines[m.line - 1][m.column - 1 : m.end_column - 1]: m for m in told.marks}
     assert marked["--max-model-length"].severity == "error"
@@ -263,20 +265,20 @@ def test_marks_cover_the_words_that_are_wrong() -> None:
 )
 def test_a_corrected_text_says_what_is_left_in_it(text: str, said: str) -> None:
     """Nobody takes a text for right that is only better."""
-    assert scripts.told(scripts.Asked(text, vllm="0.19.0")).mended == said
+    assert scripts.report_on(scripts.CommandRequest(text, vllm="0.19.0")).mended == said
 
 
 def test_no_secret_of_a_command_is_shown_again() -> None:
     """What is shown beside the editor, and what is copied, has a placeholder in its place."""
     secret = "sk-abcdefghijklmnop1234567890ABCDEF"  # noqa: S105 - made up
-    told = scripts.told(scripts.Asked(f"vllm serve m --api-key {secret} --max-model-length 4096\n"))
+    told = scripts.report_on(scripts.CommandRequest(f"vllm serve m --api-key {secret} --max-model-length 4096\n"))
     assert told.error == ""
     assert secret not in told.fixed + "".join(shown.plain + shown.html for shown in _texts(told))
 
 
 def test_a_text_beyond_all_bounds_is_refused_in_one_line() -> None:
     """Whoever writes is not kept waiting for it."""
-    assert "larger than 200,000 characters" in scripts.told(scripts.Asked("x" * 200_001)).error
+    assert "larger than 200,000 characters" in scripts.report_on(scripts.CommandRequest("x" * 200_001)).error
 
 
 # GPUs
@@ -284,11 +286,11 @@ def test_a_text_beyond_all_bounds_is_refused_in_one_line() -> None:
 
 def test_a_recorded_host_is_shown_with_the_card_to_take() -> None:
     """As `inventory` says it."""
-    told = cards.told("host-8xa100-shared")
+    told = cards.report_on("host-8xa100-shared")
     assert told.chosen
     assert told.chosen.plain.startswith("Recommended: GPU 4")
     assert told.findings
-    assert cards.told("nothing-of-this-name").error.count("\n") == 0
+    assert cards.report_on("nothing-of-this-name").error.count("\n") == 0
     assert "host-8xa100-shared" in cards.recorded()
 
 
@@ -297,7 +299,7 @@ def test_a_watched_card_tells_how_its_memory_moved(tmp_path: Path) -> None:
     path = tmp_path / "series.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in SERIES), encoding="utf-8")
     moments = iter((0.0, 0.0, 1.0, 1.0))
-    watch = cards.Watch(Recorded(path, lambda: next(moments)))
+    watch = cards.GpuWatch(Recorded(path, lambda: next(moments)))
     told = [watch.look(), watch.look()][-1]
     assert told.chosen
     assert "29,000 MiB" in told.chosen.plain
@@ -317,7 +319,7 @@ def test_the_history_is_shown_with_its_trend_and_a_difference(tmp_path: Path) ->
             )
             for release, gib, seconds in (("0.16.0", 2.0, 6.0), ("0.19.0", 1.5, 9.0))
         ]  # fmt: skip
-    told = entries.told(entries.Asked("a-runbook", *ids), at)
+    told = entries.report_on(entries.RunRequest("a-runbook", *ids), at)
     assert told.error == ""
     assert told.subjects == ("a-runbook on a-case",)
     assert told.trend
@@ -325,7 +327,7 @@ def test_the_history_is_shown_with_its_trend_and_a_difference(tmp_path: Path) ->
     assert "kv_cache" in told.trend.html
     assert told.difference
     assert "0.16.0" in told.difference.plain
-    assert entries.told(entries.Asked(a="ffff", b="ffff"), at).error.startswith("ffff: no entry")
+    assert entries.report_on(entries.RunRequest(a="ffff", b="ffff"), at).error.startswith("ffff: no entry")
 
 
 # Nodes
@@ -333,7 +335,7 @@ def test_the_history_is_shown_with_its_trend_and_a_difference(tmp_path: Path) ->
 
 def test_recorded_nodes_are_shown_with_what_each_needs() -> None:
     """What they are, what differs, which reaches which, what that means, and lines to copy for each."""
-    told = hosts.told("cluster-versions")
+    told = hosts.report_on("cluster-versions")
     assert told.error == ""
     assert told.nodes
     assert "2.59.0 (differs)" in told.nodes.plain
@@ -344,18 +346,18 @@ def test_recorded_nodes_are_shown_with_what_each_needs() -> None:
     assert "nodes.ray_differs" in told.findings.plain
     assert [name for name, _ in told.environments] == ["node-a", "node-b"]
     assert told.environments[1][1].splitlines()[0] == "export VLLM_HOST_IP=10.77.0.2"
-    less = hosts.told("cluster-versions", is_whole=False)
+    less = hosts.report_on("cluster-versions", is_whole=False)
     assert less.nodes
     assert "2.59.0 (differs)" in less.nodes.plain
     assert "580.95.05" not in less.nodes.plain
-    same = hosts.told("cluster-healthy-pair", is_whole=False)
+    same = hosts.report_on("cluster-healthy-pair", is_whole=False)
     assert same.nodes
     assert "Nothing that was compared differs." in same.nodes.plain
 
 
 def test_nodes_whose_ways_nobody_measured_say_how_to() -> None:
     """No environment is made up; a line says what measures it. What a document leaves out is not taken for absent."""
-    told = hosts.told("cluster-3090-h800")
+    told = hosts.report_on("cluster-3090-h800")
     assert told.environments == ()
     assert told.without
     assert "vllm-runbooks cluster check --ray ADDRESS" in told.without.plain
@@ -374,7 +376,7 @@ def test_nodes_whose_ways_nobody_measured_say_how_to() -> None:
 )
 def test_what_holds_no_nodes_is_one_line(given: str, said: str) -> None:
     """Names that lead nowhere, a log, a node that is there twice: where, what is wrong, what to do."""
-    told = hosts.told(given)
+    told = hosts.report_on(given)
     assert said in told.error
     assert "\n" not in told.error
     assert list(_texts(told)) == []
@@ -383,8 +385,8 @@ def test_what_holds_no_nodes_is_one_line(given: str, said: str) -> None:
 def test_the_clusters_that_are_offered_can_be_read() -> None:
     """Each of them, and nothing is shown before one is chosen."""
     assert "cluster-healthy-pair" in hosts.recorded()
-    assert [name for name in hosts.recorded() if hosts.told(name).error] == []
-    assert hosts.told(" ") == hosts.NOTHING
+    assert [name for name in hosts.recorded() if hosts.report_on(name).error] == []
+    assert hosts.report_on(" ") == hosts.NOTHING
 
 
 # Every panel
@@ -405,12 +407,12 @@ def test_hostile_text_is_never_markup(tmp_path: Path) -> None:
     with history.opened(at, say=print) as kept:
         id_ = kept.add("run", HOSTILE, Verdict.FAIL, HOSTILE, inputs={HOSTILE: HOSTILE}, results={}, seconds=1.0)
     every = [
-        logs.told(logs.Asked(pasted=f"{HOSTILE}\n{BUSY} {HOSTILE}\nRuntimeError: {HOSTILE}")),
-        logs.told(logs.Asked(uploads=(logs.Upload(HOSTILE, f"{BUSY} {HOSTILE}".encode()),) * 2)),
-        settings.Planner().told(settings.Asked(HOSTILE, HOSTILE)),
-        scripts.told(scripts.Asked(f"vllm serve {HOSTILE} --x {HOSTILE}\n# {HOSTILE}")),
-        entries.told(entries.Asked(HOSTILE, id_, id_), at),
-        hosts.told(_hostile_nodes(tmp_path)),
+        logs.report_on(logs.LogRequest(pasted=f"{HOSTILE}\n{BUSY} {HOSTILE}\nRuntimeError: {HOSTILE}")),
+        logs.report_on(logs.LogRequest(uploads=(logs.Upload(HOSTILE, f"{BUSY} {HOSTILE}".encode()),) * 2)),
+        settings.Planner().told(settings.PlanRequest(HOSTILE, HOSTILE)),
+        scripts.report_on(scripts.CommandRequest(f"vllm serve {HOSTILE} --x {HOSTILE}\n# {HOSTILE}")),
+        entries.report_on(entries.RunRequest(HOSTILE, id_, id_), at),
+        hosts.report_on(_hostile_nodes(tmp_path)),
         hosts.shown(HOSTILE),
     ]
     shown = [part.html for told in every for part in _texts(told)]
@@ -516,7 +518,7 @@ def test_what_breaks_off_is_said_in_place_of_the_old_answer(monkeypatch: pytest.
     _installed()
     panels = [
         (rb.widgets.diagnose("autoglm-3090-video-oom"), "_named", "_cause", (logs, "_evidence")),
-        (rb.widgets.plan(), "_context", "_overview", (settings, "_told")),
+        (rb.widgets.plan(), "_context", "_overview", (settings, "_report_on")),
         (rb.widgets.commands("vllm serve m --x"), "_text", "_placed", (scripts, "told")),
         (rb.widgets.runs(), "_subject", "_entries", (entries, "told")),
     ]
@@ -688,7 +690,7 @@ def test_a_live_view_ends_with_its_panel(tmp_path: Path) -> None:
     async def watch() -> list[bool]:
         import weakref
 
-        task = asyncio.create_task(gpu_panel._look(weakref.ref(panel), cards.Watch(Recorded(path)), 0.05))
+        task = asyncio.create_task(gpu_panel._look(weakref.ref(panel), cards.GpuWatch(Recorded(path)), 0.05))
         panel._task = task
         await asyncio.sleep(0.12)
         is_looking = not task.done()
@@ -712,7 +714,7 @@ def test_a_live_view_ends_when_no_page_shows_it(tmp_path: Path, monkeypatch: pyt
     async def watch() -> list[bool]:
         import weakref
 
-        task = asyncio.create_task(gpu_panel._look(weakref.ref(panel), cards.Watch(Recorded(path)), 0.02))
+        task = asyncio.create_task(gpu_panel._look(weakref.ref(panel), cards.GpuWatch(Recorded(path)), 0.02))
         for _ in range(20):
             await asyncio.sleep(0.02)
             panel.head.beat += 1

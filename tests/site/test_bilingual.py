@@ -36,7 +36,7 @@ def test_both_languages_stand_in_a_page() -> None:
 
 def test_headings_are_told_in_both_languages() -> None:
     """Every fixed heading of a page that is translated, in each language; one that is not has English ones."""
-    assert set(bilingual.TOLD) == set(LANGUAGES)
+    assert set(bilingual.TEXTS) == set(LANGUAGES)
     rule = rule_pages.rule_page(knowledge.knowledge().rules["safety.open-port"])
     for page in (symptom_pages.symptom_page(symptom(TRANSLATED)), rule):
         heads = [line for line in page.splitlines() if line.startswith("## ")]

@@ -1,7 +1,7 @@
-"""The command line: one thin function a command, each imported when it is asked for.
+"""The command line: one thin function per command, imported when it is called.
 
-Exit status: 0 read, checked, nothing wrong; 1 read, and something is wrong or could not be established; 2 the request
-could not be read (one line on standard error, nothing on standard output).
+Exit status: 0 read, checked, nothing wrong; 1 read, and something is wrong or unknown; 2 invalid input (one line on
+standard error, nothing on standard output).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _GROUPS = {
     "Cases and catalog": ("record", "case", "catalog", "releases"),
     "This tool": ("lab", "site", "completion"),
 }
-"""How `--help` groups the commands: by what somebody has, or wants."""
+"""Groups of commands in `--help`, by task."""
 
 
 class _Commands(click.Group):
@@ -121,7 +121,7 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands that begin so, without importing any; options, where one is begun."""
+        """Commands with this prefix, without importing any; options for a prefix of an option."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
         return [
@@ -153,17 +153,17 @@ _WORDED = (
     (re.compile(r"is not a valid float(?: range)?\b"), "is no number"),
     (re.compile(r" Choose from: "), " Give one of "),
 )
-"""Wordings of click's, and ours."""
+"""Messages of click, and ours."""
 
 
 def _refuse(message: str) -> int:
-    """Say in one line what cannot be read; a value that a user mistook for a name may be a secret."""
+    """Report in one line what is invalid; a value that a user mistook for a name may be a secret."""
     output.say("; ".join(message.splitlines()))
     return 2
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command and leave with its exit status; never with a traceback for bad input."""
+    """Run a command and exit with its status; never with a traceback for bad input."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -201,7 +201,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _completed(arguments: list[str]) -> int:
-    """Answer a shell; where that is not possible, with nothing."""
+    """Answer a shell; with nothing if that is not possible."""
     complete.install()
     with contextlib.suppress(Exception, SystemExit):
         commands.main(arguments, prog_name="vllm-runbooks", complete_var=complete.VARIABLE, standalone_mode=False)
@@ -209,7 +209,7 @@ def _completed(arguments: list[str]) -> int:
 
 
 def _said(error: click.ClickException) -> str:
-    """What click says of a wrong command line, in one line, and whose help tells more."""
+    """A click error in one line, and whose help to read."""
     message = " ".join(error.format_message().split())
     for wording, ours in _WORDED:
         message = wording.sub(ours, message)

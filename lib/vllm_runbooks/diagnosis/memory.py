@@ -53,14 +53,16 @@ class PlannedMemory:
         model: Callable[[], Subject | None] | None = None,
         lang: str | None = None,
     ) -> None:
-        """Args:
-        reported: What the logs report.
-        base: The launch command, if known.
-        cards: The GPUs, if known.
-        specs: Returns models and GPUs; called only to plan.
-        source: Name for its figures.
-        model: Returns the model if it is not in the catalog; called only to plan.
-        lang: Language of the remedies; None: English.
+        """Plan the memory of a launch.
+
+        Args:
+            reported: What the logs report.
+            base: The launch command, if known.
+            cards: The GPUs, if known.
+            specs: Returns models and GPUs; called only to plan.
+            source: Name for its figures.
+            model: Returns the model if it is not in the catalog; called only to plan.
+            lang: Language of the remedies; None: English.
         """
         self._say = Wording(lang)
         self.facts, self.starts, self.cards = reported.facts, reported.starts, cards

@@ -1,4 +1,4 @@
-"""When an answer is worked out: once for all asked in a moment, beside the kernel's own work, never silently."""
+"""Delayed answers: one for all requests of a short time, in a thread, with every error shown."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.core.views.elements import cut
 
 _WAIT_S = 0.02
-"""What happens within this time is answered once: a drag sends more than anybody can read."""
+"""Requests within this time get one answer: a drag sends more than anybody can read."""
 _PATIENCE_S = 0.4
-"""Seconds of work after which it is said that something is worked at."""
+"""Seconds of work after which the panel says that it is working."""
 _WORKING = "Reading …"
 A = TypeVar("A")
 T = TypeVar("T")
 
 
 def unforeseen(error: Exception) -> str:
-    """What is said where an answer broke off, in one line: no user sees the log of a kernel."""
-    told = cut(redact_text(f"{type(error).__name__}: {error}"))
-    return f"this could not be answered ({told}); change what is asked, or report it with what was asked"
+    """One line for an unexpected error: no user sees a kernel's log."""
+    message = cut(redact_text(f"{type(error).__name__}: {error}"))
+    return f"this could not be answered ({message}); change what is asked, or report it with what was asked"
 
 
 class Later:
-    """Does something soon, and once for all calls until then; at once where no loop runs."""
+    """Calls a function soon, once for all calls until then; immediately if no event loop runs."""
 
     def __init__(self, work: Callable[[], None], failed: Callable[[str], None], seconds: float = _WAIT_S) -> None:
-        """Do nothing yet; `failed` is told in one line why the work broke off."""
+        """Schedule nothing yet; `failed` receives one line if the function raises."""
         self._work, self._failed = work, failed
         self._seconds = seconds
         self._is_due = False
 
     def __call__(self, *_: object) -> None:
-        """Have it done."""
+        """Schedule the call."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -45,7 +45,7 @@ class Later:
             loop.call_later(self._seconds, self.now)
 
     def now(self) -> None:
-        """Do it before this returns."""
+        """Call it before this returns."""
         self._is_due = False
         try:
             self._work()
@@ -54,7 +54,7 @@ class Later:
 
 
 class Asker(Generic[A, T]):
-    """Has what was asked last answered in a thread, so that the kernel stays at hand; at once where no loop runs."""
+    """Answers the latest request in a thread, so that the kernel stays responsive; directly if no event loop runs."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class Asker(Generic[A, T]):
         wait: Callable[[str], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Ask for nothing yet.
+        """Request nothing yet.
 
         Args:
-            ask: What is asked now.
-            answer: Its answer, in a thread.
+            ask: Returns the current request.
+            answer: Answers it, in a thread.
             show: Shows the answer.
-            wait: Is told when an answer takes its time, and with no words when it is there.
-            failed: Is told in one line why there is no answer.
+            wait: Receives a message while an answer takes long, and an empty one afterwards.
+            failed: Receives one line if there is no answer.
         """
         self._ask, self._answer, self._show, self._wait, self._failed = ask, answer, show, wait, failed
         self._now = Later(lambda: show(answer(ask())), failed)
@@ -81,11 +81,11 @@ class Asker(Generic[A, T]):
         self._is_due = False
 
     def __call__(self, *_: object) -> None:
-        """Ask soon."""
+        """Answer soon."""
         self._later()
 
     def now(self) -> None:
-        """Ask and show before this returns."""
+        """Answer and show before this returns."""
         self._now.now()
 
     def _begin(self) -> None:
@@ -105,10 +105,10 @@ class Asker(Generic[A, T]):
                 answer = asyncio.ensure_future(asyncio.to_thread(self._answer, self._ask()))
                 if not (await asyncio.wait({answer}, timeout=_PATIENCE_S))[0]:
                     self._wait(_WORKING)
-                told = await answer
+                result = await answer
                 # What was asked meanwhile is what is wanted now.
                 if not self._is_due:
-                    self._show(told)
+                    self._show(result)
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(unforeseen(error))
         finally:

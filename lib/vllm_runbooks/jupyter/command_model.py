@@ -1,4 +1,4 @@
-"""What the panel Commands shows for a text."""
+"""Content of the Commands panel for a text."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from vllm_runbooks.lint.records import Linted
 from vllm_runbooks.reading import sources
 
 MAX_TEXT = 200_000
-"""Characters that are checked while somebody writes; `vllm-runbooks lint` takes more."""
+"""Most characters that are checked while typing; `vllm-runbooks lint` accepts more."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A text, and by what it is judged."""
+class CommandRequest:
+    """A text with the release and GPUs to check it for."""
 
     text: str
     vllm: str = ""
     gpus: str = ""
     lang: str | None = None
-    """None: as `catalog.load.language` has it."""
+    """None: the default of `catalog.load.language`."""
 
 
 class Mark(NamedTuple):
-    """A place in the text with what is wrong there; lines and columns from 1."""
+    """An issue's place in the text; lines and columns from 1."""
 
     line: int
     column: int
@@ -38,48 +38,48 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the panel shows."""
+class CommandReport:
+    """Content of the panel."""
 
     error: str = ""
     marks: tuple[Mark, ...] = ()
     placed: Shown | None = None
-    """The text with each finding below its line."""
+    """The text with each issue below its line."""
     mended: str = ""
-    """What the corrected text is, and what is left in it."""
+    """A description of the corrected text, and of the remaining issues."""
     fixed: str = ""
-    """The corrected text, secrets replaced; empty where nothing is to be mended."""
+    """The corrected text, secrets replaced; empty if nothing can be fixed."""
     difference: Shown | None = None
     starts: Shown | None = None
 
 
-def told(asked: Asked) -> Told:
-    """What is wrong with a text, and how it is mended; nothing where there is none yet."""
-    if not asked.text.strip():
-        return Told()
+def report_on(request: CommandRequest) -> CommandReport:
+    """Check and correct a text; empty for an empty text."""
+    if not request.text.strip():
+        return CommandReport()
     try:
-        if len(asked.text) > MAX_TEXT:
+        if len(request.text) > MAX_TEXT:
             raise InputError(f"the text: is larger than {MAX_TEXT:,} characters; give its file to `vllm-runbooks lint`")
-        given = sources.paste(asked.text, vllm=asked.vllm.strip() or None)
-        found = checking.lint_commands(given, gpus=asked.gpus.strip(), lang=asked.lang)
-        shown = checking.shown(given)
+        evidence = sources.paste(request.text, vllm=request.vllm.strip() or None)
+        linted = checking.lint_commands(evidence, gpus=request.gpus.strip(), lang=request.lang)
+        script = checking.shown(evidence)
     except RunbooksError as error:
-        return Told(error=str(error))
-    return Told(
-        marks=tuple(_marks(asked.text, found)),
-        placed=issues.in_place(shown, found),
-        mended=issues.mended(found),
-        fixed=(found.fixed or "") if issues.is_mended(found) else "",
-        difference=issues.difference(shown, found),
-        starts=issues.starts(found),
+        return CommandReport(error=str(error))
+    return CommandReport(
+        marks=tuple(_marks(request.text, linted)),
+        placed=issues.in_place(script, linted),
+        mended=issues.mended(linted),
+        fixed=(linted.fixed or "") if issues.is_mended(linted) else "",
+        difference=issues.difference(script, linted),
+        starts=issues.starts(linted),
     )
 
 
-def _marks(text: str, found: Linted) -> list[Mark]:
-    """Where each finding stands, to the end of the word or of what its fix replaces."""
+def _marks(text: str, linted: Linted) -> list[Mark]:
+    """The place of each issue, up to the end of its word or of its fix."""
     lines = text.split("\n")
     marks = []
-    for issue in found.issues:
+    for issue in linted.issues:
         line = lines[issue.line - 1] if issue.line <= len(lines) else ""
         end = issue.column + max(len(line[issue.column - 1 :].partition(" ")[0]), 1)
         if issue.fix is not None and issue.fix.end_line == issue.line:

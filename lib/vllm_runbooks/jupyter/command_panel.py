@@ -1,4 +1,4 @@
-"""The panel Commands."""
+"""The Commands panel."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from vllm_runbooks.jupyter import plan_model as settings
 _ANY = "as the text says, else the newest"
 
 
-class Panel(parts.Panel):
-    """An editor with what is wrong marked in place, the corrected text beside it, and the difference."""
+class CommandPanel(parts.BasePanel):
+    """An editor with its issues marked in place, the corrected text next to it, and the difference."""
 
     def __init__(self, text: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> None:
         self._text = page_parts.Editor(
             value=text, placeholder="Paste a command, a script, a compose file or a page here"
         )
-        releases = [(_ANY, ""), *((each, each) for each in settings.releases(vllm.strip()))]
+        releases = [(_ANY, ""), *((item, item) for item in settings.releases(vllm.strip()))]
         self._vllm = ipywidgets.Dropdown(options=releases, value=vllm.strip())
         self._gpus = ipywidgets.Combobox(
             value=gpus, options=settings.cards(), placeholder="unknown", continuous_update=False
         )
         self._lang = parts.language(lang)
-        self._error, self._placed = parts.View(), parts.View()
-        self._fixed, self._difference, self._starts = parts.View(), parts.View(), parts.View()
+        self._error, self._placed = parts.HtmlView(), parts.HtmlView()
+        self._fixed, self._difference, self._starts = parts.HtmlView(), parts.HtmlView(), parts.HtmlView()
         self._copy = page_parts.Copy(label="Copy the corrected text")
         half = ipywidgets.Layout(width="480px", max_width="100%", margin="0 20px 8px 0", flex="1 1 320px")
         super().__init__(
@@ -49,21 +49,21 @@ class Panel(parts.Panel):
                 parts.folds(("The difference", self._difference), ("What the text starts", self._starts)),
             ],
         )
-        later = asking.Later(self._update, lambda line: self._show(scripts.Told(line)))
-        for each in (self._text, self._vllm, self._gpus, self._lang):
-            each.observe(later, "value")
+        later = asking.Later(self._update, lambda line: self._show(scripts.CommandReport(line)))
+        for item in (self._text, self._vllm, self._gpus, self._lang):
+            item.observe(later, "value")
         later.now()
 
     def _update(self) -> None:
-        asked = scripts.Asked(self._text.value, self._vllm.value or "", self._gpus.value, self._lang.value)
-        self._show(scripts.told(asked))
+        request = scripts.CommandRequest(self._text.value, self._vllm.value or "", self._gpus.value, self._lang.value)
+        self._show(scripts.report_on(request))
 
-    def _show(self, told: scripts.Told) -> None:
-        self._error.show(parts.said(told.error))
-        self._text.marks = [mark._asdict() for mark in told.marks]
-        self._placed.show(told.placed)
-        self._fixed.show(parts.corrected(told.mended, told.fixed) if told.placed else None)
-        self._copy.text = told.fixed
-        self._copy.layout.display = None if told.fixed else "none"
-        self._difference.show(told.difference)
-        self._starts.show(told.starts)
+    def _show(self, report: scripts.CommandReport) -> None:
+        self._error.show(parts.said(report.error))
+        self._text.marks = [mark._asdict() for mark in report.marks]
+        self._placed.show(report.placed)
+        self._fixed.show(parts.corrected(report.mended, report.fixed) if report.placed else None)
+        self._copy.text = report.fixed
+        self._copy.layout.display = None if report.fixed else "none"
+        self._difference.show(report.difference)
+        self._starts.show(report.starts)

@@ -1,4 +1,4 @@
-"""What the panel GPUs shows of a host: one look, or several while it is watched."""
+"""Content of the GPUs panel for a host: a single look, or several while it is watched."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from vllm_runbooks.host.gpu_memory import Nvml, Source
 from vllm_runbooks.host.records import Inspected
 
 _LOOKS = 30
-"""Looks that are kept: by them it is told whether a card's memory moves."""
+"""Looks that are kept, to see whether a GPU's memory changes."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the panel shows."""
+class GpuReport:
+    """Content of the panel."""
 
     error: str = ""
     cards: Shown | None = None
@@ -30,23 +30,23 @@ class Told:
     findings: Shown | None = None
 
 
-def told(snapshot: str, *, need_gib: float | None = None) -> Told:
-    """A host by its snapshot, a recorded case, or for an empty name this host at one look, limits included."""
+def report_on(snapshot: str, *, need_gib: float | None = None) -> GpuReport:
+    """A host from a snapshot or recorded case; for an empty name one look at this host, limits included."""
     try:
         return _shown(host_loading.inventory(snapshot.strip(), need_gib=need_gib))
     except RunbooksError as error:
-        return Told(error=str(error))
+        return GpuReport(error=str(error))
 
 
-class Watch:
-    """This host's cards, looked at whenever it is asked."""
+class GpuWatch:
+    """Watches this host's GPUs."""
 
     def __init__(self, source: Source | None = None, *, need_gib: float | None = None) -> None:
-        """Begin to look.
+        """Begin to watch.
 
         Args:
             source: Where readings come from; None: this host's driver.
-            need_gib: Memory that the start needs.
+            need_gib: Memory that the launch needs, in GiB.
 
         Raises:
             InputError: no driver answers.
@@ -55,23 +55,23 @@ class Watch:
         self._need_gib = need_gib
         self._readings = deque([self._source.read()], maxlen=_LOOKS)
 
-    def look(self) -> Told:
-        """The cards now, and what their memory did over the last looks."""
+    def look(self) -> GpuReport:
+        """The GPUs now, and how their memory changed over the last looks."""
         self._readings.append(self._source.read())
         try:
-            found = inventory.seen(list(self._readings), "the driver", catalog.specs(), self._need_gib)
+            inspected = inventory.seen(list(self._readings), "the driver", catalog.specs(), self._need_gib)
         except InputError as error:
-            return Told(error=str(error))
-        return _shown(found)
+            return GpuReport(error=str(error))
+        return _shown(inspected)
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Close the driver."""
         if isinstance(self._source, Nvml):
             self._source.close()
 
 
-def _shown(found: Inspected) -> Told:
-    return Told("", inventories.host(found), inventories.chosen(found), inventories.findings(found))
+def _shown(inspected: Inspected) -> GpuReport:
+    return GpuReport("", inventories.host(inspected), inventories.chosen(inspected), inventories.findings(inspected))
 
 
 def recorded() -> list[str]:

@@ -1,4 +1,4 @@
-"""The panel GPUs."""
+"""The GPUs panel."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from vllm_runbooks.jupyter import gpu_model as cards
 from vllm_runbooks.jupyter import parts
 
 _MOST_S = 900.0
-"""Seconds after which a live view stops by itself."""
+"""Seconds after which a live view stops."""
 _SILENT_S = 180.0
-"""Seconds of looks that no page has answered, after which it stops: a page in the background may beat once a minute."""
+"""Seconds without an answer from a page after which it stops: a page in the background may answer once a minute."""
 _LEAST_S = 0.5
 _AGAIN = "What is shown is the last look; press Watch live to go on."
 
 
-class Panel(parts.Panel):
-    """The cards of this host, looked at again and again, or those of a snapshot; and the one for the next start."""
+class GpuPanel(parts.BasePanel):
+    """GPUs of this host, watched live, or those of a snapshot; recommends one for the next launch."""
 
     def __init__(self, snapshot: str = "", need_gib: float = 0.0, every_s: float = 2.0) -> None:
         self._every_s = max(every_s, _LEAST_S)
         self._task: asyncio.Task[None] | None = None
         self.unseen = 0
-        """Looks since a page last said that it shows them."""
+        """Looks since a page last reported that it shows them."""
         self._source = ipywidgets.Combobox(
             value=snapshot, options=cards.recorded(), placeholder="this host", continuous_update=False
         )
@@ -35,7 +35,7 @@ class Panel(parts.Panel):
         self._live = ipywidgets.ToggleButton(value=False, description="Watch live", tooltip="look again and again")
         self._live.layout = ipywidgets.Layout(width="auto", margin="0 16px 6px 0")
         self._again = parts.button("Look again", "read the cards once more")
-        self._error, self._stopped, self._cards, self._chosen, self._findings = (parts.View() for _ in range(5))
+        self._error, self._stopped, self._cards, self._chosen, self._findings = (parts.HtmlView() for _ in range(5))
         super().__init__(
             "GPUs",
             "what is free on each card, and which one to take for the next start",
@@ -57,19 +57,19 @@ class Panel(parts.Panel):
             ],
         )
         self._again.on_click(lambda _: self._update())
-        for each in (self._source, self._need):
-            each.observe(self._look_anew, "value")
+        for field in (self._source, self._need):
+            field.observe(self._look_anew, "value")
         self._live.observe(self._switch, "value")
         self.head.observe(self._seen, "beat")
         self._update()
 
     def close(self) -> None:
-        """Close the panel, and stop looking."""
+        """Close the panel and stop watching."""
         self.stop()
         super().close()
 
     def stop(self, why: str = "") -> None:
-        """Stop looking; what is shown says why, where nobody asked for it."""
+        """Stop watching; the panel shows why if nobody requested it."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -87,7 +87,7 @@ class Panel(parts.Panel):
         return self._need.value or None
 
     def _update(self) -> None:
-        self._show(cards.told(self._source.value, need_gib=self._need_gib()))
+        self._show(cards.report_on(self._source.value, need_gib=self._need_gib()))
 
     def _switch(self, change: Any) -> None:
         if not change["new"]:
@@ -99,7 +99,7 @@ class Panel(parts.Panel):
             return
         try:
             loop = asyncio.get_running_loop()
-            watch = cards.Watch(need_gib=self._need_gib())
+            watch = cards.GpuWatch(need_gib=self._need_gib())
         except Exception as error:  # noqa: BLE001 - a driver fails in its own ways
             self._live.value = False
             self._error.show(parts.said(f"{cut(str(error))}; nothing can be watched here"))
@@ -110,30 +110,30 @@ class Panel(parts.Panel):
         # Not in the task itself: one that is cancelled before it began never runs.
         self._task.add_done_callback(lambda _: watch.close())
 
-    def _show(self, told: cards.Told) -> None:
-        self._error.show(parts.said(told.error))
-        self._cards.show(told.cards)
-        self._chosen.show(told.chosen)
-        self._findings.show(told.findings)
+    def _show(self, report: cards.GpuReport) -> None:
+        self._error.show(parts.said(report.error))
+        self._cards.show(report.cards)
+        self._chosen.show(report.chosen)
+        self._findings.show(report.findings)
 
 
-async def _look(panel: weakref.ref[Panel], watch: cards.Watch, every_s: float) -> None:
-    """Look until the panel is closed or gone, or no page shows it, for a while at most; nothing else is held by it."""
+async def _look(panel: weakref.ref[GpuPanel], watch: cards.GpuWatch, every_s: float) -> None:
+    """Watch until the panel is closed, collected or hidden, for a limited time; holds no reference to it."""
     for _ in range(int(_MOST_S / every_s)):
-        shown = panel()
-        if shown is None or shown.comm is None:
+        current = panel()
+        if current is None or current.comm is None:
             return
         # Looks are counted, not seconds: while a cell runs, neither is there a look nor is a page heard.
-        shown.unseen += 1
-        if shown.unseen > _SILENT_S / every_s:
-            shown.stop(f"No page showed this for {_SILENT_S / 60:g} minutes, so nobody looks any more. {_AGAIN}")
+        current.unseen += 1
+        if current.unseen > _SILENT_S / every_s:
+            current.stop(f"No page showed this for {_SILENT_S / 60:g} minutes, so nobody looks any more. {_AGAIN}")
             return
         try:
-            shown._show(watch.look())  # noqa: SLF001 - the panel's own task
+            current._show(watch.look())  # noqa: SLF001 - the panel's own task
         except Exception as error:  # noqa: BLE001 - a driver fails in its own ways
-            shown.stop(f"The cards could not be read ({cut(str(error))}), so nobody looks any more. {_AGAIN}")
+            current.stop(f"The cards could not be read ({cut(str(error))}), so nobody looks any more. {_AGAIN}")
             return
-        del shown
+        del current
         await asyncio.sleep(every_s)
-    if (shown := panel()) is not None:
-        shown.stop(f"Nobody looks any more after {_MOST_S / 60:g} minutes. {_AGAIN}")
+    if (current := panel()) is not None:
+        current.stop(f"Nobody looks any more after {_MOST_S / 60:g} minutes. {_AGAIN}")

@@ -1,4 +1,4 @@
-"""What the panel Diagnose shows for what was asked of it."""
+"""Content of the Diagnose panel for a request."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from vllm_runbooks.diagnosis.render import annotated, answers, starts
 from vllm_runbooks.reading import evidence, sources
 
 MAX_UPLOAD = 64 << 20
-"""Bytes of the files, or characters of the text, that are handed over at once; a larger log is named by its path."""
+"""Most bytes of files or characters of text in a message; a larger log is given by its path."""
 
 
 class Upload(NamedTuple):
-    """A file that was handed over."""
+    """An uploaded file."""
 
     name: str
     content: bytes | memoryview
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be diagnosed: files, else the pasted text, else what is named."""
+class LogRequest:
+    """A log to diagnose: files, else the pasted text, else a name."""
 
     uploads: tuple[Upload, ...] = ()
     pasted: str = ""
@@ -37,59 +37,61 @@ class Asked:
     vllm: str = ""
     gpus: str = ""
     start: int = 0
-    """From 1; 0: the last."""
+    """Number of the launch from 1; 0: the last."""
     lang: str | None = None
-    """None: as `catalog.load.language` has it."""
+    """None: the default of `catalog.load.language`."""
 
 
-class Way(NamedTuple):
-    """A way out, and its command as it is copied."""
+class Fix(NamedTuple):
+    """A fix, and its command to copy."""
 
     shown: Shown
     command: str
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the panel shows."""
+class LogReport:
+    """Content of the panel."""
 
     error: str = ""
-    """Why nothing is shown, in one line."""
+    """Why there is no answer, in one line."""
     source: str = ""
-    """What of all that was given is answered."""
+    """Which of the inputs is diagnosed."""
     outcome: Shown | None = None
     cause: Shown | None = None
     log: Shown | None = None
     timeline: Shown | None = None
     advice: Shown | None = None
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Fix, ...] = ()
     checks: Shown | None = None
     others: Shown | None = None
     facts: Shown | None = None
     starts: int = 0
-    """How many the text holds."""
+    """Number of launches in the text."""
 
 
-NOTHING = Told()
+NOTHING = LogReport()
 
 
-def told(asked: Asked) -> Told:
-    """The diagnosis of what was asked; nothing where nothing was given yet."""
-    if not (asked.uploads or asked.pasted.strip() or asked.name.strip()):
+def report_on(request: LogRequest) -> LogReport:
+    """Diagnose a request; empty for an empty one."""
+    if not (request.uploads or request.pasted.strip() or request.name.strip()):
         return NOTHING
     try:
-        given = _evidence(asked)
-        answer = diagnosing.diagnose(given, start=asked.start or None, gpus=asked.gpus.strip() or None, lang=asked.lang)
-        read = diagnosing.read(given)
+        evidence = _evidence(request)
+        answer = diagnosing.diagnose(
+            evidence, start=request.start or None, gpus=request.gpus.strip() or None, lang=request.lang
+        )
+        read = diagnosing.read(evidence)
     except RunbooksError as error:
-        return Told(error=str(error), source=_source(asked))
-    ways = [Way(answers.way_out(n, way, answer.lang), way.command or "") for n, way in enumerate(answer.remedies, 1)]
-    return Told(
-        source=_source(asked),
+        return LogReport(error=str(error), source=_source(request))
+    ways = [Fix(answers.way_out(n, way, answer.lang), way.command or "") for n, way in enumerate(answer.remedies, 1)]
+    return LogReport(
+        source=_source(request),
         outcome=answers.outcome(answer),
         cause=answers.cause(answer),
-        log=annotated.log(answer, given.documents),
-        timeline=starts.timeline(read, start=asked.start),
+        log=annotated.log(answer, evidence.documents),
+        timeline=starts.timeline(read, start=request.start),
         advice=answers.advice(answer) if answer.root_cause or not ways else None,
         ways=tuple(ways),
         checks=answers.checks(answer),
@@ -99,27 +101,27 @@ def told(asked: Asked) -> Told:
     )
 
 
-def _evidence(asked: Asked) -> Evidence:
-    vllm = asked.vllm.strip() or None
+def _evidence(request: LogRequest) -> Evidence:
+    vllm = request.vllm.strip() or None
     if vllm:
         options.nearest(vllm)  # refuses what is no release before a log is read
-    if asked.uploads:
-        if sum(len(upload.content) for upload in asked.uploads) > MAX_UPLOAD:
+    if request.uploads:
+        if sum(len(upload.content) for upload in request.uploads) > MAX_UPLOAD:
             raise InputError(f"the files: are larger than {MAX_UPLOAD >> 20} MiB; name them by their paths instead")
-        return Evidence(tuple(map(_document, asked.uploads)), vllm=vllm)
-    if len(asked.pasted) > MAX_UPLOAD:
+        return Evidence(tuple(map(_document, request.uploads)), vllm=vllm)
+    if len(request.pasted) > MAX_UPLOAD:
         raise InputError(f"the text: is larger than {MAX_UPLOAD >> 20} M characters; name its file by its path instead")
-    if asked.pasted.strip():
-        return sources.paste(asked.pasted, vllm=vllm)
-    return sources.load(asked.name.strip(), vllm=vllm)
+    if request.pasted.strip():
+        return sources.paste(request.pasted, vllm=vllm)
+    return sources.load(request.name.strip(), vllm=vllm)
 
 
-def _source(asked: Asked) -> str:
-    if asked.uploads:
-        return f"the uploaded {', '.join(upload.name for upload in asked.uploads)}"
-    if asked.pasted.strip():
-        return f"the pasted text, {len(asked.pasted):,} characters"
-    return f"the file or case {asked.name.strip()}"
+def _source(request: LogRequest) -> str:
+    if request.uploads:
+        return f"the uploaded {', '.join(upload.name for upload in request.uploads)}"
+    if request.pasted.strip():
+        return f"the pasted text, {len(request.pasted):,} characters"
+    return f"the file or case {request.name.strip()}"
 
 
 def _document(upload: Upload) -> Document:
@@ -127,5 +129,5 @@ def _document(upload: Upload) -> Document:
 
 
 def recorded() -> Sequence[str]:
-    """Ids of the recorded cases that hold a log."""
+    """Ids of the recorded cases with a log."""
     return sorted(path.parent.name for path in folders.cases_dir().glob("*/*.log"))

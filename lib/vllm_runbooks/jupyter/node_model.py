@@ -1,4 +1,4 @@
-"""What the panel Nodes shows of several nodes, recorded or asked: what they are, what differs, what a start meets."""
+"""Content of the Nodes panel for several nodes, recorded or live: facts, differences, consequences for a launch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ALL, DIFFERENT = "all that is known", "what differs"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Nodes that are to be asked themselves, in the words of `vllm-runbooks cluster check`."""
+class NodeRequest:
+    """Nodes to ask, in the words of `vllm-runbooks cluster check`."""
 
     ray: str = ""
     hosts: str = ""
@@ -29,59 +29,59 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the panel shows."""
+class NodeReport:
+    """Content of the panel."""
 
     error: str = ""
     nodes: Shown | None = None
     reach: Shown | None = None
     findings: Shown | None = None
     environments: tuple[tuple[str, str], ...] = ()
-    """Name and lines for a shell, of each node."""
+    """Name and shell lines of each node."""
     without: Shown | None = None
-    """Why there is no environment, where there is none."""
+    """Why there is no environment, if there is none."""
 
 
-NOTHING = Told()
+NOTHING = NodeReport()
 
 
-def told(snapshot: str, *, is_whole: bool = True) -> Told:
-    """Recorded nodes by a file, a folder of files or a case, several of them separated by commas."""
+def report_on(snapshot: str, *, is_whole: bool = True) -> NodeReport:
+    """Recorded nodes from a file, a folder of files or a case, or several separated by commas."""
     names = [part.strip() for part in snapshot.split(",") if part.strip()]
     if not names:
         return NOTHING
     try:
         return shown(node_loading.nodes(*names), is_whole=is_whole)
     except RunbooksError as error:
-        return Told(error=str(error))
+        return NodeReport(error=str(error))
 
 
-def measured(asked: Asked) -> CheckedCluster | Told:
-    """The nodes themselves, asked and measured; else what is wrong with the question."""
+def measured(request: NodeRequest) -> CheckedCluster | NodeReport:
+    """Ask and measure nodes; or what is wrong with the request."""
     try:
         return named.nodes(
-            asked.ray,
-            hosts=asked.hosts,
-            expect=asked.expect,
-            model=asked.model,
-            python=asked.python,
-            ports=asked.ports,
+            request.ray,
+            hosts=request.hosts,
+            expect=request.expect,
+            model=request.model,
+            python=request.python,
+            ports=request.ports,
         )
     except RunbooksError as error:
-        return Told(error=str(error))
+        return NodeReport(error=str(error))
 
 
-def shown(found: CheckedCluster | str, *, is_whole: bool = True) -> Told:
-    """Nodes that were read or asked; else why there are none."""
-    if isinstance(found, str):
-        return Told(nodes=clusters.nodes(found))
-    listed = tuple(clusters.exports(found))
-    return Told(
-        nodes=clusters.nodes(found, is_whole=is_whole),
-        reach=clusters.reach(found),
-        findings=clusters.findings(found),
+def shown(checked: CheckedCluster | str, *, is_whole: bool = True) -> NodeReport:
+    """Content for nodes that were read or asked; else why there are none."""
+    if isinstance(checked, str):
+        return NodeReport(nodes=clusters.nodes(checked))
+    listed = tuple(clusters.exports(checked))
+    return NodeReport(
+        nodes=clusters.nodes(checked, is_whole=is_whole),
+        reach=clusters.reach(checked),
+        findings=clusters.findings(checked),
         environments=listed,
-        without=None if listed else clusters.environments(found),
+        without=None if listed else clusters.environments(checked),
     )
 
 

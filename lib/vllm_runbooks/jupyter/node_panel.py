@@ -1,4 +1,4 @@
-"""The panel Nodes."""
+"""The Nodes panel."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from vllm_runbooks.jupyter import node_model as hosts
 _SHOWN = (hosts.ALL, hosts.DIFFERENT)
 
 
-class Panel(parts.Panel):
-    """Several nodes side by side: what differs, which reaches which, what that means, and what each needs."""
+class NodePanel(parts.BasePanel):
+    """Several nodes compared: differences, reachability, their meaning, and the environment of each."""
 
     def __init__(self, snapshot: str = "", found: CheckedCluster | str | None = None) -> None:
         self._found = found
@@ -31,8 +31,8 @@ class Panel(parts.Panel):
         self._python = ipywidgets.Text(placeholder="PATH, or NODE=PATH")
         self._ports = ipywidgets.Text(placeholder="ray=6379,torch=29501,vllm=8000")
         self._ask = parts.button("Ask the nodes", "measure every way between them, and run an all-reduce")
-        self._working = parts.View()
-        self._error, self._nodes, self._reach, self._findings, self._without = (parts.View() for _ in range(5))
+        self._working = parts.HtmlView()
+        self._error, self._nodes, self._reach, self._findings, self._without = (parts.HtmlView() for _ in range(5))
         self._environments = parts.column(())
         self._made: list[_Environment] = []
         super().__init__(
@@ -54,17 +54,21 @@ class Panel(parts.Panel):
                 ),
             ],
         )
-        later = asking.Later(self._update, lambda line: self._show(hosts.Told(line)))
-        for each in (self._source, self._what):
-            each.observe(later, "value")
+        later = asking.Later(self._update, lambda line: self._show(hosts.NodeReport(line)))
+        for field in (self._source, self._what):
+            field.observe(later, "value")
         asker = asking.Asker(
-            self._asked, hosts.measured, self._take, wait=self._wait, failed=lambda line: self._show(hosts.Told(line))
+            self._asked,
+            hosts.measured,
+            self._take,
+            wait=self._wait,
+            failed=lambda line: self._show(hosts.NodeReport(line)),
         )
         self._ask.on_click(asker)
         later.now()
 
     def _question(self) -> ipywidgets.Accordion:
-        """The place in which nodes are named that are to be asked, folded away."""
+        """The folded form that names nodes to ask."""
         row = parts.row(
             parts.field("a Ray cluster", self._ray, "180px"),
             parts.field("its nodes (0: not known)", self._expect, "180px"),
@@ -78,20 +82,20 @@ class Panel(parts.Panel):
         made.layout.margin = "8px 2px 14px 0"
         return made
 
-    def _asked(self) -> hosts.Asked:
+    def _asked(self) -> hosts.NodeRequest:
         fields = (self._ray, self._hosts, self._expect, self._model, self._python, self._ports)
-        return hosts.Asked(*(each.value for each in fields))
+        return hosts.NodeRequest(*(field.value for field in fields))
 
     def _wait(self, words: str) -> None:
         self._ask.disabled = bool(words)
         self._working.show(parts.working("Asking the nodes …" if words else ""))
 
-    def _take(self, found: CheckedCluster | hosts.Told) -> None:
-        """Show the nodes that were asked, in place of recorded ones; else why they were not."""
-        if isinstance(found, hosts.Told):
-            self._show(found)
+    def _take(self, checked: CheckedCluster | hosts.NodeReport) -> None:
+        """Show live nodes in place of recorded ones; else why they were not asked."""
+        if isinstance(checked, hosts.NodeReport):
+            self._show(checked)
             return
-        self._found = found
+        self._found = checked
         self._source.value = ""
         self._source.placeholder = "the nodes that were asked"
         self._update()
@@ -101,31 +105,31 @@ class Panel(parts.Panel):
         if self._found is not None and not self._source.value.strip():
             self._show(hosts.shown(self._found, is_whole=is_whole))
         else:
-            self._show(hosts.told(self._source.value, is_whole=is_whole))
+            self._show(hosts.report_on(self._source.value, is_whole=is_whole))
 
-    def _show(self, told: hosts.Told) -> None:
-        self._error.show(parts.said(told.error))
-        self._nodes.show(told.nodes)
-        self._reach.show(told.reach)
-        self._findings.show(told.findings)
-        self._without.show(told.without)
+    def _show(self, report: hosts.NodeReport) -> None:
+        self._error.show(parts.said(report.error))
+        self._nodes.show(report.nodes)
+        self._reach.show(report.reach)
+        self._findings.show(report.findings)
+        self._without.show(report.without)
         # Views are used again: closed ones would leave their layouts in the kernel, answer after answer.
-        while len(self._made) < len(told.environments):
+        while len(self._made) < len(report.environments):
             self._made.append(_Environment())
-        for view, (name, text) in zip(self._made, told.environments, strict=False):
+        for view, (name, text) in zip(self._made, report.environments, strict=False):
             view.show(name, text)
-        self._environments.children = self._made[: len(told.environments)]
+        self._environments.children = self._made[: len(report.environments)]
 
 
 class _Environment(ipywidgets.VBox):
-    """What a node needs, with the button that copies it."""
+    """A node's environment, with a button to copy it."""
 
     def __init__(self) -> None:
-        self._name, self._text, self._copy = parts.View(), parts.View(), page_parts.Copy()
+        self._name, self._text, self._copy = parts.HtmlView(), parts.HtmlView(), page_parts.Copy()
         super().__init__([self._name, self._text, self._copy])
 
     def show(self, name: str, text: str) -> None:
-        """Show what the node of this name needs."""
+        """Show the environment of a node."""
         self._name.show(parts.heading_of(name))
         self._text.show(parts.command(text))
         self._copy.text, self._copy.label = text, f"Copy what {name} needs"

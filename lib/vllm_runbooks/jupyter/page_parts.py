@@ -1,4 +1,4 @@
-"""Parts of a panel that the page itself has a script for: a button that copies, texts that are written, the head."""
+"""Parts of a panel with a script in the page: a copy button, text boxes, the head."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TONES = "".join(
 
 
 class Copy(anywidget.AnyWidget):
-    """A button that puts a text into the clipboard."""
+    """A button that copies a text."""
 
     _esm = _page("copy.js")
     _css = _page("copy.css")
@@ -31,11 +31,10 @@ class Copy(anywidget.AnyWidget):
     label = traitlets.Unicode("Copy the command").tag(sync=True)
 
 
-class Box(anywidget.AnyWidget):
-    """A text that is written or pasted.
+class TextBox(anywidget.AnyWidget):
+    """A text that is typed or pasted.
 
-    It goes between page and kernel as messages: the state of a widget is saved with the notebook, and a log or a script
-    may hold secrets.
+    It is exchanged as messages: a widget's state is saved with the notebook, and a log or a script may contain secrets.
     """
 
     _esm = _page("text.js") + _page("box.js")
@@ -43,10 +42,10 @@ class Box(anywidget.AnyWidget):
     value = traitlets.Unicode()
     placeholder = traitlets.Unicode().tag(sync=True)
     most = traitlets.Int(200_000).tag(sync=True)
-    """Characters that the page shows; a longer paste is sent as a file, and leaves the box empty."""
+    """Most characters that the page shows; a longer paste is sent as a file, and leaves the box empty."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **traits: Any) -> None:
+        super().__init__(**traits)
         self._is_heard = False
         self.on_msg(self._hear)
         self.observe(self._tell, "value")
@@ -69,8 +68,8 @@ class Box(anywidget.AnyWidget):
         return self.value if len(self.value) <= self.most else ""
 
 
-class Editor(Box):
-    """A text that is written, with what is wrong in it marked where it stands."""
+class Editor(TextBox):
+    """A text box that marks issues in place."""
 
     _esm = _page("text.js") + _page("editor.js")
     _css = _page("editor.css") + _TONES
@@ -79,13 +78,13 @@ class Editor(Box):
 
 
 class Head(anywidget.AnyWidget):
-    """What a panel is, in a line; it gives the panel's controls their names, and tells that somebody sees it."""
+    """A panel's title line; it labels the panel's controls and reports that a page shows it."""
 
     _esm = _page("head.js")
     _css = _page("head.css")
     name = traitlets.Unicode().tag(sync=True)
     words = traitlets.Unicode().tag(sync=True)
     is_live = traitlets.Bool(False).tag(sync=True)
-    """Whether the page shall beat."""
+    """Whether the page should send a heartbeat."""
     beat = traitlets.Int(0).tag(sync=True)
-    """Rises every few seconds while a page shows the panel."""
+    """Increases every few seconds while a page shows the panel."""

@@ -1,14 +1,14 @@
-"""Panels for JupyterLab: diagnose a log, plan a start, check a command, watch cards, compare nodes, look at runs.
+"""Panels for JupyterLab: diagnose a log, plan a launch, check a command, watch GPUs, compare nodes, list runs.
 
-Each panel is a model, which is a function from what was asked to what is shown, and a thin view of it. A panel needs
-ipywidgets, which the extra `lab` installs; `offered` shows it where somebody is there to use it.
+Each panel is a model, a function from a request to content, and a thin view. A panel needs ipywidgets, which the
+extra `lab` installs; `offered` shows it only if somebody can use it.
 """
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Mapping
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from vllm_runbooks.core import extras
@@ -21,20 +21,24 @@ if TYPE_CHECKING:
 __all__ = ["commands", "diagnose", "gpus", "is_attended", "nodes", "offered", "plan", "runs"]
 
 PANELS = {
-    "diagnose": "log_panel", "plan": "plan_panel", "commands": "command_panel", "gpus": "gpu_panel",
-    "nodes": "node_panel", "runs": "run_panel",
-}  # fmt: skip
+    "diagnose": "log_panel:LogPanel",
+    "plan": "plan_panel:PlanPanel",
+    "commands": "command_panel:CommandPanel",
+    "gpus": "gpu_panel:GpuPanel",
+    "nodes": "node_panel:NodePanel",
+    "runs": "run_panel:RunPanel",
+}
 
 
 def diagnose(evidence: str = "", *, pasted: str = "", vllm: str = "", gpus: str = "", lang: str | None = None) -> Any:
     """The panel that diagnoses a log: pasted, uploaded, a file of this host or a recorded case.
 
     Args:
-        evidence: What it shows at first.
-        pasted: A log that it shows at first in place of that.
-        vllm: Release that wrote the log, where the log does not say.
-        gpus: The cards of the start, for the plan.
-        lang: Language of the texts, as in `zh`; None is that of `VLLM_RUNBOOKS_LANG`, else English.
+        evidence: Its first content.
+        pasted: A log as its first content instead.
+        vllm: Release that wrote the log, if the log does not print it.
+        gpus: GPUs of the launch, for the plan.
+        lang: Language of the texts, as in `zh`; default: that of `VLLM_RUNBOOKS_LANG`, else English.
 
     Raises:
         InputError: ipywidgets is not installed, or there is no such language.
@@ -52,16 +56,16 @@ def plan(
     dp: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The panel that plans a start while its settings are dragged.
+    """The panel that plans a launch while its settings are dragged.
 
     Args:
-        model: Of the catalog, or a folder with its config.json.
-        gpus: The cards, as in 8xRTX3090.
-        vllm: The release; empty is the newest that is known.
-        tp: Tensor parallel size; None, with the next two: over as many of the cards as models are split.
+        model: Name in the catalog, or a folder with its config.json.
+        gpus: GPUs, as in 8xRTX3090.
+        vllm: The release; empty: the newest known one.
+        tp: Tensor parallel size; None, with the next two: as many GPUs as models are usually split over.
         pp: Pipeline parallel size.
         dp: Data parallel size.
-        options: Engine options by argparse destination; those that have a slider set it.
+        options: Engine options by argparse destination; options with a slider set it.
 
     Raises:
         InputError: ipywidgets is not installed.
@@ -70,12 +74,12 @@ def plan(
 
 
 def commands(text: str = "", *, vllm: str = "", gpus: str = "", lang: str | None = None) -> Any:
-    """The panel that checks a command while it is written.
+    """The panel that checks a command while it is typed.
 
     Args:
-        text: What it shows at first: a command, script, manifest, program or page.
-        vllm: The release; empty is the image's tag, else the newest that is known.
-        gpus: The cards, where they are known.
+        text: Its first content: a command, script, manifest, program or page.
+        vllm: The release; empty: that of the image's tag, else the newest known one.
+        gpus: GPUs, if known.
         lang: As for `diagnose`.
 
     Raises:
@@ -85,11 +89,11 @@ def commands(text: str = "", *, vllm: str = "", gpus: str = "", lang: str | None
 
 
 def gpus(snapshot: str = "", *, need_gib: float = 0.0, every_s: float = 2.0) -> Any:
-    """The panel that shows a host's cards, live or from a snapshot, with the card for the next start.
+    """The panel that shows a host's GPUs, live or from a snapshot, and recommends one for the next launch.
 
     Args:
-        snapshot: A snapshot's file or a recorded host; empty is this host, looked at again and again.
-        need_gib: Memory that the start needs; 0: the share that a server takes by default.
+        snapshot: A snapshot's file or a recorded host; empty: this host, live.
+        need_gib: Memory that the launch needs in GiB; 0: the share that a server uses by default.
         every_s: Seconds between two looks.
 
     Raises:
@@ -99,11 +103,11 @@ def gpus(snapshot: str = "", *, need_gib: float = 0.0, every_s: float = 2.0) -> 
 
 
 def nodes(snapshot: str = "", *, found: CheckedCluster | str | None = None) -> Any:
-    """The panel that lays several nodes side by side: what differs, what it means, and what each needs.
+    """The panel that compares several nodes: differences, their meaning, and the environment of each.
 
     Args:
-        snapshot: What `cluster check --out` wrote, a folder of snapshots or a recorded case; several, by commas.
-        found: Nodes that were read or asked already, which are shown where no snapshot is named.
+        snapshot: A file of `cluster check --out`, a folder of snapshots or a recorded case; several, by commas.
+        found: Checked nodes to show if no snapshot is named.
 
     Raises:
         InputError: ipywidgets is not installed.
@@ -112,10 +116,10 @@ def nodes(snapshot: str = "", *, found: CheckedCluster | str | None = None) -> A
 
 
 def runs(subject: str = "") -> Any:
-    """The panel that shows what was checked, run, started and probed on this host.
+    """The panel that lists what was checked, run, launched and probed on this host.
 
     Args:
-        subject: What is shown first; empty is everything.
+        subject: The first subject shown; empty: all.
 
     Raises:
         InputError: ipywidgets is not installed.
@@ -123,28 +127,28 @@ def runs(subject: str = "") -> Any:
     return _panel("runs", subject=subject)
 
 
-def offered(panel: str, otherwise: Shown, **given: Any) -> Any:
-    """A panel where somebody is there to use it, else what stands in its place: headless runs store no widgets.
+def offered(panel: str, otherwise: Shown, **arguments: Any) -> Any:
+    """A panel if somebody can use it, else a plain view: headless runs store no widgets.
 
     Args:
         panel: One of `PANELS`.
         otherwise: The same content as a plain view.
-        given: What the panel takes.
+        arguments: Arguments of the panel.
 
     Raises:
-        InputError: There is no such panel, or it does not take what is given.
+        InputError: there is no such panel, or it does not accept the arguments.
     """
     if panel not in PANELS:
         raise InputError(f"{panel}: is no panel; give {', '.join(sorted(PANELS)[:-1])} or {max(PANELS)}")
-    return _panel(panel, **given) if is_attended() and not extras.missing("the panels") else otherwise
+    return _panel(panel, **arguments) if is_attended() and not extras.missing("the panels") else otherwise
 
 
 def is_attended() -> bool:
-    """Whether a person runs this cell: their front end lets a cell ask for input, which no headless executor does."""
+    """Whether a person runs this cell: their front end allows a cell to ask for input, a headless executor does not."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
 
 
-def _panel(name: str, **given: Any) -> Any:
+def _panel(name: str, **arguments: Any) -> Any:
     extras.require("the panels")
-    return importlib.import_module(f"vllm_runbooks.jupyter.{PANELS[name]}").Panel(**given)
+    return resolve_name(f"vllm_runbooks.jupyter.{PANELS[name]}")(**arguments)

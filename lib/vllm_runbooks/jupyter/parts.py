@@ -1,4 +1,4 @@
-"""What every panel is made of: views as HTML, a line for what is wrong, controls with their names, places for them."""
+"""Parts of every panel: HTML views, an error line, labeled controls, layouts."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from vllm_runbooks.jupyter.page_parts import Head
 _FULL = {"width": "100%", "margin": "0"}
 
 
-class View(ipywidgets.HTML):
-    """A view of a `render` module; whatever it shows of a text was escaped there."""
+class HtmlView(ipywidgets.HTML):
+    """A view of a `render` module, which escapes everything in it."""
 
-    def __init__(self, shown: Shown | None = None) -> None:
+    def __init__(self, view: Shown | None = None) -> None:
         super().__init__(layout=ipywidgets.Layout(width="100%", height="auto", margin="0"))
-        self.show(shown)
+        self.show(view)
 
-    def show(self, shown: Shown | None) -> None:
-        """Show this; None: nothing."""
-        html = tag("div", shown.html, "line-height:1.45;overflow-x:auto;overflow-wrap:break-word") if shown else ""
+    def show(self, view: Shown | None) -> None:
+        """Show a view; None clears it."""
+        html = tag("div", view.html, "line-height:1.45;overflow-x:auto;overflow-wrap:break-word") if view else ""
         self.value = html
 
 
 def said(line: str, tone: str = RED) -> Shown | None:
-    """What is wrong, in one line; None where nothing is."""
+    """An error line; None clears it."""
     if not line:
         return None
     style = f"{tinted(tone, '6px 10px')};font-size:14px"
@@ -39,13 +39,13 @@ def said(line: str, tone: str = RED) -> Shown | None:
 
 
 def answered(source: str) -> Shown | None:
-    """What is answered, of all that was given; None where that is nothing."""
-    said = f"Answered: {source}" if source else ""
-    return Shown(said, tag("div", escape(visible(said)), "font-size:13px;opacity:.85")) if said else None
+    """Which of the inputs is answered; None clears it."""
+    text = f"Answered: {source}" if source else ""
+    return Shown(text, tag("div", escape(visible(text)), "font-size:13px;opacity:.85")) if text else None
 
 
 def working(words: str) -> Shown | None:
-    """That an answer is on its way; None where there are no words."""
+    """A message that an answer is under way; empty clears it."""
     if not words:
         return None
     style = f"{tinted(BLUE, '6px 10px')};font-size:14px"
@@ -53,16 +53,16 @@ def working(words: str) -> Shown | None:
 
 
 def language(lang: str | None) -> ipywidgets.Dropdown:
-    """The languages to choose from; the one that is given, else that of `VLLM_RUNBOOKS_LANG`, is set.
+    """A choice of languages, set to the given one, else that of `VLLM_RUNBOOKS_LANG`.
 
     Raises:
         InputError: there is none of that name.
     """
-    offered = [("English", languages.ENGLISH), *((each.name, code) for code, each in languages.LANGUAGES.items())]
+    offered = [("English", languages.ENGLISH), *((entry.name, code) for code, entry in languages.LANGUAGES.items())]
     return ipywidgets.Dropdown(options=offered, value=catalog.language(lang) or languages.ENGLISH)
 
 
-class Panel(ipywidgets.VBox):
+class BasePanel(ipywidgets.VBox):
     """A panel: its head, and its parts below."""
 
     def __init__(self, name: str, words: str, children: Sequence[Any]) -> None:
@@ -71,18 +71,18 @@ class Panel(ipywidgets.VBox):
         self.add_class("vr-panel")
 
 
-def heading(words: str) -> View:
-    """The name of a part of a panel."""
-    return View(heading_of(words))
+def heading(words: str) -> HtmlView:
+    """Heading of a part of a panel."""
+    return HtmlView(heading_of(words))
 
 
 def heading_of(words: str) -> Shown:
-    """The same, for a view that there is."""
+    """Heading of a view."""
     return Shown(words, tag("h3", escape(words), "font-size:15px;margin:16px 0 6px 0"))
 
 
 def command(text: str) -> Shown:
-    """A command as it is copied."""
+    """A command to copy."""
     style = (
         "white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;border:1px solid #8886;border-radius:4px;"
         "padding:8px 10px;margin:4px 0;font-size:13px;line-height:1.5;background:transparent;color:inherit"
@@ -91,14 +91,14 @@ def command(text: str) -> Shown:
 
 
 def button(words: str, tip: str) -> ipywidgets.Button:
-    """A button no wider than its words, in line with the controls beside it."""
+    """A button as wide as its label, aligned with the controls next to it."""
     return ipywidgets.Button(
         description=words, tooltip=tip, layout=ipywidgets.Layout(width="auto", margin="0 16px 6px 0")
     )
 
 
-def scrolled(view: View, height: str) -> ipywidgets.Box:
-    """A view that is longer than its place, framed; the heading in front of it is its name."""
+def scrolled(view: HtmlView, height: str) -> ipywidgets.Box:
+    """A framed, scrolling view; the heading before it is its name."""
     frame = ipywidgets.Layout(max_height=height, overflow="auto", border="1px solid #8886", padding="6px 8px")
     frame.margin, frame.display = "6px 2px 6px 0", "block"
     made = ipywidgets.Box([view], layout=frame)
@@ -107,17 +107,17 @@ def scrolled(view: View, height: str) -> ipywidgets.Box:
 
 
 def row(*children: Any) -> ipywidgets.Box:
-    """Controls side by side, below each other where there is no room."""
+    """Controls side by side, wrapping if there is no space."""
     return ipywidgets.Box(list(children), layout=ipywidgets.Layout(flex_flow="row wrap", align_items="flex-end"))
 
 
 def column(children: Sequence[Any]) -> ipywidgets.VBox:
-    """One below the other."""
+    """Parts below each other."""
     return ipywidgets.VBox(list(children), layout=ipywidgets.Layout(**_FULL))
 
 
 def field(name: str, widget: Any, width: str = "260px") -> ipywidgets.VBox:
-    """A control with its name above it, where there is room for the whole of it."""
+    """A control with its full name above it."""
     label = ipywidgets.Label(name)
     widget.layout.width = "auto"
     if "description" in widget.keys:  # the page looks for one beside a tooltip
@@ -129,9 +129,9 @@ def field(name: str, widget: Any, width: str = "260px") -> ipywidgets.VBox:
 
 
 def folds(*parts: tuple[str, Any], is_open: bool = False) -> ipywidgets.Accordion:
-    """Parts that are folded away under their names."""
+    """Parts folded under their names."""
     made = ipywidgets.Accordion(
-        [each for _, each in parts], layout=ipywidgets.Layout(width="auto", margin="8px 2px 0 0")
+        [part for _, part in parts], layout=ipywidgets.Layout(width="auto", margin="8px 2px 0 0")
     )
     for index, (name, _) in enumerate(parts):
         made.set_title(index, name)
@@ -141,15 +141,15 @@ def folds(*parts: tuple[str, Any], is_open: bool = False) -> ipywidgets.Accordio
 
 
 def offer(chosen: Any, offered: Sequence[tuple[str, Any]], usual: Any) -> None:
-    """Offer other values of a slider or a list, each with its name; the one that is set stays if it is among them."""
+    """Offer other values of a slider or a list, each with its name; the current one stays if it is among them."""
     if tuple(chosen.options) == tuple(offered):
         return
-    value = chosen.value if chosen.value in {each for _, each in offered} else usual
+    value = chosen.value if chosen.value in {item for _, item in offered} else usual
     chosen.options = offered
     chosen.value = value
 
 
 def corrected(words: str, text: str) -> Shown:
-    """What was corrected, in words, and the corrected text where there is one."""
+    """A description of the corrections, and the corrected text if there is one."""
     head = tag("p", tag("b", escape(words)), "margin:0 0 4px 0")
     return Shown(text, head + (command(text).html if text else ""))

@@ -1,4 +1,4 @@
-"""The panel Plan."""
+"""The Plan panel."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SETTLED = "settled"
 _SLID = ("gpu_memory_utilization", "max_model_len", "max_num_seqs")
 
 
-class Panel(parts.Panel):
-    """A start, planned while its settings are dragged.
+class PlanPanel(parts.BasePanel):
+    """A launch, planned while its settings are dragged.
 
-    The command below has passed the linter and the planner; where the planner is not certain, a line says so.
+    The command below has passed the linter and the planner; a line says if the planner is not certain.
     """
 
     def __init__(
@@ -34,22 +34,22 @@ class Panel(parts.Panel):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._planner = settings.Planner()
-        given = dict(options or {})
-        share, context, sequences = (given.pop(name, None) for name in _SLID)
+        settings_given = dict(options or {})
+        share, context, sequences = (settings_given.pop(name, None) for name in _SLID)
         is_split = any(size is not None for size in (tp, pp, dp))
         self._model = ipywidgets.Combobox(value=model, options=settings.models(), continuous_update=False)
         self._gpus = ipywidgets.Combobox(value=gpus, options=settings.cards(), continuous_update=False)
         releases = settings.releases(vllm.strip())
         self._vllm = ipywidgets.Dropdown(options=releases, value=vllm.strip() or releases[0])
         self._further = ipywidgets.Text(
-            value=json.dumps(given) if given else "",
+            value=json.dumps(settings_given) if settings_given else "",
             placeholder='{"limit_mm_per_prompt": {"video": 0}}',
             continuous_update=False,
         )
-        self._share, self._context, self._sequences = (_slider(each) for each in (share, context, sequences))
-        self._tp, self._pp, self._dp = (_slider((each or 1) if is_split else 0) for each in (tp, pp, dp))
-        self._error, self._overview, self._terms = parts.View(), parts.View(), parts.View()
-        self._command, self._copy = parts.View(), page_parts.Copy()
+        self._share, self._context, self._sequences = (_slider(field) for field in (share, context, sequences))
+        self._tp, self._pp, self._dp = (_slider((field or 1) if is_split else 0) for field in (tp, pp, dp))
+        self._error, self._overview, self._terms = parts.HtmlView(), parts.HtmlView(), parts.HtmlView()
+        self._command, self._copy = parts.HtmlView(), page_parts.Copy()
         super().__init__(
             "Plan",
             "what a start takes on each card, and what is left for requests",
@@ -80,11 +80,11 @@ class Panel(parts.Panel):
         self._given = (share, context, sequences, tp, pp, dp)
         self._given_for = (model, gpus)
         self._is_bound = False
-        self._later = asking.Later(self._update, lambda line: self._show(settings.Told(line)))
-        for each in (self._model, self._gpus, self._vllm, self._further):
-            each.observe(self._bound_anew, "value")
-        for each in (self._share, self._context, self._sequences, self._tp, self._pp, self._dp):
-            each.observe(self._later, "value")
+        self._later = asking.Later(self._update, lambda line: self._show(settings.PlanReport(line)))
+        for field in (self._model, self._gpus, self._vllm, self._further):
+            field.observe(self._bound_anew, "value")
+        for field in (self._share, self._context, self._sequences, self._tp, self._pp, self._dp):
+            field.observe(self._later, "value")
         self._later.now()
 
     def _bound_anew(self, _: Any) -> None:
@@ -92,22 +92,22 @@ class Panel(parts.Panel):
         self._later()
 
     def _bound(self) -> None:
-        """Offer what this model, these cards and this release allow."""
+        """Offer the values that this model, these GPUs and this release allow."""
         self._is_bound = True
-        found = settings.bounds(self._asked())
+        bounds = settings.bounds(self._asked())
         # What was given is no round number, and is offered as long as it is about the same.
         is_same = (self._model.value, self._gpus.value) == self._given_for
         share, context, sequences, *sizes = self._given if is_same else (None,) * 6
-        parts.offer(self._share, _offered(_SHARES, found.utilization, share), 0)
-        parts.offer(self._context, _offered(found.contexts, found.context, context), 0)
-        parts.offer(self._sequences, _offered(found.sequences, found.settled_sequences, sequences), 0)
-        usual = (found.whole, 1, 1)
-        for slider, given, size in zip((self._tp, self._pp, self._dp), sizes, usual, strict=True):
-            offered = sorted({*found.sizes, *([given] if given else [])})
-            parts.offer(slider, [(str(each), each) for each in offered], size)
+        parts.offer(self._share, _offered(_SHARES, bounds.utilization, share), 0)
+        parts.offer(self._context, _offered(bounds.contexts, bounds.context, context), 0)
+        parts.offer(self._sequences, _offered(bounds.sequences, bounds.settled_sequences, sequences), 0)
+        usual = (bounds.whole, 1, 1)
+        for slider, sizes_given, size in zip((self._tp, self._pp, self._dp), sizes, usual, strict=True):
+            offered = sorted({*bounds.sizes, *([sizes_given] if sizes_given else [])})
+            parts.offer(slider, [(str(size_offered), size_offered) for size_offered in offered], size)
 
-    def _asked(self) -> settings.Asked:
-        return settings.Asked(
+    def _asked(self) -> settings.PlanRequest:
+        return settings.PlanRequest(
             self._model.value,
             self._gpus.value,
             self._vllm.value,
@@ -125,23 +125,23 @@ class Panel(parts.Panel):
             self._bound()
         self._show(self._planner.told(self._asked()))
 
-    def _show(self, told: settings.Told) -> None:
-        self._error.show(parts.said(told.error or told.note))
-        self._overview.show(told.overview)
-        self._terms.show(told.terms)
-        self._command.show(parts.command(told.command) if told.command else None)
-        self._copy.text = told.command
-        self._copy.layout.display = None if told.command else "none"
+    def _show(self, report: settings.PlanReport) -> None:
+        self._error.show(parts.said(report.error or report.note))
+        self._overview.show(report.overview)
+        self._terms.show(report.terms)
+        self._command.show(parts.command(report.command) if report.command else None)
+        self._copy.text = report.command
+        self._copy.layout.display = None if report.command else "none"
 
 
 def _slider(value: Any) -> ipywidgets.SelectionSlider:
     return ipywidgets.SelectionSlider(options=[(str(value or _SETTLED), value or 0)])
 
 
-def _offered(values: Iterable[float], settled: float | None, given: float | None) -> list[tuple[str, float]]:
-    """Values by rising size with the settled one, which is 0, in its place; not known, it is the last."""
-    own = sorted({*(value for value in values if value != settled), *([] if given is None else [given])})
-    shown = [(str(value), value) for value in own]
-    below = sum(settled is None or value <= settled for value in own)
+def _offered(values: Iterable[float], settled: float | None, chosen: float | None) -> list[tuple[str, float]]:
+    """Values in rising order with the default, which is 0, in its place; last if unknown."""
+    others = sorted({*(value for value in values if value != settled), *([] if chosen is None else [chosen])})
+    items = [(str(value), value) for value in others]
+    below = sum(settled is None or value <= settled for value in others)
     name = _SETTLED if settled is None else f"{_SETTLED}: {settled}"
-    return [*shown[:below], (name, 0), *shown[below:]]
+    return [*items[:below], (name, 0), *items[below:]]

@@ -1,4 +1,4 @@
-"""What the panel Runs shows of this host's history."""
+"""Content of the Runs panel from this host's history."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ from vllm_runbooks.history import trends
 from vllm_runbooks.history.records import Entry
 
 _LISTED, _OF_ONE = 60, 200
-"""Entries that are listed, and those of a subject that a trend is drawn of."""
+"""Most entries in the list, and most of one subject in a trend."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What of the history is shown."""
+class RunRequest:
+    """A selection of the history."""
 
     subject: str = ""
-    """Empty: everything."""
+    """Empty: all."""
     a: str = ""
-    """Id of an entry that is compared; empty: none."""
+    """Id of an entry to compare; empty: none."""
     b: str = ""
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the panel shows."""
+class RunReport:
+    """Content of the panel."""
 
     error: str = ""
     entries: Shown | None = None
     subjects: tuple[str, ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
-    """For whom two are chosen from: words and id of each entry that is listed."""
+    """Label and id of each listed entry."""
     trend: Shown | None = None
     difference: Shown | None = None
 
 
-def told(asked: Asked, at: Path | None = None) -> Told:
-    """The history as it is now; `at` is another file than the usual one."""
-    said: list[str] = []
+def report_on(request: RunRequest, at: Path | None = None) -> RunReport:
+    """The history now; `at` is another file than the usual one."""
+    notes: list[str] = []
     try:
-        with history.opened(at, say=said.append, is_needed=True) as kept:
+        with history.opened(at, say=notes.append, is_needed=True) as kept:
             whole = kept.entries(limit=_OF_ONE, is_whole=True)
-            subject = asked.subject.strip()
-            found = kept.about(subject, limit=_OF_ONE) if subject else whole
-            pair = [_whole(kept, each) for each in (asked.a, asked.b) if each]
+            subject = request.subject.strip()
+            listed = kept.about(subject, limit=_OF_ONE) if subject else whole
+            pair = [_whole(kept, entry) for entry in (request.a, request.b) if entry]
     except RunbooksError as error:
-        return Told(error=str(error))
-    return Told(
-        error="; ".join(said),
-        entries=views.table(found[:_LISTED]),
-        subjects=tuple(dict.fromkeys(each.subject for each in whole)),
-        choices=tuple((f"{each.began}  {each.subject[:60]}  {each.id}", each.id) for each in found[:_LISTED]),
-        trend=views.curves(trends.trend(subject, found)) if subject and found else None,
+        return RunReport(error=str(error))
+    return RunReport(
+        error="; ".join(notes),
+        entries=views.table(listed[:_LISTED]),
+        subjects=tuple(dict.fromkeys(entry.subject for entry in whole)),
+        choices=tuple((f"{entry.began}  {entry.subject[:60]}  {entry.id}", entry.id) for entry in listed[:_LISTED]),
+        trend=views.curves(trends.trend(subject, listed)) if subject and listed else None,
         difference=views.difference(differences.compared(pair[0], pair[1])) if len(pair) == 2 else None,
     )
 
 
 def _whole(kept: history.History, id_: str) -> Entry:
-    found = kept.entry(id_)
-    return differences.with_parts(found, kept.entries(part_of=found.id))
+    entry = kept.entry(id_)
+    return differences.with_parts(entry, kept.entries(part_of=entry.id))

@@ -1,4 +1,4 @@
-"""The panel Runs."""
+"""The Runs panel."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from vllm_runbooks.jupyter import run_model as entries
 _NONE = ("choose an entry", "")
 
 
-class Panel(parts.Panel):
-    """What was done on this host, how a subject went over time, and how two entries differ."""
+class RunPanel(parts.BasePanel):
+    """Runs of this host, the trend of a subject, and the difference between two entries."""
 
     def __init__(self, subject: str = "") -> None:
         self._subject = ipywidgets.Combobox(value=subject, placeholder="everything", continuous_update=False)
         self._a, self._b = (ipywidgets.Dropdown(options=[_NONE]) for _ in range(2))
         self._again = parts.button("Read again", "read the history once more")
-        self._error, self._entries, self._trend, self._difference = (parts.View() for _ in range(4))
+        self._error, self._entries, self._trend, self._difference = (parts.HtmlView() for _ in range(4))
         super().__init__(
             "Runs",
             "what was checked, run, started and probed on this host",
@@ -31,20 +31,20 @@ class Panel(parts.Panel):
                 self._difference,
             ],
         )
-        later = asking.Later(self._update, lambda line: self._show(entries.Told(line)))
-        for each in (self._subject, self._a, self._b):
-            each.observe(later, "value")
+        later = asking.Later(self._update, lambda line: self._show(entries.RunReport(line)))
+        for field in (self._subject, self._a, self._b):
+            field.observe(later, "value")
         self._again.on_click(later)
         later.now()
 
     def _update(self) -> None:
-        self._show(entries.told(entries.Asked(self._subject.value, self._a.value or "", self._b.value or "")))
+        self._show(entries.report_on(entries.RunRequest(self._subject.value, self._a.value or "", self._b.value or "")))
 
-    def _show(self, told: entries.Told) -> None:
-        self._error.show(parts.said(told.error))
-        self._subject.options = told.subjects
+    def _show(self, report: entries.RunReport) -> None:
+        self._error.show(parts.said(report.error))
+        self._subject.options = report.subjects
         for chosen in (self._a, self._b):
-            parts.offer(chosen, (_NONE, *told.choices), "")
-        self._entries.show(told.entries)
-        self._trend.show(told.trend)
-        self._difference.show(told.difference)
+            parts.offer(chosen, (_NONE, *report.choices), "")
+        self._entries.show(report.entries)
+        self._trend.show(report.trend)
+        self._difference.show(report.difference)

@@ -1,8 +1,7 @@
-"""Pages in two languages: every text that is translated stands beside its English one, and a switch chooses.
+"""Pages in two languages: every translated text next to its English one, with a switch.
 
-Both are in the page, so that it works from a folder, is found by the search, and says to fonts and to what reads aloud
-which language each is in. A text that has no translation is shown in English behind a mark; without scripts both are
-shown, one below the other.
+Both are in the page, so it works from a folder, is found by the search, and tells fonts and screen readers each
+language. An untranslated text is shown in English with a mark; without scripts both are shown, one below the other.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from vllm_runbooks.catalog.records import Rule, Symptom
 from vllm_runbooks.site.myst import assembled, last_verified, prose, raw, sentence
 
 SCRIPT = "language.js"
-"""What a page needs of docs/_static."""
+"""Script of a page, in docs/_static."""
 
 
-class Told(NamedTuple):
-    """What the pages themselves say in a language beside English."""
+class PageTexts(NamedTuple):
+    """Texts of the pages themselves in another language than English."""
 
     none: str
-    """Of a page that has no translation at all."""
+    """Note on a page without translation."""
     partly: str
-    """Of a page of a symptom or a rule that has one: which of its texts are not translated."""
+    """Note on a symptom's or rule's page that is partly translated."""
     diagnosis: str
-    """Of the page that diagnoses in the browser, and of the one that checks: which of their texts are in English."""
+    """Note on the diagnosis and check pages in the browser: which of their texts are English."""
     check: str
     headings: Mapping[str, str]
     """Headings of a symptom's and a rule's page, as Markdown."""
 
 
-TOLD = {
-    "zh": Told(
+TEXTS = {
+    "zh": PageTexts(
         none="本页尚无中文翻译，以下为英文。",
         partly="标题、原因和解决办法为中文；日志和示例为英文。",
         diagnosis="诊断、依据和解决办法为中文；表单、日志和没有译文的内容为英文，并标有【英文】。",
@@ -59,85 +58,85 @@ TOLD = {
         },
     )
 }
-"""By what `--lang` calls them."""
+"""Texts by name of the language, as for `--lang`."""
 
 
 def sayer(record: Symptom | Rule, linked: Collection[str] = ()) -> Callable[[str], str]:
-    """What makes Markdown of a text of a symptom or a rule, its translations beside it.
+    """Return a function that renders a text of a symptom or rule as Markdown, with its translations.
 
-    The ids among `linked` lead to their pages.
+    Ids among `linked` become links to their pages.
     """
-    known = {lang: _pairs(record, lang) for lang in record.translations if lang in LANGUAGES}
+    pairs_by_lang = {lang: _pairs(record, lang) for lang in record.translations if lang in LANGUAGES}
 
     def say(text: str) -> str:
         english = prose(text, linked=linked)
-        if not known or "\n" in english:
+        if not pairs_by_lang or "\n" in english:
             return english
-        shown, marks, others = ["en"], "", ""
-        for lang, pairs in known.items():
+        langs, marks, others = ["en"], "", ""
+        for lang, pairs in pairs_by_lang.items():
             attributes = f'lang="{LANGUAGES[lang].tag}" class="told told-{lang}"'
             if text in pairs:
                 others += f"<span {attributes}>{prose(pairs[text], linked=linked)}</span>"
             else:
-                shown.append(lang)
+                langs.append(lang)
                 marks += f"<span {attributes}>{LANGUAGES[lang].mark}</span>"
-        classes = " ".join(f"told-{lang}" for lang in shown)
+        classes = " ".join(f"told-{lang}" for lang in langs)
         return f'{marks}<span lang="en" class="told {classes}">{english}</span>{others}'
 
     return say
 
 
 def _pairs(record: Symptom | Rule, lang: str) -> dict[str, str]:
-    """The English texts that a language has, as a page writes them, with their translations."""
+    """The English texts that a language has, as a page shows them, with their translations."""
     old = languages.stale(record, lang)
-    there, english = languages.translated(record.translations[lang]), languages.texts(record)
-    found = {
-        one: other
+    translated, english = languages.translated(record.translations[lang]), languages.texts(record)
+    pairs = {
+        english_text: translated_text
         for name, pieces in english.items()
-        if name in there and name not in old
-        for one, other in zip(pieces, there[name], strict=True)
+        if name in translated and name not in old
+        for english_text, translated_text in zip(pieces, translated[name], strict=True)
     }
-    return {**{sentence(one): other for one, other in found.items()}, **found}
+    return {**{sentence(english_text): translated_text for english_text, translated_text in pairs.items()}, **pairs}
 
 
 def titles(record: Symptom | Rule) -> dict[str, str]:
-    """The title in the languages that have it."""
-    told = {lang: _pairs(record, lang).get(record.title) for lang in record.translations if lang in LANGUAGES}
-    return {lang: title for lang, title in told.items() if title is not None}
+    """The title by language."""
+    by_lang = {lang: _pairs(record, lang).get(record.title) for lang in record.translations if lang in LANGUAGES}
+    return {lang: title for lang, title in by_lang.items() if title is not None}
 
 
 def buttons() -> str:
-    """The switch itself, as HTML."""
-    found = ['<button type="button" data-told="en" lang="en" aria-pressed="true">EN</button>']
-    found += [
+    """The language switch as HTML."""
+    lines = ['<button type="button" data-told="en" lang="en" aria-pressed="true">EN</button>']
+    lines += [
         f'<button type="button" data-told="{lang}" lang="{language.tag}" aria-pressed="false">{language.name}</button>'
         for lang, language in LANGUAGES.items()
     ]
-    return f'<div class="language-switch" role="group" aria-label="Language">{"".join(found)}</div>'
+    return f'<div class="language-switch" role="group" aria-label="Language">{"".join(lines)}</div>'
 
 
-def notes(said: Mapping[str, str]) -> str:
-    """A line in each language that is shown where that one is chosen, as HTML."""
+def notes(texts: Mapping[str, str]) -> str:
+    """A line for each language, shown if it is chosen, as HTML."""
     return "".join(
         f'<p lang="{LANGUAGES[lang].tag}" class="told told-{lang} told-note">{escape(note)}</p>'
-        for lang, note in said.items()
+        for lang, note in texts.items()
     )
 
 
 def switch(record: Symptom | Rule) -> str:
-    """What stands below a page's title: the switch, and the title in other languages, or that there is none."""
-    known, lines = titles(record), []
+    """The switch below a page's title, with the title in other languages, or a note that there is none."""
+    translated, lines = titles(record), []
     for lang, language in LANGUAGES.items():
         attributes = f'lang="{language.tag}"'
-        if lang in known:
-            lines.append(f'<p {attributes} class="told told-{lang} told-title">{escape(known[lang])}</p>')
-        note = TOLD[lang].partly if lang in known else TOLD[lang].none
+        if lang in translated:
+            lines.append(f'<p {attributes} class="told told-{lang} told-title">{escape(translated[lang])}</p>')
+        note = TEXTS[lang].partly if lang in translated else TEXTS[lang].none
         lines.append(f'<p {attributes} class="told told-{lang} told-note">{note}</p>')
     return raw(f"{buttons()}{''.join(lines)}")
 
 
 def page(record: Symptom | Rule, badges: str, sections: Iterable[tuple[str, Sequence[str]]], note: str = "") -> str:
-    """The page of a symptom or a rule: title, badges, switch, a note, its sections by English heading, when it held."""
+    """The page of a symptom or a rule: title, badges, switch, note, sections by English heading, date."""
     say = _heading(record)
     return assembled(
         [f"({record.id})=\n# {prose(record.title)}", badges, switch(record), note],
@@ -147,16 +146,17 @@ def page(record: Symptom | Rule, badges: str, sections: Iterable[tuple[str, Sequ
 
 
 def _heading(record: Symptom | Rule) -> Callable[[str], str]:
-    """What makes a heading of the fixed words of one, its translations beside it."""
-    known = titles(record)
+    """Return a function that renders a fixed heading with its translations."""
+    translated = titles(record)
 
     def say(words: str) -> str:
-        said = {lang: TOLD[lang].headings[words] for lang in known if words in TOLD[lang].headings}
-        if not said:
+        headings = {lang: TEXTS[lang].headings[words] for lang in translated if words in TEXTS[lang].headings}
+        if not headings:
             return words
-        classes = " ".join(["told-en", *(f"told-{lang}" for lang in LANGUAGES if lang not in said)])
+        classes = " ".join(["told-en", *(f"told-{lang}" for lang in LANGUAGES if lang not in headings)])
         others = (
-            f'<span lang="{LANGUAGES[lang].tag}" class="told told-{lang}">{one}</span>' for lang, one in said.items()
+            f'<span lang="{LANGUAGES[lang].tag}" class="told told-{lang}">{heading}</span>'
+            for lang, heading in headings.items()
         )
         return f'<span lang="en" class="told {classes}">{words}</span>{"".join(others)}'
 

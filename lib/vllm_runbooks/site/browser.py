@@ -1,7 +1,7 @@
-"""The front door in a browser: texts and settings to the documents that the commands print, and what is shown of them.
+"""The library in a browser: from texts and settings to the documents of the commands, and their views.
 
-A page hands over one request as JSON, with the bytes of its files, and is given one JSON document back. Nothing of a
-host is asked here: cards, models and cases are those of the catalog, whose indexes are compiled beforehand.
+A page sends one request as JSON, with the bytes of its files, and receives one JSON document. Nothing is read from a
+host: GPUs, models and cases are those of the catalog, whose indexes are compiled beforehand.
 """
 
 from __future__ import annotations
@@ -41,45 +41,45 @@ from vllm_runbooks.reading import evidence as _evidence
 from vllm_runbooks.reading.arguments.typed import option_words
 
 CASE = "case.json"
-"""A recorded case's `case.yaml` as a record, which whoever ships the data for a browser lays beside it."""
+"""A recorded case's `case.yaml` as a record, next to it in the data for a browser."""
 _ENGINE = (
     ("utilization", "--gpu-memory-utilization"),
     ("context", "--max-model-len"),
     ("sequences", "--max-num-seqs"),
 )
-"""Fields of the page for plans, and the engine's options that they are."""
+"""Fields of the plan page by engine option."""
 _TOO_DEEP = "the text is nested more deeply than this browser's memory holds; give the part that matters"
 _TOO_LARGE = "the text needs more memory than this browser gives; give the part that matters"
 _OUTCOMES = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
 _LONGEST_NUMBER = 6
-"""Digits of an example's number."""
+"""Most digits of an example's number."""
 
 
 class File(NamedTuple):
-    """A text that was handed over: a dropped file, or what was pasted, which has no name."""
+    """A file or pasted text; a paste has no name."""
 
     name: str
     raw: bytes
 
 
 @dataclass(frozen=True)
-class Told:
-    """An answer as a page takes it."""
+class BrowserAnswer:
+    """An answer for a page."""
 
     document: str
-    """The very text that the command prints with `--format json`."""
+    """The exact text that the command prints with `--format json`."""
     status: int
-    """The command's exit status."""
+    """Exit status of the command."""
     outcome: str
-    """What came of it, in a few words."""
+    """The outcome in a few words."""
     sections: tuple[tuple[str, str], ...]
-    """Heading and HTML of each part; what is empty is left out."""
+    """Heading and HTML of each part, without empty ones."""
     exact: Mapping[str, str] = field(default_factory=dict)
-    """Texts to be copied that are not shown as they are: as a page shows them, to what they are."""
+    """Texts to copy that are displayed differently: displayed text to original."""
     lang: str | None = None
-    """What HTML calls the language of the headings; None: English."""
+    """HTML language of the headings; None: English."""
     text: str | None = None
-    """For a script that is mended: the whole of it, its secrets as they are, for the user's own file."""
+    """The whole corrected script, with its secrets, for the user's own file."""
 
 
 Named = tuple[str, str]
@@ -88,14 +88,14 @@ Named = tuple[str, str]
 
 @dataclass(frozen=True)
 class Choices:
-    """What a page offers to choose from."""
+    """Choices that a page offers."""
 
     releases: tuple[str, ...]
     cards: tuple[str, ...]
     models: tuple[str, ...]
     policies: tuple[Named, ...]
     cases: Mapping[str, tuple[Named, ...]]
-    """Recorded cases by what a page does with them; so are the examples, which are a symptom's or a rule's first."""
+    """Recorded cases by page; and examples, those of symptoms or rules first."""
     examples: Mapping[str, tuple[Named, ...]]
 
 
@@ -120,15 +120,15 @@ def ask(request: str, files: Sequence[tuple[str, bytes]] = ()) -> str:
     Args:
         request: JSON object: `do` is "diagnose", "lint", "plan", "case", "example" or "choices"; the rest are the
             arguments of the function of that name.
-        files: Names and bytes that were handed over; an empty name is a pasted text's.
+        files: Names and bytes of the files; a pasted text has an empty name.
 
     Returns:
-        JSON object: the fields of what the function returns; or `refused`, the line that the command would print.
+        JSON object: the fields of the function's result; or `refused`, the line that the command would print.
     """
     redact.forget()
     try:
-        told = json.loads(request)
-        made = _does(told.pop("do", None))([File(name, bytes(raw)) for name, raw in files], **told)
+        fields = json.loads(request)
+        made = _does(fields.pop("do", None))([File(name, bytes(raw)) for name, raw in files], **fields)
     except RunbooksError as error:
         return json.dumps({"refused": visible(redact.redact_text(str(error)))})
     except RecursionError:
@@ -150,46 +150,46 @@ def _does(name: object) -> Callable[..., Any]:
 
 
 def warm() -> None:
-    """Load what the first answer needs, so that it is there when a page is told that all is ready."""
+    """Load what the first answer needs before a page reports that it is ready."""
     _ = _shelf().patterns
     options.load(options.known_releases()[-1])
     _knowledge()
 
 
 def choices(_: Sequence[File] = ()) -> Choices:
-    """What a page offers to choose from."""
+    """Choices that a page offers."""
     cases: dict[str, list[Named]] = {does: [] for does in _KINDS.values()}
     for path in sorted(folders.cases_dir().glob(f"*/{CASE}")):
-        one = _read_case(path)
-        if one.kind in _KINDS:
-            cases[_KINDS[one.kind]].append((one.id, one.title))
+        case = _read_case(path)
+        if case.kind in _KINDS:
+            cases[_KINDS[case.kind]].append((case.id, case.title))
     return Choices(
         options.known_releases(),
         tuple(gpu.name for gpu in _known().table.gpus),
         tuple(sorted(_known().texts)),
-        tuple((each.id, each.title) for each in _shelf().policies.values()),
+        tuple((item.id, item.title) for item in _shelf().policies.values()),
         {does: tuple(rows) for does, rows in cases.items()},
         {
-            "diagnose": tuple((each.id, each.title) for each in _shelf().symptoms.values() if each.examples),
-            "lint": tuple((each.id, each.title) for each in _knowledge().rules.values() if each.examples),
+            "diagnose": tuple((item.id, item.title) for item in _shelf().symptoms.values() if item.examples),
+            "lint": tuple((item.id, item.title) for item in _knowledge().rules.values() if item.examples),
         },
     )
 
 
 def example(_: Sequence[File], *, name: str) -> dict[str, Any]:
-    """The first example of a symptom or a rule, or the one whose number from 1 follows its id behind a colon.
+    """The first example of a symptom or a rule, or the one whose number from 1 follows the id after a colon.
 
     Raises:
         InputError: there is none.
     """
     named, number = name.partition(":")[::2]
-    found = _shelf().symptoms.get(named) or _knowledge().rules.get(named)
+    documented = _shelf().symptoms.get(named) or _knowledge().rules.get(named)
     place = int(number) if number.isdecimal() and len(number) <= _LONGEST_NUMBER else int(not number)
-    if found is None or not 0 < place <= len(found.examples):
+    if documented is None or not 0 < place <= len(documented.examples):
         raise InputError(f"{name[:80]}: is no example of the catalog; choose one of the list")
-    one = found.examples[place - 1]
-    settings = {"vllm": one.vllm, "gpus": getattr(one, "gpus", None)}
-    return {"text": one.text, "name": getattr(one, "file", ""), "settings": settings}
+    sample = documented.examples[place - 1]
+    settings = {"vllm": sample.vllm, "gpus": getattr(sample, "gpus", None)}
+    return {"text": sample.text, "name": getattr(sample, "file", ""), "settings": settings}
 
 
 def _read_case(path: Path) -> Case:
@@ -206,27 +206,27 @@ def _recorded(name: str, vllm: str | None) -> Evidence:
 
 
 def case(_: Sequence[File], *, name: str) -> dict[str, Any]:
-    """The text of a recorded case, and what a page fills in for it.
+    """The text of a recorded case, and the fields that a page fills in.
 
     Raises:
         InputError: there is none of this name.
     """
     if not any(path.parent.name == name for path in folders.cases_dir().glob(f"*/{CASE}")):
         raise InputError(f"{name[:80]}: is no recorded case; choose one of the list")
-    found = _recorded(name, None)
-    if found.case is not None and found.case.plan is not None:
-        asked = found.case.plan
-        sizes = {"tp": asked.tp, "pp": asked.pp, "dp": asked.dp}
-        fields = {"model": asked.model, "gpus": asked.gpus, "vllm": asked.vllm, "more": _written(asked)}
+    evidence = _recorded(name, None)
+    if evidence.case is not None and evidence.case.plan is not None:
+        plan = evidence.case.plan
+        sizes = {"tp": plan.tp, "pp": plan.pp, "dp": plan.dp}
+        fields = {"model": plan.model, "gpus": plan.gpus, "vllm": plan.vllm, "more": _written(plan)}
         return {"settings": {**fields, **sizes}}
-    text = "\n".join(one.text for one in found.documents)
-    return {"text": text, "command": found.command, "settings": {"vllm": found.vllm}}
+    text = "\n".join(document.text for document in evidence.documents)
+    return {"text": text, "command": evidence.command, "settings": {"vllm": evidence.vllm}}
 
 
-def _written(asked: PlanAsked) -> str:
-    """The further options of a recorded question as words of a command."""
-    by_dest = options.load(asked.vllm).by_dest
-    words = [word for dest, value in asked.options.items() for word in option_words(by_dest[dest], value)]
+def _written(plan: PlanAsked) -> str:
+    """Other options of a recorded question as command words."""
+    by_dest = options.load(plan.vllm).by_dest
+    words = [word for dest, value in plan.options.items() for word in option_words(by_dest[dest], value)]
     return shlex.join(words)
 
 
@@ -240,8 +240,8 @@ def diagnose(
     start: int | None = None,
     policy: str = "",
     lang: str | None = None,
-) -> Told:
-    """What `vllm-runbooks diagnose` says of the files, or of a recorded case; `command` is the text they belong to.
+) -> BrowserAnswer:
+    """`vllm-runbooks diagnose` for the files, or for a recorded case; `command` is the text they belong to.
 
     `lang` is the language of the texts, as in `zh`; None is English.
 
@@ -250,69 +250,69 @@ def diagnose(
     """
     tongue = languages.chosen(lang)
     shelf = _shelf() if tongue is None else _shelf().told_in(tongue)
-    asked = shelf.policy(policy) if policy.strip() else None
+    chosen_policy = shelf.policy(policy) if policy.strip() else None
     if vllm:
         options.nearest(vllm)
     if case:
-        found = _recorded(case, vllm or None)
+        evidence = _recorded(case, vllm or None)
     else:
         if not files:
             raise InputError("no log is given; paste one, or choose a file or a recorded case")
         texts = tuple(
-            _evidence.handed(one.name, one.raw)
-            if one.name
-            else _evidence.pasted(one.raw.decode("utf-8", "replace")).documents[0]
-            for one in files
+            _evidence.handed(file.name, file.raw)
+            if file.name
+            else _evidence.pasted(file.raw.decode("utf-8", "replace")).documents[0]
+            for file in files
         )
-        found = Evidence(texts, vllm=vllm or None)
+        evidence = Evidence(texts, vllm=vllm or None)
     if command.strip():
         commands.check_starts(command, "the command")
-        found = replace(found, command=command)
+        evidence = replace(evidence, command=command)
     cards = _known().gpus(gpus) if gpus else ()
-    said = _answer.answer(
-        found, shelf, lambda: _knowledge(tongue), start=start, policy=asked, cards=cards, specs=_known
+    answer = _answer.answer(
+        evidence, shelf, lambda: _knowledge(tongue), start=start, policy=chosen_policy, cards=cards, specs=_known
     )
-    wrong = said.root_cause is not None or not said.outcome.is_healthy
-    outcome = "a cause was found" if said.root_cause else "no cause was found" if wrong else "nothing is wrong"
-    return Told(
-        to_json(said),
+    wrong = answer.root_cause is not None or not answer.outcome.is_healthy
+    outcome = "a cause was found" if answer.root_cause else "no cause was found" if wrong else "nothing is wrong"
+    return BrowserAnswer(
+        to_json(answer),
         int(wrong),
         outcome,
-        tuple(_of_log(said, found)),
-        _exact(remedy.command for remedy in said.remedies),
+        tuple(_of_log(answer, evidence)),
+        _exact(remedy.command for remedy in answer.remedies),
         lang=_tag(tongue),
     )
 
 
 def _exact(texts: Iterable[str | None]) -> dict[str, str]:
-    """Those among the texts that are shown otherwise than they are; a page leaves out a line's end that begins one."""
-    shown = {visible(text).removeprefix("\n"): text for text in texts if text is not None}
-    return {one: text for one, text in shown.items() if one != text}
+    """Texts that are displayed differently; a page drops a line end that begins one."""
+    originals = {visible(text).removeprefix("\n"): text for text in texts if text is not None}
+    return {display: text for display, text in originals.items() if display != text}
 
 
 def _tag(lang: str | None) -> str | None:
     return None if lang is None else LANGUAGES[lang].tag
 
 
-def _of_log(said: Answer, found: Evidence) -> list[tuple[str, str]]:
-    """The parts of a diagnosis; those that would only say that there is nothing are left out."""
-    say = Wording(said.lang)
-    parts: list[tuple[str, Shown]] = [(say("Answer"), render_answers.cause(said))]
-    if said.root_cause is not None:
-        parts.append((say("For and against"), render_answers.checks(said)))
-    parts.append((say("Ways out"), render_answers.remedies(said)))
-    if said.root_cause is not None and any(name.startswith("tried") for name in said.root_cause.captures):
-        parts.append((say("Memory at the failure"), render_answers.memory(said)))
+def _of_log(answer: Answer, evidence: Evidence) -> list[tuple[str, str]]:
+    """Parts of a diagnosis, without those that only say that there is nothing."""
+    say = Wording(answer.lang)
+    parts: list[tuple[str, Shown]] = [(say("Answer"), render_answers.cause(answer))]
+    if answer.root_cause is not None:
+        parts.append((say("For and against"), render_answers.checks(answer)))
+    parts.append((say("Ways out"), render_answers.remedies(answer)))
+    if answer.root_cause is not None and any(name.startswith("tried") for name in answer.root_cause.captures):
+        parts.append((say("Memory at the failure"), render_answers.memory(answer)))
     # The mark stands before what is in English in any case.
-    if said.plan is not None and said.plan.terms:
-        parts.append((say.mark + say("Plan against actual"), render_plans.shown(said.plan)))
+    if answer.plan is not None and answer.plan.terms:
+        parts.append((say.mark + say("Plan against actual"), render_plans.shown(answer.plan)))
     parts += [
-        (say.mark + say("The log"), render_annotated.log(said, found.documents)),
-        (say("The start's own figures"), render_answers.facts(said)),
-        (say("Starts in the text"), render_answers.starts(said)),
-        (say("Other findings"), render_answers.others(said)),
+        (say.mark + say("The log"), render_annotated.log(answer, evidence.documents)),
+        (say("The start's own figures"), render_answers.facts(answer)),
+        (say("Starts in the text"), render_answers.starts(answer)),
+        (say("Other findings"), render_answers.others(answer)),
     ]
-    return [(title, shown.html) for title, shown in parts]
+    return [(title, part.html) for title, part in parts]
 
 
 def lint(
@@ -322,8 +322,8 @@ def lint(
     gpus: str | None = None,
     case: str = "",
     lang: str | None = None,
-) -> Told:
-    """What `vllm-runbooks lint --fix` says of the first file, with the others beside it as the files that it names.
+) -> BrowserAnswer:
+    """`vllm-runbooks lint --fix` for the first file, with the others as the files that it names.
 
     `lang` as for `diagnose`.
 
@@ -346,22 +346,22 @@ def lint(
     if raw or not name:
         with _evidence.wanted_script():
             text = _evidence.script(_evidence.handed(where, raw), where)
-    beside = {one.name: one.raw.decode("utf-8", "replace") for one in files[1:]}
-    named = {each: beside[each] for each in _lint.config_names(text, name) if each in beside} if beside else {}
-    asked = _lint.Asked(name, vllm or None, _known().gpus(gpus) if gpus else None, named)
-    said = _lint.lint(text, knowledge, asked, fix=True)
-    parts = [(say("Findings"), render_issues.table(said))]
-    if said.fixed is not None:
+    beside = {file.name: file.raw.decode("utf-8", "replace") for file in files[1:]}
+    named = {config: beside[config] for config in _lint.config_names(text, name) if config in beside} if beside else {}
+    request = _lint.Asked(name, vllm or None, _known().gpus(gpus) if gpus else None, named)
+    linted = _lint.lint(text, knowledge, request, fix=True)
+    parts = [(say("Findings"), render_issues.table(linted))]
+    if linted.fixed is not None:
         parts += [
-            (say("Corrected text"), render_issues.script(said.fixed)),
-            (say("Difference"), render_issues.difference(_lint.hidden(text, knowledge, asked), said)),
+            (say("Corrected text"), render_issues.script(linted.fixed)),
+            (say("Difference"), render_issues.difference(_lint.hidden(text, knowledge, request), linted)),
         ]
-    parts.append((say.mark + say("What is started"), render_issues.starts(said)))
-    mended = _lint.mended(text, knowledge, asked)
-    status = int(bool(render_issues.wrong(said.issues)))
-    sections = tuple((title, shown.html) for title, shown in parts)
+    parts.append((say.mark + say("What is started"), render_issues.starts(linted)))
+    mended = _lint.mended(text, knowledge, request)
+    status = int(bool(render_issues.wrong(linted.issues)))
+    sections = tuple((title, part.html) for title, part in parts)
     outcome = "something is wrong" if status else "nothing is wrong"
-    return Told(to_json(said), status, outcome, sections, _exact([said.fixed]), _tag(tongue), mended)
+    return BrowserAnswer(to_json(linted), status, outcome, sections, _exact([linted.fixed]), _tag(tongue), mended)
 
 
 def plan(
@@ -378,8 +378,8 @@ def plan(
     sequences: str = "",
     more: str = "",
     find: str = "",
-) -> Told:
-    """What `vllm-runbooks plan` says; a file is the model's config.json, and `more` further options as for vllm serve.
+) -> BrowserAnswer:
+    """`vllm-runbooks plan`; a file is the model's config.json, and `more` other options as for vllm serve.
 
     Raises:
         InputError: as the command.
@@ -388,9 +388,9 @@ def plan(
         raise InputError("no model is given; choose one, or give its config.json")
     if not gpus.strip():
         raise InputError("no cards are given; write some, as in 8xRTX3090")
-    given = {"utilization": utilization, "context": context, "sequences": sequences}
-    words = [word for name, option in _ENGINE if given[name].strip() for word in (option, given[name].strip())]
-    asked = plan_reading.read(
+    ranges = {"utilization": utilization, "context": context, "sequences": sequences}
+    words = [word for name, option in _ENGINE if ranges[name].strip() for word in (option, ranges[name].strip())]
+    request = plan_reading.read(
         plan_reading.Sources(_model(files), lambda name: draft_in_catalog(name, _known()), _known().gpus, _knowledge),
         model.strip() or files[0].name,
         gpus,
@@ -399,9 +399,9 @@ def plan(
         arguments=[*words, *_words(more)],
         calibrate=calibration.load(),
     )
-    said = plan_reading.answered(asked, _knowledge(), _known(), what=find or None)
-    sections = (("Plan", render_plans.html(said)),)
-    return Told(to_json(said), int(said.fits is not True), _OUTCOMES[said.fits], sections)
+    answer = plan_reading.answered(request, _knowledge(), _known(), what=find or None)
+    sections = (("Plan", render_plans.html(answer)),)
+    return BrowserAnswer(to_json(answer), int(answer.fits is not True), _OUTCOMES[answer.fits], sections)
 
 
 def _model(files: Sequence[File]) -> Callable[[str], Subject]:
@@ -411,7 +411,7 @@ def _model(files: Sequence[File]) -> Callable[[str], Subject]:
 
 
 def _words(more: str) -> list[str]:
-    """Words of further options.
+    """Words of other options.
 
     Raises:
         InputError: a quotation is not closed.
@@ -423,7 +423,7 @@ def _words(more: str) -> list[str]:
 
 
 _KINDS = {CaseKind.LOG: "diagnose", CaseKind.SCRIPT: "lint", CaseKind.QUESTION: "plan"}
-"""What a page does with a recorded case."""
+"""The page that uses a kind of recorded case."""
 _DO: Mapping[str, Callable[..., Any]] = {
     "case": case,
     "choices": choices,

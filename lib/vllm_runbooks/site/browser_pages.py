@@ -1,7 +1,7 @@
-"""The pages that read logs, check commands and plan in the browser: the core, its data and Pyodide, ready to be served.
+"""Pages that diagnose, check and plan in the browser: the core, its data and Pyodide, ready to be served.
 
-Pyodide comes from npm. It is looked for among what this user has kept, else fetched once, and each of its files is held
-against the digest in `docs/package.json`. Nothing of it is fetched by a page from elsewhere.
+Pyodide comes from npm. It is taken from this user's cache, or fetched once; each file is compared with the digest in
+`docs/package.json`. Pages fetch none of it from elsewhere.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from vllm_runbooks.runbooks import case_files
 from vllm_runbooks.site import bilingual, browser
 
 FOLDER = "_browser"
-"""Of the scripts, beside the pages that use them; authored in `docs/`."""
+"""Folder of the scripts, next to the pages; authored in `docs/`."""
 _POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src blob:; connect-src 'self'; style-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'"
@@ -43,54 +43,54 @@ _SCRIPT = '<script type="module" src="_browser/page.mjs"></script>\n'
 _TONES = {
     elements.RED: "red", elements.AMBER: "amber", elements.GREEN: "green", elements.GREY: "grey", elements.BLUE: "blue",
 }  # fmt: skip
-"""Colours in the library's HTML, with what the page's style sheet calls them."""
+"""Colors in the library's HTML, with their names in the page's style sheet."""
 _MOST_GIVEN = 200_000_000
-"""Bytes that a page reads at a time: a browser gives WebAssembly a few times as much memory at most."""
+"""Most bytes that a page reads at a time: WebAssembly memory is limited to a few times that."""
 _FETCH_S = 180.0
-"""Longest time that npm may take."""
+"""Timeout for npm in seconds."""
 _MOST = 64 << 20
-"""Bytes of one file of a package; Pyodide's largest has 10 million."""
+"""Most bytes of a file of a package; Pyodide's largest has 10 million."""
 _WHEN = (1980, 1, 1, 0, 0, 0)
-"""Of every file in the archive, so that the same files make the same archive."""
+"""Date of every file in the archive, so that the same files make the same archive."""
 
 
-class _Page(NamedTuple):
+class _BrowserPage(NamedTuple):
     """One of the pages."""
 
     file: str
     title: str
     does: str
-    """What `browser.ask` is asked to do."""
+    """The `do` of its requests to `browser.ask`."""
     command: str
     """The command that prints the same document."""
     verb: str
     summary: str
     notes: Mapping[str, str]
-    """What the page says of a language that is chosen: which of its texts are in English all the same."""
+    """Note on a chosen language: which texts are still English."""
 
 
 PAGES = (
-    _Page(
+    _BrowserPage(
         "diagnose.html", "Diagnose a log", "diagnose", "diagnose", "Diagnose",
         "Why a vLLM start failed, from its log. The log is read in this browser and is not uploaded.",
-        {lang: told.diagnosis for lang, told in bilingual.TOLD.items()},
+        {lang: texts.diagnosis for lang, texts in bilingual.TEXTS.items()},
     ),
-    _Page(
+    _BrowserPage(
         "check.html", "Check a command", "lint", "lint --fix", "Check",
         "What is wrong with a vLLM command on a release, and the corrected text. Nothing is uploaded.",
-        {lang: told.check for lang, told in bilingual.TOLD.items()},
+        {lang: texts.check for lang, texts in bilingual.TEXTS.items()},
     ),
-    _Page(
+    _BrowserPage(
         "plan.html", "Plan a deployment", "plan", "plan", "Plan",
         "What a model needs on which GPUs, before anything is launched. Nothing is uploaded.",
-        {lang: told.none for lang, told in bilingual.TOLD.items()},
+        {lang: texts.none for lang, texts in bilingual.TEXTS.items()},
     ),
 )  # fmt: skip
 _LINKS = {"runbooks/index.html": "Runbooks", "symptoms/index.html": "Symptoms", "rules/index.html": "Rules"}
 
 
 def found(docs: Path) -> tuple[Path | None, str]:
-    """The folder with Pyodide's files, and in a line why there is none."""
+    """The folder with Pyodide's files, or one line on why there is none."""
     try:
         return fetched(docs, "pyodide"), ""
     except RunbooksError as error:
@@ -98,13 +98,13 @@ def found(docs: Path) -> tuple[Path | None, str]:
 
 
 def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> None:
-    """Write the three pages, with all that they load, into a built site; without Pyodide each says what is lacking."""
+    """Write the three pages with everything they load into a built site; without Pyodide each says what is missing."""
     target = built / FOLDER
     target.mkdir()
     if pyodide is None:
-        said = html.escape(f"This page is not part of this build of the site: {lacking}.")
+        note = html.escape(f"This page is not part of this build of the site: {lacking}.")
         for page in PAGES:
-            _write_page(docs, built, page, f'<p class="state">{said}</p>')
+            _write_page(docs, built, page, f'<p class="state">{note}</p>')
         for name in ("page.css", "theme.js"):
             shutil.copyfile(docs / FOLDER / name, target / name)
         shutil.copyfile(docs / "_static" / bilingual.SCRIPT, target / bilingual.SCRIPT)
@@ -127,22 +127,22 @@ def write(docs: Path, built: Path, pyodide: Path | None, lacking: str = "") -> N
 
 
 def _listed(docs: Path) -> Any:
-    """What the site takes from npm."""
+    """Packages that the site uses from npm."""
     return json.loads((docs / "package.json").read_text(encoding="utf-8"))
 
 
-def _write_page(docs: Path, built: Path, page: _Page, body: str, size: int | None = None) -> None:
-    """Write one page; it starts a reader where there is one, whose files have that many bytes."""
+def _write_page(docs: Path, built: Path, page: _BrowserPage, body: str, size: int | None = None) -> None:
+    """Write one page; it starts a reader, if there is one, whose files have that many bytes."""
     frame = Template((docs / FOLDER / "page.html").read_text(encoding="utf-8"))
-    links = {**{each.file: each.title for each in PAGES}, **_LINKS}
-    said = "".join(
+    links = {**{page_entry.file: page_entry.title for page_entry in PAGES}, **_LINKS}
+    options = "".join(
         f'<a href="{to}"{" aria-current=page" if to == page.file else ""}>{title}</a>' for to, title in links.items()
     )
     values = {
         "policy": _POLICY,
         "title": page.title,
         "summary": page.summary,
-        "links": said,
+        "links": options,
         "language": bilingual.buttons(),
         "notes": bilingual.notes(page.notes),
         "body": body,
@@ -158,38 +158,38 @@ def _write_page(docs: Path, built: Path, page: _Page, body: str, size: int | Non
 
 
 def write_library(target: Path) -> None:
-    """Write the core with its compiled data, and the YAML reader that it uses, as one archive."""
+    """Write the core with its compiled data and YAML reader as one archive."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, raw in sorted(library().items()):
             archive.writestr(zipfile.ZipInfo(name, _WHEN), raw, zipfile.ZIP_DEFLATED, 9)
 
 
 def library() -> dict[str, bytes]:
-    """The files of that archive by name."""
+    """Files of that archive by name."""
     return {**_code(), **_yaml(), **_data()}
 
 
 def modules(first: str = "vllm_runbooks.site.browser") -> set[str]:
-    """The modules of ours that one imports, directly or through others, wherever in them that stands."""
-    found: set[str] = set()
+    """Our modules that a module imports, directly or not, anywhere in its code."""
+    names: set[str] = set()
     waiting = [first]
     while waiting:
         name = waiting.pop()
         # The package's own names are imported when they are asked for: no module of the core asks.
-        if name in found or name == "vllm_runbooks":
+        if name in names or name == "vllm_runbooks":
             continue
-        found.add(name)
+        names.add(name)
         tree = ast.parse(_file(name).read_bytes())
-        waiting += [each for each in _imported(tree) if _file(each).is_file()]
-    return found
+        waiting += [imported for imported in _imported(tree) if _file(imported).is_file()]
+    return names
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names = [each.name for each in node.names]
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue
         for name in names:
@@ -199,7 +199,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _file(name: str) -> Path:
-    """Where a module of ours lies; the package itself where it is one of its names."""
+    """File of one of our modules; that of the package for a name in it."""
     base = Path(browser.__file__).parents[1].joinpath(*name.split(".")[1:])
     return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
@@ -211,7 +211,7 @@ def _code() -> dict[str, bytes]:
 
 
 def _yaml() -> dict[str, bytes]:
-    """ruamel.yaml as it is installed; it is pure Python."""
+    """The installed ruamel.yaml, which is pure Python."""
     spec = find_spec("ruamel.yaml")
     if spec is None or spec.origin is None:
         raise RunbooksError("ruamel.yaml is not installed; install the package anew")
@@ -220,13 +220,13 @@ def _yaml() -> dict[str, bytes]:
 
 
 def _data() -> dict[str, bytes]:
-    """The catalog as the core loads it: compiled indexes, the data of releases, recorded cases with their records."""
+    """The catalog as the core loads it: compiled indexes, data of releases, recorded cases with their records."""
     root = folders.catalog_dir()
     shelf = catalog.load_catalog(folders.own_catalogs())
     symptoms = {
-        "symptoms": [document(each) for each in shelf.symptoms.values()],
-        "lines": [document(each) for each in shelf.lines],
-        "policies": [document(each) for each in shelf.policies.values()],
+        "symptoms": [document(item) for item in shelf.symptoms.values()],
+        "lines": [document(item) for item in shelf.lines],
+        "policies": [document(item) for item in shelf.policies.values()],
     }
     indexes: dict[str, Any] = {
         "index": symptoms,
@@ -254,13 +254,13 @@ def _data() -> dict[str, bytes]:
 
 
 def fetched(docs: Path, package: str) -> Path:
-    """The folder with a package's files, each as its digest says: kept from before, or fetched by npm.
+    """The folder with a package's files, verified by digest: cached, or fetched by npm.
 
     Raises:
-        RunbooksError: it is not kept, and npm is missing, does not answer, or gave other files.
+        RunbooksError: it is not cached, and npm is missing, does not answer, or returns other files.
     """
-    told = _listed(docs)
-    version, digests = told["dependencies"][package], told["sha256"][package]
+    package_file = _listed(docs)
+    version, digests = package_file["dependencies"][package], package_file["sha256"][package]
     kept = user_folders.cache() / f"{package}-{version}"
     if not _is_as_listed(kept, digests):
         with tempfile.TemporaryDirectory(prefix="vllm-runbooks-npm-") as folder:
@@ -274,7 +274,7 @@ def fetched(docs: Path, package: str) -> Path:
 
 
 def _keep(new: Path, kept: Path, digests: Mapping[str, str]) -> None:
-    """Put what was fetched in its place at once: who builds at the same time finds all of it or none.
+    """Move fetched files into place atomically: another build finds all of them or none.
 
     Raises:
         RunbooksError: the cache cannot be written.
@@ -284,22 +284,22 @@ def _keep(new: Path, kept: Path, digests: Mapping[str, str]) -> None:
     except OSError as error:
         if _is_as_listed(kept, digests):  # somebody else was quicker; the files are the same ones
             return
-        said = error.strerror or error
-        raise RunbooksError(f"{kept}: cannot be kept ({said}); set XDG_CACHE_HOME to a folder of yours") from None
+        reason = error.strerror or error
+        raise RunbooksError(f"{kept}: cannot be kept ({reason}); set XDG_CACHE_HOME to a folder of yours") from None
 
 
 def _is_as_listed(folder: Path, digests: Mapping[str, str]) -> bool:
-    """Whether a folder holds exactly these files; one that is replaced meanwhile does not."""
+    """Whether a folder contains exactly these files; false if one is replaced meanwhile."""
     try:
         return {path.name for path in folder.iterdir()} == set(digests) and all(
-            hashlib.sha256((folder / name).read_bytes()).hexdigest() == wanted for name, wanted in digests.items()
+            hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest for name, digest in digests.items()
         )
     except OSError:
         return False
 
 
 def _packed(folder: Path, package: str) -> Path:
-    """The archive of a package, as npm fetches it."""
+    """The archive of a package, fetched by npm."""
     if shutil.which("npm") is None:
         raise RunbooksError(f"npm is not installed, which fetches {package}; install Node.js, and build again")
     argv = host_commands.argv("npm-package", path=str(folder), npm_package=package)
@@ -311,13 +311,13 @@ def _packed(folder: Path, package: str) -> Path:
         raise RunbooksError(f"npm did not fetch {package} within {_FETCH_S:.0f} s; build again") from None
     archive = next(iter(folder.glob("*.tgz")), None)
     if done.returncode or archive is None:
-        said = next((line for line in done.stderr.splitlines() if "code" in line), "it says nothing")
-        raise RunbooksError(f"npm could not fetch {package} ({said[:80]}); check its registry, and build again")
+        reason = next((line for line in done.stderr.splitlines() if "code" in line), "it says nothing")
+        raise RunbooksError(f"npm could not fetch {package} ({reason[:80]}); check its registry, and build again")
     return archive
 
 
 def _unpacked(archive: Path, names: Mapping[str, str], target: Path) -> Path:
-    """A folder with these files of the archive alone.
+    """A folder with only these files of the archive.
 
     Raises:
         RunbooksError: the archive is damaged.

@@ -1,10 +1,10 @@
-"""Executed runbooks, the catalog and the data of releases to a static documentation site.
+"""From executed runbooks, catalog and data of releases to a static documentation site.
 
-The authored pages of `docs/` and a page for every symptom, rule and executed runbook are laid into a temporary folder,
-with pages of what releases accept, of cards and models, and of the library and its commands; Sphinx turns that into
-HTML; a warning is an error. Sphinx never executes anything. What it is given is harmless by then: texts of the catalog
-are escaped (`myst`), outputs of notebooks are reduced to text, images and a small part of HTML (`runbook_pages`). The
-site loads nothing from anywhere else, says so in a policy (`sealed`), and works from a folder as well as from a server.
+The authored pages of `docs/`, a page for every symptom, rule and executed runbook, and pages on options, GPUs, models,
+the library and its commands are written to a temporary folder, which Sphinx turns into HTML; a warning is an error.
+Sphinx executes nothing. Its input is harmless: catalog texts are escaped (`myst`), notebook outputs are reduced to
+text, images and a small part of HTML (`runbook_pages`). The site loads nothing from elsewhere, says so in a policy
+(`sealed`), and works from a folder as well as from a server.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from vllm_runbooks.site import (
     start_page,
     symptom_pages,
 )
-from vllm_runbooks.site.runbook_pages import Page
+from vllm_runbooks.site.runbook_pages import RunbookPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from vllm_runbooks.history.records import Entry
 
 MARKER = ".vllm-runbooks-site"
-"""File in a built site: only a folder that holds it is replaced by the next build."""
+"""Marker file of a built site: only a folder with it is replaced by the next build."""
 
 _SYMPTOM_ID = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 _RUNBOOK_ID = re.compile(r"(?!index$)[A-Za-z0-9][A-Za-z0-9._-]*")
 _BAD_EXAMPLE = re.compile(r"^(`{3,})(\w+) bad$", re.MULTILINE)
-"""A code block that an authored page marks as wrong; where the pages are stored such a mark is not shown."""
+"""A code block that an authored page marks as wrong; the mark is not shown where the pages are stored."""
 _AS_DIRECTIVE = r"\1{code-block} \2\n:class: bad-example\n"
 
 
@@ -73,15 +73,15 @@ def build(
     The user's own catalog folders (`VLLM_RUNBOOKS_CATALOG`) are part of the site.
 
     Args:
-        out: Folder of the site; one that an earlier build wrote is replaced.
+        out: Folder of the site; that of an earlier build is replaced.
         executed: Folder that `check --out` wrote; None: every runbook is executed on its default case.
         commands: The command line, for its reference.
-        runs: Entries of the history whose results are published, the newest first; None: no such page.
-        say: Told in a line what is under way, and what the site has to do without.
+        runs: Entries of the history to publish, the newest first; None: no such page.
+        say: Receives a line on the current step, and on missing parts of the site.
 
     Raises:
         InputError: the `site` extra is missing, or a folder cannot be used; nothing was built.
-        RunbooksError: a runbook reached no verdict, or Sphinx refused a page; the site that was there is intact.
+        RunbooksError: a runbook has no verdict, or Sphinx rejects a page; the previous site is intact.
     """
     extras.require("the site")
     out = out.resolve()
@@ -118,7 +118,7 @@ def build(
 
 
 def docs_dir() -> Path:
-    """The folder of authored pages, beside the catalog."""
+    """The folder of authored pages, next to the catalog."""
     root = folders.data_dir() / "docs"
     if not (root / "conf.py").is_file():
         raise InputError(
@@ -133,12 +133,12 @@ def write_sources(
     docs: Path,
     symptoms: Sequence[Symptom],
     rules: Sequence[Rule],
-    pages: Sequence[Page],
+    pages: Sequence[RunbookPage],
     commands: click.Group | None = None,
     runs: Sequence[Entry] | None = None,
     doors: Collection[str] = (),
 ) -> None:
-    """Write everything Sphinx reads: the authored pages, those made of data and of the program, runbooks, indexes."""
+    """Write everything that Sphinx reads: authored pages, generated pages, runbooks, indexes."""
     target.mkdir(parents=True)
     shutil.copyfile(docs / "conf.py", target / "conf.py")
     for path in sorted((*docs.glob("*.md"), *docs.glob("decisions/*.md"))):
@@ -175,27 +175,29 @@ def _rule_files(rules: Sequence[Rule]) -> dict[str, str]:
     ids = [rule.id for rule in rules]
     links = option_pages.links()
     tell = rule_pages.tell_by_linting
-    found = {f"rules/{r.id}.md": rule_pages.rule_page(r, linked=ids, links=links, tell=tell) for r in rules}
-    return {"rules/index.md": rule_pages.rule_index(rules), **found}
+    files = {f"rules/{r.id}.md": rule_pages.rule_page(r, linked=ids, links=links, tell=tell) for r in rules}
+    return {"rules/index.md": rule_pages.rule_index(rules), **files}
 
 
-def _symptom_files(symptoms: Sequence[Symptom], pages: Sequence[Page]) -> dict[str, str]:
+def _symptom_files(symptoms: Sequence[Symptom], pages: Sequence[RunbookPage]) -> dict[str, str]:
     books = [page.runbook for page in pages]
-    known = {symptom.id for symptom in symptoms}
-    found = {f"symptoms/{s.id}.md": symptom_pages.symptom_page(s, runbooks=books, linked=known) for s in symptoms}
-    return {"symptoms/index.md": symptom_pages.symptom_index(symptoms), **found}
+    ids = {symptom.id for symptom in symptoms}
+    files = {f"symptoms/{s.id}.md": symptom_pages.symptom_page(s, runbooks=books, linked=ids) for s in symptoms}
+    return {"symptoms/index.md": symptom_pages.symptom_index(symptoms), **files}
 
 
-def _runbook_files(symptoms: Sequence[Symptom], pages: Sequence[Page], *more: str) -> dict[str, str]:
-    known = {symptom.id: symptom for symptom in symptoms}
-    found = {
-        f"runbooks/{p.runbook.id}.ipynb": json.dumps(runbook_pages.runbook_page(p, known), indent=1) for p in pages
+def _runbook_files(symptoms: Sequence[Symptom], pages: Sequence[RunbookPage], *more: str) -> dict[str, str]:
+    by_id = {symptom.id: symptom for symptom in symptoms}
+    files = {
+        f"runbooks/{p.runbook.id}.ipynb": json.dumps(runbook_pages.runbook_page(p, by_id), indent=1) for p in pages
     }
     table = runbook_pages.runbook_table(pages, "runbooks/")
-    return {"runbooks/index.md": runbook_pages.runbook_index(pages, *more), "_generated/runbooks.md": table, **found}
+    return {"runbooks/index.md": runbook_pages.runbook_index(pages, *more), "_generated/runbooks.md": table, **files}
 
 
-def _run_files(symptoms: Sequence[Symptom], pages: Sequence[Page], runs: Sequence[Entry] | None) -> dict[str, str]:
+def _run_files(
+    symptoms: Sequence[Symptom], pages: Sequence[RunbookPage], runs: Sequence[Entry] | None
+) -> dict[str, str]:
     if runs is None:
         return {}
     results = run_pages.published(
@@ -215,7 +217,7 @@ def _check_out(out: Path) -> None:
 
 
 def _symptoms() -> list[Symptom]:
-    """Every symptom of the catalog; a site with pages missing is not built."""
+    """Every symptom of the catalog; a site with missing pages is not built."""
     shelf = catalog.load_catalog(folders.own_catalogs())
     if shelf.problems:
         raise InputError(f"{shelf.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
@@ -227,18 +229,18 @@ def _symptoms() -> list[Symptom]:
 
 def _rules() -> list[Rule]:
     """Every rule of the catalog."""
-    found = compiled.load_rules(rule_files.compile_rules)
-    if found.problems:
-        raise InputError(f"{found.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
-    return list(found.by_id.values())
+    rules = compiled.load_rules(rule_files.compile_rules)
+    if rules.problems:
+        raise InputError(f"{rules.problems[0]}; run `vllm-runbooks catalog check` and mend the catalog first")
+    return list(rules.by_id.values())
 
 
 def _runbooks() -> list[Runbook]:
-    found = [load_runbook(path) for path in sorted(folders.runbooks_dir().glob("*.ipynb"))]
-    for runbook in found:
+    runbooks = [load_runbook(path) for path in sorted(folders.runbooks_dir().glob("*.ipynb"))]
+    for runbook in runbooks:
         if not _RUNBOOK_ID.fullmatch(runbook.id):
             raise InputError(f"{runbook.path}: its name cannot be a page's; use letters, digits, dots and dashes")
-    return found
+    return runbooks
 
 
 def _execute(runbooks: Sequence[Runbook], folder: Path) -> Path:
@@ -253,7 +255,7 @@ def _execute(runbooks: Sequence[Runbook], folder: Path) -> Path:
 
 
 def _run_sphinx(source: Path, built: Path, doctrees: Path) -> None:
-    """Run Sphinx in a process of its own (it changes the one it runs in), every warning an error."""
+    """Run Sphinx in its own process, as it changes global state; every warning is an error."""
     options = ["-b", "html", "-q", "-W", "-n", "--keep-going", "-j", "auto", "-d", str(doctrees)]
     command = [sys.executable, "-P", "-m", "sphinx", *options, str(source), str(built)]
     done = subprocess.run(  # noqa: S603 - this Python, on a folder of ours
@@ -266,15 +268,15 @@ def _run_sphinx(source: Path, built: Path, doctrees: Path) -> None:
         stdin=subprocess.DEVNULL,
     )
     if done.returncode:
-        said = [line.replace(f"{source}{os.sep}", "") for line in done.stderr.splitlines() if line.strip()]
+        lines = [line.replace(f"{source}{os.sep}", "") for line in done.stderr.splitlines() if line.strip()]
         first = next(
-            (line for line in said if "WARNING" in line or "ERROR" in line), (said or ["Sphinx said nothing"])[-1]
+            (line for line in lines if "WARNING" in line or "ERROR" in line), (lines or ["Sphinx said nothing"])[-1]
         )
         raise RunbooksError(f"the site was not built: {redact_text(first)}; mend that page")
 
 
 def _publish(built: Path, out: Path) -> None:
-    """Put the new site in the old one's place; a reader finds the one or the other."""
+    """Replace the old site by the new one; a reader finds one or the other."""
     try:
         replace_folder(built, out)
     except OSError as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.history.records import Entry
 
 _MOST_RUNS = 2000
-"""Entries of the history that are looked at for the page of last results."""
+"""Most entries of the history for the page of last results."""
 
 
 @click.group()

@@ -1,6 +1,6 @@
 """Texts as MyST Markdown that stay text: nothing that an author writes becomes markup.
 
-Only what stands between backticks is shown as code.
+Only text between backticks is shown as code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 UNKNOWN = "unknown"
-"""What is shown in place of a fact that no source shows."""
+"""Shown for a fact without source."""
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _FIGURE = r"⟨\1⟩"
@@ -24,7 +24,7 @@ _URL = re.compile(r"https?://[\w.~:/?#@!$&'*+,;=%()-]+")
 
 
 def printable(text: str) -> str:
-    """The text without characters that control a terminal, a parser or the direction of writing."""
+    """The text without control characters and without those that change the direction of writing."""
     return "".join(
         c if c.isprintable() or c == "\n" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
     )
@@ -41,7 +41,7 @@ def code(text: str) -> str:
 
 
 def named(text: str) -> str:
-    """The text with `{name}`, which stands for a figure of the reader's own, as a name in angle brackets."""
+    """The text with `{name}`, which stands for a reader's own figure, as a name in angle brackets."""
     return PLACEHOLDER.sub(_FIGURE, text)
 
 
@@ -54,7 +54,7 @@ def prose(text: str, *, linked: Collection[str] = ()) -> str:
 
 
 def plain(text: str) -> str:
-    """Text as Markdown, every sign of it: names in it are not shown as code."""
+    """Text as Markdown with every character escaped: names in it are not shown as code."""
     return _PUNCTUATION.sub(r"\\\1", " ".join(printable(text).split()))
 
 
@@ -67,15 +67,15 @@ def _paragraph(text: str, linked: Collection[str]) -> str:
         pieces.append(_linked(match[2], linked) or code(match[2]))
         end = match.end()
     pieces += [_word(piece, linked) for piece in _TOKEN.split(body[end:])]
-    said = ""
+    paragraph = ""
     for piece in filter(None, pieces):
         # Two pieces of code that touch would become one, with backticks in it.
-        said += ("\N{ZERO WIDTH SPACE}" if said.endswith("`") and piece.startswith("`") else "") + piece
-    return said
+        paragraph += ("\N{ZERO WIDTH SPACE}" if paragraph.endswith("`") and piece.startswith("`") else "") + piece
+    return paragraph
 
 
 def _word(piece: str, linked: Collection[str]) -> str:
-    """A word as Markdown; names of options, variables and files are shown as code although nobody marked them so."""
+    """A word as Markdown; names of options, variables and files are shown as code even without backticks."""
     is_name = "⟨" in piece or "_" in piece.strip("_") or re.match(r"--\w|\w.*/.*\.\w", piece)
     return _linked(piece, linked) or (code(piece) if is_name else _PUNCTUATION.sub(r"\\\1", piece))
 
@@ -92,9 +92,9 @@ def literal(text: str) -> str:
 
 
 def marked(pieces: Iterable[tuple[str, str]], *, kind: str = "text") -> str:
-    """A literal block in which pieces are marked: pairs of a text and its mark, a class of the style sheet or empty.
+    """A literal block with marked pieces: pairs of a text and its mark, a class of the style sheet or empty.
 
-    `kind` is the style sheet's word for the whole block.
+    `kind` is the style sheet's name for the block.
     """
     body = "".join(
         f'<mark class="{escape(mark)}">{escape(printable(text))}</mark>' if mark else escape(printable(text))
@@ -106,18 +106,18 @@ def marked(pieces: Iterable[tuple[str, str]], *, kind: str = "text") -> str:
 
 
 def raw(html: str) -> str:
-    """HTML of our own as it is; a backtick in it could end the fence."""
-    shown = html.replace("`", "&#96;")
-    return f"```{{raw}} html\n{shown}\n```"
+    """Our own HTML; backticks in it could end the fence."""
+    escaped = html.replace("`", "&#96;")
+    return f"```{{raw}} html\n{escaped}\n```"
 
 
 def badge(word: str) -> str:
-    """A word as a badge; the style sheet knows its colour by the word."""
+    """A word as a badge, colored by the style sheet."""
     return f"[{word}]{{.mark .mark-{word}}}"
 
 
 def aside(markdown: str) -> str:
-    """Markdown of one line, set back: a source, a date."""
+    """One line of Markdown, indented: a source, a date."""
     return f"[{markdown}]{{.source}}"
 
 
@@ -127,7 +127,7 @@ def listed(items: Iterable[str]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> str:
-    """A table whose cells may hold several paragraphs; they are Markdown already."""
+    """A table whose cells, in Markdown, may have several paragraphs."""
     lines = [":::{list-table}", ":header-rows: 1", f":widths: {widths}", ""]
     for row in (head, *rows):
         for number, cell in enumerate(row):
@@ -138,9 +138,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], widths: str) -> st
 
 
 def facts(rows: Iterable[tuple[str, str | None]]) -> str:
-    """A table of named facts, each as plain text; one that is None is unknown, and shown so.
+    """A table of named facts as plain text; None is shown as unknown.
 
-    It is HTML at once: of thousands of cells each would be parsed as a document of its own.
+    It is HTML: Sphinx would parse each of thousands of cells as a document.
     """
     cells = (
         f'<tr><th scope="row">{escape(name)}</th>'
@@ -151,16 +151,16 @@ def facts(rows: Iterable[tuple[str, str | None]]) -> str:
 
 
 def contents(names: Iterable[str], caption: str = "") -> str:
-    """A table of contents that fills the sidebar and is not shown."""
+    """A table of contents for the sidebar, hidden in the page."""
     lines = [":::{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *names, ":::"]
     return "\n".join(lines)
 
 
 def grouped(entries: Mapping[str, str], headings: Mapping[str, str], *, kind: str) -> list[str]:
-    """Pages listed by the first word of their ids, each with its entry (Markdown); contents for a sidebar.
+    """Pages by the first word of their ids, each with its entry (Markdown), and contents for the sidebar.
 
-    The groups come in the order of their `headings`; one that has none comes last, as its word. Each can be linked to
-    as `#<kind>-<word>`.
+    Groups are in the order of their `headings`; one without heading is last, as its word. Each has the target
+    `#<kind>-<word>`.
     """
     groups: dict[str, list[str]] = {group: [] for group in headings}
     for name in entries:
@@ -184,23 +184,23 @@ def sentence(text: str) -> str:
 
 
 def origin(where: str, vllm: str | None) -> str:
-    """Where a text comes from, and its release."""
+    """Source of a text, and its release."""
     release = f" · vLLM {prose(vllm)}" if vllm and vllm not in where else ""
     return aside(f"{prose(where)}{release}")
 
 
 def reference(text: str) -> str:
-    """An address as a link; anything else as text."""
+    """An address as a link; other text as text."""
     return f"<{text}>" if _URL.fullmatch(text) else prose(text)
 
 
 def last_verified(date: str, vllm: str | None) -> str:
-    """When the page's facts were last seen to hold, and with which release."""
+    """When the page's facts were last verified, and with which release."""
     release = f" with vLLM {prose(vllm)}" if vllm else ""
     return aside(f"Last verified {prose(date)}{release}")
 
 
 def assembled(head: Iterable[str], sections: Iterable[tuple[str, Sequence[str]]], foot: Iterable[str] = ()) -> str:
-    """A page: what stands at its top, its sections by heading (those with nothing in them are left out), its foot."""
+    """A page: its top, its non-empty sections by heading, its foot."""
     body = [part for title, parts in sections if any(parts) for part in (f"## {title}", *filter(None, parts))]
     return "\n\n".join([*filter(None, head), *body, *filter(None, foot)]) + "\n"

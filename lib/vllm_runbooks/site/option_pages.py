@@ -1,6 +1,6 @@
-"""What releases accept, as pages of the site: options and variables, when each came, changed and went; by release.
+"""Options and variables of the releases as pages: when each was added, changed and removed; and by release.
 
-Everything said is made from the data of the releases (`catalog.options`); of rules, the tables of what replaces what.
+The pages are made from the data of the releases (`catalog.options`) and the rules' tables of replacements.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vllm_runbooks.catalog.options import Change
 from vllm_runbooks.site.myst import aside, badge, code, contents, listed, prose, sentence, table
 
 _OWNERLESS = frozenset({"options", "positional arguments", None})
-"""argparse's own words for options that no configuration class owns."""
+"""argparse's own names for options without a configuration class."""
 _TYPES = {
     "str": "text",
     "int": "integer",
@@ -38,80 +38,80 @@ _COUNTS = {"+": "one or more of", "*": "any number of", "?": "at most one"}
 _PROGRAMS = {"serve": "`vllm serve`", "api_server": "the API server's module"}
 _CONTEXTS = {"OPENAI_API_SERVER": "for a server", "LLM_CLASS": "for the class `LLM`"}
 _MAX_VALUE = 80
-"""Characters of a default that are shown."""
+"""Most characters of a default."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class OptionEntry:
     """An option or variable of any known release."""
 
     name: str
-    told: Mapping[str, Any]
+    data: Mapping[str, Any]
     """Its record in the last release that has it."""
     changes: tuple[Change, ...]
     target: str
-    """The anchor of its entry."""
+    """Anchor of its entry."""
 
     @property
     def came(self) -> Change:
-        """Where it is first known."""
+        """First known release with it."""
         return self.changes[0]
 
     @property
     def went(self) -> Change | None:
-        """Where it is gone; None: the newest known release has it."""
+        """First release without it; None if the newest known release has it."""
         return self.changes[-1] if self.changes[-1].kind == "went" else None
 
     @property
     def page(self) -> str:
-        """The page that holds it: an option's group, a variable's letter."""
+        """Its page: an option's group, a variable's letter."""
         if self.target.startswith("variable-"):
             letter = self.name.removeprefix("VLLM_")[:1] if self.name.startswith("VLLM_") else ""
             return letter if letter.isalpha() and letter.isascii() else "others"
-        group = self.told.get("group")
+        group = self.data.get("group")
         return "others" if group in _OWNERLESS else str(group)
 
 
 @cache
-def entries(kind: str) -> tuple[Entry, ...]:
+def entries(kind: str) -> tuple[OptionEntry, ...]:
     """Every option ("option") or variable ("environment") of any known release, by name."""
     last: dict[str, Any] = {}
     start = f"{kind} "
     for _, document in options.documents():
-        last |= {key[len(start) :]: told for key, told in document["set"].items() if key.startswith(start)}
+        last |= {key[len(start) :]: record for key, record in document["set"].items() if key.startswith(start)}
     lead = "variable" if kind == "environment" else "option"
     targets: dict[str, str] = {}
-    for name in sorted(last, key=lambda each: (each.strip("-").lower(), each)):
+    for name in sorted(last, key=lambda entry_name: (entry_name.strip("-").lower(), entry_name)):
         target = f"{lead}-{_slug(name)}"
         while target in targets.values():
             target += "-x"
         targets[name] = target
     histories = options.histories(kind)
-    return tuple(Entry(name, last[name], histories[name], target) for name, target in targets.items())
+    return tuple(OptionEntry(name, last[name], histories[name], target) for name, target in targets.items())
 
 
 def links() -> dict[str, str]:
-    """Options and variables that have an entry, by every spelling, with the target of the entry."""
-    found: dict[str, str] = {}
+    """Targets of options and variables with an entry, by every spelling."""
+    targets: dict[str, str] = {}
     for entry in (*entries("option"), *entries("environment")):
-        for text in (entry.name, *entry.told.get("strings", ())):
-            found.setdefault(text, entry.target)
-    return found
+        for text in (entry.name, *entry.data.get("strings", ())):
+            targets.setdefault(text, entry.target)
+    return targets
 
 
 def sources(rules: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """All pages by file name; `rules` are the tables of the rules by id, for what replaces what is gone."""
+    """All pages by file name; `rules` are the tables of the rules by id, for replacements."""
     gone = {name: rules.get(f"{name}.removed", {}).get("replacements", {}) for name in ("option", "environment")}
-    found = {"options/releases.md": _releases_page()}
+    files = {"options/releases.md": _releases_page()}
     for folder, kind in (("options", "option"), ("variables", "environment")):
-        pages: dict[str, list[Entry]] = {}
+        pages: dict[str, list[OptionEntry]] = {}
         for entry in entries(kind):
             pages.setdefault(entry.page, []).append(entry)
         ordered = dict(sorted(pages.items(), key=lambda item: (item[0] == "others", item[0].lower())))
-        found[f"{folder}/index.md"] = _index(kind, list(ordered))
+        files[f"{folder}/index.md"] = _index(kind, list(ordered))
         for name, members in ordered.items():
-            found[f"{folder}/{_file(name)}.md"] = _page(kind, name, members, gone[kind])
-    return found
+            files[f"{folder}/{_file(name)}.md"] = _page(kind, name, members, gone[kind])
+    return files
 
 
 def _slug(text: str) -> str:
@@ -132,9 +132,9 @@ def _title(kind: str, page: str) -> str:
 
 
 def _index(kind: str, pages: Sequence[str]) -> str:
-    """The list of all names by letter, with the table of contents that fills the sidebar."""
-    found = entries(kind)
-    gone = sum(entry.went is not None for entry in found)
+    """All names by letter, with the table of contents for the sidebar."""
+    kind_entries = entries(kind)
+    gone = sum(entry.went is not None for entry in kind_entries)
     what = (
         "variables that any known release of vLLM reads"
         if kind == "environment"
@@ -142,15 +142,15 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     )
     word = "variables" if kind == "environment" else "options"
     newest = options.known_releases()[-1]
-    said = f"{len(found)} {what}; {gone} of them are gone from the newest, {prose(newest)}. {_known()}"
+    intro = f"{len(kind_entries)} {what}; {gone} of them are gone from the newest, {prose(newest)}. {_known_releases()}"
     by_page = (f"[{_title(kind, page)}]({_file(page)}.md)" for page in pages)
-    letters: dict[str, list[Entry]] = {}
-    for entry in found:
+    letters: dict[str, list[OptionEntry]] = {}
+    for entry in kind_entries:
         name = entry.name.removeprefix("VLLM_").strip("-")
         letters.setdefault(name[:1].upper(), []).append(entry)
     parts = [
         "# Environment variables by release" if kind == "environment" else "# Options by release",
-        said,
+        intro,
         f"By {'first letter' if kind == 'environment' else 'group'}: {' · '.join(by_page)}",
     ]
     for letter, members in letters.items():
@@ -161,36 +161,37 @@ def _index(kind: str, pages: Sequence[str]) -> str:
     return "\n\n".join([*parts, toctree]) + "\n"
 
 
-def _span(entry: Entry) -> str:
-    """From which release to which an entry is known."""
+def _span(entry: OptionEntry) -> str:
+    """First and last release of an entry."""
     first = f"≤ {entry.came.release}" if entry.came.after is None else entry.came.release
     if entry.went:
         return f"{first} \N{EN DASH} {entry.went.after}"
     return "" if entry.came.after is None else f"from {first}"
 
 
-def _known() -> str:
-    known = options.known_releases()
+def _known_releases() -> str:
+    releases = options.known_releases()
     return (
-        f"The data knows [{len(known)} releases](../options/releases.md), {prose(known[0])} to {prose(known[-1])}: "
+        f"The data knows [{len(releases)} releases](../options/releases.md), "
+        f"{prose(releases[0])} to {prose(releases[-1])}: "
         "what changed between two of them is told with the later one."
     )
 
 
-def _page(kind: str, page: str, members: Sequence[Entry], gone: Mapping[str, Any]) -> str:
+def _page(kind: str, page: str, members: Sequence[OptionEntry], gone: Mapping[str, Any]) -> str:
     """A page of options or variables, with the history of each."""
     described = _variable if kind == "environment" else _option
     body = [part for entry in members for part in _entry(entry, described, gone)]
     releases = aside(f"Known releases: {', '.join(prose(release) for release in options.known_releases())}")
-    return "\n\n".join([f"# {_title(kind, page)}", _known(), *body, releases]) + "\n"
+    return "\n\n".join([f"# {_title(kind, page)}", _known_releases(), *body, releases]) + "\n"
 
 
-def _entry(entry: Entry, described: Callable[[Entry], list[str]], gone: Mapping[str, Any]) -> Iterator[str]:
+def _entry(entry: OptionEntry, described: Callable[[OptionEntry], list[str]], gone: Mapping[str, Any]) -> Iterator[str]:
     yield f"({entry.target})=\n## {code(entry.name)}"
     marks = []
     if entry.went:
         marks.append(f"{badge('gone')} from {prose(entry.went.release)} on")
-    elif entry.told.get("deprecated"):
+    elif entry.data.get("deprecated"):
         marks.append(badge("deprecated"))
     facts = [*marks, *described(entry)]
     yield " · ".join(facts)
@@ -198,81 +199,81 @@ def _entry(entry: Entry, described: Callable[[Entry], list[str]], gone: Mapping[
         instead = _instead(gone.get(entry.name.removeprefix("--")) or gone.get(entry.name))
         if instead:
             yield instead
-    moving = options.histories("default").get(entry.told.get("dest") or entry.name.strip("-").replace("-", "_"), ())
-    told = _history(entry, moving if entry.target.startswith("option-") else ())
-    yield f"::::{{container}} history\n{listed(told)}\n::::"
+    moving = options.histories("default").get(entry.data.get("dest") or entry.name.strip("-").replace("-", "_"), ())
+    history = _history(entry, moving if entry.target.startswith("option-") else ())
+    yield f"::::{{container}} history\n{listed(history)}\n::::"
 
 
-def _instead(told: Any) -> str:
-    """What replaces an entry that is gone, in the words of the rule that says so."""
-    if not isinstance(told, Mapping):
+def _instead(record: Any) -> str:
+    """The replacement of a removed entry, in the words of its rule."""
+    if not isinstance(record, Mapping):
         return ""
-    instead = told.get("instead")
+    instead = record.get("instead")
     names = [str(name) for name in instead.values()] if isinstance(instead, Mapping) else [instead] if instead else []
-    known = links()
-    shown = [f"[{code(name)}](#{known[name]})" if name in known else code(name) for name in names]
-    note = prose(str(told.get("note") or ""))
-    lead = f"Instead: {', '.join(shown)}." if shown else "Nothing replaces it." if not note else ""
+    targets = links()
+    names_linked = [f"[{code(name)}](#{targets[name]})" if name in targets else code(name) for name in names]
+    note = prose(str(record.get("note") or ""))
+    lead = f"Instead: {', '.join(names_linked)}." if names_linked else "Nothing replaces it." if not note else ""
     return f"{lead} {note}".strip()
 
 
 # ---- what an entry is, in words
 
 
-def _option(entry: Entry) -> list[str]:
-    told = entry.told
-    facts = [_taken(told)]
-    if "choices" in told:
-        facts.append(f"one of {_values(told['choices'])}")
-    if "hints" in told:
-        facts.append(f"its help names {_values(told['hints'])}")
-    if told.get("required"):
+def _option(entry: OptionEntry) -> list[str]:
+    record = entry.data
+    facts = [_taken(record)]
+    if "choices" in record:
+        facts.append(f"one of {_values(record['choices'])}")
+    if "hints" in record:
+        facts.append(f"its help names {_values(record['hints'])}")
+    if record.get("required"):
         facts.append("has to be given")
     facts.append(f"default {_default(entry)}")
-    others = [text for text in told.get("strings", ()) if text != entry.name]
+    others = [text for text in record.get("strings", ()) if text != entry.name]
     if others:
         facts.append(f"also {', '.join(code(text) for text in others)}")
-    if "only" in told:
-        facts.append(f"only in {_PROGRAMS.get(told['only'], code(str(told['only'])))}")
-    if "by_device" in told:
-        facts.append(f"{' and '.join(map(prose, told['by_device']))} depend on the device; a GPU's are told")
+    if "only" in record:
+        facts.append(f"only in {_PROGRAMS.get(record['only'], code(str(record['only'])))}")
+    if "by_device" in record:
+        facts.append(f"{' and '.join(map(prose, record['by_device']))} depend on the device; a GPU's are told")
     return facts
 
 
-def _variable(entry: Entry) -> list[str]:
-    told = entry.told
-    kind = told.get("kind", "str")
+def _variable(entry: OptionEntry) -> list[str]:
+    record = entry.data
+    kind = record.get("kind", "str")
     facts = ["on or off" if kind == "bool" else _TYPES.get(kind, prose(kind))]
-    if "choices" in told:
-        facts = [f"one of {_values(told['choices'])}"]
-        if not told.get("case_sensitive", True):
+    if "choices" in record:
+        facts = [f"one of {_values(record['choices'])}"]
+        if not record.get("case_sensitive", True):
             facts.append("capital letters make no difference")
-    if "true" in told:
-        facts.append(f"of the texts tried, on with {_values(told['true'])}")
-    facts.append(f"default {_value(told.get('default'))}")
-    if not told.get("listed", True):
+    if "true" in record:
+        facts.append(f"of the texts tried, on with {_values(record['true'])}")
+    facts.append(f"default {_value(record.get('default'))}")
+    if not record.get("listed", True):
         facts.append("read, but not among the variables that vLLM lists")
     return facts
 
 
-def _taken(told: Mapping[str, Any]) -> str:
-    """The values of an option, in words."""
-    nargs = told.get("nargs")
+def _taken(record: Mapping[str, Any]) -> str:
+    """Values of an option, in words."""
+    nargs = record.get("nargs")
     if nargs == 0:
         return "takes no value"
-    kind = _type(told.get("type", "str"))
+    kind = _type(record.get("type", "str"))
     return f"{_COUNTS.get(nargs, prose(str(nargs)))} {kind}" if nargs is not None else kind
 
 
-def _type(told: Any) -> str:
-    """A conversion in words, of an option or of a key."""
-    if isinstance(told, str):
-        return _TYPES.get(told) or code(told)
-    if not isinstance(told, Mapping):
+def _type(kind: Any) -> str:
+    """A conversion of an option or key, in words."""
+    if isinstance(kind, str):
+        return _TYPES.get(kind) or code(kind)
+    if not isinstance(kind, Mapping):
         return "text"
     for limited in ("int", "float", "str"):
-        if isinstance(told.get(limited), Mapping):
-            bounds = [f"{_LIMITS[name]} {prose(str(n))}" for name, n in told[limited].items() if name in _LIMITS]
+        if isinstance(kind.get(limited), Mapping):
+            bounds = [f"{_LIMITS[name]} {prose(str(n))}" for name, n in kind[limited].items() if name in _LIMITS]
             return " ".join([_TYPES[limited], *bounds])
     shapes: dict[str, Callable[[Any], str]] = {
         "optional": lambda inner: f"{_type(inner)}, or none",
@@ -282,7 +283,7 @@ def _type(told: Any) -> str:
         "object": lambda name: f"JSON object {code(str(name))}",
         "opaque": lambda _: "text read in a way of its own",
     }
-    return next((shape(told[name]) for name, shape in shapes.items() if name in told), "value with a check of its own")
+    return next((shape(kind[name]) for name, shape in shapes.items() if name in kind), "value with a check of its own")
 
 
 def _value(value: Any) -> str:
@@ -303,22 +304,22 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
 
 
-def _values(found: Iterable[Any]) -> str:
-    return ", ".join(_value(value) if value is not None else "none" for value in found)
+def _values(values: Iterable[Any]) -> str:
+    return ", ".join(_value(value) if value is not None else "none" for value in values)
 
 
-def _default(entry: Entry) -> str:
-    """The default in the last release that has the option; one that the release computes, by its own table."""
-    told = entry.told.get("default")
+def _default(entry: OptionEntry) -> str:
+    """The default in the last release with the option; a computed default has its own table."""
+    default = entry.data.get("default")
     release = entry.went.after if entry.went else options.known_releases()[-1]
-    dest = entry.told.get("dest") or entry.name.strip("-").replace("-", "_")
+    dest = entry.data.get("dest") or entry.name.strip("-").replace("-", "_")
     moving = options.load(release or "latest").records.get(f"default {dest}")
-    return _value(told) if told is not None or moving is None else _moving(moving)
+    return _value(default) if default is not None or moving is None else _moving(moving)
 
 
-def _moving(told: Mapping[str, Any]) -> str:
+def _moving(record: Mapping[str, Any]) -> str:
     """A default that the release computes."""
-    rows = [_row(row) for row in told.get("rows", ())]
+    rows = [_row(row) for row in record.get("rows", ())]
     if not rows:
         return "computed at the start"
     return f"computed: {'; '.join(rows)}" if len(rows) > 1 else rows[0]
@@ -327,18 +328,18 @@ def _moving(told: Mapping[str, Any]) -> str:
 def _row(row: Mapping[str, Any]) -> str:
     value = row.get("value")
     if isinstance(value, Mapping):
-        by = [f"{_value(each)} {_CONTEXTS.get(name, code(name))}" for name, each in value.items()]
-        said = (
-            ", ".join(by) if len({_value(each) for each in value.values()}) > 1 else _value(next(iter(value.values())))
+        by = [f"{_value(item)} {_CONTEXTS.get(name, code(name))}" for name, item in value.items()]
+        text = (
+            ", ".join(by) if len({_value(item) for item in value.values()}) > 1 else _value(next(iter(value.values())))
         )
     else:
-        said = _value(value)
+        text = _value(value)
     conditions = [text for condition in row.get("if", ()) for text in _condition(condition)]
-    return f"{said} on a GPU {' and '.join(conditions)}" if conditions else said
+    return f"{text} on a GPU {' and '.join(conditions)}" if conditions else text
 
 
-def _condition(told: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in told.items():
+def _condition(record: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in record.items():
         parts = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         yield {
             "memory_gib": f"with {prose(parts)} GiB or more",
@@ -352,42 +353,44 @@ def _condition(told: Mapping[str, Any]) -> Iterator[str]:
 # ---- history
 
 
-def _history(entry: Entry, moving: Sequence[Change]) -> list[str]:
-    """What each release did to an entry, the oldest first; changes that nobody can notice are left out."""
-    told: dict[str, list[str]] = {}
+def _history(entry: OptionEntry, moving: Sequence[Change]) -> list[str]:
+    """Changes of an entry by release, the oldest first, without those that nobody notices."""
+    by_release: dict[str, list[str]] = {}
     for change in entry.changes:
-        said = _changed(entry.name, change)
+        texts = _changed(entry.name, change)
         if change.after is None:
-            told[change.release] = ["came then or before"]
-        elif said:
-            told.setdefault(change.release, []).extend(said)
+            by_release[change.release] = ["came then or before"]
+        elif texts:
+            by_release.setdefault(change.release, []).extend(texts)
     for change in moving:
         if change.kind == "changed" and "rows" in change.fields:
-            told.setdefault(change.release, []).append(f"default {_moving({'rows': change.fields['rows'][1] or ()})}")
+            by_release.setdefault(change.release, []).append(
+                f"default {_moving({'rows': change.fields['rows'][1] or ()})}"
+            )
     order = {release: number for number, release in enumerate(options.known_releases())}
-    lines = sorted(told.items(), key=lambda item: order[item[0]])
-    return [f"[{prose(release)}]{{.release}} {'; '.join(said)}" for release, said in lines]
+    lines = sorted(by_release.items(), key=lambda item: order[item[0]])
+    return [f"[{prose(release)}]{{.release}} {'; '.join(texts)}" for release, texts in lines]
 
 
 def _changed(name: str, change: Change) -> list[str]:
-    """What a release did to an entry, in words; nothing where only the parser's insides changed."""
+    """A release's changes of an entry, in words; empty if only the parser's internals changed."""
     if change.kind != "changed":
         return [change.kind]
-    said = []
+    texts = []
     for field, (old, new) in change.fields.items():
         described = _FIELDS.get(field)
         text = described(name, old, new) if described else ""
         if text:
-            said.append(text)
-    return said
+            texts.append(text)
+    return texts
 
 
 def _sets(word: str) -> Callable[[str, Any, Any], str]:
     def described(_: str, old: Any, new: Any) -> str:
         if not old or not new:
             return f"{word}: {_values(new)}" if new else f"{word}: any value is taken"
-        came, went = [each for each in new if each not in old], [each for each in old if each not in new]
-        parts = [f"{lead} {_values(each)}" for lead, each in (("also", came), ("no longer", went)) if each]
+        came, went = [items for items in new if items not in old], [items for items in old if items not in new]
+        parts = [f"{lead} {_values(items)}" for lead, items in (("also", came), ("no longer", went)) if items]
         return f"{word}: {', '.join(parts)}" if parts else ""
 
     return described
@@ -395,7 +398,10 @@ def _sets(word: str) -> Callable[[str, Any, Any], str]:
 
 def _spelled(name: str, old: Any, new: Any) -> str:
     before, after = old or [name], new or [name]
-    came, went = [each for each in after if each not in before], [each for each in before if each not in after]
+    came, went = (
+        [spelling for spelling in after if spelling not in before],
+        [spelling for spelling in before if spelling not in after],
+    )
     parts = [
         f"also {', '.join(map(code, came))}" if came else "",
         f"no longer {', '.join(map(code, went))}" if went else "",
@@ -429,41 +435,44 @@ _FIELDS: Mapping[str, Callable[[str, Any, Any], str]] = {
     "case_sensitive": lambda _, __, new: "" if new is None else "capital letters make a difference",
     "listed": lambda _, __, new: "vLLM lists it" if new is None or new else "vLLM no longer lists it",
 }
-"""Fields whose changes a user notices, in words; argparse's class of an action or a group's name is not among them."""
+"""Fields whose changes a user notices, in words; without argparse's class of an action or a group's name."""
 
 
 # ---- by release
 
 
 def _releases_page() -> str:
-    """Which releases are known, how their data was made, and what each brought and dropped."""
-    known = options.known_releases()
+    """The known releases, how their data was made, and what each added and removed."""
+    releases = options.known_releases()
     made = {version: document.get("made", {}) for version, document in options.documents()}
     by_release = {kind: _by_release(kind) for kind in ("option", "environment")}
     rows, sections = [], []
-    for at in range(len(known) - 1, -1, -1):
-        release = known[at]
+    for at in range(len(releases) - 1, -1, -1):
+        release = releases[at]
         data = options.load(release)
         package = str(made[release].get("package", "?")).partition(" ")[0]
         origin = f"{package}, {made[release].get('origin', '?')}"
-        shown = f"[{prose(release)}](#release-{_slug(release)})" if at else prose(release)
+        label = f"[{prose(release)}](#release-{_slug(release)})" if at else prose(release)
         cells = [
             "\n\n".join(filter(None, (str(number), _counts(by_release[kind].get(release, {})) if at else "")))
             for kind, number in (("option", len(data.of("option"))), ("environment", len(data.environment)))
         ]
-        rows.append([shown, *cells, prose(origin)])
+        rows.append([label, *cells, prose(origin)])
         if at:
-            sections += [f"(release-{_slug(release)})=\n## {prose(release)}", f"Compared with {prose(known[at - 1])}."]
+            sections += [
+                f"(release-{_slug(release)})=\n## {prose(release)}",
+                f"Compared with {prose(releases[at - 1])}.",
+            ]
             sections += list(_news(by_release, release))
-    said = (
-        f"{len(known)} releases are known. *Parser* means that the release's own parser was run and asked; *static*, "
-        "that its source was read. [How to add a release](../releases.md) tells how the data is made."
+    intro = (
+        f"{len(releases)} releases are known. *Parser* means that the release's own parser was run and asked; "
+        "*static*, that its source was read. [How to add a release](../releases.md) tells how the data is made."
     )
     return (
         "\n\n".join(
             [
                 "# Known releases",
-                said,
+                intro,
                 table(["Release", "Options", "Variables", "Made from"], rows, "2 4 4 3"),
                 *sections,
             ]
@@ -472,26 +481,26 @@ def _releases_page() -> str:
     )
 
 
-def _by_release(kind: str) -> dict[str, dict[str, list[Entry]]]:
-    found: dict[str, dict[str, list[Entry]]] = {}
+def _by_release(kind: str) -> dict[str, dict[str, list[OptionEntry]]]:
+    by_release: dict[str, dict[str, list[OptionEntry]]] = {}
     for entry in entries(kind):
         for change in entry.changes:
             if change.kind != "changed" or _changed(entry.name, change):
-                found.setdefault(change.release, {}).setdefault(change.kind, []).append(entry)
-    return found
+                by_release.setdefault(change.release, {}).setdefault(change.kind, []).append(entry)
+    return by_release
 
 
-def _counts(found: Mapping[str, Sequence[Entry]]) -> str:
-    """How many came, went and changed with a release."""
-    said = [f"{len(found[kind])} {kind}" for kind in ("came", "went", "changed") if kind in found]
-    return ", ".join(said) or "as before"
+def _counts(by_kind: Mapping[str, Sequence[OptionEntry]]) -> str:
+    """Number of added, removed and changed entries of a release."""
+    counts = [f"{len(by_kind[kind])} {kind}" for kind in ("came", "went", "changed") if kind in by_kind]
+    return ", ".join(counts) or "as before"
 
 
-def _news(by_release: Mapping[str, Mapping[str, Mapping[str, Sequence[Entry]]]], release: str) -> Iterator[str]:
+def _news(by_release: Mapping[str, Mapping[str, Mapping[str, Sequence[OptionEntry]]]], release: str) -> Iterator[str]:
     lines = []
     for kind, word in (("option", "Options"), ("environment", "Variables")):
         for change, verb in (("went", "that went"), ("came", "that came"), ("changed", "that changed")):
-            found = by_release[kind].get(release, {}).get(change, ())
-            if found:
-                lines.append(f"{word} {verb}: {', '.join(f'[{code(e.name)}](#{e.target})' for e in found)}")
+            news = by_release[kind].get(release, {}).get(change, ())
+            if news:
+                lines.append(f"{word} {verb}: {', '.join(f'[{code(e.name)}](#{e.target})' for e in news)}")
     yield listed(lines) if lines else "Nothing that a command shows."

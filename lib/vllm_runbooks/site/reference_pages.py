@@ -1,7 +1,7 @@
-"""The reference as pages of the site: what the package offers, by signature and docstring; every command, by click.
+"""Reference pages: the package by signature and docstring, and every command, by click.
 
-Both are read from the program itself, so that neither can fall behind it. Sphinx's autodoc would do the first, at the
-price of its Python domain, which costs this site more seconds than all of these pages.
+Both are read from the program itself, so they stay current. Sphinx's autodoc needs its Python domain, which takes
+longer to load than all of these pages take to build.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _EXAMPLES = re.compile(r"^Examples?:$", re.MULTILINE)
 
 
 def api_sources() -> dict[str, str]:
-    """The pages of the package's public names, by file name: the package, and each of its public modules."""
+    """Pages of the package's public names by file name: the package, and each of its public modules."""
     package = importlib.import_module(PACKAGE)
     modules = {name: value for name in _names(package) if isinstance(value := getattr(package, name), ModuleType)}
     rows = [(f"[{code(f'{PACKAGE}.{name}')}]({name}.md)", prose(_first(module))) for name, module in modules.items()]
-    said = "The names that the package promises to keep, as the program itself describes them. All else may change."
+    intro = "The names that the package promises to keep, as the program itself describes them. All else may change."
     parts = [
         "# The library",
-        said,
+        intro,
         _described(inspect.getdoc(package) or ""),
         "## Modules",
         table(["Module", "What it is for"], rows, "35 65"),
@@ -46,30 +46,30 @@ def api_sources() -> dict[str, str]:
         *_members({name: getattr(package, name) for name in _names(package) if name not in modules}, level=3),
         contents(modules),
     ]
-    found = {"api/index.md": _joined(parts)}
+    pages = {"api/index.md": _joined(parts)}
     for name, module in modules.items():
-        found[f"api/{name}.md"] = _joined(_module_page(f"{PACKAGE}.{name}", module))
-    return found
+        pages[f"api/{name}.md"] = _joined(_module_page(f"{PACKAGE}.{name}", module))
+    return pages
 
 
 def _module_page(name: str, module: ModuleType) -> Iterator[str]:
     yield f"# {code(name)}"
     yield _described(inspect.getdoc(module) or "")
-    offered = {each: getattr(module, each) for each in _names(module)}
+    offered = {member_name: getattr(module, member_name) for member_name in _names(module)}
     yield from _members({k: v for k, v in offered.items() if not isinstance(v, ModuleType)}, level=2)
-    for each, inner in offered.items():
+    for member_name, inner in offered.items():
         if isinstance(inner, ModuleType):
-            yield f"## {code(f'{name}.{each}')}"
+            yield f"## {code(f'{name}.{member_name}')}"
             yield _described(inspect.getdoc(inner) or "")
             yield from _members({n: getattr(inner, n) for n in _names(inner)}, level=3)
 
 
 def _names(module: ModuleType) -> list[str]:
-    """What a module offers: what it says so of, else its own functions and classes without underscore."""
+    """Names that a module offers: its `__all__`, else its own functions and classes without underscore."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
-    own = (name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__)
-    return sorted(name for name in own if not name.startswith("_"))
+    names = (name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__)
+    return sorted(name for name in names if not name.startswith("_"))
 
 
 def _members(values: Mapping[str, Any], *, level: int) -> Iterator[str]:
@@ -80,38 +80,42 @@ def _members(values: Mapping[str, Any], *, level: int) -> Iterator[str]:
 
 
 def signature(name: str, value: Any) -> str:
-    """How a function is called or a class is made, in Python; in several lines where one is too long."""
+    """A function's or class's signature in Python, over several lines if it is long."""
     if isinstance(value, type) and issubclass(value, (Exception, Enum)):
         return f"class {name}({value.__mro__[1].__name__})"
     try:
-        told = inspect.signature(value)
+        parsed = inspect.signature(value)
     except (TypeError, ValueError):
         return name
     parts, kind = [], None
-    for parameter in told.parameters.values():
+    for parameter in parsed.parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and kind not in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL):
             parts.append("*")
         parts.append(_parameter(parameter))
         kind = parameter.kind
     lead = f"class {name}" if isinstance(value, type) else f"def {name}"
-    ending = "" if isinstance(value, type) or told.return_annotation is told.empty else f" -> {told.return_annotation}"
+    ending = (
+        "" if isinstance(value, type) or parsed.return_annotation is parsed.empty else f" -> {parsed.return_annotation}"
+    )
     line = f"{lead}({', '.join(parts)}){ending}"
     if len(line) <= _COLUMNS:
         return line
     return f"{lead}(\n" + "".join(f"    {part},\n" for part in parts) + f"){ending}"
 
 
-def _parameter(told: inspect.Parameter) -> str:
-    stars = "*" if told.kind is told.VAR_POSITIONAL else "**" if told.kind is told.VAR_KEYWORD else ""
-    kind = "" if told.annotation is told.empty else f": {told.annotation}"
-    default = "" if told.default is told.empty else f"{' = ' if kind else '='}{_default(told.default)}"
-    return f"{stars}{told.name}{kind}{default}"
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = (
+        "*" if parameter.kind is parameter.VAR_POSITIONAL else "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+    )
+    kind = "" if parameter.annotation is parameter.empty else f": {parameter.annotation}"
+    default = "" if parameter.default is parameter.empty else f"{' = ' if kind else '='}{_default(parameter.default)}"
+    return f"{stars}{parameter.name}{kind}{default}"
 
 
 def _default(value: Any) -> str:
-    """A default as Python; what is no literal, as its name: it may have an address in memory."""
-    shown = repr(value)
-    return getattr(value, "__name__", "…") if shown.startswith("<") or " at 0x" in shown else shown
+    """A default as Python; if it is no literal, its name, as it may have an address in memory."""
+    text = repr(value)
+    return getattr(value, "__name__", "…") if text.startswith("<") or " at 0x" in text else text
 
 
 def _first(module: ModuleType) -> str:
@@ -119,7 +123,7 @@ def _first(module: ModuleType) -> str:
 
 
 def _described(text: str) -> str:
-    """A docstring as Markdown: paragraphs, its sections as lists, what is indented below `::` as Python."""
+    """A docstring as Markdown: paragraphs, sections as lists, indented text below `::` as Python."""
     return "\n\n".join(_paragraphs(text))
 
 
@@ -139,7 +143,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _entries(text: str) -> Iterator[str]:
-    """The entries of a section, each with the lines that are indented below it."""
+    """Entries of a section, each with the lines indented below it."""
     yield from (" ".join(entry.split()) for entry in re.split(r"\n(?=\S)", text))
 
 
@@ -156,10 +160,10 @@ def _joined(parts: Any) -> str:
 
 
 def command_sources(group: click.Group | None) -> dict[str, str]:
-    """The pages of the command line by file name, one a command; without a `group` a page that names the help."""
+    """Pages of the command line by file name, one per command; without a `group` one page that refers to the help."""
     if group is None:
-        said = "This site was built without the command line at hand; `vllm-runbooks --help` lists every command."
-        return {"commands/index.md": f"# Commands\n\n{said}\n"}
+        intro = "This site was built without the command line at hand; `vllm-runbooks --help` lists every command."
+        return {"commands/index.md": f"# Commands\n\n{intro}\n"}
     import click
 
     root = click.Context(group, info_name="vllm-runbooks", max_content_width=100)
@@ -170,14 +174,14 @@ def command_sources(group: click.Group | None) -> dict[str, str]:
         for name, command in made.items()
         if command is not None
     ]
-    said = (
+    intro = (
         "Every command with all of its options, as `--help` tells them. Exit status: 0 read and nothing wrong; 1 read, "
         "and something is wrong or could not be established; 2 the request could not be read: one line on standard "
         "error says why, and standard output stays empty."
     )
     pages = {
         "commands/index.md": _joined(
-            ["# Commands", said, table(["Command", "What it does"], rows, "35 65"), contents(names)]
+            ["# Commands", intro, table(["Command", "What it does"], rows, "35 65"), contents(names)]
         )
     }
     for name, command in made.items():
@@ -188,14 +192,14 @@ def command_sources(group: click.Group | None) -> dict[str, str]:
 
 
 def _command(command: click.Command, context: click.Context, *, level: int) -> Iterator[str]:
-    """A command's section, and those of the commands below it."""
+    """Section of a command, and of its subcommands."""
     mark = "#" * level
     yield f"{mark} {code(context.command_path)}"
     yield from (_help(part) for part in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")))
     usage = " ".join(command.collect_usage_pieces(context))
     yield literal(f"{context.command_path} {usage}")
-    shown = inspect.cleandoc(command.epilog or "").replace("\b", "")
-    if examples := [line.strip() for line in _EXAMPLES.sub("", shown).splitlines() if line.strip()]:
+    epilog = inspect.cleandoc(command.epilog or "").replace("\b", "")
+    if examples := [line.strip() for line in _EXAMPLES.sub("", epilog).splitlines() if line.strip()]:
         yield "```console\n" + "\n".join(f"$ {line}" for line in examples) + "\n```"
     rows = [row for parameter in command.get_params(context) if (row := _option(parameter, context))]
     if rows:
@@ -206,14 +210,14 @@ def _command(command: click.Command, context: click.Context, *, level: int) -> I
 
 
 def _help(paragraph: str) -> str:
-    """A paragraph of help; one whose lines click leaves as they are is shown so."""
+    """A paragraph of help; one that click does not rewrap keeps its lines."""
     if paragraph.startswith("\b"):
         return literal(paragraph.lstrip("\b\n"))
     return prose(paragraph)
 
 
 def _option(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:
-    told = parameter.get_help_record(context)
-    if told is None or parameter.param_type_name != "option" or parameter.name == "help":
+    record = parameter.get_help_record(context)
+    if record is None or parameter.param_type_name != "option" or parameter.name == "help":
         return None
-    return code(told[0]), prose(sentence(told[1]))
+    return code(record[0]), prose(sentence(record[1]))

@@ -1,4 +1,4 @@
-"""Rules as pages of the site: what each is about, an example wrong and corrected, what it leaves alone, its tables."""
+"""Rules as pages: the subject, a wrong and a corrected example, exceptions, tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUPS = {
     "shell": "Shell", "option": "Options", "environment": "Environment", "meaning": "Meaning", "safety": "Safety",
     "file": "Files", "parser": "The installed vLLM", "edge10": "Scripts for Edge10",
 }  # fmt: skip
-"""First words of ids as headings, in the order of the index; one that is missing here comes last, as its word."""
+"""Headings by first word of the ids, in the order of the index; a missing one is last, as its word."""
 _COLUMNS = {
     "program": "Belongs to",
     "choices": "Known values",
@@ -40,15 +40,15 @@ _COLUMNS = {
     "then": "What happens",
     "note": "Note",
 }
-"""Details of a table's rows that a reader needs, with their headings; what else a row holds is the program's matter."""
+"""Columns of a table that a reader needs, with their headings; the others are internal."""
 _SENTENCES = ("then", "note")
 _SIGNS = str.maketrans({"\r": "␍", "\N{NO-BREAK SPACE}": "⍽", "\N{IDEOGRAPHIC SPACE}": "⍽", "\t": "→"})
 _MIN_ROWS = 2
 
 Links = Mapping[str, str]
-"""Names of options and variables that have an entry on the site, with its target."""
+"""Targets of options and variables with an entry on the site."""
 Teller = Callable[[str, RuleExample], str]
-"""What is said about an example of a rule; empty: that cannot be told here."""
+"""Returns the message on an example of a rule; empty if it cannot be linted here."""
 
 
 def rule_page(
@@ -58,14 +58,14 @@ def rule_page(
     say = bilingual.sayer(rule, {name for name in linked if name != rule.id})
     hole = (
         ["What stands in ⟨angle brackets⟩ is what was found; a sentence that needs what is not known is left out."]
-        if any("{" in said for said in rule.message)
+        if any("{" in text for text in rule.message)
         else []
     )
     mends = rule.mends or "Nothing: what was meant cannot be known."
     near = [part for m in rule.near_misses for part in (f"{say(sentence(m.why))} {_asked(m)}".strip(), literal(m.text))]
     sections = [
         ("Why", [say(rule.why)]),
-        ("What it says", [listed(say(said) for said in rule.message), *hole]),
+        ("What it says", [listed(say(text) for text in rule.message), *hole]),
         ("Examples", [part for example in rule.examples for part in _example(rule.id, example, tell)]),
         ("What `--fix` does", [say(mends)]),
         ("Left alone", ["These look alike, and nothing is said about them.", *near] if near else []),
@@ -76,57 +76,59 @@ def rule_page(
 
 
 def rule_index(rules: Sequence[Rule]) -> str:
-    """The list of all rules by group, with the tables of contents that fill the sidebar."""
+    """All rules by group, with the tables of contents for the sidebar."""
     count = f"{len(rules)} things" if len(rules) != 1 else "One thing"
-    said = (
+    intro = (
         f"{count} that `vllm-runbooks lint` finds wrong in scripts, manifests, programs and pages that start vLLM. "
         "[Checking a command](../linting.md) says how they are asked for."
     )
     entries = {r.id: f"{badge(r.severity.value)} [{prose(r.title)}]({r.id}.md) {aside(code(r.id))}" for r in rules}
-    return "\n\n".join(["# Rules", said, *grouped(entries, GROUPS, kind="rules")]) + "\n"
+    return "\n\n".join(["# Rules", intro, *grouped(entries, GROUPS, kind="rules")]) + "\n"
 
 
 def tell_by_linting(rule: str, example: RuleExample) -> str:
-    """What `lint` says about an example, at its place."""
+    """The message of `lint` on an example, at its place."""
     before = example.text[: example.text.index(example.at)]
     place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
     try:
         if rule.startswith("edge10."):
-            found: Linted = script_checking.lint_scripts({example.file: example.text})[example.file]
+            linted: Linted = script_checking.lint_scripts({example.file: example.text})[example.file]
         else:
-            found = checking.lint_text(example.text, name=example.file, vllm=example.vllm, gpus=example.gpus)
+            linted = checking.lint_text(example.text, name=example.file, vllm=example.vllm, gpus=example.gpus)
     except InputError:
         return ""
-    said = [i.message for i in found.issues if i.rule == rule and (i.line, i.column) == place]
-    return said[0] if said else ""
+    messages = [i.message for i in linted.issues if i.rule == rule and (i.line, i.column) == place]
+    return messages[0] if messages else ""
 
 
 def _example(rule: str, example: RuleExample, tell: Teller | None) -> list[str]:
-    said = tell(rule, example) if tell else ""
+    message = tell(rule, example) if tell else ""
     start = example.text.index(example.at)
     end = start + len(example.at)
     wrong = [(example.text[:start], ""), (_visible(example.at), "wrong"), (example.text[end:].rstrip(), "")]
     parts = [f"{badge('wrong')} {_asked(example)}", marked(wrong, kind="text bad-example")]
-    if said:
-        parts.append(prose(said))
+    if message:
+        parts.append(prose(message))
     if example.fixed is not None:
         parts += [badge("corrected"), marked(_mended(example.text, example.fixed))]
     return parts
 
 
 def _asked(sample: RuleExample | RuleNearMiss) -> str:
-    """What a sample is checked against."""
-    asked = [f"vLLM {sample.vllm}" if sample.vllm else "", sample.gpus or "", sample.file]
-    said = " · ".join(prose(text) for text in asked if text)
-    return aside(said) if said else ""
+    """Release, GPUs and file of a sample."""
+    parameters = [f"vLLM {sample.vllm}" if sample.vllm else "", sample.gpus or "", sample.file]
+    line = " · ".join(prose(text) for text in parameters if text)
+    return aside(line) if line else ""
 
 
 def _visible(text: str) -> str:
-    """A marked text in which blanks that matter can be seen."""
-    shown = text.translate(_SIGNS)
-    kept = shown.rstrip(" \n")
-    tail = shown[len(kept) :]
-    return kept + tail.replace(" ", "·").replace("\n", "↵\n") if kept.strip() in ("", "\\", "␍") or tail else shown
+    """A marked text with visible blanks where they matter."""
+    visible_text = text.translate(_SIGNS)
+    kept = visible_text.rstrip(" \n")
+    tail = visible_text[len(kept) :]
+    return (
+        kept + tail.replace(" ", "·").replace("\n", "↵\n") if kept.strip() in ("", "\\", "␍") or tail else visible_text
+    )
 
 
 def _mended(old: str, new: str) -> list[tuple[str, str]]:
@@ -146,38 +148,38 @@ def _mended(old: str, new: str) -> list[tuple[str, str]]:
 
 def _tables(values: Mapping[str, Any], links: Links) -> list[tuple[str, list[str]]]:
     """Sections for the tables among a rule's values that a reader can use."""
-    found = []
-    for name, told in values.items():
-        if isinstance(told, Mapping):
-            inner = [value for value in told.values() if isinstance(value, Mapping)]
+    blocks = []
+    for name, values_of in values.items():
+        if isinstance(values_of, Mapping):
+            inner = [value for value in values_of.values() if isinstance(value, Mapping)]
             parts = (
-                [_table(told, links)]
-                if _is_table(told)
+                [_table(values_of, links)]
+                if _is_table(values_of)
                 else [_table(value, links) for value in inner if _is_table(value)]
             )
             if any(parts):
-                found.append((name, parts))
-    return found
+                blocks.append((name, parts))
+    return blocks
 
 
-def _is_table(told: Mapping[str, Any]) -> bool:
-    rows = [row for row in told.values() if isinstance(row, Mapping)]
-    return len(rows) == len(told) >= _MIN_ROWS and any(column in row for row in rows for column in _COLUMNS)
+def _is_table(table: Mapping[str, Any]) -> bool:
+    rows = [row for row in table.values() if isinstance(row, Mapping)]
+    return len(rows) == len(table) >= _MIN_ROWS and any(column in row for row in rows for column in _COLUMNS)
 
 
-def _table(told: Mapping[str, Mapping[str, Any]], links: Links) -> str:
-    columns = [column for column in _COLUMNS if any(row.get(column) not in (None, "") for row in told.values())]
+def _table(rows_by_name: Mapping[str, Mapping[str, Any]], links: Links) -> str:
+    columns = [column for column in _COLUMNS if any(row.get(column) not in (None, "") for row in rows_by_name.values())]
     rows = [
         [_name(name, links), *(_cell(column, row.get(column), links) for column in columns)]
-        for name, row in told.items()
+        for name, row in rows_by_name.items()
     ]
     wide = [3 if column in _SENTENCES else 1 if column in ("first", "last") else 2 for column in columns]
     return table(["Name", *(_COLUMNS[column] for column in columns)], rows, " ".join(map(str, (2, *wide))))
 
 
 def _name(text: str, links: Links) -> str:
-    """A name as code that leads to its entry; an option may be written without its dashes."""
-    name = next((each for each in (text, f"--{text}") if each in links), text)
+    """A name as code with a link to its entry; an option may be written without dashes."""
+    name = next((candidate for candidate in (text, f"--{text}") if candidate in links), text)
     return f"[{code(name)}](#{links[name]})" if name in links else code(name)
 
 
@@ -187,7 +189,7 @@ def _cell(column: str, value: Any, links: Links) -> str:
     if column in _SENTENCES:
         return prose(str(value))
     if isinstance(value, Mapping):
-        return ", ".join(_name(str(each), links) for each in value.values())
+        return ", ".join(_name(str(item), links) for item in value.values())
     if isinstance(value, list):
-        return ", ".join(code(str(each)) for each in value)
+        return ", ".join(code(str(item)) for item in value)
     return _name(str(value), links)

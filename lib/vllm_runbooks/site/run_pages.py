@@ -1,8 +1,8 @@
-"""The last results of this host's history as a page of the site, with what may be published and nothing else.
+"""The last results of this host's history as a page, with nothing that may not be published.
 
-A history holds paths, addresses, hosts and commands of whoever keeps it. So nothing is taken over by default: of each
-entry only what is listed in `Result` is shown, and the names of subjects only where the project itself gave them; that
-of a schedule is the user's own, and the page says so.
+A history contains paths, addresses, hosts and commands of its user, so nothing is published by default: only the
+fields of `SubjectResult`, and names of subjects only if they are the project's own. A schedule's name is the user's
+own, and the page says so.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from vllm_runbooks.history.records import CHECK, PROBE, RUN, SERVE, Entry
 from vllm_runbooks.site.myst import aside, badge, code, prose, table
 
 NAME = "runs"
-"""Of the page."""
+"""File name of the page."""
 MAX_ROWS = 200
 _OWN = "evidence of its host"
 _KINDS = {CHECK: "Check", RUN: "Run", SERVE: "Guarded start", PROBE: "Probe of a server"}
 _SHOWN = 8
-"""Verdicts of one subject that are shown, the newest first."""
+"""Most verdicts of one subject, the newest first."""
 _VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){1,3}(?:[a-z.+-]{1,6}\d{0,6}){0,3}", re.ASCII)
 _MAX_JOB = 60
 _SAID = """\
@@ -37,13 +37,13 @@ lines are left out.
 
 
 @dataclass(frozen=True)
-class Result:
-    """What may be published of one entry."""
+class SubjectResult:
+    """The public part of an entry."""
 
     subject: int
-    """Number of what was judged: results of one subject have the same, though its name may not be told."""
+    """Number of the subject: results of one subject share it, even if its name is private."""
     what: str
-    """Markdown: what was done, in names of the project's own."""
+    """Markdown: the action, in names of the project's own."""
     verdict: Verdict
     began: str
     seconds: float | None
@@ -55,11 +55,11 @@ class Result:
 
 def published(
     entries: Iterable[Entry], *, runbooks: Collection[str], cases: Collection[str], symptoms: Collection[str]
-) -> list[Result]:
-    """What may be published of these entries, in their order; what has not ended, or is of no such kind, is out."""
+) -> list[SubjectResult]:
+    """The public part of these entries, in their order, without unfinished ones and those of other kinds."""
     subjects: dict[tuple[str, str, str | None], int] = {}
     return [
-        Result(
+        SubjectResult(
             subjects.setdefault((entry.kind, entry.subject, entry.job), len(subjects)),
             f"{_KINDS[entry.kind]}{_about(entry, runbooks, cases)}",
             entry.verdict,
@@ -75,7 +75,7 @@ def published(
 
 
 def _about(entry: Entry, runbooks: Collection[str], cases: Collection[str]) -> str:
-    """The subject, where it is the project's own: a runbook, and the recorded case that it ran on."""
+    """The subject if it is the project's own: a runbook, and the recorded case that it ran on."""
     runbook, _, on = entry.subject.partition(" on ")
     if runbook not in runbooks:
         return ""
@@ -90,19 +90,26 @@ def _symptom(entry: Entry, symptoms: Collection[str]) -> str | None:
     return name if isinstance(name, str) and name in symptoms else None
 
 
-def run_page(results: Sequence[Result]) -> str:
+def run_page(results: Sequence[SubjectResult]) -> str:
     """The page: for each subject and schedule the last result, and the verdicts before it."""
-    subjects: dict[int, list[Result]] = {}
+    subjects: dict[int, list[SubjectResult]] = {}
     for result in results:
         subjects.setdefault(result.subject, []).append(result)
-    shown = list(subjects.values())[:MAX_ROWS]
-    alike = Counter((found[0].what, found[0].job) for found in shown)
+    listed = list(subjects.values())[:MAX_ROWS]
+    alike = Counter((results_of_subject[0].what, results_of_subject[0].job) for results_of_subject in listed)
     met: Counter[tuple[str, str]] = Counter()
     rows = []
-    for found in shown:
-        told = (found[0].what, found[0].job)
-        met[told] += 1
-        rows.append(_row(found, f" ({met[told]} of {alike[told]} whose names are not told)" if alike[told] > 1 else ""))
+    for results_of_subject in listed:
+        subject_key = (results_of_subject[0].what, results_of_subject[0].job)
+        met[subject_key] += 1
+        rows.append(
+            _row(
+                results_of_subject,
+                f" ({met[subject_key]} of {alike[subject_key]} whose names are not told)"
+                if alike[subject_key] > 1
+                else "",
+            )
+        )
     head = ["What", "Last result", "When", "Before"]
     parts = [
         "# Last results",
@@ -112,19 +119,19 @@ def run_page(results: Sequence[Result]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _row(found: Sequence[Result], which: str) -> tuple[str, str, str, str]:
-    last = found[0]
+def _row(results: Sequence[SubjectResult], which: str) -> tuple[str, str, str, str]:
+    last = results[0]
     what = [f"{last.what}{which}", *([aside(f"schedule {prose(last.job)}")] if last.job else [])]
-    told = [badge(last.verdict.value)]
+    cells = [badge(last.verdict.value)]
     if last.symptom:
-        told.append(f"[{code(last.symptom)}](symptoms/{last.symptom}.md)")
+        cells.append(f"[{code(last.symptom)}](symptoms/{last.symptom}.md)")
     if last.vllm:
-        told.append(aside(f"vLLM {prose(last.vllm)}"))
+        cells.append(aside(f"vLLM {prose(last.vllm)}"))
     took = "" if last.seconds is None else f"\n\n{aside(prose(f'{last.seconds:.1f} s'))}"
-    before = " ".join(badge(result.verdict.value) for result in found[1 : _SHOWN + 1])
+    before = " ".join(badge(result.verdict.value) for result in results[1 : _SHOWN + 1])
     return (
         "\n\n".join(what),
-        "\n\n".join(told),
+        "\n\n".join(cells),
         f"{prose(last.began.replace('T', ' ').removesuffix('Z'))}{took}",
         before,
     )

@@ -1,4 +1,4 @@
-"""Executed runbooks as pages of the site: a runbook's own cells, the outputs of its executed copy, cleaned."""
+"""Executed runbooks as pages: a runbook's own cells with the cleaned outputs of its executed copy."""
 
 from __future__ import annotations
 
@@ -22,35 +22,37 @@ _IMAGES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff"}
 
 
 @dataclass(frozen=True)
-class Page:
+class RunbookPage:
     """A runbook with its executed copy, ready for publication."""
 
     runbook: Runbook
     notebook: dict[str, Any]
     verdict: Verdict
     case: str | None
-    """Recorded case that it was executed on."""
+    """Recorded case of the execution."""
 
 
-def paired(runbook: Runbook, executed: Path) -> Page:
-    """Pair a runbook with its executed copy, the one of its default case where there are several."""
+def paired(runbook: Runbook, executed: Path) -> RunbookPage:
+    """Pair a runbook with its executed copy, that of its default case if there are several."""
     default = next((p.default for p in runbook.parameters if p.name == "evidence"), "")
     others = sorted(executed.glob(f"{runbook.id}--*.ipynb"))
     candidates = [executed / f"{runbook.id}--{default}.ipynb", executed / f"{runbook.id}.ipynb", *others]
     for path in candidates:
         with suppress(OSError, ValueError):
-            found = json.loads(path.read_text(encoding="utf-8"))
-            judgement = read_judgement(found)
+            notebook = json.loads(path.read_text(encoding="utf-8"))
+            judgement = read_judgement(notebook)
             if judgement:
                 source = json.loads(Path(runbook.path).read_text(encoding="utf-8-sig"))
-                return Page(runbook, safe_notebook(source, found, path.name), judgement.verdict, judgement.case)
+                return RunbookPage(
+                    runbook, safe_notebook(source, notebook, path.name), judgement.verdict, judgement.case
+                )
     raise InputError(
         f"{executed}: holds no run of {runbook.id} that reached a verdict; run `vllm-runbooks check --out {executed}`"
     )
 
 
-def runbook_table(pages: Sequence[Page], prefix: str = "") -> str:
-    """The table of runbooks, for a page that lies where `prefix` leads to their folder."""
+def runbook_table(pages: Sequence[RunbookPage], prefix: str = "") -> str:
+    """The table of runbooks, for a page from which `prefix` leads to their folder."""
     rows = []
     for page in pages:
         title = f"[{prose(page.runbook.title)}]({prefix}{page.runbook.id}.ipynb)"
@@ -59,25 +61,25 @@ def runbook_table(pages: Sequence[Page], prefix: str = "") -> str:
     return (table(["Runbook", "What it is for", "Last run"], rows, "32 56 12") if rows else "There is none yet.") + "\n"
 
 
-def runbook_index(pages: Sequence[Page], *more: str) -> str:
-    """The list of runbooks, with the table of contents that fills the sidebar; `more` pages stand at its end."""
+def runbook_index(pages: Sequence[RunbookPage], *more: str) -> str:
+    """The list of runbooks, with the table of contents for the sidebar; `more` pages are at its end."""
     names = [*(page.runbook.id for page in pages), *more]
     toctree = contents(names) if names else ""
-    said = "Each page is the runbook as it was executed, with everything it printed."
-    return f"# Runbooks\n\n{said}\n\n{runbook_table(pages)}\n{toctree}\n"
+    intro = "Each page is the runbook as it was executed, with everything it printed."
+    return f"# Runbooks\n\n{intro}\n\n{runbook_table(pages)}\n{toctree}\n"
 
 
-def runbook_page(page: Page, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:
-    """The notebook of a runbook's page: below its title how it was run, at its end the symptoms that it is for."""
+def runbook_page(page: RunbookPage, symptoms: Mapping[str, Symptom]) -> dict[str, Any]:
+    """The notebook of a runbook's page, with its run below the title and its symptoms at the end."""
     cells = list(page.notebook["cells"])
     first = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown")
     on = f" on the recorded case {code(page.case)}" if page.case else ""
     command = code(f"vllm-runbooks run {page.runbook.id}")
     run = f"{badge(page.verdict.value)} This page was executed{on}. Run it yourself: {command}"
     cells.insert(first + 1, _markdown("how-it-ran", run))
-    known = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
-    if known:
-        entries = listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in known)
+    treated = [symptoms[name] for name in page.runbook.symptoms if name in symptoms]
+    if treated:
+        entries = listed(f"[{prose(s.title)}](../symptoms/{s.id}.md)" for s in treated)
         cells.append(_markdown("its-symptoms", f"## Symptoms in the catalog\n\n{entries}"))
     return {**page.notebook, "cells": cells}
 
@@ -162,7 +164,7 @@ def _joined(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A notebook's text without secrets and without characters that are no text; colours of a terminal stay."""
+    """A notebook's text without secrets and control characters; terminal colors stay."""
     joined = redact_text(_joined(value))
     return "".join(
         c if c.isprintable() or c in "\n\t\x1b" else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in joined

@@ -1,7 +1,7 @@
-"""A content security policy for each page of a built site: the site's scripts, the theme's own inline ones, no others.
+"""A content security policy for each page: the site's scripts and the theme's inline ones, no others.
 
-The policy stands in the page, since a site that is opened from a folder, or lies on a plain server, has no headers. An
-inline script is allowed by its digest, where the page of the search has it too, which holds no text of anybody's.
+The policy is in the page, as a site that is opened from a folder or a plain server has no headers. An inline script is
+allowed by its digest if the search page, which contains no authored text, has it too.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from vllm_runbooks.core.errors import RunbooksError
 _REFERENCE = "search.html"
 _INLINE = re.compile(r"<script(?![^>]{0,400}\bsrc=)[^>]{0,400}>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 _NAMED = "DOCUMENTATION_OPTIONS.pagename = '{}';"
-"""The one script that differs from page to page."""
+"""The one script that differs by page."""
 
 
 def policy(scripts: Iterable[str]) -> str:
-    """The policy under which these inline scripts run: nothing from elsewhere, no plug-ins, no frames, no base."""
+    """The policy for these inline scripts: nothing from elsewhere, no plug-ins, no frames, no base."""
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(["'self'", *(f"'sha256-{digest}'" for digest in digests)])
     # Pictures and tables of executed runbooks carry their styles with them.
@@ -37,7 +37,7 @@ def seal(folder: Path) -> None:
     Raises:
         RunbooksError: a page has no head for it.
     """
-    own = {_NAMED.format("search"), *_INLINE.findall((folder / _REFERENCE).read_text(encoding="utf-8"))}
+    inline = {_NAMED.format("search"), *_INLINE.findall((folder / _REFERENCE).read_text(encoding="utf-8"))}
     for path in folder.rglob("*.html"):
         page = path.read_text(encoding="utf-8")
         name = path.relative_to(folder)
@@ -45,7 +45,7 @@ def seal(folder: Path) -> None:
             continue
         if "<head>" not in page:
             raise RunbooksError(f"{name}: has no head, so no policy stands in it; the site was not built")
-        known = own | {_NAMED.format(name.with_suffix("").as_posix())}
-        scripts = dict.fromkeys(script for script in _INLINE.findall(page) if script in known)
+        allowed = inline | {_NAMED.format(name.with_suffix("").as_posix())}
+        scripts = dict.fromkeys(script for script in _INLINE.findall(page) if script in allowed)
         meta = f'<meta http-equiv="Content-Security-Policy" content="{policy(scripts)}" />'
         path.write_text(page.replace("<head>", f"<head>\n    {meta}", 1), encoding="utf-8")

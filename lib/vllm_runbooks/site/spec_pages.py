@@ -1,4 +1,4 @@
-"""GPUs and models as pages of the site: each fact with its unit and its source; what no source says is unknown."""
+"""GPUs and models as pages: each fact with its unit and source; a fact without source is unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.site.myst import UNKNOWN, aside, code, contents, facts, listed, plain, prose, reference, table
 
 CARDS = ("RTX4090", "L40S", "A100-80GB", "H200")
-"""Cards that every model is tried on by itself: 24, 48, 80 and 141 GB."""
+"""GPUs on which every model is tried: 24, 48, 80 and 141 GB."""
 _LINKS = {"nvlink": "NVLink", "nvlink-bridge": "NVLink bridge between two, where one is fitted", "pcie": "PCIe"}
 _FITS = {True: "fits", False: "too large", None: None}
 _HOW = (
@@ -22,27 +22,27 @@ _HOW = (
 
 
 def sources(specs: Specs, *, cards: Sequence[str] = CARDS) -> dict[str, str]:
-    """All pages by file name; models are planned on each of `cards`, one card at a time."""
+    """All pages by file name; models are planned on a single GPU of each of `cards`."""
     families: dict[str, list[str]] = {}
     for name in sorted(specs.texts, key=str.lower):
         families.setdefault(name.partition("/")[0], []).append(name)
-    found = {
+    pages = {
         "gpus/index.md": gpu_page(specs.table.gpus, specs.table.sources),
         "models/index.md": _model_index(families, specs, cards),
     }
     for owner, names in families.items():
         parts = [model_section(specs.file(name), specs.models[name], cards) for name in names]
-        found[f"models/{owner}.md"] = "\n\n".join([f"# {plain(owner)}", _HOW, *parts]) + "\n"
-    return found
+        pages[f"models/{owner}.md"] = "\n\n".join([f"# {plain(owner)}", _HOW, *parts]) + "\n"
+    return pages
 
 
 def _said(value: object, unit: str = "") -> str | None:
-    """A fact with its unit, as text; None where it is unknown."""
+    """A fact with its unit, as text; None if unknown."""
     if value is None:
         return None
     is_long = isinstance(value, int) and abs(value) >= 10_000
-    shown = f"{value:,}" if is_long else f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{shown} {unit}".strip()
+    text = f"{value:,}" if is_long else f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{text} {unit}".strip()
 
 
 def _yes(value: bool | None) -> str | None:  # noqa: FBT001 - the fact itself
@@ -58,7 +58,7 @@ def _cell(text: str | None) -> str:
 
 
 def _place(text: str) -> str:
-    """A source in one line: an address at its beginning is a link."""
+    """A source in one line; an address at its beginning is a link."""
     words = " ".join(text.split())
     first, _, rest = words.partition(" ")
     bare = first.rstrip(",:;")
@@ -68,9 +68,9 @@ def _place(text: str) -> str:
 # ---- cards
 
 
-def gpu_page(gpus: Sequence[Gpu], known: Mapping[str, str]) -> str:
-    """The page of all cards: a table to choose from, then each card with what its facts rest on."""
-    ordered = sorted(gpus, key=lambda each: (each.vendor != "nvidia", each.memory_gib, each.name))
+def gpu_page(gpus: Sequence[Gpu], targets: Mapping[str, str]) -> str:
+    """The page of all GPUs: a table to choose from, then each GPU with its sources."""
+    ordered = sorted(gpus, key=lambda gpu: (gpu.vendor != "nvidia", gpu.memory_gib, gpu.name))
     rows = [
         (
             f"[{plain(gpu.name)}](#{_anchor('gpu', gpu.name)})",
@@ -81,18 +81,18 @@ def gpu_page(gpus: Sequence[Gpu], known: Mapping[str, str]) -> str:
         )
         for gpu in ordered
     ]
-    said = (
+    intro = (
         "Cards that plans and checks know by name. The size on the box is not what a start finds: the driver keeps "
         "some of it. *Usable* is what printed lines showed, or what follows from those of other cards. A card that is "
         "missing is [added](../cards-and-models.md) in one file."
     )
     head = ["Card", "On the box", "Usable", "Bandwidth", "Capability"]
-    parts = ["# GPUs", said, table(head, rows, "30 16 18 18 18"), *(gpu_section(gpu, known) for gpu in ordered)]
+    parts = ["# GPUs", intro, table(head, rows, "30 16 18 18 18"), *(gpu_section(gpu, targets) for gpu in ordered)]
     return "\n\n".join(parts) + "\n"
 
 
-def gpu_section(gpu: Gpu, known: Mapping[str, str]) -> str:
-    """What is known of one card; `known` tells what the keys of its sources stand for."""
+def gpu_section(gpu: Gpu, targets: Mapping[str, str]) -> str:
+    """Facts of one GPU; `targets` explains the keys of its sources."""
     total = gpu.total
     scatter = "" if total is None or total.low == total.high else f", from {total.low:.4g} to {total.high:.4g}"
     capability = f"{gpu.capability} ({gpu.architecture})" if gpu.capability and gpu.architecture else gpu.capability
@@ -106,13 +106,13 @@ def gpu_section(gpu: Gpu, known: Mapping[str, str]) -> str:
         ("Between cards of a host", _LINKS.get(gpu.interconnect or "", gpu.interconnect)),
         ("Cards read each other's memory", _yes(gpu.peer_to_peer)),
     ]
-    shown = [f"{line.gib:g} GiB: {_place(line.source)}" for line in gpu.reported]
-    shown += [f"{line.mib:,} MiB by nvidia-smi: {_place(line.source)}" for line in gpu.nvidia_smi]
-    rests = [_place(known.get(key, key)) for key in gpu.sources]
+    places = [f"{line.gib:g} GiB: {_place(line.source)}" for line in gpu.reported]
+    places += [f"{line.mib:,} MiB by nvidia-smi: {_place(line.source)}" for line in gpu.nvidia_smi]
+    rests = [_place(targets.get(key, key)) for key in gpu.sources]
     parts = [
         f"({_anchor('gpu', gpu.name)})=\n## {plain(gpu.name)}",
         facts(rows),
-        *(["Lines that were printed:", listed(shown)] if shown else []),
+        *(["Lines that were printed:", listed(places)] if places else []),
         *(["Sources:", listed(rests)] if rests else []),
     ]
     return "\n\n".join(parts)
@@ -123,7 +123,7 @@ def gpu_section(gpu: Gpu, known: Mapping[str, str]) -> str:
 
 @cache
 def planned(model: str, card: str) -> Plan | None:
-    """The plan of a model on one card of this name, by itself; None: nothing can be planned for it."""
+    """The plan of a model on a single GPU of this name; None if it cannot be planned."""
     try:
         return planner.plan_model(model, card, tp=1)
     except InputError:
@@ -131,20 +131,20 @@ def planned(model: str, card: str) -> Plan | None:
 
 
 def fits(model: str, card: str) -> bool | None:
-    """Whether a model, at its whole context, fits on one card; None: that cannot be known."""
-    found = planned(model, card)
-    return None if found is None else found.fits
+    """Whether a model, at full context, fits on one GPU; None if unknown."""
+    plan = planned(model, card)
+    return None if plan is None else plan.fits
 
 
 def _weights(model: str, cards: Iterable[str]) -> str | None:
-    """GiB of a model's weights on one card; None where no plan could reckon them."""
+    """GiB of a model's weights on one GPU; None if no plan can calculate them."""
     plan = next((plan for card in cards if (plan := planned(model, card)) is not None and plan.per_gpu), None)
     term = next((term for term in plan.per_gpu[0].terms if term.name == "weights"), None) if plan else None
     return None if term is None or term.expected_gib is None else f"{term.expected_gib:.4g} GiB"
 
 
 def _unplanned(model: str, card: str) -> str | None:
-    """Why it cannot be said whether a model fits on a card; None: it can."""
+    """Why it is unknown whether a model fits on a GPU; None if it is known."""
     try:
         plan = planned(model, card) or planner.plan_model(model, card, tp=1)
     except InputError as error:
@@ -154,11 +154,11 @@ def _unplanned(model: str, card: str) -> str | None:
 
 
 def _model_index(families: Mapping[str, Sequence[str]], specs: Specs, cards: Sequence[str]) -> str:
-    said = (
+    intro = (
         f"{len(specs.texts)} models whose configuration is known from a source that can be opened. Any other is "
         "planned from a folder with its `config.json`: `vllm-runbooks plan ./my-model --gpus 2xA100-80GB`."
     )
-    parts = ["# Models", said, contents(families)]
+    parts = ["# Models", intro, contents(families)]
     for owner, names in families.items():
         entries = []
         for name in names:
@@ -168,10 +168,10 @@ def _model_index(families: Mapping[str, Sequence[str]], specs: Specs, cards: Seq
     return "\n\n".join(parts) + "\n"
 
 
-def model_section(told: ModelFile, model: Model, cards: Sequence[str] = CARDS) -> str:
-    """What is known of one model, with its source, and where it fits by itself."""
+def model_section(file: ModelFile, model: Model, cards: Sequence[str] = CARDS) -> str:
+    """Facts of one model with their source, and where it fits on a single GPU."""
     modalities = None if model.modalities is None else ", ".join(("text", *model.modalities))
-    why = next((said for card in cards if (said := _unplanned(told.id, card))), None)
+    why = next((reason for card in cards if (reason := _unplanned(file.id, card))), None)
     rows = [
         ("Architecture", model.architecture),
         ("Layers", _said(model.layers)),
@@ -185,16 +185,16 @@ def model_section(told: ModelFile, model: Model, cards: Sequence[str] = CARDS) -
         ("Type of the weights", model.dtype),
         ("Quantisation", model.quantization),
         ("Needs code of its repository", _yes(model.needs_remote_code)),
-        ("Weights on one card", _weights(told.id, cards)),
-        *((f"On one {card}, at its whole context", _FITS[fits(told.id, card)]) for card in cards),
+        ("Weights on one card", _weights(file.id, cards)),
+        *((f"On one {card}, at its whole context", _FITS[fits(file.id, card)]) for card in cards),
         *([("Why that is unknown", why)] if why else []),
     ]
     is_part = " The source shows a part of `config.json`; what is missing there is unknown, not absent."
     parts = [
-        f"({_anchor('model', told.id)})=\n## {plain(told.id)}",
+        f"({_anchor('model', file.id)})=\n## {plain(file.id)}",
         facts(rows),
-        f"Source: {_place(told.source)}{is_part if told.is_partial else ''}",
-        *([prose(told.note)] if told.note else []),
-        f"What else fits, and with which options: {code(f'vllm-runbooks plan {told.id} --gpus 8x{CARDS[0]}')}",
+        f"Source: {_place(file.source)}{is_part if file.is_partial else ''}",
+        *([prose(file.note)] if file.note else []),
+        f"What else fits, and with which options: {code(f'vllm-runbooks plan {file.id} --gpus 8x{CARDS[0]}')}",
     ]
     return "\n\n".join(parts)

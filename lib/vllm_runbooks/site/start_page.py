@@ -1,4 +1,4 @@
-"""The start page of the site: three doors, what people see and where it leads, and printed lines to look through."""
+"""The start page: three entry points, observations and where they lead, and printed lines to search."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ DOORS = {
         "planning",
     ),
 }
-"""Pages that work in the browser: heading, what each is for, and the page that stands in where it is not built."""
+"""Pages that work in the browser: heading, purpose, and the page in its place if it is not built."""
 LOOKUP = "lookup-data.js"
-"""File among the static ones that holds what the box on the start page looks through."""
+"""Static file with the data for the search box on the start page."""
 _MAX_LINE = 240
 _MAX_LINES = 12
 _NO_MESSAGES = ("Traceback (most recent call last)", 'File "')
@@ -46,7 +46,7 @@ def start(
     built: Collection[str] = (),
     has_runs: bool = False,
 ) -> str:
-    """The part of the start page that leads by what is seen; `runbooks` and doors that are `built` have a page."""
+    """The part of the start page that leads by observation; `runbooks` and `built` entry points have a page."""
     runs = [f"What the last runs came to stands [on a page of its own]({run_pages.NAME}.md)."] if has_runs else []
     return (
         "\n\n".join([_doors(built), *runs, "## What do you see?", _BOX, _cards(entrances, symptoms, runbooks)]) + "\n"
@@ -56,8 +56,8 @@ def start(
 def _doors(built: Collection[str]) -> str:
     links = "".join(
         f'<a class="door" href="{page if page in built else instead}.html">'
-        f"<strong>{escape(name)}</strong><span>{escape(said)}</span></a>"
-        for page, (name, said, instead) in DOORS.items()
+        f"<strong>{escape(name)}</strong><span>{escape(text)}</span></a>"
+        for page, (name, text, instead) in DOORS.items()
     )
     return raw(f'<nav class="doors" aria-label="What you can do here">{links}</nav>')
 
@@ -72,12 +72,12 @@ _BOX = raw(
 
 
 def _cards(entrances: Iterable[Entrance], symptoms: Sequence[Symptom], runbooks: Collection[str]) -> str:
-    cards = (_card(each, symptoms, runbooks) for each in entrances)
+    cards = (_card(entrance, symptoms, runbooks) for entrance in entrances)
     return "\n\n".join(["::::{container} entrances", *cards, "::::"])
 
 
 def _card(entrance: Entrance, symptoms: Sequence[Symptom], runbooks: Collection[str]) -> str:
-    """One entrance: what is seen, the first of its lines, what it leads to."""
+    """One entrance: the observation, its first line, and its targets."""
     groups = dict.fromkeys(s.id.partition(".")[0] for s in symptoms if entrance.leads_to(s.id))
     links = [
         *([f"[Runbook](runbooks/{entrance.runbook}.ipynb)"] if entrance.runbook in runbooks else []),
@@ -97,17 +97,17 @@ def _card(entrance: Entrance, symptoms: Sequence[Symptom], runbooks: Collection[
 
 
 def lookup_data(symptoms: Iterable[Symptom], rules: Iterable[Rule] = (), entrances: Sequence[Entrance] = ()) -> str:
-    """The script that holds titles, ids and printed lines: data alone, for the box to look through.
+    """The script with titles, ids and printed lines as data for the search box.
 
-    A symptom is found by the words of its entrances as well, and both by their titles in other languages. A script,
-    since a page that was opened from a folder may load one, and no JSON file.
+    A symptom is found by the words of its entrances as well, and both by their titles in other languages. It is a
+    script, as a page that was opened from a folder may load one, but no JSON file.
     """
-    told = [
+    entries = [
         *(_entry(f"symptoms/{s.id}.html", s, [e.sees for e in entrances if e.leads_to(s.id)]) for s in symptoms),
         *(_entry(f"rules/{r.id}.html", r) for r in rules),
     ]
     # Within a script file no text ends the script; the signs are written as escapes for whoever pastes it into a page.
-    data = json.dumps(told, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(entries, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     return f"globalThis.LOOKUP = {data};\n"
 
 
@@ -129,12 +129,12 @@ def _plain(text: str) -> str:
 
 
 def _lines(symptom: Symptom) -> list[str]:
-    """Lines of the examples that say something, each once: no frames of tracebacks."""
+    """Meaningful lines of the examples, each once: no frames of tracebacks."""
     return list(dict.fromkeys(_messages(symptom)))[:_MAX_LINES]
 
 
 def _messages(symptom: Symptom) -> Iterator[str]:
     for example in symptom.examples:
-        said = [line.strip() for line in printable(example.text).splitlines() if line.strip()]
-        kept = [line for line in said if not any(mark in line for mark in _NO_MESSAGES)]
+        lines = [line.strip() for line in printable(example.text).splitlines() if line.strip()]
+        kept = [line for line in lines if not any(mark in line for mark in _NO_MESSAGES)]
         yield from (line[:_MAX_LINE] for line in kept[-2:])

@@ -1,4 +1,4 @@
-"""Symptoms as pages of the site: what each means, how it is confirmed and refuted, the ways out, how it shows."""
+"""Symptoms as pages: the meaning, how to verify or rule it out, fixes, examples."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GROUPS = {
     "oom": "Out of memory", "platform": "Platform", "quant": "Quantisation", "ray": "Ray", "api": "Requests",
     "dist": "Several GPUs and hosts", "storage": "Storage", "torch_compile": "torch.compile", "triton": "Triton",
 }  # fmt: skip
-"""First words of ids as headings, in the order of the index; one that is missing here comes last, as its word."""
+"""Headings by first word of the ids, in the order of the index; a missing one is last, as its word."""
 
 
 def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: Collection[str] = ()) -> str:
@@ -76,7 +76,7 @@ def symptom_page(symptom: Symptom, *, runbooks: Sequence[Runbook] = (), linked: 
 
 
 def _edit(edit: Edit) -> str:
-    """A change of a deployment in words; as a command it would have to be checked first."""
+    """A change of a deployment in words; a command would have to be checked first."""
     name = f"{'environment variable' if edit.op == 'env' else 'option'} {code(edit.name)}"
     if edit.op == "remove":
         return f"Remove {name}"
@@ -89,11 +89,11 @@ def _edit(edit: Edit) -> str:
 
 
 def symptom_index(symptoms: Sequence[Symptom]) -> str:
-    """The list of all symptoms by group, with the tables of contents that fill the sidebar."""
+    """All symptoms by group, with the tables of contents for the sidebar."""
     count = f"{len(symptoms)} faults" if len(symptoms) != 1 else "One fault"
-    said = (
+    intro = (
         f"{count} that the catalog knows, by the first word of the id. [What a diagnosis means](../reading.md) "
         "explains the badges; [adding a symptom](../authoring.md) takes ten minutes."
     )
     entries = {s.id: f"{badge(s.severity.value)} [{prose(s.title)}]({s.id}.md)" for s in symptoms}
-    return "\n\n".join(["# Symptoms", said, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"
+    return "\n\n".join(["# Symptoms", intro, *grouped(entries, GROUPS, kind="symptoms")]) + "\n"
