@@ -519,8 +519,8 @@ def test_what_breaks_off_is_said_in_place_of_the_old_answer(monkeypatch: pytest.
     panels = [
         (rb.widgets.diagnose("autoglm-3090-video-oom"), "_named", "_cause", (logs, "_evidence")),
         (rb.widgets.plan(), "_context", "_overview", (settings, "_report_on")),
-        (rb.widgets.commands("vllm serve m --x"), "_text", "_placed", (scripts, "told")),
-        (rb.widgets.runs(), "_subject", "_entries", (entries, "told")),
+        (rb.widgets.commands("vllm serve m --x"), "_text", "_placed", (scripts, "report_on")),
+        (rb.widgets.runs(), "_subject", "_entries", (entries, "report_on")),
     ]
 
     def broken(*_: object) -> None:
