@@ -38,7 +38,7 @@ from vllm_runbooks.core.records import CauseRef, Outcome, RunResult, Verdict
 from vllm_runbooks.diff import differences
 from vllm_runbooks.history import database, kept
 from vllm_runbooks.history import store as history
-from vllm_runbooks.history.records import Entry, Listed, Point, Trend
+from vllm_runbooks.history.records import HistoryEntry, Listed, Trend, TrendPoint
 from vllm_runbooks.probe.starts import Attempt, Check, Guarded, Result
 from vllm_runbooks.runbooks import history_entries
 from vllm_runbooks.runbooks.notebook import parse_judgement
@@ -75,7 +75,7 @@ def keep(count: int = 1, *, kind: str = "run", subject: str = "a on b", **more: 
         ]
 
 
-def all_of_it(**asked: Any) -> list[Entry]:
+def all_of_it(**asked: Any) -> list[HistoryEntry]:
     with history.opened(say=told) as kept_:
         return kept_.entries(**asked)
 
@@ -995,7 +995,7 @@ def test_the_history_is_listed_shown_and_followed(capsys: pytest.CaptureFixture[
 def test_a_curve_goes_from_the_first_entry_to_the_last() -> None:
     """From left to right within its picture, its ends named by their moments."""
     points = tuple(
-        Point(f"{day}", f"2026-11-2{day}T08:00:00", Verdict.PASS, took, {"kv_cache_gib": took / 8})
+        TrendPoint(f"{day}", f"2026-11-2{day}T08:00:00", Verdict.PASS, took, {"kv_cache_gib": took / 8})
         for day, took in ((1, 10.0), (2, 20.0), (3, 15.0))
     )
     html = render.history.curves(Trend("a on b", points)).html

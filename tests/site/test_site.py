@@ -37,7 +37,7 @@ from vllm_runbooks.core.record_forms import UNPRINTED, record
 from vllm_runbooks.core.records import Answer, Facts, Level, Outcome, Role, Severity, Verdict
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.diagnosis.render import answers
-from vllm_runbooks.history.records import KINDS, Entry
+from vllm_runbooks.history.records import KINDS, HistoryEntry
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks.notebook import JUDGEMENT_MIME, load_runbook
@@ -178,10 +178,10 @@ def hostile_rule() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def hostile_runs() -> list[Entry]:
+def hostile_runs() -> list[HistoryEntry]:
     """Entries of a history that say something hostile wherever somebody else may write."""
     return [
-        Entry(
+        HistoryEntry(
             id=f"{number:012x}", kind=kind, subject=f"hostile on {line}", began="2026-11-21T13:37:18Z", seconds=1.0,
             verdict=Verdict.FAIL, reason=line, job=line, host=line, vllm=line, inputs={line: line},
             results={"root_cause": {"symptom": "evil.markup"}, line: line},

@@ -20,7 +20,7 @@ from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.cli import commands
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.history.records import KINDS, Entry
+from vllm_runbooks.history.records import KINDS, HistoryEntry
 from vllm_runbooks.plan import planner
 from vllm_runbooks.site import myst, reference_pages, run_pages, sealed, spec_pages, start_page
 
@@ -222,7 +222,7 @@ def test_every_command_and_option_is_described() -> None:
 # The last results
 
 
-def entry(**told: object) -> Entry:
+def entry(**told: object) -> HistoryEntry:
     """An entry whose every text of somebody's own is private."""
     own = f"/home/alice/{SECRET} http://10.0.0.7:8000"
     whole = {
@@ -232,10 +232,10 @@ def entry(**told: object) -> Entry:
         "results": {"root_cause": {"symptom": own}, "facts": {"model": own}},
         "environment": {"host": "alice-laptop"},
     }  # fmt: skip
-    return Entry(**{**whole, **told})  # type: ignore[arg-type] # each is what the record asks for
+    return HistoryEntry(**{**whole, **told})  # type: ignore[arg-type] # each is what the record asks for
 
 
-def page_of(*entries: Entry) -> str:
+def page_of(*entries: HistoryEntry) -> str:
     known = {"runbooks": {"single-gpu-oom"}, "cases": {"tiny-cpu-served"}, "symptoms": {"port.in_use"}}
     return run_pages.run_page(run_pages.published(entries, **known))
 

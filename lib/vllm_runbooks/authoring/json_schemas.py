@@ -30,8 +30,8 @@ from vllm_runbooks.edge10.chain.records import OpenChain
 from vllm_runbooks.edge10.host.records import CheckedHost
 from vllm_runbooks.edge10.jobs.records import MadeJob
 from vllm_runbooks.edge10.scripts.records import LintedScripts
-from vllm_runbooks.history.records import Compared as Differences
-from vllm_runbooks.history.records import Entry, Listed, Trend
+from vllm_runbooks.history.records import EntryDifferences as Differences
+from vllm_runbooks.history.records import HistoryEntry, Listed, Trend
 from vllm_runbooks.host.nodes.records import CheckedCluster
 from vllm_runbooks.host.records import Inspected
 from vllm_runbooks.lint.records import Linted, Migrated
@@ -39,7 +39,7 @@ from vllm_runbooks.plan.records import Layouts, Plan, StartFiles
 from vllm_runbooks.probe.records import Health, Observation
 from vllm_runbooks.probe.starts import Guarded
 from vllm_runbooks.runbooks import case_files, claims_file
-from vllm_runbooks.schedule.records import Job, Jobs, Turns
+from vllm_runbooks.schedule.records import Jobs, ScheduledJob, Turns
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,
@@ -48,7 +48,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "claims": claims_file.ADAPTER,
     "rule": rule_files.ADAPTER,
     "policy": policy_files.ADAPTER,
-    "job": TypeAdapter(Job),
+    "job": TypeAdapter(ScheduledJob),
     "serving": serving_file.ADAPTER,
     "entrances": entrances_file.ADAPTER,
     "toolchain": toolchain_files.ADAPTER,
@@ -64,12 +64,12 @@ _PRINTED: dict[str, type] = {
     "compared": Compared,
     "serve": Guarded,
     "schedule-list": Jobs,
-    "schedule-show": Job,
+    "schedule-show": ScheduledJob,
     "schedule-wake": Turns,
     "probe": Health,
     "observation": Observation,
     "history": Listed,
-    "entry": Entry,
+    "entry": HistoryEntry,
     "trend": Trend,
     "diff": Differences,
     "inventory": Inspected,

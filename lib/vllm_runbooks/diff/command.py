@@ -14,7 +14,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import OBSERVATION
 
 if TYPE_CHECKING:
-    from vllm_runbooks.history.records import Entry
+    from vllm_runbooks.history.records import HistoryEntry
     from vllm_runbooks.history.store import History
 
 _BACK = re.compile(r"(.{1,2000})~(\d{1,6})", re.DOTALL)
@@ -44,12 +44,12 @@ def diff(a: str, b: str, form: str) -> int:
     from vllm_runbooks.history import store as kept
 
     with kept.opened(say=output.say, is_needed=True) as opened:
-        found = differences.compared(_read(a, opened), _read(b, opened))
-    output.write_json(to_json(found)) if form == "json" else output.write(render_history.compared(found))
-    return int(any(each.counts for each in found.results))
+        comparison = differences.compared(_read(a, opened), _read(b, opened))
+    output.write_json(to_json(comparison)) if form == "json" else output.write(render_history.compared(comparison))
+    return int(any(differing.counts for differing in comparison.results))
 
 
-def _read(name: str, opened: History) -> Entry:
+def _read(name: str, opened: History) -> HistoryEntry:
     """The entry that a word names.
 
     Raises:
@@ -62,11 +62,11 @@ def _read(name: str, opened: History) -> Entry:
         return differences.read(_document(observed), path.name)
     if name.endswith((".json", ".jsonl")) or path.is_file():
         return differences.read(_document(path), path.name)
-    found = _entry(name, opened)
-    return differences.with_parts(found, opened.entries(part_of=found.id))
+    entry = _entry(name, opened)
+    return differences.with_parts(entry, opened.entries(part_of=entry.id))
 
 
-def _entry(name: str, opened: History) -> Entry:
+def _entry(name: str, opened: History) -> HistoryEntry:
     from vllm_runbooks.history import store as history
 
     if history.is_id(name):
@@ -77,11 +77,11 @@ def _entry(name: str, opened: History) -> Entry:
                 raise
     back = _BACK.fullmatch(name)
     subject, number = (back[1], int(back[2])) if back else (name, 0)
-    found = opened.about(subject, limit=number + 1)
-    if len(found) <= number:
-        has = f"has {len(found)} of it" if found else "holds nothing of it"
+    entries = opened.about(subject, limit=number + 1)
+    if len(entries) <= number:
+        has = f"has {len(entries)} of it" if entries else "holds nothing of it"
         raise InputError(f"{name}: the history {has}; `vllm-runbooks history` lists what it holds")
-    return found[number]
+    return entries[number]
 
 
 def _document(path: Path) -> dict[str, Any]:

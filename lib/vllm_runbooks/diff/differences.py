@@ -14,7 +14,7 @@ from vllm_runbooks.catalog.specs import DefaultReviews
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.history.records import CHECK, PROBE, RUN, SERVE, Compared, Differing, Entry
+from vllm_runbooks.history.records import CHECK, PROBE, RUN, SERVE, Differing, EntryDifferences, HistoryEntry
 from vllm_runbooks.lint import moves
 from vllm_runbooks.probe import expected as probe_expected
 from vllm_runbooks.probe import history_entry as probed
@@ -37,10 +37,10 @@ _OF_THE_COMMAND = ("given", "release_data")
 _MOST_DEPTH = 12
 
 
-def compared(a: Entry, b: Entry) -> Compared:
+def compared(a: HistoryEntry, b: HistoryEntry) -> EntryDifferences:
     """The differences of two entries, in the order in which they stand there."""
     reviews = catalog.specs().defaults
-    return Compared(
+    return EntryDifferences(
         _called(a),
         _called(b),
         inputs=tuple(_inputs(a, b, reviews)),
@@ -50,40 +50,40 @@ def compared(a: Entry, b: Entry) -> Compared:
     )
 
 
-def read(data: Mapping[str, Any], name: str) -> Entry:
+def read(data: Mapping[str, Any], name: str) -> HistoryEntry:
     """The entry that a document is: one that was exported, or what another command printed or stored.
 
     Raises:
         InputError: it is none of these.
     """
-    told = {key: value for key, value in data.items() if key != "schema"}
+    fields = {key: value for key, value in data.items() if key != "schema"}
     with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-        if {"id", "kind", "subject"} <= told.keys():
-            return _checked(record(Entry, told))
-        if {"attempts", "checks", "status"} <= told.keys():
-            return _of_start(record(Guarded, told), name)
-        if told.get("kind") == PROBE:
-            is_judged = "observation" in told
-            return _of_probe(record(Health, told) if is_judged else judging.health(record(Observation, told)))
-        if "runs" in told:
-            runs = {_subject(run): run for run in told["runs"]}
-            return Entry("", CHECK, name, str(told.get("began") or ""), results={"runs": _parts(runs)})
-        if {"outcome", "facts", "findings", "vllm"} <= told.keys():
-            return _of_answer(told, name)
+        if {"id", "kind", "subject"} <= fields.keys():
+            return _checked(record(HistoryEntry, fields))
+        if {"attempts", "checks", "status"} <= fields.keys():
+            return _of_start(record(Guarded, fields), name)
+        if fields.get("kind") == PROBE:
+            is_judged = "observation" in fields
+            return _of_probe(record(Health, fields) if is_judged else judging.health(record(Observation, fields)))
+        if "runs" in fields:
+            runs = {_subject(run): run for run in fields["runs"]}
+            return HistoryEntry("", CHECK, name, str(fields.get("began") or ""), results={"runs": _parts(runs)})
+        if {"outcome", "facts", "findings", "vllm"} <= fields.keys():
+            return _of_answer(fields, name)
     raise InputError(
         f"{name}: is no entry of a history, and no document of diagnose, serve, probe or check; name one of these"
     )
 
 
-def with_parts(entry: Entry, parts: Sequence[Entry]) -> Entry:
+def with_parts(entry: HistoryEntry, parts: Sequence[HistoryEntry]) -> HistoryEntry:
     """A check with what its runs came to, so that these are compared as well."""
     if entry.kind != CHECK or not parts:
         return entry
-    runs = {each.subject: {**each.results, "verdict": each.verdict} for each in parts}
+    runs = {part.subject: {**part.results, "verdict": part.verdict} for part in parts}
     return replace(entry, results={**entry.results, "runs": _parts(runs)})
 
 
-def _checked(entry: Entry) -> Entry:
+def _checked(entry: HistoryEntry) -> HistoryEntry:
     """An entry whose parts are what they are called.
 
     Raises:
@@ -93,64 +93,64 @@ def _checked(entry: Entry) -> Entry:
     mappings = (entry.inputs, entry.results, entry.environment)
     named = (entry.vllm, entry.job, entry.part_of)
     if (
-        not all(isinstance(each, str) for each in texts)
-        or not all(isinstance(each, str | None) for each in named)
-        or not all(isinstance(each, Mapping) for each in mappings)
+        not all(isinstance(item, str) for item in texts)
+        or not all(isinstance(item, str | None) for item in named)
+        or not all(isinstance(item, Mapping) for item in mappings)
     ):
         raise TypeError("no entry")
     return entry
 
 
-def _of_start(found: Guarded, name: str) -> Entry:
-    verdict, reason = guarded.judged(found)
-    last = found.attempts[-1] if found.attempts else None
-    return Entry(
+def _of_start(start: Guarded, name: str) -> HistoryEntry:
+    verdict, reason = guarded.judged(start)
+    last = start.attempts[-1] if start.attempts else None
+    return HistoryEntry(
         "",
         SERVE,
         name,
         "",
         verdict=verdict,
         reason=reason,
-        vllm=found.vllm,
+        vllm=start.vllm,
         inputs={} if last is None else {"command": last.command},
-        results=guarded.results(found),
+        results=guarded.results(start),
     )
 
 
-def _of_probe(found: Health) -> Entry:
-    seen = found.observation
-    return Entry(
+def _of_probe(health: Health) -> HistoryEntry:
+    seen = health.observation
+    return HistoryEntry(
         "",
         PROBE,
         seen.place,
         seen.at,
         seconds=seen.seconds,
-        verdict=found.verdict,
-        reason=found.reason,
-        vllm=found.vllm.version,
-        inputs=probed.inputs(found),
-        results=probed.results(found),
+        verdict=health.verdict,
+        reason=health.reason,
+        vllm=health.vllm.version,
+        inputs=probed.inputs(health),
+        results=probed.results(health),
     )
 
 
-def _of_answer(told: Mapping[str, Any], name: str) -> Entry:
-    cause = told["root_cause"]
-    facts = {key: value for key, value in told["facts"].items() if value is not None}
-    for term in (told.get("plan") or {}).get("terms") or ():
+def _of_answer(answer: Mapping[str, Any], name: str) -> HistoryEntry:
+    cause = answer["root_cause"]
+    facts = {key: value for key, value in answer["facts"].items() if value is not None}
+    for term in (answer.get("plan") or {}).get("terms") or ():
         facts[f"planned_{term['name']}_gib"] = term["planned_gib"]
-    is_well = cause is None and told["outcome"] in ("ready", "running")
-    return Entry(
+    is_well = cause is None and answer["outcome"] in ("ready", "running")
+    return HistoryEntry(
         "",
         RUN,
         name,
         "",
         verdict=Verdict.PASS if is_well else Verdict.FAIL,
-        vllm=told["vllm"]["version"],
-        inputs={"files": list(told["files"])},
+        vllm=answer["vllm"]["version"],
+        inputs={"files": list(answer["files"])},
         results={
-            "outcome": told["outcome"],
+            "outcome": answer["outcome"],
             "root_cause": None if cause is None else {"symptom": cause["symptom"], "class": cause["class"]},
-            "findings": [each["symptom"] for each in told["findings"]],
+            "findings": [finding["symptom"] for finding in answer["findings"]],
             "facts": facts,
         },
     )
@@ -164,7 +164,7 @@ def _parts(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     names = ("verdict", "outcome", "root_cause", "findings", "facts")
     return {
         subject: {
-            name: [_id(each) for each in run[name]] if name == "findings" else run[name]
+            name: [_id(item) for item in run[name]] if name == "findings" else run[name]
             for name in names
             if name in run
         }
@@ -176,36 +176,36 @@ def _id(finding: Any) -> Any:
     return finding["symptom"] if isinstance(finding, Mapping) else finding
 
 
-def _called(entry: Entry) -> str:
+def _called(entry: HistoryEntry) -> str:
     if not entry.id:
         return entry.subject
     return f"{entry.id}, {entry.says}, begun {entry.began}{f' on {entry.host}' if entry.host else ''}"
 
 
-def _inputs(a: Entry, b: Entry, reviews: DefaultReviews) -> Iterator[Differing]:
+def _inputs(a: HistoryEntry, b: HistoryEntry, reviews: DefaultReviews) -> Iterator[Differing]:
     if a.subject != b.subject and a.id and b.id:
         yield Differing("subject", a.subject, b.subject)
     if a.vllm != b.vllm:
         yield Differing("vllm", a.vllm, b.vllm)
-    known = {**reviews.options, **reviews.environment}
-    given = [set(_texts(each.inputs.get("given"))) for each in (a, b)]
-    first, second = ({k: v for k, v in each.inputs.items() if k not in _OF_THE_COMMAND} for each in (a, b))
+    reviewed = {**reviews.options, **reviews.environment}
+    options_given = [set(_texts(side.inputs.get("given"))) for side in (a, b)]
+    first, second = ({k: v for k, v in side.inputs.items() if k not in _OF_THE_COMMAND} for side in (a, b))
     if _unknown_starts(a, b):
-        first, second = ({k: v for k, v in each.items() if k != "options"} for each in (first, second))
-    told = set()
-    for each in _of(_flat(first), _flat(second)):
-        place, _, name = each.name.partition(".")
+        first, second = ({k: v for k, v in side.items() if k != "options"} for side in (first, second))
+    reported = set()
+    for side in _of(_flat(first), _flat(second)):
+        place, _, name = side.name.partition(".")
         if place in ("options", "variables") and name:
             name = name.partition(".")[0]
-            told.add(name)
-            note = known[name].why if name in known else ""
+            reported.add(name)
+            note = reviewed[name].why if name in reviewed else ""
             if place == "options":
-                note = _whose(name in given[0], name in given[1], note)
-            yield replace(each, note=note)
+                note = _whose(name in options_given[0], name in options_given[1], note)
+            yield replace(side, note=note)
         else:
-            yield each
-    for move in _moved(a.vllm, b.vllm, reviews, given[0] | given[1]):
-        if move.option not in told:
+            yield side
+    for move in _moved(a.vllm, b.vllm, reviews, options_given[0] | options_given[1]):
+        if move.option not in reported:
             note = _whose(False, False, move.note)
             yield _differing(f"defaults.{move.option}", move.from_, move.to, note)
 
@@ -219,7 +219,7 @@ def _whose(is_first: bool, is_second: bool, why: str) -> str:  # noqa: FBT001 - 
     return f"the default has changed{f': {why}' if why else ''}"
 
 
-def _moved(a: str | None, b: str | None, reviews: DefaultReviews, given: set[str]) -> Iterator[Any]:
+def _moved(a: str | None, b: str | None, reviews: DefaultReviews, named: set[str]) -> Iterator[Any]:
     """Defaults that matter and differ between two releases, of a server that is given nothing but its model."""
     if a is None or b is None or a == b:
         return
@@ -227,22 +227,22 @@ def _moved(a: str | None, b: str | None, reviews: DefaultReviews, given: set[str
         before, after = options.load(a), options.load(b)
         start = documents.read("vllm serve model", kind="shell").starts[0]
         parsed = arguments.parse([word.value for word in start.words], after, start.entry)
-        found = moves.changed_defaults(start, parsed, (before, after), reviews, given=given, is_idle=lambda _: False)
-        yield from sorted((each.told for each in found), key=lambda told: told.option)
+        moved = moves.changed_defaults(start, parsed, (before, after), reviews, given=named, is_idle=lambda _: False)
+        yield from sorted((move.told for move in moved), key=lambda change: change.option)
 
 
-def _results(a: Entry, b: Entry) -> Iterator[Differing]:
+def _results(a: HistoryEntry, b: HistoryEntry) -> Iterator[Differing]:
     yield from _of({"verdict": a.verdict}, {"verdict": b.verdict})
-    first, second = ({k: v for k, v in each.results.items() if k not in _NO_RESULTS} for each in (a, b))
+    first, second = ({k: v for k, v in item.results.items() if k not in _NO_RESULTS} for item in (a, b))
     is_probe = a.kind == b.kind == PROBE
-    for each in _of(_flat(first), _flat(second)):
-        if _RELEASE.search(each.name):
+    for item in _of(_flat(first), _flat(second)):
+        if _RELEASE.search(item.name):
             continue  # told among the inputs
         if is_probe:
-            yield replace(each, counts=each.name.partition(".")[0] in _OF_A_PROBE)
+            yield replace(item, counts=item.name.partition(".")[0] in _OF_A_PROBE)
         else:
-            yield replace(each, counts=_MEASURED.search(each.name) is None and not _is_of_a_server(each.name))
-    yield from (replace(each, counts=False) for each in _of({"seconds": a.seconds}, {"seconds": b.seconds}))
+            yield replace(item, counts=_MEASURED.search(item.name) is None and not _is_of_a_server(item.name))
+    yield from (replace(item, counts=False) for item in _of({"seconds": a.seconds}, {"seconds": b.seconds}))
 
 
 def _is_of_a_server(name: str) -> bool:
@@ -251,27 +251,27 @@ def _is_of_a_server(name: str) -> bool:
     return match is not None and (match[1].startswith(probe_expected.OF_A_LOAD) or match[1] in catalog.serving().facts)
 
 
-def _unknown_starts(a: Entry, b: Entry) -> list[str]:
+def _unknown_starts(a: HistoryEntry, b: HistoryEntry) -> list[str]:
     """Of two probes those of which it is not known what the server was started with."""
     if not a.kind == b.kind == PROBE:
         return []
     return [
         name
-        for name, each in (("first", a), ("second", b))
-        if not each.inputs.get("command") and not each.inputs.get("arguments")
+        for name, item in (("first", a), ("second", b))
+        if not item.inputs.get("command") and not item.inputs.get("arguments")
     ]
 
 
-def _notes(a: Entry, b: Entry) -> Iterator[str]:
+def _notes(a: HistoryEntry, b: HistoryEntry) -> Iterator[str]:
     if unknown := _unknown_starts(a, b):
         of = "both servers were" if len(unknown) > 1 else f"the {unknown[0]} server was"
         yield f"what {of} started with is not known, as a server does not tell it: probe with --command or --log"
     if a.kind != b.kind:
         yield f"the first is {a.says}, the second {b.says}: they may have little in common"
-    for name, each in (("first", a), ("second", b)):
-        if each.verdict is None:
+    for name, item in (("first", a), ("second", b)):
+        if item.verdict is None:
             yield f"the {name} has not ended, or is no entry of a history"
-        if not each.environment:
+        if not item.environment:
             yield f"the {name} does not tell where it was done"
 
 
@@ -293,18 +293,18 @@ def _is_number(value: Any) -> bool:
 
 def _flat(value: Mapping[str, Any], before: str = "", depth: int = 0) -> dict[str, Any]:
     """The values of nested mappings by their dotted names; of findings each by its own."""
-    found: dict[str, Any] = {}
-    for name, each in value.items():
-        if isinstance(each, Mapping) and each and depth < _MOST_DEPTH:
-            found |= _flat(each, f"{before}{name}.", depth + 1)
-        elif name == "findings" and isinstance(each, (list, tuple)):
-            found |= {f"{before}findings.{one}": "found" for one in each}
-        elif isinstance(each, (list, tuple)) and each and all(isinstance(one, Mapping) for one in each):
-            found |= _flat({f"{name}[{number}]": one for number, one in enumerate(each)}, before, depth + 1)
-        elif each not in ({}, [], ()):
-            found[f"{before}{name}"] = each
-    return found
+    flat: dict[str, Any] = {}
+    for name, item in value.items():
+        if isinstance(item, Mapping) and item and depth < _MOST_DEPTH:
+            flat |= _flat(item, f"{before}{name}.", depth + 1)
+        elif name == "findings" and isinstance(item, (list, tuple)):
+            flat |= {f"{before}findings.{inner}": "found" for inner in item}
+        elif isinstance(item, (list, tuple)) and item and all(isinstance(inner, Mapping) for inner in item):
+            flat |= _flat({f"{name}[{number}]": inner for number, inner in enumerate(item)}, before, depth + 1)
+        elif item not in ({}, [], ()):
+            flat[f"{before}{name}"] = item
+    return flat
 
 
 def _texts(value: Any) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, (list, tuple)) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, (list, tuple)) else []

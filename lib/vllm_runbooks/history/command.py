@@ -91,13 +91,13 @@ def list_(*, kind: str | None, subject: str | None, job: str | None, since: str 
     from vllm_runbooks.history.records import Listed
 
     with kept.opened(say=output.say, is_needed=True) as opened:
-        found = opened.entries(
+        listed = opened.entries(
             kind=kind, subject=subject, job=job, since=since, limit=limit, is_whole=subject is None and kind is None
         )
     if form == "json":
-        output.write_json(to_json(Listed(tuple(found))))
-    elif found:
-        terminal.show(render_history.listed_view(found))
+        output.write_json(to_json(Listed(tuple(listed))))
+    elif listed:
+        terminal.show(render_history.listed_view(listed))
     else:
         output.write("the history holds nothing that was asked for")
 
@@ -122,14 +122,14 @@ def trend(subject: str, facts: tuple[str, ...], since: str | None, limit: int, f
     from vllm_runbooks.history import trends
 
     with kept.opened(say=output.say, is_needed=True) as opened:
-        found = opened.about(subject, since=since, limit=limit)
-    if not found:
+        entries = opened.about(subject, since=since, limit=limit)
+    if not entries:
         raise InputError(f"{subject}: the history holds nothing of it; `history` lists what it holds")
-    told = trends.trend(subject, found)
+    trend_of_subject = trends.trend(subject, entries)
     if form == "json":
-        output.write_json(to_json(told))
+        output.write_json(to_json(trend_of_subject))
     else:
-        terminal.show(render_history.trend_view(told, facts or trends.moving(told)))
+        terminal.show(render_history.trend_view(trend_of_subject, facts or trends.moving(trend_of_subject)))
 
 
 @history.command(epilog=given.examples("history export history.jsonl --since 30d", "history export -"))
@@ -142,11 +142,11 @@ def export(target: str, since: str | None) -> None:
 
     path = None if target == _STDOUT else given.FILE.convert(target, None, None)
     with kept.opened(say=output.say, is_needed=True) as opened:
-        found = opened.entries(since=since)
-    text = "".join(f"{to_json(each, indent=None)}\n" for each in reversed(found))
+        entries = opened.entries(since=since)
+    text = "".join(f"{to_json(entry, indent=None)}\n" for entry in reversed(entries))
     if path is not None:
         store(Path(path), text)
-        output.write(f"{_counted(len(found))} written to {path}")
+        output.write(f"{_counted(len(entries))} written to {path}")
     elif text:
         output.write(text)
 
@@ -190,8 +190,8 @@ def wipe(*, is_sure: bool) -> None:
     if not is_sure:
         if sys.stdin is None or not sys.stdin.isatty():
             raise click.UsageError("nobody can be asked here; add --yes to remove the history for good.")
-        asked = f"Remove {place} and the logs in {starts} and {jobs.state()} for good?"
-        click.confirm(asked, abort=True, err=True)
+        question = f"Remove {place} and the logs in {starts} and {jobs.state()} for good?"
+        click.confirm(question, abort=True, err=True)
     removed = [str(path) for path in kept.remove(place)]
     logs = places.ended()
     for folder in logs:

@@ -115,10 +115,10 @@ class Database:
         until, damaged = time.monotonic() + _BUSY_S, 0
         while True:
             try:
-                found = self._done(work, begin)
+                result = self._done(work, begin)
                 # Where the file was set aside or removed meanwhile, what was written is not in the one that is there.
                 if _key(self.place) == self._key:
-                    return found
+                    return result
                 self.close()
                 if time.monotonic() > until:
                     raise UnusableError(f"{self.place}: the history is replaced again and again")
@@ -146,13 +146,13 @@ class Database:
         connection = self._connected()
         connection.execute(begin)
         try:
-            found = work(connection)
+            result = work(connection)
             connection.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
-        return found
+        return result
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and _key(self.place) == self._key:
@@ -183,8 +183,8 @@ class Database:
             last = connection.execute("SELECT value FROM about WHERE name = 'looked_through'").fetchone()
             if last is not None and 0 <= now - _number(last[0]) < _DAY_S:
                 return
-        found = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if found is None or found[0] != "ok":
+        check = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if check is None or check[0] != "ok":
             raise _DamagedError("found on looking through it")
         if self.place.stat().st_size > _SMALL:
             with contextlib.suppress(sqlite3.OperationalError):  # a file that may only be read is looked through anew
@@ -215,9 +215,9 @@ def remove(place: Path) -> list[Path]:
     if place.is_file() and not is_ours(place):
         raise UnusableError(f"{place}: is no history of this tool, and is left alone")
     with locked(place):
-        found = [place.with_name(place.name + ending) for ending in _BESIDE]
-        found += sorted(place.parent.glob(f"{_escaped(place.name)}.damaged-*"))
-        removed = [path for path in found if os.path.lexists(path) and not path.is_dir()]
+        files = [place.with_name(place.name + ending) for ending in _BESIDE]
+        files += sorted(place.parent.glob(f"{_escaped(place.name)}.damaged-*"))
+        removed = [path for path in files if os.path.lexists(path) and not path.is_dir()]
         for path in removed:
             path.unlink()
         _lock(place).unlink()
@@ -274,10 +274,10 @@ def _free_name(place: Path) -> Path:
 def _key(path: Path) -> tuple[int, int] | None:
     """What tells a file from another one of its name; None: there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def is_usual(place: Path) -> bool:
@@ -365,8 +365,8 @@ def _bring_up_to_date(connection: sqlite3.Connection, place: Path) -> None:
     if form == len(MIGRATIONS):
         return  # another process was quicker
     if form > len(MIGRATIONS):
-        known = f"its form is {form}, and this release knows {len(MIGRATIONS)}"
-        raise UnusableError(f"{place}: was written by a newer release ({known}); it is left alone")
+        reason = f"its form is {form}, and this release knows {len(MIGRATIONS)}"
+        raise UnusableError(f"{place}: was written by a newer release ({reason}); it is left alone")
     connection.execute("BEGIN IMMEDIATE")
     try:
         for statements in MIGRATIONS[form:]:

@@ -29,13 +29,13 @@ def opened(*, no_history: bool) -> Iterator[History]:
     if no_history:
         yield history.nothing()
         return
-    with history.opened(say=output.say) as found:
-        gone = found.interrupted()
+    with history.opened(say=output.say) as store:
+        gone = store.interrupted()
         for entry in gone[:_MOST_TOLD]:
             output.say(f"{entry.says}, begun {entry.began}, was interrupted")
         if more := gone[_MOST_TOLD:]:
             output.say(f"{len(more)} more of the history were interrupted; `vllm-runbooks history` lists them")
-        yield found
+        yield store
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ CHECK, RUN, SERVE, PROBE, WAKE = KINDS = ("check", "run", "serve", "probe", "wak
 
 
 @dataclass(frozen=True)
-class Entry:
+class HistoryEntry:
     """One thing that was done, as the history keeps it; secrets replaced."""
 
     id: str
@@ -83,7 +83,7 @@ class Differing:
 
 
 @dataclass(frozen=True)
-class Compared:
+class EntryDifferences:
     """Two entries side by side: what `diff --format json` prints."""
 
     a: str
@@ -98,7 +98,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Point:
+class TrendPoint:
     """One entry of a trend."""
 
     id: str
@@ -113,7 +113,7 @@ class Trend:
     """How a subject went over time: what `history trend --format json` prints."""
 
     subject: str
-    points: tuple[Point, ...]
+    points: tuple[TrendPoint, ...]
     """The oldest first."""
 
 
@@ -121,5 +121,5 @@ class Trend:
 class Listed:
     """What `history --format json` prints."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[HistoryEntry, ...]
     """The newest first."""

@@ -12,7 +12,7 @@ from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.views.drawing import LINES, NARROW, caption, narrow, rule, tick_step
 from vllm_runbooks.core.views.elements import BLUE, badge, cut, heading, html_table, remark, tag
 from vllm_runbooks.core.views.styled import GROUNDS, VERDICTS, Block, Styled, Table, Tone, Words, plain, styled
-from vllm_runbooks.history.records import Compared, Differing, Entry, Point, Trend
+from vllm_runbooks.history.records import Differing, EntryDifferences, HistoryEntry, Trend, TrendPoint
 
 _UNKNOWN = "unknown"
 _DEEPEST = 8
@@ -21,72 +21,72 @@ _DEEPEST = 8
 _LISTED = ("id", "begun (UTC)", "kind", "verdict", "took", "subject")
 
 
-def listed(found: Sequence[Entry]) -> str:
+def listed(entries: Sequence[HistoryEntry]) -> str:
     """As `listed_view`, without colours."""
-    return plain(listed_view(found))
+    return plain(listed_view(entries))
 
 
-def listed_view(found: Sequence[Entry]) -> list[Block]:
+def listed_view(entries: Sequence[HistoryEntry]) -> list[Block]:
     """A line for each entry, with the reason of those that are not well."""
     rows = []
-    for each in found:
-        id_, began, kind, _, took, about = _cells(each)
-        rows.append((id_, began, kind, _styled_verdict(each), took, about))
+    for item in entries:
+        id_, began, kind, _, took, about = _cells(item)
+        rows.append((id_, began, kind, _styled_verdict(item), took, about))
     return [Table(_head(*_LISTED), rows)]
 
 
-def table(found: Sequence[Entry]) -> Shown:
+def table(entries: Sequence[HistoryEntry]) -> Shown:
     """As `listed`, for a notebook."""
-    if not found:
-        said = "The history holds nothing that was asked for."
-        return Shown(said, tag("p", escape(said)))
+    if not entries:
+        text = "The history holds nothing that was asked for."
+        return Shown(text, tag("p", escape(text)))
     rows = []
-    for each in found:
-        id_, began, kind, verdict, took, about = map(escape, _cells(each))
-        word = badge(verdict, GROUNDS[VERDICTS[each.verdict]] if each.verdict else BLUE)
+    for item in entries:
+        id_, began, kind, verdict, took, about = map(escape, _cells(item))
+        word = badge(verdict, GROUNDS[VERDICTS[item.verdict]] if item.verdict else BLUE)
         rows.append([word, f"<b>{about}</b><br>{began} · {kind}{f' · {took}' if took else ''} · {tag('code', id_)}"])
-    return Shown(listed(found), html_table(("verdict", "what was done (UTC)"), rows))
+    return Shown(listed(entries), html_table(("verdict", "what was done (UTC)"), rows))
 
 
-def _cells(each: Entry) -> tuple[str, ...]:
-    return each.id, each.began, each.kind, _verdict(each.verdict), _seconds(each.seconds), cut(_about(each), 100)
+def _cells(item: HistoryEntry) -> tuple[str, ...]:
+    return item.id, item.began, item.kind, _verdict(item.verdict), _seconds(item.seconds), cut(_about(item), 100)
 
 
 def _head(*names: str) -> list[Styled]:
     return [styled(name, Tone.FAINT) for name in names]
 
 
-def _styled_verdict(each: Entry | Point) -> Styled:
-    return styled(_verdict(each.verdict), None if each.verdict is None else VERDICTS[each.verdict])
+def _styled_verdict(item: HistoryEntry | TrendPoint) -> Styled:
+    return styled(_verdict(item.verdict), None if item.verdict is None else VERDICTS[item.verdict])
 
 
-def _about(entry: Entry) -> str:
+def _about(entry: HistoryEntry) -> str:
     is_well = entry.verdict in (None, Verdict.PASS, Verdict.SKIPPED)
     return entry.subject if is_well or not entry.reason else f"{entry.subject}: {entry.reason}"
 
 
-def _verdict(told: Verdict | None) -> str:
-    return "running" if told is None else told.value
+def _verdict(verdict: Verdict | None) -> str:
+    return "running" if verdict is None else verdict.value
 
 
 def _seconds(value: float | None) -> str:
     return "" if value is None else f"{value:,.1f} s"
 
 
-def entry(found: Entry, parts: Sequence[Entry] = ()) -> str:
+def entry(whole: HistoryEntry, parts: Sequence[HistoryEntry] = ()) -> str:
     """Everything of an entry, and a line for each of its parts."""
     rows = [
-        ("id", found.id),
-        ("begun", f"{found.began} (UTC)"),
-        ("took", _seconds(found.seconds) or _UNKNOWN),
-        ("verdict", f"{_verdict(found.verdict)}{f': {found.reason}' if found.reason else ''}"),
-        *([("part of", found.part_of)] if found.part_of else []),
-        *([("job", found.job)] if found.job else []),
-        ("host", found.host or _UNKNOWN),
-        ("vLLM", found.vllm or _UNKNOWN),
+        ("id", whole.id),
+        ("begun", f"{whole.began} (UTC)"),
+        ("took", _seconds(whole.seconds) or _UNKNOWN),
+        ("verdict", f"{_verdict(whole.verdict)}{f': {whole.reason}' if whole.reason else ''}"),
+        *([("part of", whole.part_of)] if whole.part_of else []),
+        *([("job", whole.job)] if whole.job else []),
+        ("host", whole.host or _UNKNOWN),
+        ("vLLM", whole.vllm or _UNKNOWN),
     ]
-    lines = [found.says[:1].upper() + found.says[1:], "", *(f"{name + ':':<9}{value}" for name, value in rows)]
-    for title, values in (("Inputs", found.inputs), ("Results", found.results), ("Environment", found.environment)):
+    lines = [whole.says[:1].upper() + whole.says[1:], "", *(f"{name + ':':<9}{value}" for name, value in rows)]
+    for title, values in (("Inputs", whole.inputs), ("Results", whole.results), ("Environment", whole.environment)):
         if values:
             lines += ["", title, *_nested(values)]
     if parts:
@@ -103,22 +103,22 @@ def _nested(values: Mapping[str, Any], depth: int = 1) -> Iterator[str]:
             yield f"{'  ' * depth}{_one_line(name)}: {_value(value)}"
 
 
-def trend(found: Trend, facts: Sequence[str]) -> str:
+def trend(subject_trend: Trend, facts: Sequence[str]) -> str:
     """As `trend_view`, without colours."""
-    return plain(trend_view(found, facts))
+    return plain(trend_view(subject_trend, facts))
 
 
-def trend_view(found: Trend, facts: Sequence[str]) -> list[Block]:
+def trend_view(subject_trend: Trend, facts: Sequence[str]) -> list[Block]:
     """A line for each entry with the facts that were asked for."""
     rows: list[tuple[Words, ...]] = [
         (
-            each.id,
-            each.began,
-            _styled_verdict(each),
-            _seconds(each.seconds),
-            *(_number(each.facts.get(name)) for name in facts),
+            point.id,
+            point.began,
+            _styled_verdict(point),
+            _seconds(point.seconds),
+            *(_number(point.facts.get(name)) for name in facts),
         )
-        for each in found.points
+        for point in subject_trend.points
     ]
     return [Table(_head("id", "begun (UTC)", "verdict", "took", *facts), rows)]
 
@@ -129,26 +129,26 @@ _NAMES = 96
 """Room for the names behind the curves."""
 
 
-def curves(found: Trend) -> Shown:
+def curves(subject_trend: Trend) -> Shown:
     """How long it took and what memory it had, entry by entry, as pictures with the figures below."""
-    points = found.points[-_MAX_POINTS:]
+    points = subject_trend.points[-_MAX_POINTS:]
     names = [name for name in dict.fromkeys(n for p in points for n in p.facts) if name.endswith(_MEMORY)]
     took = {"took": [point.seconds for point in points]}
     if any(point.facts.get("ready_s") is not None for point in points):
         took["ready after"] = [point.facts.get("ready_s") for point in points]
-    held = {name.removesuffix(_MEMORY): [p.facts.get(name) for p in points] for name in names[:_MAX_CURVES]}
+    memory = {name.removesuffix(_MEMORY): [p.facts.get(name) for p in points] for name in names[:_MAX_CURVES]}
     began = [point.began for point in points]
-    pictures = [_curves(took, began, "s", "How long each took"), _curves(held, began, "GiB", "Memory of each")]
+    pictures = [_curves(took, began, "s", "How long each took"), _curves(memory, began, "GiB", "Memory of each")]
     moved = list(dict.fromkeys(n for p in points for n in p.facts))[:4]
-    return Shown(trend(found, moved), "".join(pictures) or tag("p", "Nothing of it is a number."))
+    return Shown(trend(subject_trend, moved), "".join(pictures) or tag("p", "Nothing of it is a number."))
 
 
 def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], unit: str, title: str) -> str:
     """A line with points for each track, over the entries in their order; empty where there is no number."""
-    told = {name: values for name, values in tracks.items() if any(value is not None for value in values)}
-    if not told:
+    known_tracks = {name: values for name, values in tracks.items() if any(value is not None for value in values)}
+    if not known_tracks:
         return ""
-    top_value = max(value for values in told.values() for value in values if value is not None) or 1.0
+    top_value = max(value for values in known_tracks.values() for value in values if value is not None) or 1.0
     left, right, height, top = 44.0, float(NARROW - _NAMES), 130.0, 34.0
     bottom, count = top + height, len(began)
     parts = [caption(0, 14, f"{title}, {unit}", size=12)]
@@ -156,7 +156,7 @@ def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], 
     for number in range(int(top_value / step + 1e-9) + 1):
         y = bottom - height * number * step / top_value
         parts += [rule(left, y, right, y), caption(left - 7, y + 4, f"{number * step:g}", size=11, anchor="end")]
-    for number, (colour, (name, values)) in enumerate(zip(LINES, told.items(), strict=False)):
+    for number, (colour, (name, values)) in enumerate(zip(LINES, known_tracks.items(), strict=False)):
         at = [
             (left + (right - left) * (place + 0.5) / count, bottom - height * value / top_value, place, value)
             for place, value in enumerate(values)
@@ -165,10 +165,10 @@ def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], 
         track = " ".join(f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y, _, _) in enumerate(at))
         parts.append(f'<path d="{track}" fill="none" stroke="{colour}" stroke-width="{2 + number % 2}" />')
         for x, y, place, value in at:
-            said = f"{name} {began[place]}: {value:,.4g} {unit}"
+            label = f"{name} {began[place]}: {value:,.4g} {unit}"
             shape = f'<path d="M{x - 3.5:.1f} {y:.1f}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0" fill="{colour}">'
-            parts.append(f"{shape}<title>{escape(said)}</title></path>")
-    parts += _names_at_ends(told, right, bottom, height / top_value)
+            parts.append(f"{shape}<title>{escape(label)}</title></path>")
+    parts += _names_at_ends(known_tracks, right, bottom, height / top_value)
     parts.append(caption(left, bottom + 18, _day(began[0]), size=11, faint=True))
     if count > 1:
         parts.append(caption(right, bottom + 18, _day(began[-1]), size=11, anchor="end", faint=True))
@@ -183,62 +183,62 @@ def _day(began: str) -> str:
 def _names_at_ends(tracks: Mapping[str, Sequence[float | None]], x: float, bottom: float, scale: float) -> list[str]:
     """Each track's name beside its last point, none over another: who sees no colours reads them by place."""
     ends = {name: next(v for v in reversed(values) if v is not None) for name, values in tracks.items()}
-    said, free = [], bottom + 99.0
+    labels, free = [], bottom + 99.0
     for name, value in sorted(ends.items(), key=lambda end: end[1]):
         free = min(bottom - value * scale + 4, free - 13)
-        said.append(caption(x + 4, free, cut(name, 14), size=11))
-    return said
+        labels.append(caption(x + 4, free, cut(name, 14), size=11))
+    return labels
 
 
-def difference(found: Compared) -> Shown:
+def difference(comparison: EntryDifferences) -> Shown:
     """As `compared`, for a notebook."""
-    parts = [tag("p", f"<b>a</b> {escape(found.a)}<br><b>b</b> {escape(found.b)}")]
+    parts = [tag("p", f"<b>a</b> {escape(comparison.a)}<br><b>b</b> {escape(comparison.b)}")]
     for title, some, none in (
-        ("Inputs", found.inputs, "the same"),
-        ("Environment", found.environment, "the same"),
-        ("Results", found.results, "no difference"),
+        ("Inputs", comparison.inputs, "the same"),
+        ("Environment", comparison.environment, "the same"),
+        ("Results", comparison.results, "no difference"),
     ):
         rows = [[tag("code", escape(d.name)), escape(_value(d.a)), escape(_value(d.b)), escape(_by(d))] for d in some]
         body = html_table(("", "a", "b", "by"), rows, below=[d.note for d in some]) if rows else remark(none)
         parts += [heading(title), body]
-    parts += [remark(f"note: {note}") for note in found.notes]
-    return Shown(compared(found), "".join(parts))
+    parts += [remark(f"note: {note}") for note in comparison.notes]
+    return Shown(compared(comparison), "".join(parts))
 
 
-def _by(each: Differing) -> str:
-    if each.by is None:
+def _by(differing: Differing) -> str:
+    if differing.by is None:
         return ""
-    return f"{each.by:+,.4g}" + ("" if each.percent is None else f", {each.percent:+.1f} %")
+    return f"{differing.by:+,.4g}" + ("" if differing.percent is None else f", {differing.percent:+.1f} %")
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.4f}".rstrip("0").rstrip(".")
 
 
-def compared(found: Compared) -> str:
+def compared(comparison: EntryDifferences) -> str:
     """What was asked for and differs, then where, then what came of it."""
-    lines = [f"a: {found.a}", f"b: {found.b}"]
+    lines = [f"a: {comparison.a}", f"b: {comparison.b}"]
     for title, some, none in (
-        ("Inputs", found.inputs, "the same"),
-        ("Environment", found.environment, "the same"),
-        ("Results", found.results, "no difference"),
+        ("Inputs", comparison.inputs, "the same"),
+        ("Environment", comparison.environment, "the same"),
+        ("Results", comparison.results, "no difference"),
     ):
-        lines += ["", title, *(line for each in some for line in _told(each))]
+        lines += ["", title, *(line for differing in some for line in _described(differing))]
         if not some:
             lines.append(f"  {none}")
-    lines += ["", *(f"note: {note}" for note in found.notes)] if found.notes else []
+    lines += ["", *(f"note: {note}" for note in comparison.notes)] if comparison.notes else []
     return visible("\n".join(_one_line(line) if line else line for line in lines) + "\n")
 
 
-def _told(each: Differing) -> Iterator[str]:
-    place, separator, finding = each.name.rpartition("findings.")
+def _described(differing: Differing) -> Iterator[str]:
+    place, separator, finding = differing.name.rpartition("findings.")
     if separator:
-        yield f"  {place}finding {'gained' if each.a is None else 'lost'}: {finding}"
+        yield f"  {place}finding {'gained' if differing.a is None else 'lost'}: {finding}"
         return
-    by = f" ({_by(each)})" if each.by is not None else ""
-    yield f"  {each.name}: {_value(each.a)} -> {_value(each.b)}{by}"
-    if each.note:
-        yield f"    {each.note}"
+    by = f" ({_by(differing)})" if differing.by is not None else ""
+    yield f"  {differing.name}: {_value(differing.a)} -> {_value(differing.b)}{by}"
+    if differing.note:
+        yield f"    {differing.note}"
 
 
 def _value(value: Any) -> str:

@@ -32,7 +32,7 @@ from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.redaction.redact import redact_record, redact_text
 from vllm_runbooks.history import database
 from vllm_runbooks.history.database import Database, UnusableError
-from vllm_runbooks.history.records import KINDS, Entry
+from vllm_runbooks.history.records import KINDS, HistoryEntry
 from vllm_runbooks.host import owners
 from vllm_runbooks.host.here import here
 from vllm_runbooks.host.owners import Owner
@@ -62,11 +62,11 @@ def place() -> Path:
     Raises:
         InputError: the user has none.
     """
-    given = os.environ.get(PLACE)
+    setting = os.environ.get(PLACE)
     try:
-        return Path(given).expanduser().absolute() if given else user_folders.state() / database.NAME
+        return Path(setting).expanduser().absolute() if setting else user_folders.state() / database.NAME
     except RuntimeError:
-        raise InputError(f"{PLACE}: {given}: there is no such home; name a whole path") from None
+        raise InputError(f"{PLACE}: {setting}: there is no such home; name a whole path") from None
     except InputError as error:
         raise InputError(f"the history has no place, as {error}, or a file in {PLACE}") from None
 
@@ -82,7 +82,7 @@ def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
     Args:
         with_cards: Whether the driver is asked for this host's cards, which may take it seconds.
     """
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "host": here().host,
         "kernel": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
@@ -97,10 +97,10 @@ def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
         try:
             cards = Nvml()
         except InputError:
-            return found
-        found["driver"] = cards.driver
-        found["gpus"] = [card.name for card in cards.read().cards]
-    return found
+            return facts
+        facts["driver"] = cards.driver
+        facts["gpus"] = [card.name for card in cards.read().cards]
+    return facts
 
 
 @contextmanager
@@ -113,16 +113,16 @@ def opened(at: Path | None = None, *, say: Callable[[str], None], is_needed: boo
         is_needed: Whether a history that cannot be used is an error (`InputError`) of what is asked; else it is said.
     """
     try:
-        found = History(place() if at is None else at, say, is_needed=is_needed)
+        store = History(place() if at is None else at, say, is_needed=is_needed)
     except InputError as error:
         if is_needed:
             raise
         say(f"{error}; this command goes on without it")
-        found = History(None, say)
+        store = History(None, say)
     try:
-        yield found
+        yield store
     finally:
-        found.close()
+        store.close()
 
 
 class History:
@@ -188,20 +188,19 @@ class History:
         """
         if self._database is None:
             return
-        told = _ending(verdict, reason, seconds, results, vllm)
+        values = _ending(verdict, reason, seconds, results, vllm)
         if inputs is not None:
-            told["inputs"] = _json(inputs)
+            values["inputs"] = _json(inputs)
         if environment is not None:
-            told |= {"environment": _json(environment), "host": _line(str(environment.get("host") or here().host))}
+            values |= {"environment": _json(environment), "host": _line(str(environment.get("host") or here().host))}
         begun = self._begun.pop(id_, None)
         if begun is not None:
-            row = {**begun, **told}
+            row = {**begun, **values}
             self._write(lambda connection: _insert(connection, row))
         else:
-            names = ", ".join(f"{name} = :{name}" for name in told)
-            self._write(
-                lambda connection: connection.execute(f"UPDATE entries SET {names} WHERE id = :id", told | {"id": id_})  # noqa: S608 - our own names
-            )
+            names = ", ".join(f"{name} = :{name}" for name in values)
+            update = f"UPDATE entries SET {names} WHERE id = :id"  # noqa: S608 - our own names
+            self._write(lambda connection: connection.execute(update, values | {"id": id_}))
 
     def withdraw(self, id_: str) -> None:
         """Remove what was begun, and refused before anything was done."""
@@ -251,7 +250,7 @@ class History:
         part_of: str | None = None,
         limit: int | None = None,
         is_whole: bool = False,
-    ) -> list[Entry]:
+    ) -> list[HistoryEntry]:
         """The entries that meet all conditions, the newest first.
 
         Args:
@@ -271,50 +270,50 @@ class History:
             "began >= ?": since,
             "part_of = ?": part_of,
         }
-        held = {condition: _plain(value) for condition, value in conditions.items() if value is not None}
-        where = " AND ".join([*held, *(["part_of IS NULL"] if is_whole else []), "1"])
+        given_conditions = {condition: _plain(value) for condition, value in conditions.items() if value is not None}
+        where = " AND ".join([*given_conditions, *(["part_of IS NULL"] if is_whole else []), "1"])
         return self._read(
-            f"WHERE {where} ORDER BY number DESC LIMIT ?", [*held.values(), -1 if limit is None else limit]
+            f"WHERE {where} ORDER BY number DESC LIMIT ?", [*given_conditions.values(), -1 if limit is None else limit]
         )
 
-    def about(self, subject: str, *, since: str | None = None, limit: int | None = None) -> list[Entry]:
+    def about(self, subject: str, *, since: str | None = None, limit: int | None = None) -> list[HistoryEntry]:
         """The entries of a subject, the newest first; of a runbook's id where there are none, its runs on any case."""
-        found = self.entries(subject=subject, since=since, limit=limit)
-        if found or "*" in subject:
-            return found
+        entries = self.entries(subject=subject, since=since, limit=limit)
+        if entries or "*" in subject:
+            return entries
         escaped = "".join(f"[{letter}]" if letter in "?[" else letter for letter in subject)
         return self.entries(subject=f"{escaped} on *", since=since, limit=limit)
 
-    def beginning(self, prefix: str) -> list[Entry]:
+    def beginning(self, prefix: str) -> list[HistoryEntry]:
         """The entries whose id begins so, the newest first; a few of many."""
         if not is_id(prefix):
             return []
         return self._read("WHERE id >= ? AND id < ? ORDER BY number DESC LIMIT 3", [prefix, f"{prefix}g"])
 
-    def entry(self, prefix: str) -> Entry:
+    def entry(self, prefix: str) -> HistoryEntry:
         """The entry whose id begins so.
 
         Raises:
             InputError: there is none, or there are several.
         """
-        found = self.beginning(prefix)
-        if not found:
+        entries = self.beginning(prefix)
+        if not entries:
             raise InputError(f"{redact_text(prefix)}: no entry of the history has this id; `history` lists them")
-        if len(found) > 1:
-            some = ", ".join(each.id for each in found[:2])
+        if len(entries) > 1:
+            some = ", ".join(item.id for item in entries[:2])
             raise InputError(f"{prefix}: several entries begin so, as {some}; give more of it")
-        return found[0]
+        return entries[0]
 
-    def interrupted(self, *, kind: str | None = None, job: str | None = None) -> list[Entry]:
+    def interrupted(self, *, kind: str | None = None, job: str | None = None) -> list[HistoryEntry]:
         """The entries that a process has begun which is gone, the oldest first; each is told once, and marked.
 
         Args:
             kind: Of this kind alone; what is of another is told to whoever asks for it.
             job: Of this schedule alone.
         """
-        found = self._do(lambda file: file.read(lambda connection: _open(connection, kind, job))) or []
-        is_gone = {owner: _is_gone(owner) for owner in {owner for _, owner in found}}
-        gone = [id_ for id_, owner in found if is_gone[owner]]
+        open_entries = self._do(lambda file: file.read(lambda connection: _open(connection, kind, job))) or []
+        is_gone = {owner: _is_gone(owner) for owner in {owner for _, owner in open_entries}}
+        gone = [id_ for id_, owner in open_entries if is_gone[owner]]
         if not gone:
             return []
 
@@ -378,18 +377,18 @@ class History:
             "owner": self._owner,
         }
 
-    def _read(self, rest: str, values: list[Any]) -> list[Entry]:
+    def _read(self, rest: str, values: list[Any]) -> list[HistoryEntry]:
         select = f"{_SELECT} {rest}"
         return self._sound(
             self._do(lambda file: file.read(lambda connection: connection.execute(select, values).fetchall())) or []
         )
 
-    def _sound(self, rows: Sequence[tuple[Any, ...]]) -> list[Entry]:
+    def _sound(self, rows: Sequence[tuple[Any, ...]]) -> list[HistoryEntry]:
         """The entries of rows; what cannot be read is said, and left out."""
-        found = [_entry(row) for row in rows]
-        if broken := found.count(None):
+        entries = [_entry(row) for row in rows]
+        if broken := entries.count(None):
             self._say(f"history: {broken} {'entry' if broken == 1 else 'entries'} cannot be read, and left out")
-        return [each for each in found if each is not None]
+        return [item for item in entries if item is not None]
 
     def _write(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
         return self._do(lambda file: file.write(work))
@@ -442,14 +441,14 @@ def _open(connection: sqlite3.Connection, kind: str | None, job: str | None) -> 
 def _is_gone(owner: str) -> bool:
     """Whether the process that began an entry is gone for certain."""
     try:
-        told = json.loads(owner)
+        owner_data = json.loads(owner)
     except ValueError:
         return False
-    if not owners.is_written(told):
+    if not owners.is_written(owner_data):
         return False
-    state = owners.state(told)
+    state = owners.state(owner_data)
     # Of another boot is also what runs on another host that shares this file.
-    return state is Owner.GONE or (state is Owner.OF_ANOTHER_BOOT and told.get("host") == here().host)
+    return state is Owner.GONE or (state is Owner.OF_ANOTHER_BOOT and owner_data.get("host") == here().host)
 
 
 def _insert(connection: sqlite3.Connection, row: Mapping[str, Any]) -> None:
@@ -491,49 +490,49 @@ def _prune(connection: sqlite3.Connection, days: float | None, roots: int | None
 def _ending(
     verdict: Verdict, reason: str, seconds: float | None, results: Mapping[str, Any], vllm: str | None
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "verdict": Verdict(verdict).value,
         "reason": _line(reason),
         "seconds": None if seconds is None else round(seconds, 4),
         "results": _json(results),
     }
-    return told if vllm is None else told | {"vllm": _line(vllm)}
+    return values if vllm is None else values | {"vllm": _line(vllm)}
 
 
-def _entry(row: tuple[Any, ...]) -> Entry | None:
+def _entry(row: tuple[Any, ...]) -> HistoryEntry | None:
     """The entry of a row; None: it is not what was written."""
     *plain, inputs, results, environment = row
     id_, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm = plain
-    texts = [id_, kind, subject, began, reason, host, *(each for each in (part_of, job, vllm) if each is not None)]
+    texts = [id_, kind, subject, began, reason, host, *(item for item in (part_of, job, vllm) if item is not None)]
     try:
-        documents = [json.loads(each) for each in (inputs, results, environment)]
-        told = None if verdict is None else Verdict(verdict)
-        taken = None if seconds is None else float(seconds)
+        documents = [json.loads(item) for item in (inputs, results, environment)]
+        ending = None if verdict is None else Verdict(verdict)
+        duration = None if seconds is None else float(seconds)
     except (ValueError, TypeError, RecursionError):
         return None
-    if not all(isinstance(each, str) for each in texts) or not all(isinstance(each, dict) for each in documents):
+    if not all(isinstance(item, str) for item in texts) or not all(isinstance(item, dict) for item in documents):
         return None
-    return Entry(id_, kind, subject, began, taken, told, reason, part_of, job, host, vllm, *documents)
+    return HistoryEntry(id_, kind, subject, began, duration, ending, reason, part_of, job, host, vllm, *documents)
 
 
-def _json(told: Mapping[str, Any]) -> str:
+def _json(data: Mapping[str, Any]) -> str:
     """The JSON of something that is told, secrets replaced; pure ASCII, so that any text can be kept."""
-    whole = json.dumps(_shortened(document(redact_record(dict(told)))), default=str)
+    whole = json.dumps(_shortened(document(redact_record(dict(data)))), default=str)
     # Once more as a whole: a secret may be known by the name of its key alone.
-    shown = redact_text(whole)
+    text = redact_text(whole)
     try:
-        json.loads(shown)
+        json.loads(text)
     except ValueError:
-        shown = json.dumps({"left_out": "its secrets could not be replaced"})
-    return shown if len(shown) <= _LARGEST else json.dumps({"left_out": f"it has {len(shown)} characters"})
+        text = json.dumps({"left_out": "its secrets could not be replaced"})
+    return text if len(text) <= _LARGEST else json.dumps({"left_out": f"it has {len(text)} characters"})
 
 
 def _shortened(value: Any) -> Any:
     """The same with long texts, such as a log that was pasted, told by their beginning, length and digest."""
     if isinstance(value, dict):
-        return {name[:_LONGEST]: _shortened(each) for name, each in value.items()}
+        return {name[:_LONGEST]: _shortened(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_shortened(each) for each in value]
+        return [_shortened(item) for item in value]
     if not isinstance(value, str) or len(value) <= _LONGEST:
         return value
     digest = hashlib.sha256(value.encode("utf-8", "backslashreplace")).hexdigest()[:20]

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vllm_runbooks.history.records import Entry, Point, Trend
+from vllm_runbooks.history.records import HistoryEntry, Trend, TrendPoint
 
 _MOST_FACTS = 6
 
 
-def trend(subject: str, found: Sequence[Entry]) -> Trend:
+def trend(subject: str, entries: Sequence[HistoryEntry]) -> Trend:
     """The numbers of a subject's entries.
 
     Args:
         subject: As it was asked for: where all entries are of one that it stands for, that one is named.
-        found: Its entries, the newest first, as `History.about` returns them; one at least.
+        entries: Its entries, the newest first, as `History.about` returns them; one at least.
     """
-    names = {each.subject for each in found}
-    return Trend(names.pop() if len(names) == 1 else subject, tuple(_point(each) for each in reversed(found)))
+    names = {entry.subject for entry in entries}
+    return Trend(names.pop() if len(names) == 1 else subject, tuple(_point(entry) for entry in reversed(entries)))
 
 
-def moving(told: Trend) -> list[str]:
+def moving(subject_trend: Trend) -> list[str]:
     """The first facts that are not the same throughout."""
-    names = dict.fromkeys(name for point in told.points for name in point.facts)
-    return [name for name in names if len({point.facts.get(name) for point in told.points}) > 1][:_MOST_FACTS]
+    names = dict.fromkeys(name for point in subject_trend.points for name in point.facts)
+    return [name for name in names if len({point.facts.get(name) for point in subject_trend.points}) > 1][:_MOST_FACTS]
 
 
-def _point(entry: Entry) -> Point:
+def _point(entry: HistoryEntry) -> TrendPoint:
     facts = entry.results.get("facts")
     measured = {"ready_s": entry.results.get("ready_s"), **(facts if isinstance(facts, dict) else {})}
     numbers = {
@@ -34,4 +34,4 @@ def _point(entry: Entry) -> Point:
         for name, value in measured.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
-    return Point(entry.id, entry.began, entry.verdict, entry.seconds, numbers)
+    return TrendPoint(entry.id, entry.began, entry.verdict, entry.seconds, numbers)

@@ -11,7 +11,7 @@ from vllm_runbooks.diff import differences
 from vllm_runbooks.history import render as views
 from vllm_runbooks.history import store as history
 from vllm_runbooks.history import trends
-from vllm_runbooks.history.records import Entry
+from vllm_runbooks.history.records import HistoryEntry
 
 _LISTED, _OF_ONE = 60, 200
 """Most entries in the list, and most of one subject in a trend."""
@@ -62,6 +62,6 @@ def report_on(request: RunRequest, at: Path | None = None) -> RunReport:
     )
 
 
-def _whole(kept: history.History, id_: str) -> Entry:
+def _whole(kept: history.History, id_: str) -> HistoryEntry:
     entry = kept.entry(id_)
     return differences.with_parts(entry, kept.entries(part_of=entry.id))

@@ -1,6 +1,6 @@
-"""Alert rules for Prometheus and a dashboard for Grafana, of our jobs' metrics and of those that vLLM exports.
+"""Prometheus alert rules on the metrics of jobs and of running vLLM servers.
 
-What is asked of vLLM's metrics is read from `catalog/serving.yaml`: the same figures and limits as for a probe.
+The rules on servers come from `catalog/serving.yaml`: the same figures and limits as for a probe.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,14 +28,10 @@ _LATE_S = 900
 _UNPASSED_S = 26 * 3600
 """How long no run may have passed: time for the second run of a job that runs each day."""
 _SEVERITIES = {Severity.FATAL: "critical", Severity.DEGRADED: "warning", Severity.HINT: "info"}
-_UNITS = {"share": "percentunit", "s": "s", "1/s": "reqps", "tokens/s": "short", "requests": "short"}
-"""By the unit of a figure what Grafana calls it."""
-_WIDTH, _HEIGHT, _COLUMNS = 8, 8, 3
-"""Of a panel, in units of a grid that is 24 wide."""
 
 
 @dataclass(frozen=True)
-class Rule:
+class AlertRule:
     """One alert."""
 
     name: str
@@ -46,7 +42,7 @@ class Rule:
     description: str
 
 
-def job_rules() -> tuple[Rule, ...]:
+def job_rules() -> tuple[AlertRule, ...]:
     """Alerts on the jobs themselves."""
     bad = "|".join(v.value for v in Verdict if v not in (Verdict.PASS, Verdict.SKIPPED))
     verdict, following, timeout, missed, last, success = (
@@ -61,7 +57,7 @@ def job_rules() -> tuple[Rule, ...]:
         )
     )
     return (
-        Rule(
+        AlertRule(
             "RunbooksJobFailing",
             f'max by (instance, name) ({verdict}{{verdict=~"{bad}"}}) > 0',
             0,
@@ -69,7 +65,7 @@ def job_rules() -> tuple[Rule, ...]:
             "The last run of {{ $labels.name }} did not pass",
             "Read its output with `vllm-runbooks history`; the run's folder is named there.",
         ),
-        Rule(
+        AlertRule(
             "RunbooksJobOverdue",
             f"time() - ({following} + {timeout}) > {_LATE_S}",
             0,
@@ -77,7 +73,7 @@ def job_rules() -> tuple[Rule, ...]:
             "{{ $labels.name }} should have run and has not",
             "Nobody wakes it, or it cannot start: look at its timer, or at cron.",
         ),
-        Rule(
+        AlertRule(
             "RunbooksJobUnpassed",
             f"{last} > {success} or ({last} unless {success})",
             _UNPASSED_S,
@@ -85,7 +81,7 @@ def job_rules() -> tuple[Rule, ...]:
             "No run of {{ $labels.name }} has passed for long",
             "It fails, or is skipped and checks nothing: `vllm-runbooks history` says what it lacks.",
         ),
-        Rule(
+        AlertRule(
             "RunbooksJobMissed",
             f"increase({missed}[1h]) > 0",
             0,
@@ -96,16 +92,16 @@ def job_rules() -> tuple[Rule, ...]:
     )
 
 
-def server_rules(serving: Serving) -> tuple[Rule, ...]:
+def server_rules(serving: Serving) -> tuple[AlertRule, ...]:
     """Alerts on running servers: every condition that metrics alone decide."""
-    return tuple(_rule(serving, each) for each in serving.conditions if is_measured(each))
+    return tuple(_rule(serving, condition) for condition in serving.conditions if is_measured(condition))
 
 
-def _rule(serving: Serving, condition: ServingCondition) -> Rule:
-    better = [each for each in serving.conditions if condition.id in each.instead_of and is_measured(each)]
-    return Rule(
+def _rule(serving: Serving, condition: ServingCondition) -> AlertRule:
+    better = [graver for graver in serving.conditions if condition.id in graver.instead_of and is_measured(graver)]
+    return AlertRule(
         "Vllm" + "".join(word.capitalize() for word in re.split(r"[._]", condition.id.removeprefix("serving."))),
-        " unless ".join([_tests(serving, condition), *(f"({_tests(serving, each)})" for each in better)]),
+        " unless ".join([_tests(serving, condition), *(f"({_tests(serving, graver)})" for graver in better)]),
         condition.hold_s,
         _SEVERITIES[condition.severity],
         f"{condition.title} ({{{{ $labels.instance }}}})",
@@ -119,14 +115,14 @@ def _tests(serving: Serving, condition: ServingCondition) -> str:
 
 def _test(serving: Serving, test: ServingTest) -> str:
     fact = serving.facts[test.fact or ""]
-    found = expression(serving, fact, is_any=test.over == "any")
+    figure = expression(serving, fact, is_any=test.over == "any")
     if test.than is None:
         limit = f"{test.limit:g}"
     else:
         limit = f"{test.times:g} * {expression(serving, serving.facts[test.than])}"
     if test.over == "most":
-        return f"avg_over_time(({found} {test.op} bool {limit})[{WINDOW}:{_STEP}]) >= {MOST:g}"
-    return f"{found} {test.op} {limit}"
+        return f"avg_over_time(({figure} {test.op} bool {limit})[{WINDOW}:{_STEP}]) >= {MOST:g}"
+    return f"{figure} {test.op} {limit}"
 
 
 def expression(serving: Serving, fact: ServingFact, *, is_any: bool = False) -> str:
@@ -139,8 +135,8 @@ def expression(serving: Serving, fact: ServingFact, *, is_any: bool = False) -> 
     """
     match fact.kind:
         case "gauge":
-            each = "max_over_time({})" if is_any else "{}"
-            return f"{fact.join} by ({_SERVER}) ({_names(serving, fact.series, each, labels=fact.labels, over=is_any)})"
+            form = "max_over_time({})" if is_any else "{}"
+            return f"{fact.join} by ({_SERVER}) ({_names(serving, fact.series, form, labels=fact.labels, over=is_any)})"
         case "rate":
             return f"sum by ({_SERVER}) ({_names(serving, fact.series, 'rate({})', labels=fact.labels, over=True)})"
         case "share":
@@ -162,12 +158,12 @@ def _names(
     over: bool = False,
 ) -> str:
     """A series under whatever name a release exports it, each name in the form given."""
-    held = ",".join(
+    matchers = ",".join(
         f"{label}=~{json.dumps('|'.join(re.escape(value) for value in values))}"
         for label, values in (labels or {}).items()
     )
-    selector = (f"{{{held}}}" if held else "") + (f"[{WINDOW}]" if over else "")
-    return " or ".join(form.format(f"{each.name}{suffix}{selector}") for each in serving.series[series].names)
+    selector = (f"{{{matchers}}}" if matchers else "") + (f"[{WINDOW}]" if over else "")
+    return " or ".join(form.format(f"{metric.name}{suffix}{selector}") for metric in serving.series[series].names)
 
 
 def rules_file(serving: Serving) -> str:
@@ -184,135 +180,12 @@ def rules_file(serving: Serving) -> str:
     return f"# Written by `vllm-runbooks schedule alerts`.\n{text.getvalue()}"
 
 
-def _written(rule: Rule) -> dict[str, Any]:
-    held = {"for": f"{int(rule.hold_s)}s"} if rule.hold_s else {}
+def _written(rule: AlertRule) -> dict[str, Any]:
+    hold = {"for": f"{int(rule.hold_s)}s"} if rule.hold_s else {}
     return {
         "alert": rule.name,
         "expr": rule.expression,
-        **held,
+        **hold,
         "labels": {"severity": rule.severity},
         "annotations": {"summary": rule.summary, "description": rule.description},
-    }
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One picture of the dashboard."""
-
-    title: str
-    unit: str
-    expressions: tuple[tuple[str, str], ...]
-    """Each with the words of its legend."""
-    limits: tuple[tuple[float, str], ...] = ()
-    """From which value on which colour."""
-    kind: str = "timeseries"
-
-
-def panels(serving: Serving) -> tuple[tuple[str, tuple[Panel, ...]], ...]:
-    """The rows of the dashboard with their panels."""
-    short = {name: metric.name for name, metric in METRICS.items()}
-    of_jobs = (
-        Panel(
-            "Verdict of the last run", "short", ((f"{short['verdict']} == 1", "{{name}}: {{verdict}}"),), kind="stat"
-        ),
-        Panel(
-            "Time since the last run that passed",
-            "s",
-            ((f"time() - {short['last_success_timestamp_seconds']}", "{{name}}"),),
-        ),
-        Panel("Duration of the last run", "s", ((short["duration_seconds"], "{{name}}"),)),
-        Panel(
-            "Planned times without a run, by hour", "short", ((f"increase({short['missed_total']}[1h])", "{{name}}"),)
-        ),
-        Panel(
-            "Time until the next run is overdue",
-            "s",
-            ((f"{short['next_run_timestamp_seconds']} + {short['timeout_seconds']} + {_LATE_S} - time()", "{{name}}"),),
-        ),
-        Panel("Parts that do not pass", "short", ((_failing(short["run_verdict"]), "{{name}}: {{run}}: {{verdict}}"),)),
-    )
-    of_servers = tuple(
-        Panel(
-            f"{fact.says[:1].upper()}{fact.says[1:]}",
-            _UNITS.get(fact.unit, "short"),
-            ((expression(serving, fact), f"{{{{{_SERVER}}}}}"),),
-            tuple(_limits(serving, name)),
-        )
-        for name, fact in serving.facts.items()
-    )
-    return ("Jobs", of_jobs), ("Servers", of_servers)
-
-
-def _failing(metric: str) -> str:
-    return f'{metric}{{verdict!~"{Verdict.PASS}|{Verdict.SKIPPED}"}}'
-
-
-def _limits(serving: Serving, name: str) -> Iterator[tuple[float, str]]:
-    """The upper limits of a figure that an alert has by itself."""
-    for condition in serving.conditions:
-        if is_measured(condition) and len(condition.when) == 1:
-            (test,) = condition.when
-            if test.fact == name and test.limit is not None and test.op in (">", ">="):
-                yield test.limit, "red" if condition.severity is Severity.FATAL else "orange"
-
-
-def dashboard(serving: Serving) -> str:
-    """The dashboard as Grafana imports it."""
-    made: list[dict[str, Any]] = []
-    top = 0
-    for title, row in panels(serving):
-        made.append(
-            {
-                "id": len(made) + 1,
-                "type": "row",
-                "title": title,
-                "collapsed": False,
-                "panels": [],
-                "gridPos": {"x": 0, "y": top, "w": 24, "h": 1},
-            }
-        )
-        for number, panel in enumerate(row):
-            x, y = number % _COLUMNS * _WIDTH, top + 1 + number // _COLUMNS * _HEIGHT
-            made.append(_panel(panel, len(made) + 1, {"x": x, "y": y, "w": _WIDTH, "h": _HEIGHT}))
-        top += 1 + -(-len(row) // _COLUMNS) * _HEIGHT
-    data = {
-        "title": "vLLM runbooks",
-        "uid": "vllm-runbooks",
-        "tags": ["vllm"],
-        "schemaVersion": 39,
-        "version": 1,
-        "editable": True,
-        "refresh": "1m",
-        "time": {"from": "now-6h", "to": "now"},
-        "timezone": "browser",
-        "templating": {
-            "list": [
-                {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0}
-            ]
-        },
-        "panels": made,
-    }
-    return json.dumps(data, indent=2) + "\n"
-
-
-def _panel(panel: Panel, id_: int, place: Mapping[str, int]) -> dict[str, Any]:
-    source = {"type": "prometheus", "uid": "${datasource}"}
-    steps: list[dict[str, Any]] = [{"color": "green", "value": None}]
-    steps += [{"color": color, "value": limit} for limit, color in sorted(set(panel.limits))]
-    custom = {"thresholdsStyle": {"mode": "line" if panel.limits else "off"}} if panel.kind == "timeseries" else {}
-    return {
-        "id": id_,
-        "type": panel.kind,
-        "title": panel.title,
-        "datasource": source,
-        "gridPos": dict(place),
-        "fieldConfig": {
-            "defaults": {"unit": panel.unit, "thresholds": {"mode": "absolute", "steps": steps}, "custom": custom},
-            "overrides": [],
-        },
-        "options": {"textMode": "name"} if panel.kind == "stat" else {},
-        "targets": [
-            {"refId": chr(ord("A") + number), "expr": expr, "legendFormat": legend, "datasource": source}
-            for number, (expr, legend) in enumerate(panel.expressions)
-        ],
     }

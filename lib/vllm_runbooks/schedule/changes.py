@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.core.records import Verdict
-from vllm_runbooks.schedule.records import Judged, Standing, Told
+from vllm_runbooks.schedule.records import JobStanding, JudgedPart, StatusChange
 
 RANKS = {
     Verdict.PASS: 0,
@@ -29,14 +29,14 @@ MOST = 500
 """Parts of a run that are looked at, the worst first."""
 
 
-def worst(judged: Sequence[Judged]) -> Verdict:
+def worst(judged: Sequence[JudgedPart]) -> Verdict:
     """The verdict of a whole run; one without parts is an error."""
-    return max((each.verdict for each in judged), key=RANKS.__getitem__, default=Verdict.ERROR)
+    return max((part.verdict for part in judged), key=RANKS.__getitem__, default=Verdict.ERROR)
 
 
 def judge(
-    before: Standing, judged: Sequence[Judged], *, job: str, at: str, host: str = "", folder: str | None = None
-) -> tuple[Standing, Told | None]:
+    before: JobStanding, judged: Sequence[JudgedPart], *, job: str, at: str, host: str = "", folder: str | None = None
+) -> tuple[JobStanding, StatusChange | None]:
     """What is known after a run, and the change to tell, if there is one.
 
     Args:
@@ -47,54 +47,54 @@ def judge(
         host: Name of this host.
         folder: Of the run.
     """
-    unsound = [each for each in judged if RANKS[each.verdict] > RANKS[before.sound.get(each.subject, Verdict.SKIPPED)]]
-    news = [each for each in unsound if _is_news(before, each)]
+    unsound = [part for part in judged if RANKS[part.verdict] > RANKS[before.sound.get(part.subject, Verdict.SKIPPED)]]
+    news = [part for part in unsound if _is_news(before, part)]
     verdict = worst(judged)
     says = _says(news, verdict)
-    told: Told | None = None
+    change: StatusChange | None = None
     after = before
     if news:
-        told = Told(_id(job, at, "worse"), "worse", at, job, verdict, says, tuple(news), host, folder)
+        change = StatusChange(_id(job, at, "worse"), "worse", at, job, verdict, says, tuple(news), host, folder)
         after = replace(before, told=_merged(before.told, news), causes=_causes(before.causes, news))
     elif not unsound:
-        sound = {each.subject: each.verdict for each in judged}
+        sound = {part.subject: part.verdict for part in judged}
         after = replace(before, sound=sound, told={}, causes={})
         if before.told:
-            back = tuple(each for each in judged if each.subject in before.told)
+            back = tuple(part for part in judged if part.subject in before.told)
             says = f"all is well again: {', '.join(sorted(before.told)[:5])}"
-            told = Told(_id(job, at, "recovered"), "recovered", at, job, verdict, says, back, host, folder)
-    return after, told
+            change = StatusChange(_id(job, at, "recovered"), "recovered", at, job, verdict, says, back, host, folder)
+    return after, change
 
 
-def _is_news(before: Standing, each: Judged) -> bool:
-    told = before.told.get(each.subject)
-    if told is None or RANKS[each.verdict] > RANKS[told]:
+def _is_news(before: JobStanding, part: JudgedPart) -> bool:
+    reported = before.told.get(part.subject)
+    if reported is None or RANKS[part.verdict] > RANKS[reported]:
         return True
-    return each.root_cause is not None and each.root_cause not in before.causes.get(each.subject, ())
+    return part.root_cause is not None and part.root_cause not in before.causes.get(part.subject, ())
 
 
-def _merged(told: Mapping[str, Verdict], news: Sequence[Judged]) -> dict[str, Verdict]:
-    found = dict(told)
-    for each in news:
-        found[each.subject] = max(each.verdict, found.get(each.subject, Verdict.PASS), key=RANKS.__getitem__)
-    return found
+def _merged(reported: Mapping[str, Verdict], news: Sequence[JudgedPart]) -> dict[str, Verdict]:
+    merged = dict(reported)
+    for part in news:
+        merged[part.subject] = max(part.verdict, merged.get(part.subject, Verdict.PASS), key=RANKS.__getitem__)
+    return merged
 
 
-def _causes(causes: Mapping[str, tuple[str, ...]], news: Sequence[Judged]) -> dict[str, tuple[str, ...]]:
-    found = dict(causes)
-    for each in news:
-        if each.root_cause is not None:
-            found[each.subject] = (*found.get(each.subject, ()), each.root_cause)[-20:]
-    return found
+def _causes(causes: Mapping[str, tuple[str, ...]], news: Sequence[JudgedPart]) -> dict[str, tuple[str, ...]]:
+    merged = dict(causes)
+    for part in news:
+        if part.root_cause is not None:
+            merged[part.subject] = (*merged.get(part.subject, ()), part.root_cause)[-20:]
+    return merged
 
 
-def _says(news: Sequence[Judged], verdict: Verdict) -> str:
+def _says(news: Sequence[JudgedPart], verdict: Verdict) -> str:
     if not news:
         return verdict.value
     named = [
-        f"{each.verdict} {each.subject}{f' ({each.root_cause})' if each.root_cause else ''}"
-        f"{f': {each.reason}' if each.reason else ''}"
-        for each in news[:3]
+        f"{part.verdict} {part.subject}{f' ({part.root_cause})' if part.root_cause else ''}"
+        f"{f': {part.reason}' if part.reason else ''}"
+        for part in news[:3]
     ]
     more = f"; and {len(news) - 3} more" if len(news) > 3 else ""
     return f"{'; '.join(named)}{more}"
@@ -105,13 +105,13 @@ def _id(job: str, at: str, event: str) -> str:
     return hashlib.sha256(f"{job}\n{at}\n{event}".encode()).hexdigest()[:16]
 
 
-def standing(data: Any) -> Standing:
+def standing(data: Any) -> JobStanding:
     """What an entry of the history holds; what is damaged is unknown."""
     if not isinstance(data, Mapping):
-        return Standing()
+        return JobStanding()
     total, seconds = data.get("missed_total"), data.get("seconds")
     verdict, number = data.get("verdict"), data.get("number")
-    return Standing(
+    return JobStanding(
         number=number if isinstance(number, int) else 0,
         sound=_verdicts(data.get("sound")),
         told=_verdicts(data.get("told")),
@@ -132,10 +132,12 @@ def _text(value: Any) -> str | None:
 def _verdicts(value: Any) -> dict[str, Verdict]:
     if not isinstance(value, Mapping):
         return {}
-    return {str(subject): Verdict(each) for subject, each in value.items() if each in list(Verdict)}
+    return {str(subject): Verdict(verdict) for subject, verdict in value.items() if verdict in list(Verdict)}
 
 
 def _lists(value: Any) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
         return {}
-    return {str(subject): tuple(map(str, each)) for subject, each in value.items() if isinstance(each, (list, tuple))}
+    return {
+        str(subject): tuple(map(str, texts)) for subject, texts in value.items() if isinstance(texts, (list, tuple))
+    }

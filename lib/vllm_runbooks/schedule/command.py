@@ -1,4 +1,4 @@
-"""The commands `schedule add`, `list`, `show`, `remove`, `write`, `wake`, `alerts` and `dashboard`."""
+"""The commands `schedule add`, `list`, `show`, `remove`, `write`, `wake` and `alerts`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.files import store
 
 if TYPE_CHECKING:
-    from vllm_runbooks.schedule.records import Job
+    from vllm_runbooks.schedule.records import ScheduledJob
 
 _OUT = click.option("-o", "--output", "target", metavar="FILE", type=given.FILE, help="Write it there.")
 _EXIT_PARTLY = 1
@@ -77,13 +77,13 @@ def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -
     Nothing is run or installed: `schedule write` writes what wakes it. Names of files are of this folder.
     """
     from vllm_runbooks.schedule import cron, jobs, policy, wake
-    from vllm_runbooks.schedule.records import Job, Missed, Overlap
+    from vllm_runbooks.schedule.records import Missed, Overlap, ScheduledJob
 
     file = jobs.path(name)
     if file.exists() and not replace:
         raise InputError(f"{name}: there is such a job; give another name, or --replace")
     now = wake.clock()
-    job = Job(
+    job = ScheduledJob(
         name=name,
         at=" ".join(options["at"].split()),
         zone=options["zone"],
@@ -98,8 +98,8 @@ def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -
         metrics=options["metrics"],
         out=options["out"],
     )
-    for _, said in jobs.problems(job):
-        raise InputError(said if said.startswith("--") else f"{name}: {said}")
+    for _, message in jobs.problems(job):
+        raise InputError(message if message.startswith("--") else f"{name}: {message}")
     _asked(job)
     if job.metrics is not None and not Path(job.folder, job.metrics).parent.is_dir():
         raise InputError(f"--metrics {job.metrics}: {Path(job.metrics).parent} is no folder; make it first")
@@ -108,7 +108,7 @@ def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -
     output.write(f"To be woken: vllm-runbooks schedule write {name} systemd")
 
 
-def _asked(job: Job) -> tuple[Path, dict[str, Any]]:
+def _asked(job: ScheduledJob) -> tuple[Path, dict[str, Any]]:
     """See that the command can be read; of a notebook also what is run, with its parameters.
 
     Raises:
@@ -122,27 +122,27 @@ def _asked(job: Job) -> tuple[Path, dict[str, Any]]:
         return _notebook(job, rest)
     command = cast("click.Command", commands.get_command(click.Context(commands), first))  # one of jobs.OWN
     with command.make_context(f"vllm-runbooks {first}", list(rest)) as context:
-        asked = dict(context.params)
+        parameters = dict(context.params)
     if first != "run":
         return Path(), {}
     from vllm_runbooks.runbooks.commands.runbooks import find
     from vllm_runbooks.runbooks.notebook import bind
 
-    runbook = find(asked["runbook_id"], asked["runbooks"])
-    return Path(runbook.path), dict(bind(runbook, dict(asked["parameters"])))
+    runbook = find(parameters["runbook_id"], parameters["runbooks"])
+    return Path(runbook.path), dict(bind(runbook, dict(parameters["parameters"])))
 
 
-def _notebook(job: Job, rest: list[str]) -> tuple[Path, dict[str, Any]]:
+def _notebook(job: ScheduledJob, rest: list[str]) -> tuple[Path, dict[str, Any]]:
     """What papermill is asked to run."""
     from papermill.cli import papermill
 
     with papermill.make_context("papermill", list(rest)) as context:
-        asked = dict(context.params)
+        parameters = dict(context.params)
     path = Path(job.folder, rest[0])
     if not path.is_file():
         raise InputError(f"{rest[0]}: no such notebook; give papermill IN OUT, and its options after them")
-    values = {name: _typed(value) for name, value in asked.get("parameters", ())}
-    return path, {**values, **dict(asked.get("parameters_raw", ()))}
+    values = {name: _typed(value) for name, value in parameters.get("parameters", ())}
+    return path, {**values, **dict(parameters.get("parameters_raw", ()))}
 
 
 def _typed(value: str) -> Any:
@@ -166,14 +166,14 @@ def list_(form: str) -> int:
     from vllm_runbooks.schedule import render as shown
     from vllm_runbooks.schedule.records import Jobs
 
-    found, is_whole = [], True
+    stored, is_whole = [], True
     for name in jobs.names():
         try:
-            found.append(jobs.load(name))
+            stored.append(jobs.load(name))
         except InputError as error:
             is_whole = False
             output.say(str(error))
-    output.write_json(to_json(Jobs(tuple(found)))) if form == "json" else output.write(shown.jobs(found))
+    output.write_json(to_json(Jobs(tuple(stored)))) if form == "json" else output.write(shown.jobs(stored))
     return 0 if is_whole else _EXIT_PARTLY
 
 
@@ -240,7 +240,7 @@ def write(
         _write_jupyter(job, target, url=url, token_env=token_env, is_now=is_now)
 
 
-def _write_units(job: Job, target: Path | None, *, is_applied: bool) -> None:
+def _write_units(job: ScheduledJob, target: Path | None, *, is_applied: bool) -> None:
     from vllm_runbooks.core import host_commands
     from vllm_runbooks.schedule import units
 
@@ -262,7 +262,7 @@ def _write_units(job: Job, target: Path | None, *, is_applied: bool) -> None:
     output.write(f"To undo that: {host_commands.line('user-timer-off', unit=timer)}")
 
 
-def _write_cron(job: Job, target: Path | None) -> None:
+def _write_cron(job: ScheduledJob, target: Path | None) -> None:
     from vllm_runbooks.core import host_commands
     from vllm_runbooks.schedule import units
 
@@ -275,7 +275,9 @@ def _write_cron(job: Job, target: Path | None) -> None:
     output.write(f"Stored {target}\nTo add the line: {host_commands.line('crontab-edit')}")
 
 
-def _write_jupyter(job: Job, target: Path | None, *, url: str | None, token_env: str | None, is_now: bool) -> None:
+def _write_jupyter(
+    job: ScheduledJob, target: Path | None, *, url: str | None, token_env: str | None, is_now: bool
+) -> None:
     import json
 
     from vllm_runbooks.schedule import jupyter
@@ -319,25 +321,25 @@ def wake(name: str | None, *, quiet: bool, form: str) -> int:
     from vllm_runbooks.schedule import wake as waking
     from vllm_runbooks.schedule.records import Turns
 
-    found, status = [], 0
+    turns, status = [], 0
     # A run that cannot be written down would be made again at every wake-up.
     with history.opened(say=output.say, is_needed=True) as kept:
-        for each in [name] if name is not None else jobs.names():
+        for job_name in [name] if name is not None else jobs.names():
             try:
-                found.append(waking.turn(jobs.load(each), kept))
+                turns.append(waking.turn(jobs.load(job_name), kept))
             except RunbooksError as error:
                 if name is not None:
                     raise
                 output.say(str(error))
                 status = 2
-    status = max([status, *(waking.status(turn) for turn in found)])
+    status = max([status, *(waking.status(turn) for turn in turns)])
     if form == "json":
-        output.write_json(to_json(Turns(tuple(found))))
+        output.write_json(to_json(Turns(tuple(turns))))
         return status
-    told = [turn for turn in found if not quiet or turn.did != "nothing" or waking.status(turn)]
-    if told:
-        output.write(shown.turns(told))
-    elif not found and not quiet:
+    reported = [turn for turn in turns if not quiet or turn.did != "nothing" or waking.status(turn)]
+    if reported:
+        output.write(shown.turns(reported))
+    elif not turns and not quiet:
         output.write(shown.jobs(()))
     return status
 
@@ -349,20 +351,7 @@ def alerts(target: Path | None) -> None:
     from vllm_runbooks.catalog import load as catalog
     from vllm_runbooks.schedule import alerts as written
 
-    _write_text(written.rules_file(catalog.serving()), target)
-
-
-@schedule.command(epilog=given.examples("schedule dashboard -o vllm-runbooks.json"))
-@_OUT
-def dashboard(target: Path | None) -> None:
-    """Write a dashboard for Grafana, of the same metrics."""
-    from vllm_runbooks.catalog import load as catalog
-    from vllm_runbooks.schedule import alerts as written
-
-    _write_text(written.dashboard(catalog.serving()), target)
-
-
-def _write_text(text: str, target: Path | None) -> None:
+    text = written.rules_file(catalog.serving())
     if target is None:
         output.write_script(text)
         return

@@ -95,35 +95,35 @@ def parse(text: str) -> Cron:
     Raises:
         InputError: it is none, or means a day that never comes.
     """
-    shown = " ".join(text.split())[:80] or "(nothing)"
+    excerpt = " ".join(text.split())[:80] or "(nothing)"
     words = _SHORT.get(text.strip().lower(), text).split()
     if len(text) > _LONGEST or len(words) != len(_FIELDS):
         raise InputError(
-            f"--at {shown}: is no cron expression; give five fields, minute hour day month weekday, as in '0 3 * * *'"
+            f"--at {excerpt}: is no cron expression; give five fields, minute hour day month weekday, as in '0 3 * * *'"
         )
-    values = [_values(word.lower(), shown, field) for word, field in zip(words, _FIELDS, strict=True)]
+    values = [_values(word.lower(), excerpt, field) for word, field in zip(words, _FIELDS, strict=True)]
     minutes, hours, days, months, week = values
     weekdays = frozenset(day % 7 for day in week)
     is_free = [word.startswith("*") for word in words]
     has_step = any(word.startswith("*/") for word in (words[2], words[4]))
     if has_step and len(days) < 31 and len(weekdays) < 7:
         raise InputError(
-            f"--at {shown}: crons read a step over all days beside the other field of days differently; "
+            f"--at {excerpt}: crons read a step over all days beside the other field of days differently; "
             "write the days out"
         )
     is_either = not (is_free[2] or is_free[4])
     if not is_either and min(days) > max(_LENGTHS[month - 1] for month in months):
-        raise InputError(f"--at {shown}: never comes: no such month has a day {min(days)}; give a day that comes")
+        raise InputError(f"--at {excerpt}: never comes: no such month has a day {min(days)}; give a day that comes")
     return Cron(
         " ".join(words), tuple(sorted(minutes)), tuple(sorted(hours)), frozenset(days), frozenset(months), weekdays,
         is_either,
     )  # fmt: skip
 
 
-def _values(word: str, shown: str, field: _Field) -> set[int]:
+def _values(word: str, excerpt: str, field: _Field) -> set[int]:
     """What one field allows."""
-    found: set[int] = set()
-    where = f"--at {shown}: {field.name}"
+    values: set[int] = set()
+    where = f"--at {excerpt}: {field.name}"
     for part in word.split(","):
         match = _PART.fullmatch(part)
         if match is None or (match[1] == "*" and match[2]):
@@ -142,8 +142,8 @@ def _values(word: str, shown: str, field: _Field) -> set[int]:
             raise InputError(f"{where}: a step of {step} is none; give one from 1 to {field.most}")
         if first > last:
             raise InputError(f"{where}: {part} begins after its end; write two ranges, with a comma between")
-        found.update(range(first, last + 1, step))
-    return found
+        values.update(range(first, last + 1, step))
+    return values
 
 
 def _value(text: str, where: str, field: _Field) -> int:
@@ -152,8 +152,8 @@ def _value(text: str, where: str, field: _Field) -> int:
     elif text in field.words:
         value = field.words.index(text) + field.least
     else:
-        known = f", or {field.words[0]} to {field.words[-1]}" if field.words else ""
-        raise InputError(f"{where}: {text} is no number; give one from {field.least} to {field.most}{known}")
+        names = f", or {field.words[0]} to {field.words[-1]}" if field.words else ""
+        raise InputError(f"{where}: {text} is no number; give one from {field.least} to {field.most}{names}")
     if not field.least <= value <= field.most:
         raise InputError(f"{where}: {value} is out of range; give one from {field.least} to {field.most}")
     return value
@@ -170,26 +170,26 @@ def zone(name: str) -> ZoneInfo:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):
             pass
-    shown = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
-    raise InputError(f"--zone {shown}: is no time zone; give a name as in Europe/Berlin, or UTC")
+    excerpt = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
+    raise InputError(f"--zone {excerpt}: is no time zone; give a name as in Europe/Berlin, or UTC")
 
 
 def moment(wall: datetime, where: ZoneInfo) -> datetime:
     """The moment (UTC) of a wall time: the first one, or the first after the gap that it falls into."""
-    found = wall.replace(tzinfo=where, fold=0).astimezone(UTC)
-    if found.astimezone(where).replace(tzinfo=None, fold=0) == wall:
-        return found
+    instant = wall.replace(tzinfo=where, fold=0).astimezone(UTC)
+    if instant.astimezone(where).replace(tzinfo=None, fold=0) == wall:
+        return instant
     # By the offset after the gap it is before the change, by the one before the gap it is behind it.
     before = wall.replace(tzinfo=where, fold=1).astimezone(UTC)
-    offset = found.astimezone(where).utcoffset()
-    while found - before > timedelta(seconds=1):
-        middle = before + (found - before) // 2
+    offset = instant.astimezone(where).utcoffset()
+    while instant - before > timedelta(seconds=1):
+        middle = before + (instant - before) // 2
         middle = middle.replace(microsecond=0)
         if middle.astimezone(where).utcoffset() == offset:
-            found = middle
+            instant = middle
         else:
             before = middle
-    return found
+    return instant
 
 
 def after(cron: Cron, where: ZoneInfo, at: datetime) -> datetime:
@@ -198,8 +198,8 @@ def after(cron: Cron, where: ZoneInfo, at: datetime) -> datetime:
     end = day + _FURTHEST + _WEEK
     while day < end:
         for wall in cron.of(day):
-            if (found := moment(wall, where)) > at:
-                return found
+            if (instant := moment(wall, where)) > at:
+                return instant
         day += timedelta(days=1)
     raise InputError(f"--at {cron.text}: never comes; give a day that comes")
 
@@ -211,8 +211,8 @@ def back(cron: Cron, where: ZoneInfo, *, until: datetime, since: datetime) -> It
     last: datetime | None = None
     while day >= first:
         for wall in reversed(list(cron.of(day))):
-            found = moment(wall, where)
-            if since < found <= until and found != last:
-                last = found
-                yield found
+            instant = moment(wall, where)
+            if since < instant <= until and instant != last:
+                last = instant
+                yield instant
         day -= timedelta(days=1)

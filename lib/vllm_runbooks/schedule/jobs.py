@@ -17,7 +17,7 @@ from vllm_runbooks.core.errors import CatalogError, InputError, meant
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.schedule import cron, policy
-from vllm_runbooks.schedule.records import Job, Missed, Overlap
+from vllm_runbooks.schedule.records import Missed, Overlap, ScheduledJob
 
 if TYPE_CHECKING:
     from vllm_runbooks.catalog.authored.located import Problem
@@ -44,7 +44,7 @@ def state() -> Path:
     return user_folders.state() / "jobs"
 
 
-def out(job: Job) -> Path:
+def out(job: ScheduledJob) -> Path:
     """The folder in which every run of a job has one of its own."""
     return Path(job.folder, job.out) if job.out else state() / job.name
 
@@ -56,8 +56,8 @@ def path(name: str) -> Path:
         InputError: the name is none.
     """
     if not _NAME.fullmatch(name) or name.startswith("-"):
-        shown = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
-        raise InputError(f"{shown}: is no name of a job; give small letters, digits and hyphens, 40 at most")
+        excerpt = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
+        raise InputError(f"{excerpt}: is no name of a job; give small letters, digits and hyphens, 40 at most")
     return config() / f"{name}.yaml"
 
 
@@ -69,12 +69,12 @@ def environment(name: str) -> Path:
 def names() -> list[str]:
     """The names of all jobs."""
     try:
-        return sorted(each.stem for each in config().glob("*.yaml") if _NAME.fullmatch(each.stem) and each.is_file())
+        return sorted(file.stem for file in config().glob("*.yaml") if _NAME.fullmatch(file.stem) and file.is_file())
     except OSError:
         return []
 
 
-def load(name: str) -> Job:
+def load(name: str) -> ScheduledJob:
     """Read a job.
 
     Raises:
@@ -87,7 +87,7 @@ def load(name: str) -> Job:
         hint = meant(name, names(), "`vllm-runbooks schedule list` shows the jobs there are")
         raise InputError(f"{name}: there is no such job; {hint}")
     try:
-        job: Job = read_record(file, str(file), _parsed, problems)
+        job: ScheduledJob = read_record(file, str(file), _parsed, problems)
     except CatalogError as error:
         raise InputError("; ".join(str(error).splitlines())) from None
     if job.name != name:
@@ -122,32 +122,32 @@ By hand, since a wake-up every few minutes is not to load what validates a catal
 """
 
 
-def _parsed(data: Any) -> tuple[Job | None, list[Problem]]:
+def _parsed(data: Any) -> tuple[ScheduledJob | None, list[Problem]]:
     """The job that a file's data describes, None where it is broken, and the problems found."""
     from vllm_runbooks.catalog.authored.located import plain
 
     try:
-        told = plain(data)
+        names = plain(data)
     except ValueError as error:  # a key of thousands of digits
         return None, [((), str(error))]
-    if not isinstance(told, dict):
+    if not isinstance(names, dict):
         return None, [((), "holds no fields; compare with the file of another job")]
-    known = {field.name: field for field in fields(Job)}
-    found: list[Problem] = [((name,), "is not a known field") for name in told if name not in known]
+    job_fields = {field.name: field for field in fields(ScheduledJob)}
+    faults: list[Problem] = [((name,), "is not a known field") for name in names if name not in job_fields]
     values: dict[str, Any] = {}
-    for name, field in known.items():
-        if name in told:
-            is_right, made, said = _KINDS[str(field.type)]
-            if is_right(told[name]):
-                values[name] = made(told[name])
+    for name, field in job_fields.items():
+        if name in names:
+            is_right, made, expected = _KINDS[str(field.type)]
+            if is_right(names[name]):
+                values[name] = made(names[name])
             else:
-                found.append(((name,), said))
+                faults.append(((name,), expected))
         elif field.default is MISSING:
-            found.append(((name,), "is missing"))
-    return (None, found) if found else (Job(**values), [])
+            faults.append(((name,), "is missing"))
+    return (None, faults) if faults else (ScheduledJob(**values), [])
 
 
-def problems(job: Job) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def problems(job: ScheduledJob) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """What is wrong with a job, by field."""
     for field, check in (
         ("name", lambda: path(job.name)),
@@ -198,19 +198,19 @@ def _metrics(name: str) -> str | None:
 
     file = path(name)
     with contextlib.suppress(CatalogError, ValueError):
-        told = plain(read_yaml(file, str(file)))
-        return _place(told.get("folder"), told.get("metrics")) if isinstance(told, dict) else None
+        job_data = plain(read_yaml(file, str(file)))
+        return _place(job_data.get("folder"), job_data.get("metrics")) if isinstance(job_data, dict) else None
     return None
 
 
 def _place(within: Any, metrics: Any) -> str | None:
     """The file that is meant, whatever it is called."""
-    if not all(isinstance(each, str) and each.isprintable() for each in (within, metrics)):
+    if not all(isinstance(text, str) and text.isprintable() for text in (within, metrics)):
         return None
     return os.path.realpath(Path(within, metrics))
 
 
-def save(job: Job) -> Path:
+def save(job: ScheduledJob) -> Path:
     """Write a job's file, whole.
 
     Raises:
@@ -222,8 +222,8 @@ def save(job: Job) -> Path:
 
     from vllm_runbooks.core.record_forms import document
 
-    for place, said in problems(job):
-        raise InputError(said if said.startswith("--") else f"{job.name}: {'.'.join(map(str, place))}: {said}")
+    for place, message in problems(job):
+        raise InputError(message if message.startswith("--") else f"{job.name}: {'.'.join(map(str, place))}: {message}")
     file = path(job.name)
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

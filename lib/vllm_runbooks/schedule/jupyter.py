@@ -14,7 +14,7 @@ from typing import Any
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.schedule import web
-from vllm_runbooks.schedule.records import Job
+from vllm_runbooks.schedule.records import ScheduledJob
 
 TIMEOUT_S = 30.0
 """For each answer, to its last byte."""
@@ -28,7 +28,7 @@ _HINTS = {
 """By status what may help."""
 
 
-def definition(job: Job, parameters: Mapping[str, Any], *, environment: str = "python") -> dict[str, Any]:
+def definition(job: ScheduledJob, parameters: Mapping[str, Any], *, environment: str = "python") -> dict[str, Any]:
     """The body of `POST /scheduler/job_definitions`; the notebook is to lie in the folder that the server shows.
 
     Args:
@@ -48,7 +48,7 @@ def definition(job: Job, parameters: Mapping[str, Any], *, environment: str = "p
     }
 
 
-def _whole_path(job: Job, value: Any) -> Any:
+def _whole_path(job: ScheduledJob, value: Any) -> Any:
     """A file of the job's folder by its whole path: the scheduler runs the notebook elsewhere."""
     if isinstance(value, str) and value and not Path(value).is_absolute() and Path(job.folder, value).exists():
         return str(Path(job.folder, value))
@@ -56,7 +56,7 @@ def _whole_path(job: Job, value: Any) -> Any:
 
 
 def create(
-    job: Job, notebook: Path, parameters: Mapping[str, Any], *, url: str, token_env: str, is_now: bool = False
+    job: ScheduledJob, notebook: Path, parameters: Mapping[str, Any], *, url: str, token_env: str, is_now: bool = False
 ) -> str:
     """Put the notebook into a running server and create the job there; returns the id that the server gives.
 
@@ -83,7 +83,7 @@ def create(
         raise InputError(f"{notebook}: is no notebook of at most {_LARGEST >> 20} MiB; give another")
     environments = server.ask("GET", "/scheduler/runtime_environments")
     listed = environments if isinstance(environments, list) else []
-    names = [str(each["name"]) for each in listed if isinstance(each, dict) and "name" in each]
+    names = [str(row["name"]) for row in listed if isinstance(row, dict) and "name" in row]
     if not names:
         raise InputError(f"{server.shown}: has no runtime environment; is jupyter-scheduler installed there?")
     body = definition(job, parameters, environment=names[0])

@@ -13,7 +13,7 @@ from itertools import islice
 
 from vllm_runbooks.core import moments
 from vllm_runbooks.schedule import cron
-from vllm_runbooks.schedule.records import Job, Missed, Overlap, Passed
+from vllm_runbooks.schedule.records import Missed, MissedTime, Overlap, ScheduledJob
 
 ON_TIME_S = 600.0
 """A run that begins within this is on time: whoever wakes us comes every few minutes."""
@@ -34,14 +34,14 @@ class Decision:
 
     run: datetime | None
     """The planned time for which the job is run."""
-    passed: tuple[Passed, ...]
+    passed: tuple[MissedTime, ...]
     """Those for which it is not, the earliest first."""
     says: str
     next: datetime
     is_waiting: bool = False
 
 
-def covered(job: Job, planned: Iterable[str], now: datetime) -> datetime:
+def covered(job: ScheduledJob, planned: Iterable[str], now: datetime) -> datetime:
     """The time up to which nothing is owed.
 
     Args:
@@ -54,7 +54,7 @@ def covered(job: Job, planned: Iterable[str], now: datetime) -> datetime:
 
 
 def decide(
-    job: Job,
+    job: ScheduledJob,
     now: datetime,
     planned: Iterable[str],
     *,
@@ -79,43 +79,43 @@ def decide(
     latest, is_cut = due[0], len(due) == _COUNTED
     if is_running and job.overlap is Overlap.WAIT:
         return Decision(None, (), f"{stamp(latest)} waits for the end of the last run", following, is_waiting=True)
-    overlapped: tuple[Passed, ...] = ()
+    overlapped: tuple[MissedTime, ...] = ()
     if job.overlap is Overlap.SKIP:
         # Whoever wakes us may have waited for the end of the run, as systemd does.
         until = now if is_running else free_since if free_since is not None and free_since <= now else since
         during, due = [at for at in due if at <= until], [at for at in due if at > until]
-        said = "the run before was still going on"
-        overlapped = _passed(during, "overlap", said, is_cut=is_cut)
+        reason = "the run before was still going on"
+        overlapped = _passed(during, "overlap", reason, is_cut=is_cut)
         if not due:
-            return Decision(None, overlapped, f"{stamp(latest)} is passed over: {said}", following)
+            return Decision(None, overlapped, f"{stamp(latest)} is passed over: {reason}", following)
     ready = latest
     if job.overlap is Overlap.WAIT and free_since is not None and latest < free_since <= now:
         ready = free_since
     late = (now - ready).total_seconds()
     allowed = max(ON_TIME_S, job.grace_s if job.missed is Missed.RUN else 0.0)
     if late > allowed:
-        said = f"nobody was awake until {stamp(now)}"
-        passed = _passed(due, "missed", said, is_cut=is_cut and not overlapped)
-        return Decision(None, (*overlapped, *passed), f"{stamp(latest)} was missed: {said}", following)
-    why, said = ("coalesced", f"the run of {stamp(latest)} makes up for it")
+        reason = f"nobody was awake until {stamp(now)}"
+        passed = _passed(due, "missed", reason, is_cut=is_cut and not overlapped)
+        return Decision(None, (*overlapped, *passed), f"{stamp(latest)} was missed: {reason}", following)
+    why, reason = ("coalesced", f"the run of {stamp(latest)} makes up for it")
     if job.missed is Missed.SKIP:
-        why, said = "missed", "nobody was awake"
-    passed = _passed(due[1:], why, said, is_cut=is_cut and not overlapped)
+        why, reason = "missed", "nobody was awake"
+    passed = _passed(due[1:], why, reason, is_cut=is_cut and not overlapped)
     return Decision(latest, (*overlapped, *passed), f"{stamp(latest)} is due", following)
 
 
-def _passed(times: list[datetime], why: str, said: str, *, is_cut: bool) -> tuple[Passed, ...]:
+def _passed(times: list[datetime], why: str, reason: str, *, is_cut: bool) -> tuple[MissedTime, ...]:
     """Planned times without a run, given with the latest first, told with the earliest first.
 
     Args:
         times: They.
         why: A word for it.
-        said: One line.
+        reason: One line.
         is_cut: Whether there may be earlier ones, which were not counted.
     """
-    apart = [Passed(stamp(at), why, said) for at in reversed(times[:_TOLD_APART])]
+    apart = [MissedTime(stamp(at), why, reason) for at in reversed(times[:_TOLD_APART])]
     rest = times[_TOLD_APART:]
     if not rest:
         return tuple(apart)
     more = " or more" if is_cut else ""
-    return (Passed(stamp(rest[0]), why, f"{len(rest)}{more} planned times; {said}", len(rest)), *apart)
+    return (MissedTime(stamp(rest[0]), why, f"{len(rest)}{more} planned times; {reason}", len(rest)), *apart)

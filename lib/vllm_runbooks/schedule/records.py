@@ -30,7 +30,7 @@ class Overlap(StrEnum):
 
 
 @dataclass(frozen=True)
-class Job:
+class ScheduledJob:
     """What is run, when, and who is told."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "use_attribute_docstrings": True}
@@ -64,11 +64,11 @@ class Job:
 class Jobs:
     """All jobs of this user."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[ScheduledJob, ...]
 
 
 @dataclass(frozen=True)
-class Passed:
+class MissedTime:
     """A planned time for which nothing was run."""
 
     planned: str
@@ -81,7 +81,7 @@ class Passed:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedPart:
     """One part of a run, such as a runbook on a case."""
 
     subject: str
@@ -92,7 +92,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Told:
+class StatusChange:
     """A change that is reported: the verdict became worse, or all is well again."""
 
     id: str
@@ -105,7 +105,7 @@ class Told:
     """Of the whole run."""
     says: str
     """One line."""
-    changed: tuple[Judged, ...]
+    changed: tuple[JudgedPart, ...]
     """What became worse, or what is well again."""
     host: str = ""
     folder: str | None = None
@@ -113,7 +113,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Standing:
+class JobStanding:
     """What is known of a job after a run, and what was told of it."""
 
     number: int = 0
@@ -153,9 +153,9 @@ class Turn:
     seconds: float | None = None
     interrupted: tuple[str, ...] = ()
     """Planned times of runs that ended without a word."""
-    passed: tuple[Passed, ...] = ()
-    judged: tuple[Judged, ...] = ()
-    told: Told | None = None
+    passed: tuple[MissedTime, ...] = ()
+    judged: tuple[JudgedPart, ...] = ()
+    told: StatusChange | None = None
     sent: tuple[str, ...] = ()
     """Ids of the changes that the webhook has taken."""
     unsent: tuple[str, ...] = ()

@@ -6,36 +6,36 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.core.display import visible
-from vllm_runbooks.schedule.records import Job, Turn
+from vllm_runbooks.schedule.records import ScheduledJob, Turn
 
 
-def jobs(found: Sequence[Job]) -> str:
+def jobs(stored: Sequence[ScheduledJob]) -> str:
     """A line for each job."""
-    width = max((len(job.name) for job in found), default=0)
-    lines = [f"{job.name:<{width}}  {job.at}  {job.zone}  {shlex.join(job.command)}" for job in found]
+    width = max((len(job.name) for job in stored), default=0)
+    lines = [f"{job.name:<{width}}  {job.at}  {job.zone}  {shlex.join(job.command)}" for job in stored]
     return visible("\n".join(lines) or "there is no job; `vllm-runbooks schedule add` makes one")
 
 
-def job(found: Job, following: str) -> str:
+def job(stored: ScheduledJob, following: str) -> str:
     """Everything about a job, and when it is next due."""
     rows = [
-        ("at", f"{found.at} ({found.zone}); next {following}"),
-        ("command", shlex.join(found.command)),
-        ("folder", found.folder),
-        ("missed", f"{found.missed}, within {found.grace_s:g} s"),
-        ("overlap", found.overlap.value),
-        ("time limit", f"{found.timeout_s:g} s"),
-        ("webhook", f"${found.webhook_env}" if found.webhook_env else "none"),
-        ("metrics", found.metrics or "none"),
-        ("out", found.out or "in the user's state folder"),
-        ("added", found.added),
+        ("at", f"{stored.at} ({stored.zone}); next {following}"),
+        ("command", shlex.join(stored.command)),
+        ("folder", stored.folder),
+        ("missed", f"{stored.missed}, within {stored.grace_s:g} s"),
+        ("overlap", stored.overlap.value),
+        ("time limit", f"{stored.timeout_s:g} s"),
+        ("webhook", f"${stored.webhook_env}" if stored.webhook_env else "none"),
+        ("metrics", stored.metrics or "none"),
+        ("out", stored.out or "in the user's state folder"),
+        ("added", stored.added),
     ]
-    return visible("\n".join([found.name, *(f"  {name:<10}  {said}" for name, said in rows)]))
+    return visible("\n".join([stored.name, *(f"  {name:<10}  {value}" for name, value in rows)]))
 
 
-def turns(found: Sequence[Turn]) -> str:
+def turns(wake_turns: Sequence[Turn]) -> str:
     """What a wake-up came to, a few lines for each job."""
-    return visible("\n".join(line for turn in found for line in _lines(turn)))
+    return visible("\n".join(line for turn in wake_turns for line in _lines(turn)))
 
 
 def _lines(turn: Turn) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _lines(turn: Turn) -> Iterator[str]:
         yield f"  interrupted: the run of {planned} ended without a word"
     if turn.passed:
         first, last = turn.passed[0], turn.passed[-1]
-        count = sum(each.count for each in turn.passed)
+        count = sum(missed.count for missed in turn.passed)
         when = last.planned if count == 1 else f"{count} planned times up to {last.planned}"
         yield f"  {last.why}: {when}: {last.says if len(turn.passed) > 1 or count == 1 else first.says}"
     if turn.told is not None:

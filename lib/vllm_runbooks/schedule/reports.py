@@ -19,7 +19,7 @@ from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.redaction.redact import redact_record
 from vllm_runbooks.schedule import policy, web
-from vllm_runbooks.schedule.records import Job, Standing, Told
+from vllm_runbooks.schedule.records import JobStanding, ScheduledJob, StatusChange
 
 TIMEOUT_S = 10.0
 """For each try, to the last header of the answer."""
@@ -32,7 +32,7 @@ _MOST_RUNS = 200
 
 
 @dataclass(frozen=True)
-class Metric:
+class JobMetric:
     """One of our metrics, as the text file and the alert rules name it."""
 
     name: str
@@ -41,7 +41,7 @@ class Metric:
 
 
 METRICS = {
-    short: Metric(f"vllm_runbooks_job_{short}", kind, help_)
+    short: JobMetric(f"vllm_runbooks_job_{short}", kind, help_)
     for short, kind, help_ in (
         ("last_run_timestamp_seconds", "gauge", "When the last run of the job ended."),
         ("last_success_timestamp_seconds", "gauge", "When the last run that passed ended."),
@@ -60,32 +60,32 @@ METRICS = {
 """By short name."""
 
 
-def metrics_text(job: Job, known: Standing, following: datetime) -> str:
+def metrics_text(job: ScheduledJob, standing: JobStanding, following: datetime) -> str:
     """The text file of a job: what is unknown is left out."""
     # Not "job": Prometheus gives that label to every target, and would rename ours.
     label = {"name": job.name}
 
     def at(text: str | None) -> list[tuple[Mapping[str, str], float]]:
-        found = policy.moment(text) if text else None
-        return [(label, found.timestamp())] if found else []
+        timestamp = policy.moment(text) if text else None
+        return [(label, timestamp.timestamp())] if timestamp else []
 
     rows: dict[str, Sequence[tuple[Mapping[str, str], float]]] = {
-        "last_run_timestamp_seconds": at(known.last_run),
-        "last_success_timestamp_seconds": at(known.last_success),
+        "last_run_timestamp_seconds": at(standing.last_run),
+        "last_success_timestamp_seconds": at(standing.last_success),
         "next_run_timestamp_seconds": [(label, following.timestamp())],
         "timeout_seconds": [(label, job.timeout_s)],
-        "duration_seconds": [(label, known.seconds)] if known.seconds is not None else [],
-        "verdict": [({**label, "verdict": v.value}, float(v is known.verdict)) for v in Verdict if known.verdict],
+        "duration_seconds": [(label, standing.seconds)] if standing.seconds is not None else [],
+        "verdict": [({**label, "verdict": v.value}, float(v is standing.verdict)) for v in Verdict if standing.verdict],
         "run_verdict": [
             ({**label, "run": run, "verdict": verdict.value}, 1.0)
-            for run, verdict in sorted(known.runs.items())[:_MOST_RUNS]
+            for run, verdict in sorted(standing.runs.items())[:_MOST_RUNS]
         ],
-        "missed_total": [(label, float(known.missed_total))],
+        "missed_total": [(label, float(standing.missed_total))],
     }
     return "".join(_family(METRICS[name], values) for name, values in rows.items())
 
 
-def _family(metric: Metric, values: Sequence[tuple[Mapping[str, str], float]]) -> str:
+def _family(metric: JobMetric, values: Sequence[tuple[Mapping[str, str], float]]) -> str:
     if not values:
         return ""
     lines = [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
@@ -101,31 +101,31 @@ def _escaped(text: str) -> str:
     return clean.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def write_metrics(job: Job, known: Standing, following: datetime) -> None:
+def write_metrics(job: ScheduledJob, standing: JobStanding, following: datetime) -> None:
     """Store the text file of a job, whole.
 
     Raises:
         NotStoredError: it cannot be written.
     """
     if job.metrics is not None:
-        store(Path(job.folder, job.metrics), metrics_text(job, redact_record(known), following))
+        store(Path(job.folder, job.metrics), metrics_text(job, redact_record(standing), following))
 
 
 class NotSentError(Exception):
     """The webhook did not take a change."""
 
-    def __init__(self, said: str, *, is_refused: bool) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, is_refused: bool) -> None:
+        super().__init__(message)
         self.is_refused = is_refused
         """Whether it said no, so that the same is no better soon."""
 
 
-def payload(told: Told) -> str:
+def payload(change: StatusChange) -> str:
     """The document that the webhook gets."""
-    return json.dumps({"schema": SCHEMA, **document(redact_record(told))}, ensure_ascii=True)
+    return json.dumps({"schema": SCHEMA, **document(redact_record(change))}, ensure_ascii=True)
 
 
-def address(job: Job, value: str) -> str:
+def address(job: ScheduledJob, value: str) -> str:
     """The address of a job's webhook.
 
     Args:
@@ -175,8 +175,8 @@ def send(url: str, text: str, *, id_: str, pause: Callable[[float], None] = time
 
 
 class _LaterError(Exception):
-    def __init__(self, said: str, after_s: float = 0.0) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, after_s: float = 0.0) -> None:
+        super().__init__(message)
         self.after_s = after_s
 
 
@@ -188,7 +188,7 @@ def _post(url: str, text: str, id_: str) -> None:
         raise _LaterError(f"the webhook cannot be reached: {error}") from None
     if reply.status < 300:
         return
-    said = f"the webhook answered {reply.status}"
+    message = f"the webhook answered {reply.status}"
     if reply.status == _AGAIN or reply.status >= 500:
-        raise _LaterError(said, reply.again_s)
-    raise NotSentError(said, is_refused=True)
+        raise _LaterError(message, reply.again_s)
+    raise NotSentError(message, is_refused=True)

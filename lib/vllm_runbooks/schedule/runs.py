@@ -21,14 +21,14 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.history import store as history
-from vllm_runbooks.history.records import PROBE, Entry
+from vllm_runbooks.history.records import PROBE, HistoryEntry
 from vllm_runbooks.history.store import History
 from vllm_runbooks.host.running import Live, Running
 from vllm_runbooks.runbooks.notebook import read_judgement
 from vllm_runbooks.schedule import jobs
 from vllm_runbooks.schedule.changes import MOST as MOST_JUDGED
 from vllm_runbooks.schedule.changes import RANKS, WHOLE, worst
-from vllm_runbooks.schedule.records import Job, Judged
+from vllm_runbooks.schedule.records import JudgedPart, ScheduledJob
 
 OUTPUT = "output.log"
 MOST = 50
@@ -42,10 +42,10 @@ _UNREAD = 2
 
 
 @dataclass(frozen=True)
-class Ran:
+class JobRun:
     """What a run came to."""
 
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedPart, ...]
     seconds: float
     folder: Path
     junit: Path | None
@@ -58,15 +58,15 @@ class Ran:
     @property
     def reason(self) -> str:
         """One line: what was worst."""
-        bad = [each for each in self.judged if each.verdict is self.verdict]
+        bad = [part for part in self.judged if part.verdict is self.verdict]
         if self.verdict is Verdict.PASS:
             return f"{len(bad)} passed"
-        first = bad[0] if bad else Judged(WHOLE, Verdict.ERROR, None, "no verdict was written")
+        first = bad[0] if bad else JudgedPart(WHOLE, Verdict.ERROR, None, "no verdict was written")
         more = f"; and {len(bad) - 1} more" if len(bad) > 1 else ""
         return f"{first.subject}: {first.reason}{more}"
 
 
-def folder(job: Job, at: datetime) -> Path:
+def folder(job: ScheduledJob, at: datetime) -> Path:
     """A new folder for one run, for its owner alone; old ones are removed.
 
     Raises:
@@ -76,9 +76,9 @@ def folder(job: Job, at: datetime) -> Path:
     try:
         every.mkdir(mode=0o700, parents=True, exist_ok=True)
         for number in range(100):
-            found = every / f"{at:%Y%m%dT%H%M%SZ}{f'-{number}' if number else ''}"
+            run_folder = every / f"{at:%Y%m%dT%H%M%SZ}{f'-{number}' if number else ''}"
             with contextlib.suppress(FileExistsError):
-                found.mkdir(mode=0o700)  # what is printed may hold secrets
+                run_folder.mkdir(mode=0o700)  # what is printed may hold secrets
                 break
         else:
             raise InputError(f"{every}: holds too many folders of this second; look at the clock")
@@ -87,7 +87,7 @@ def folder(job: Job, at: datetime) -> Path:
         raise InputError(f"{every}: cannot be used: {error.strerror}; give another folder with --out") from None
     for path in old[: max(len(old) - MOST + 1, 0)]:
         shutil.rmtree(path, ignore_errors=True)
-    return found
+    return run_folder
 
 
 class _Bounded:
@@ -117,16 +117,16 @@ class _Bounded:
         self._file.write(end)
 
 
-def words(job: Job, into: Path) -> list[str]:
+def words(job: ScheduledJob, into: Path) -> list[str]:
     """What is run; a command of ours is told where its results belong."""
     first, *rest = job.command
     if first == jobs.PAPERMILL:
         return [sys.executable, "-P", "-m", "papermill", *rest]
-    own = [sys.executable, "-P", "-m", "vllm_runbooks", first]
-    return [*own, *(() if first == "probe" else ("--out", str(into))), *rest]
+    program = [sys.executable, "-P", "-m", "vllm_runbooks", first]
+    return [*program, *(() if first == "probe" else ("--out", str(into))), *rest]
 
 
-def run(job: Job, into: Path, kept: History, environment: Mapping[str, str]) -> Ran:
+def run(job: ScheduledJob, into: Path, kept: History, environment: Mapping[str, str]) -> JobRun:
     """Run a job now, its output into the folder, and judge it.
 
     Args:
@@ -141,7 +141,7 @@ def run(job: Job, into: Path, kept: History, environment: Mapping[str, str]) -> 
     # Whoever is told is no business of what is run, which may print its environment.
     inherited = {name: value for name, value in environment.items() if name != job.webhook_env}
 
-    def told() -> Entry | None:
+    def told() -> HistoryEntry | None:
         return next(iter(kept.entries(kind=PROBE, job=job.name, since=stamp, limit=1)), None)
 
     refused, is_over, status, signalled, ending = None, False, None, None, ""
@@ -164,97 +164,99 @@ def run(job: Job, into: Path, kept: History, environment: Mapping[str, str]) -> 
         refused = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
     parts = list(_parts(job, into))
     if refused is not None:
-        whole = [Judged(WHOLE, Verdict.ERROR, None, f"could not be run: {refused}")]
+        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, f"could not be run: {refused}")]
     elif is_over:
-        whole = [Judged(WHOLE, Verdict.ERROR, None, f"took longer than {job.timeout_s:g} s and was ended")]
+        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, f"took longer than {job.timeout_s:g} s and was ended")]
     elif signalled is not None:
-        whole = [Judged(WHOLE, Verdict.INTERRUPTED, None, ending)]
+        whole = [JudgedPart(WHOLE, Verdict.INTERRUPTED, None, ending)]
     elif status is None or status < 0:
-        whole = [Judged(WHOLE, Verdict.ERROR, None, ending)]
+        whole = [JudgedPart(WHOLE, Verdict.ERROR, None, ending)]
     else:
-        whole = _whole(job, status, into, parts, output if _mark(output) != before else None, told=told)
+        whole = _whole(job, status, into, parts, output if _mark(output) != before else None, read_entry=told)
     judged = [
-        Judged(
-            redact_text(each.subject), each.verdict, each.root_cause, " ".join(redact_text(each.reason).split())[:500]
+        JudgedPart(
+            redact_text(part.subject), part.verdict, part.root_cause, " ".join(redact_text(part.reason).split())[:500]
         )
-        for each in sorted([*parts, *whole], key=lambda each: -RANKS[each.verdict])[:MOST_JUDGED]
+        for part in sorted([*parts, *whole], key=lambda part: -RANKS[part.verdict])[:MOST_JUDGED]
     ]
     junit = into / "junit.xml"
-    return Ran(tuple(judged), time.monotonic() - began, into, junit if junit.is_file() else None)
+    return JobRun(tuple(judged), time.monotonic() - began, into, junit if junit.is_file() else None)
 
 
 def _whole(
-    job: Job,
+    job: ScheduledJob,
     status: int,
     into: Path,
-    parts: Sequence[Judged],
+    parts: Sequence[JudgedPart],
     output: Path | None,
     *,
-    told: Callable[[], Entry | None],
-) -> list[Judged]:
+    read_entry: Callable[[], HistoryEntry | None],
+) -> list[JudgedPart]:
     """What the exit status says beside the parts, and where it says something else than they do."""
     if job.command[0] == "probe":
-        return [_probed(job, status, into, told())]
+        return [_probed(job, status, into, read_entry())]
     if job.command[0] == jobs.PAPERMILL:
         return [_concluded(status, into, output)]
     if status == _UNREAD or not parts:
         return [
-            Judged(WHOLE, Verdict.ERROR, None, _last_line(into) or f"exit status {status}, and no verdict was written")
+            JudgedPart(
+                WHOLE, Verdict.ERROR, None, _last_line(into) or f"exit status {status}, and no verdict was written"
+            )
         ]
     is_sound = RANKS[worst(parts)] <= RANKS[Verdict.SKIPPED]
     if is_sound == (status == 0):
         return []
-    return [Judged(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")]
+    return [JudgedPart(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")]
 
 
-def _parts(job: Job, into: Path) -> Iterator[Judged]:
+def _parts(job: ScheduledJob, into: Path) -> Iterator[JudgedPart]:
     """The verdicts in `results.json`, which this run alone can have written: the folder is its own."""
     if job.command[0] not in ("check", "run"):
         return
     data = _json(into / "results.json")
     runs = data.get("runs") if isinstance(data, Mapping) else None
-    for each in runs if isinstance(runs, Sequence) else ():
-        if isinstance(each, Mapping) and each.get("verdict") in list(Verdict):
-            cause = each.get("root_cause")
-            named = [str(each[key]) for key in ("runbook", "case") if each.get(key)]
+    for run_data in runs if isinstance(runs, Sequence) else ():
+        if isinstance(run_data, Mapping) and run_data.get("verdict") in list(Verdict):
+            cause = run_data.get("root_cause")
+            named = [str(run_data[key]) for key in ("runbook", "case") if run_data.get(key)]
             symptom = str(cause["symptom"]) if isinstance(cause, Mapping) and cause.get("symptom") else None
             # A case that was recorded has a root cause, and passes: that is no trouble of this host.
-            verdict = Verdict(each["verdict"])
-            yield Judged(
+            verdict = Verdict(run_data["verdict"])
+            yield JudgedPart(
                 " on ".join(named) or WHOLE,
                 verdict,
                 symptom if verdict is Verdict.FAIL else None,
-                str(each.get("reason") or ""),
+                str(run_data.get("reason") or ""),
             )
 
 
-def _probed(job: Job, status: int, into: Path, entry: Entry | None) -> Judged:
+def _probed(job: ScheduledJob, status: int, into: Path, entry: HistoryEntry | None) -> JudgedPart:
     """What a probe came to, by its exit status, with the words of what it wrote into the history."""
     subject = " ".join(word for word in job.command[1:] if "://" in word)[:200] or WHOLE
     verdict = {0: Verdict.PASS, 1: Verdict.FAIL}.get(status, Verdict.ERROR)
     if entry is None or entry.verdict is None:
-        return Judged(subject, verdict, None, _last_line(into))
+        return JudgedPart(subject, verdict, None, _last_line(into))
     if verdict is Verdict.FAIL and entry.verdict is not Verdict.PASS:
         verdict = entry.verdict
     cause = entry.results.get("root_cause")
     symptom = str(cause["symptom"]) if isinstance(cause, Mapping) and cause.get("symptom") else None
-    return Judged(subject, verdict, symptom, entry.reason)
+    return JudgedPart(subject, verdict, symptom, entry.reason)
 
 
-def _concluded(status: int, into: Path, output: Path | None) -> Judged:
+def _concluded(status: int, into: Path, output: Path | None) -> JudgedPart:
     """What an executed notebook concluded."""
     data = _json(output) if output is not None else None
     judgement = read_judgement(data) if isinstance(data, Mapping) else None
     if judgement is None:
-        said = "no verdict was written; the last cell must call conclude()" if status == 0 else _last_line(into)
-        return Judged(WHOLE, Verdict.ERROR, None, said or f"ended with exit status {status}")
+        reason = "no verdict was written; the last cell must call conclude()" if status == 0 else _last_line(into)
+        return JudgedPart(WHOLE, Verdict.ERROR, None, reason or f"ended with exit status {status}")
     if status != 0 and judgement.verdict is not Verdict.FAIL:
-        return Judged(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")
+        return JudgedPart(WHOLE, Verdict.ERROR, None, f"ended with exit status {status}: {_last_line(into)}")
     cause = judgement.root_cause.symptom if judgement.root_cause and judgement.verdict is Verdict.FAIL else None
-    return Judged(judgement.case or WHOLE, judgement.verdict, cause, judgement.reason)
+    return JudgedPart(judgement.case or WHOLE, judgement.verdict, cause, judgement.reason)
 
 
-def _output_of(job: Job) -> Path | None:
+def _output_of(job: ScheduledJob) -> Path | None:
     """The notebook that papermill writes."""
     return Path(job.folder, job.command[2]) if job.command[0] == jobs.PAPERMILL else None
 
@@ -263,8 +265,8 @@ def _mark(path: Path | None) -> tuple[int, int, int] | None:
     """What tells a file that was written anew."""
     with contextlib.suppress(OSError):
         if path is not None:
-            found = path.stat()
-            return found.st_ino, found.st_mtime_ns, found.st_size
+            state = path.stat()
+            return state.st_ino, state.st_mtime_ns, state.st_size
     return None
 
 

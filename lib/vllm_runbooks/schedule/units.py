@@ -15,7 +15,7 @@ from vllm_runbooks.core import user_folders
 from vllm_runbooks.history import store as history
 from vllm_runbooks.host import card_locks
 from vllm_runbooks.schedule import cron
-from vllm_runbooks.schedule.records import Job
+from vllm_runbooks.schedule.records import ScheduledJob
 
 FEW_MINUTES = 5
 DELAY_S = 20
@@ -27,20 +27,20 @@ _KEPT = (*user_folders.VARIABLES, history.PLACE, folders.DATA, folders.CATALOGS,
 user finds."""
 
 
-def minutes(job: Job) -> int:
+def minutes(job: ScheduledJob) -> int:
     """How many minutes lie between two wake-ups: few enough that no planned time waits longer than that."""
     return FEW_MINUTES if cron.parse(job.at).closest_s >= 60 * FEW_MINUTES else 1
 
 
-def command(job: Job) -> list[str]:
+def command(job: ScheduledJob) -> list[str]:
     """What a wake-up runs."""
     return [sys.executable, "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", job.name]
 
 
 def _variables() -> dict[str, str]:
     """Those of this moment; names of this folder whole, as whoever wakes us stands elsewhere."""
-    found = {name: value for name in _KEPT if (value := os.environ.get(name))}
-    return {name: value if name == languages.LANG else _wholes(name, value) for name, value in found.items()}
+    variables = {name: value for name in _KEPT if (value := os.environ.get(name))}
+    return {name: value if name == languages.LANG else _wholes(name, value) for name, value in variables.items()}
 
 
 def _wholes(name: str, value: str) -> str:
@@ -51,12 +51,12 @@ def _whole(path: str) -> str:
     return str(Path(path).absolute()) if path and not path.startswith("~") else path
 
 
-def service_name(job: Job) -> str:
+def service_name(job: ScheduledJob) -> str:
     """Of both units, without suffix."""
     return f"vllm-runbooks-{job.name}"
 
 
-def systemd(job: Job) -> dict[str, str]:
+def systemd(job: ScheduledJob) -> dict[str, str]:
     """The user's units of a job, by file name."""
     words = ["/usr/bin/env", *command(job)]
     name = service_name(job)
@@ -90,7 +90,7 @@ def systemd(job: Job) -> dict[str, str]:
     return {f"{name}.service": service, f"{name}.timer": timer}
 
 
-def calendar(job: Job) -> str:
+def calendar(job: ScheduledJob) -> str:
     """When systemd wakes us."""
     return f"*-*-* *:0/{minutes(job)}:00"
 
@@ -105,7 +105,7 @@ def _quoted(word: str, *, is_command: bool = False) -> str:
     return f'"{text.replace("$", "$$") if is_command else text}"'
 
 
-def crontab(job: Job) -> str:
+def crontab(job: ScheduledJob) -> str:
     """The line of a user's crontab; cron's own sign, `%`, is escaped."""
     settings = [f"{key}={shlex.quote(value)}" for key, value in _variables().items()]
     line = " ".join(["exec", "env", *settings, shlex.join(command(job))])

@@ -30,11 +30,11 @@ def read(name: str) -> dict[str, str]:
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}; check its permissions") from None
     with os.fdopen(descriptor, "rb") as opened:
-        told = os.fstat(descriptor)
-        if not stat.S_ISREG(told.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise InputError(f"{file}: is no file; write one of lines NAME=value")
-        if told.st_mode & 0o077:
-            mode = f"{stat.S_IMODE(told.st_mode):04o}"
+        if status.st_mode & 0o077:
+            mode = f"{stat.S_IMODE(status.st_mode):04o}"
             raise InputError(f"{file}: has the mode {mode}, so that others than its owner may use it; make that 0600")
         raw = opened.read(_LARGEST + 1)
     if len(raw) > _LARGEST:
@@ -43,14 +43,14 @@ def read(name: str) -> dict[str, str]:
         lines = raw.decode("utf-8").split("\n")
     except UnicodeDecodeError:
         raise InputError(f"{file}: is not UTF-8; save it as UTF-8") from None
-    found = {}
+    variables = {}
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.lstrip().startswith("#"):
-            variable, said = _parsed(line.strip())
+            variable, value = _parsed(line.strip())
             if variable is None:
-                raise InputError(f"{file}:{number}: {said}")
-            found[variable] = said
-    return found
+                raise InputError(f"{file}:{number}: {value}")
+            variables[variable] = value
+    return variables
 
 
 def _parsed(line: str) -> tuple[str | None, str]:

@@ -23,11 +23,11 @@ from vllm_runbooks.core.files import NotStoredError
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.redaction.redact import redact_record
-from vllm_runbooks.history.records import WAKE, Entry
+from vllm_runbooks.history.records import WAKE, HistoryEntry
 from vllm_runbooks.history.store import History
 from vllm_runbooks.host.here import here
 from vllm_runbooks.schedule import changes, cron, jobs, policy, reports, runs, variables
-from vllm_runbooks.schedule.records import Job, Judged, Passed, Standing, Told, Turn
+from vllm_runbooks.schedule.records import JobStanding, JudgedPart, MissedTime, ScheduledJob, StatusChange, Turn
 
 Clock = Callable[[], datetime]
 _ENTRIES = 500
@@ -42,7 +42,7 @@ def clock() -> datetime:
     return datetime.now(tz=UTC)
 
 
-def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float], None] = time.sleep) -> Turn:
+def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callable[[float], None] = time.sleep) -> Turn:
     """Do what is due for a job, and tell what has changed.
 
     Args:
@@ -55,21 +55,21 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
         InputError: nothing can be decided, or the job's variables cannot be read.
     """
     environment = {**os.environ, **variables.read(job.name)}
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         with _lock(job.name, "deciding", wait_s=_DECIDING_S) as is_ours:
             if not is_ours:
                 raise InputError(
                     f"{job.name}: another wake-up has been deciding for {_DECIDING_S:g} s; look at its process"
                 )
-            is_running = not held.enter_context(_lock(job.name, "running"))
+            is_running = not stack.enter_context(_lock(job.name, "running"))
             # Of no other command: whoever began something tells its interruption.
             kept.interrupted(kind=WAKE, job=job.name)
             entries = kept.entries(kind=WAKE, job=job.name, limit=_ENTRIES)
-            known = _standing(entries)
+            standing = _standing(entries)
             interrupted: tuple[str, ...] = ()
-            told: Told | None = None
+            change: StatusChange | None = None
             if not is_running:
-                known, interrupted, told = _interrupted(job, kept, entries, known, now())
+                standing, interrupted, change = _interrupted(job, kept, entries, standing, now())
             at = now()
             decision = policy.decide(
                 job,
@@ -77,51 +77,51 @@ def turn(job: Job, kept: History, *, now: Clock = clock, pause: Callable[[float]
                 [str(entry.inputs["planned"]) for entry in entries if "planned" in entry.inputs],
                 is_running=is_running,
                 # Of a run that ended without a word nobody knows when that was.
-                free_since=policy.moment(known.last_run or "") if known.seconds is not None else None,
+                free_since=policy.moment(standing.last_run or "") if standing.seconds is not None else None,
             )
             id_ = None
             if decision.run is not None:
                 planned = policy.stamp(decision.run)
                 id_ = kept.begin(WAKE, job.name, inputs={"planned": planned, "does": "run"}, job=job.name)
-            known = _pass(job, kept, decision.passed, known, part_of=id_)
+            standing = _pass(job, kept, decision.passed, standing, part_of=id_)
             if id_ is None:
-                held.close()  # before anybody else decides: nothing runs
+                stack.close()  # before anybody else decides: nothing runs
         if id_ is not None and decision.run is not None:
-            known, found = _run(job, kept, (id_, decision.run), known, environment=environment, now=now)
+            standing, outcome = _run(job, kept, (id_, decision.run), standing, environment=environment, now=now)
         else:
             did = "waits" if decision.is_waiting else "passed" if decision.passed else "nothing"
-            found = Turn(job.name, did, decision.says, told=told, next=policy.stamp(decision.next))
-    found = replace(found, interrupted=interrupted, passed=decision.passed)
-    notes = list(found.notes)
+            outcome = Turn(job.name, did, decision.says, told=change, next=policy.stamp(decision.next))
+    outcome = replace(outcome, interrupted=interrupted, passed=decision.passed)
+    notes = list(outcome.notes)
     added = policy.moment(job.added)
     if added is not None and added > now() + timedelta(seconds=policy.AHEAD_S):
         notes.append(f"{job.name}: was added at {job.added}, which this clock has not reached; add it again")
-    if found.did != "nothing" or interrupted or (job.metrics and not Path(job.folder, job.metrics).is_file()):
+    if outcome.did != "nothing" or interrupted or (job.metrics and not Path(job.folder, job.metrics).is_file()):
         try:
-            reports.write_metrics(job, known, _next(job, now()))
+            reports.write_metrics(job, standing, _next(job, now()))
         except NotStoredError as error:
             notes.append(str(error))
     url = environment.get(job.webhook_env or "", "")
-    sent, unsent = _tell(job, kept, now(), url=url, did_run=found.did == "ran", notes=notes, pause=pause)
-    return redact_record(replace(found, sent=sent, unsent=unsent, notes=tuple(notes)))
+    sent, unsent = _tell(job, kept, now(), url=url, did_run=outcome.did == "ran", notes=notes, pause=pause)
+    return redact_record(replace(outcome, sent=sent, unsent=unsent, notes=tuple(notes)))
 
 
-def status(found: Turn) -> int:
+def status(outcome: Turn) -> int:
     """Exit status of a turn: 0 nothing is wrong; 1 something is, or was not established."""
-    is_sound = found.verdict in (None, Verdict.PASS, Verdict.SKIPPED)
-    is_missed = any(each.why != "coalesced" for each in found.passed)
-    return int(not is_sound or is_missed or bool(found.interrupted or found.unsent or found.notes))
+    is_sound = outcome.verdict in (None, Verdict.PASS, Verdict.SKIPPED)
+    is_missed = any(missed.why != "coalesced" for missed in outcome.passed)
+    return int(not is_sound or is_missed or bool(outcome.interrupted or outcome.unsent or outcome.notes))
 
 
 def _run(
-    job: Job,
+    job: ScheduledJob,
     kept: History,
     begun: tuple[str, datetime],
-    known: Standing,
+    standing: JobStanding,
     *,
     environment: Mapping[str, str],
     now: Clock,
-) -> tuple[Standing, Turn]:
+) -> tuple[JobStanding, Turn]:
     """Run a job, and keep what came of it; `begun` are the entry's id and the planned time."""
     id_, planned = begun
     began = policy.stamp(now())
@@ -130,23 +130,27 @@ def _run(
         judged, seconds, reason, folder = ran.judged, ran.seconds, ran.reason, str(ran.folder)
         junit = str(ran.junit) if ran.junit else None
     except InputError as error:
-        judged, seconds, reason = (Judged(changes.WHOLE, Verdict.ERROR, None, str(error)),), 0.0, str(error)
+        judged, seconds, reason = (JudgedPart(changes.WHOLE, Verdict.ERROR, None, str(error)),), 0.0, str(error)
         folder, junit = None, None
-    known, told = changes.judge(known, judged, job=job.name, at=began, host=here().host, folder=folder)
+    standing, change = changes.judge(standing, judged, job=job.name, at=began, host=here().host, folder=folder)
     verdict, ended = changes.worst(judged), policy.stamp(now())
-    known = replace(
-        known,
+    standing = replace(
+        standing,
         last_run=ended,
-        last_success=ended if verdict is Verdict.PASS else known.last_success,
+        last_success=ended if verdict is Verdict.PASS else standing.last_success,
         seconds=seconds,
-        runs={each.subject: each.verdict for each in judged},
+        runs={part.subject: part.verdict for part in judged},
         verdict=verdict,
-        number=known.number + 1,
+        number=standing.number + 1,
     )
-    results: dict[str, Any] = {"standing": document(known), "told": document(told) if told else None, "folder": folder}
+    results: dict[str, Any] = {
+        "standing": document(standing),
+        "told": document(change) if change else None,
+        "folder": folder,
+    }
     kept.end(id_, verdict, reason, seconds=seconds, results=results)
     says = f"the run of {policy.stamp(planned)} came to {verdict}: {reason}"
-    return known, Turn(
+    return standing, Turn(
         job.name,
         "ran",
         says,
@@ -155,27 +159,27 @@ def _run(
         verdict=verdict,
         seconds=seconds,
         judged=judged,
-        told=told,
+        told=change,
         folder=folder,
         junit=junit,
     )
 
 
-def _next(job: Job, at: datetime) -> datetime:
+def _next(job: ScheduledJob, at: datetime) -> datetime:
     return cron.after(cron.parse(job.at), cron.zone(job.zone), at)
 
 
-def _standing(entries: list[Entry]) -> Standing:
+def _standing(entries: list[HistoryEntry]) -> JobStanding:
     """What was known last, which an entry may hold that was begun before others."""
-    found = [changes.standing(entry.results["standing"]) for entry in entries if entry.results.get("standing")]
-    return max(found, key=lambda known: known.number, default=Standing())
+    standings = [changes.standing(entry.results["standing"]) for entry in entries if entry.results.get("standing")]
+    return max(standings, key=lambda standing: standing.number, default=JobStanding())
 
 
 def _interrupted(
-    job: Job, kept: History, entries: list[Entry], known: Standing, at: datetime
-) -> tuple[Standing, tuple[str, ...], Told | None]:
+    job: ScheduledJob, kept: History, entries: list[HistoryEntry], standing: JobStanding, at: datetime
+) -> tuple[JobStanding, tuple[str, ...], StatusChange | None]:
     """Give runs that ended without a word an end: nobody holds the lock of the job any more."""
-    found, told = [], None
+    planned_times, change = [], None
     for entry in reversed(entries):
         if entry.inputs.get("does") != "run" or entry.results.get("standing"):
             continue
@@ -183,33 +187,35 @@ def _interrupted(
             continue
         planned = str(entry.inputs.get("planned"))
         reason = f"the run of {planned} ended without a word"
-        judged = [Judged(changes.WHOLE, Verdict.INTERRUPTED, None, reason)]
-        known, told = changes.judge(known, judged, job=job.name, at=policy.stamp(at), host=here().host)
-        known = replace(
-            known, last_run=policy.stamp(at), seconds=None, verdict=Verdict.INTERRUPTED, number=known.number + 1
+        judged = [JudgedPart(changes.WHOLE, Verdict.INTERRUPTED, None, reason)]
+        standing, change = changes.judge(standing, judged, job=job.name, at=policy.stamp(at), host=here().host)
+        standing = replace(
+            standing, last_run=policy.stamp(at), seconds=None, verdict=Verdict.INTERRUPTED, number=standing.number + 1
         )
-        results = {"standing": document(known), "told": document(told) if told else None}
+        results = {"standing": document(standing), "told": document(change) if change else None}
         kept.end(entry.id, Verdict.INTERRUPTED, reason, seconds=None, results=results)
-        found.append(planned)
-    return known, tuple(found), told
+        planned_times.append(planned)
+    return standing, tuple(planned_times), change
 
 
-def _pass(job: Job, kept: History, passed: tuple[Passed, ...], known: Standing, *, part_of: str | None) -> Standing:
+def _pass(
+    job: ScheduledJob, kept: History, passed: tuple[MissedTime, ...], standing: JobStanding, *, part_of: str | None
+) -> JobStanding:
     """Write down the planned times that nothing is run for; with the last of them how many there were."""
-    total = known.missed_total + sum(each.count for each in passed)
-    known = replace(known, missed_total=total, number=known.number + 1)
-    for number, each in enumerate(passed, 1):
-        inputs = {"planned": each.planned, "does": each.why, "count": each.count}
-        results = {"standing": document(known)} if number == len(passed) else {}
+    total = standing.missed_total + sum(missed.count for missed in passed)
+    standing = replace(standing, missed_total=total, number=standing.number + 1)
+    for number, missed in enumerate(passed, 1):
+        inputs = {"planned": missed.planned, "does": missed.why, "count": missed.count}
+        results = {"standing": document(standing)} if number == len(passed) else {}
         kept.add(
-            WAKE, job.name, Verdict.SKIPPED, f"{each.why}: {each.says}", inputs=inputs, results=results, seconds=None,
-            part_of=part_of, job=job.name,
+            WAKE, job.name, Verdict.SKIPPED, f"{missed.why}: {missed.says}", inputs=inputs, results=results,
+            seconds=None, part_of=part_of, job=job.name,
         )  # fmt: skip
-    return known
+    return standing
 
 
 def _tell(
-    job: Job,
+    job: ScheduledJob,
     kept: History,
     at: datetime,
     *,
@@ -225,9 +231,9 @@ def _tell(
     settled = {entry.inputs.get("sent") for entry in entries}
     refused = {entry.inputs.get("refused") for entry in entries} if not did_run else set()
     waiting = [
-        (entry, told)
+        (entry, change)
         for entry in reversed(entries)
-        if (told := _told(entry)) is not None and told.id not in settled | refused and _is_young(told, at)
+        if (change := _change_of(entry)) is not None and change.id not in settled | refused and _is_young(change, at)
     ]
     if not waiting:
         return (), ()
@@ -237,40 +243,40 @@ def _tell(
             return (), ()
         try:
             url = reports.address(job, url)
-            for entry, told in waiting:
+            for entry, change in waiting:
                 try:
-                    reports.send(url, reports.payload(told), id_=told.id, pause=pause)
+                    reports.send(url, reports.payload(change), id_=change.id, pause=pause)
                 except reports.NotSentError as error:
                     if error.is_refused:
-                        _note(job, kept, entry, {"refused": told.id}, str(error))
+                        _note(job, kept, entry, {"refused": change.id}, str(error))
                     raise
-                _note(job, kept, entry, {"sent": told.id}, "the webhook has taken it")
-                sent.append(told.id)
+                _note(job, kept, entry, {"sent": change.id}, "the webhook has taken it")
+                sent.append(change.id)
         except (InputError, reports.NotSentError) as error:
-            said = str(error)
-            notes.append(said if said.startswith(f"{job.name}:") else f"{job.name}: {said}")
-    return tuple(sent), tuple(told.id for _, told in waiting if told.id not in sent)
+            message = str(error)
+            notes.append(message if message.startswith(f"{job.name}:") else f"{job.name}: {message}")
+    return tuple(sent), tuple(change.id for _, change in waiting if change.id not in sent)
 
 
-def _note(job: Job, kept: History, entry: Entry, inputs: dict[str, str], reason: str) -> None:
+def _note(job: ScheduledJob, kept: History, entry: HistoryEntry, inputs: dict[str, str], reason: str) -> None:
     whole = entry.part_of or entry.id
     verdict = Verdict.PASS if "sent" in inputs else Verdict.ERROR
     kept.add(WAKE, job.name, verdict, reason, inputs=inputs, results={}, seconds=None, part_of=whole, job=job.name)
 
 
-def _told(entry: Entry) -> Told | None:
+def _change_of(entry: HistoryEntry) -> StatusChange | None:
     data = entry.results.get("told")
     if not isinstance(data, dict):
         return None
     try:
-        return record(Told, data)
+        return record(StatusChange, data)
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _is_young(told: Told, at: datetime) -> bool:
+def _is_young(change: StatusChange, at: datetime) -> bool:
     """Whether a change is still news; a clock that was set back makes none old."""
-    changed = policy.moment(told.at)
+    changed = policy.moment(change.at)
     return changed is not None and at - changed <= _PENDING
 
 
@@ -281,8 +287,8 @@ def forget() -> tuple[int, list[str]]:
         InputError: something cannot be removed.
     """
     folder = jobs.state()
-    found = list(folder.iterdir()) if folder.is_dir() else []
-    names = sorted({path.name.partition(".")[0] for path in found})
+    files = list(folder.iterdir()) if folder.is_dir() else []
+    names = sorted({path.name.partition(".")[0] for path in files})
     running = []
     for name in names:
         with _lock(name, "running") as is_ours:

@@ -87,5 +87,5 @@ def _exchanged(
             return Reply(answer.status, answer.read(most) if most else b"", 0.0)
     except urllib.error.HTTPError as error:
         error.close()
-        asked = error.headers.get("Retry-After", "")
-        return Reply(error.code, b"", float(asked) if asked.isdecimal() and len(asked) < 6 else 0.0)
+        retry_after = error.headers.get("Retry-After", "")
+        return Reply(error.code, b"", float(retry_after) if retry_after.isdecimal() and len(retry_after) < 6 else 0.0)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     import click
 
-    from vllm_runbooks.history.records import Entry
+    from vllm_runbooks.history.records import HistoryEntry
 
 MARKER = ".vllm-runbooks-site"
 """Marker file of a built site: only a folder with it is replaced by the next build."""
@@ -65,7 +65,7 @@ def build(
     *,
     executed: Path | None = None,
     commands: click.Group | None = None,
-    runs: Sequence[Entry] | None = None,
+    runs: Sequence[HistoryEntry] | None = None,
     say: Callable[[str], object] = print,
 ) -> Path:
     """Build the site into the folder `out` and return its `index.html`.
@@ -135,7 +135,7 @@ def write_sources(
     rules: Sequence[Rule],
     pages: Sequence[RunbookPage],
     commands: click.Group | None = None,
-    runs: Sequence[Entry] | None = None,
+    runs: Sequence[HistoryEntry] | None = None,
     doors: Collection[str] = (),
 ) -> None:
     """Write everything that Sphinx reads: authored pages, generated pages, runbooks, indexes."""
@@ -196,7 +196,7 @@ def _runbook_files(symptoms: Sequence[Symptom], pages: Sequence[RunbookPage], *m
 
 
 def _run_files(
-    symptoms: Sequence[Symptom], pages: Sequence[RunbookPage], runs: Sequence[Entry] | None
+    symptoms: Sequence[Symptom], pages: Sequence[RunbookPage], runs: Sequence[HistoryEntry] | None
 ) -> dict[str, str]:
     if runs is None:
         return {}

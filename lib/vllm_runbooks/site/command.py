@@ -10,7 +10,7 @@ import click
 from vllm_runbooks.core.console import given, output
 
 if TYPE_CHECKING:
-    from vllm_runbooks.history.records import Entry
+    from vllm_runbooks.history.records import HistoryEntry
 
 _MOST_RUNS = 2000
 """Most entries of the history for the page of last results."""
@@ -62,7 +62,7 @@ def build(context: click.Context, out: Path, executed: Path | None, *, with_runs
     return 0
 
 
-def _runs() -> list[Entry]:
+def _runs() -> list[HistoryEntry]:
     from vllm_runbooks.history import store as history
 
     with history.opened(say=output.say, is_needed=True) as kept:

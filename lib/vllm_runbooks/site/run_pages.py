@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.history.records import CHECK, PROBE, RUN, SERVE, Entry
+from vllm_runbooks.history.records import CHECK, PROBE, RUN, SERVE, HistoryEntry
 from vllm_runbooks.site.myst import aside, badge, code, prose, table
 
 NAME = "runs"
@@ -54,7 +54,7 @@ class SubjectResult:
 
 
 def published(
-    entries: Iterable[Entry], *, runbooks: Collection[str], cases: Collection[str], symptoms: Collection[str]
+    entries: Iterable[HistoryEntry], *, runbooks: Collection[str], cases: Collection[str], symptoms: Collection[str]
 ) -> list[SubjectResult]:
     """The public part of these entries, in their order, without unfinished ones and those of other kinds."""
     subjects: dict[tuple[str, str, str | None], int] = {}
@@ -74,7 +74,7 @@ def published(
     ]
 
 
-def _about(entry: Entry, runbooks: Collection[str], cases: Collection[str]) -> str:
+def _about(entry: HistoryEntry, runbooks: Collection[str], cases: Collection[str]) -> str:
     """The subject if it is the project's own: a runbook, and the recorded case that it ran on."""
     runbook, _, on = entry.subject.partition(" on ")
     if runbook not in runbooks:
@@ -84,7 +84,7 @@ def _about(entry: Entry, runbooks: Collection[str], cases: Collection[str]) -> s
     )
 
 
-def _symptom(entry: Entry, symptoms: Collection[str]) -> str | None:
+def _symptom(entry: HistoryEntry, symptoms: Collection[str]) -> str | None:
     cause = entry.results.get("root_cause")
     name = cause.get("symptom") if isinstance(cause, dict) else None
     return name if isinstance(name, str) and name in symptoms else None
