@@ -253,7 +253,7 @@ def test_what_is_no_zone_is_refused(name: str) -> None:
 
 def decided(found: policy.Decision) -> tuple[str | None, list[tuple[str, str]]]:
     run = None if found.run is None else policy.stamp(found.run)
-    return run, [(each.planned, each.why) for each in found.passed]
+    return run, [(each.planned, each.reason) for each in found.passed]
 
 
 @in_one_test(
@@ -929,13 +929,16 @@ def test_a_night_is_run_once_and_a_missed_one_is_made_up_for(nights: Nights) -> 
     late = nights.wake("2026-05-04T03:20")
     gone = nights.wake("2026-05-06T12:00")
 
-    assert [(t.did, t.verdict) for t in (first, again, back, late)] == [
+    assert [(t.action, t.verdict) for t in (first, again, back, late)] == [
         ("ran", Verdict.PASS), ("nothing", None), ("nothing", None), ("ran", Verdict.PASS),
     ]  # fmt: skip
-    assert [(p.planned, p.why) for p in late.passed] == [
+    assert [(p.planned, p.reason) for p in late.passed] == [
         ("2026-05-02T03:00:00Z", "coalesced"), ("2026-05-03T03:00:00Z", "coalesced"),
     ]  # fmt: skip
-    assert (gone.did, [p.planned for p in gone.passed]) == ("passed", ["2026-05-05T03:00:00Z", "2026-05-06T03:00:00Z"])
+    assert (gone.action, [p.planned for p in gone.passed]) == (
+        "passed",
+        ["2026-05-05T03:00:00Z", "2026-05-06T03:00:00Z"],
+    )
     assert [wake.status(t) for t in (first, again, late, gone)] == [0, 0, 0, 1]
     planned = [str(entry.inputs["planned"]) for entry in nights.kept()]
     assert sorted(planned) == [f"2026-05-0{day}T03:00:00Z" for day in range(1, 7)]
@@ -970,7 +973,7 @@ def test_nights_of_berlin(nights: Nights, at: str, nights_: list[str], ran: list
     """The night without half past two, the one that has it twice, and days that are rare."""
     nights.job = replace(nights.job, at=at, zone="Europe/Berlin", added=f"{nights_[0][:10]}T00:00:00Z")
 
-    assert [int(nights.wake(moment).did == "ran") for moment in nights_] == ran
+    assert [int(nights.wake(moment).action == "ran") for moment in nights_] == ran
 
 
 @pytest.mark.parametrize("overlap", list(Overlap))
@@ -990,13 +993,17 @@ def test_two_runs_of_a_job_never_overlap(nights: Nights, overlap: Overlap) -> No
     nights.come_to("pass")
     after = nights.wake("2026-05-01T00:12")
 
-    assert (found[0].did, at_once.did) == ("ran", "nothing")
+    assert (found[0].action, at_once.action) == ("ran", "nothing")
     if overlap is Overlap.SKIP:
-        assert (meanwhile.did, [p.why for p in meanwhile.passed], wake.status(meanwhile)) == ("passed", ["overlap"], 1)
-        assert after.did == "nothing"
+        assert (meanwhile.action, [p.reason for p in meanwhile.passed], wake.status(meanwhile)) == (
+            "passed",
+            ["overlap"],
+            1,
+        )
+        assert after.action == "nothing"
     else:
-        assert (meanwhile.did, meanwhile.passed, wake.status(meanwhile)) == ("waits", (), 0)
-        assert (after.did, after.planned) == ("ran", "2026-05-01T00:10:00Z")
+        assert (meanwhile.action, meanwhile.passed, wake.status(meanwhile)) == ("waits", (), 0)
+        assert (after.action, after.planned) == ("ran", "2026-05-01T00:10:00Z")
 
 
 @pytest.mark.parametrize(
@@ -1041,7 +1048,7 @@ def test_a_run_is_judged_by_its_verdict(
     began = time.monotonic()
     found = nights.wake()
 
-    assert (found.verdict, found.says) == (verdict, f"the run of 2026-05-01T03:00:00Z came to {verdict}: {reason}")
+    assert (found.verdict, found.message) == (verdict, f"the run of 2026-05-01T03:00:00Z came to {verdict}: {reason}")
     assert nights.kept()[0].verdict is verdict
     assert time.monotonic() - began < scaled(10)
     assert found.folder is not None
@@ -1069,14 +1076,14 @@ def test_a_run_that_was_killed_is_told_and_the_plan_goes_on(nights: Nights, tmp_
             break
         time.sleep(0.05)
 
-    assert (found.did, found.interrupted, wake.status(found)) == ("nothing", (planned,), 1)
-    assert found.told is not None
-    assert (found.told.event, found.told.verdict) == ("worse", Verdict.INTERRUPTED)
+    assert (found.action, found.interrupted, wake.status(found)) == ("nothing", (planned,), 1)
+    assert found.change is not None
+    assert (found.change.event, found.change.verdict) == ("worse", Verdict.INTERRUPTED)
     assert nights.wake().interrupted == ()
     (entry,) = [entry for entry in nights.kept() if entry.inputs["does"] == "run"]
     assert (entry.verdict, entry.reason) == (Verdict.INTERRUPTED, f"the run of {planned} ended without a word")
     after = nights.wake((same + timedelta(minutes=1)).replace(tzinfo=None).isoformat())
-    assert (after.did, after.verdict, after.told and after.told.event) == ("ran", Verdict.PASS, "recovered")
+    assert (after.action, after.verdict, after.change and after.change.event) == ("ran", Verdict.PASS, "recovered")
     assert not [p for p in Path("/proc").glob("[0-9]*/environ") if _carries(p, f"{history.JOB}=nightly", tmp_path)]
 
 
@@ -1140,7 +1147,7 @@ def test_what_fell_into_a_run_during_which_nobody_was_awake_is_passed_over(night
         wake.turn(nights.job, kept, now=lambda: next(clock, ends))
     after = nights.wake("2026-05-01T01:15")
 
-    assert (after.did, [(p.planned, p.why) for p in after.passed]) == (
+    assert (after.action, [(p.planned, p.reason) for p in after.passed]) == (
         "passed", [("2026-05-01T01:10:00Z", "overlap")],
     )  # fmt: skip
 
@@ -1185,9 +1192,9 @@ def test_without_a_history_nothing_is_run(nights: Nights, monkeypatch: pytest.Mo
 def test_what_was_told_is_known_after_a_night_that_made_up_for_others(nights: Nights) -> None:
     """The failure of such a night is told once, though entries were written after its own."""
     nights.come_to("fail", "port.in_use", status=1)
-    told = [nights.wake(f"2026-05-0{day}T03:01").told for day in (4, 5)]
+    told = [nights.wake(f"2026-05-0{day}T03:01").change for day in (4, 5)]
     nights.come_to("pass")
-    told.append(nights.wake("2026-05-06T03:01").told)
+    told.append(nights.wake("2026-05-06T03:01").change)
 
     assert [change and change.event for change in told] == ["worse", None, "recovered"]
 
@@ -1197,7 +1204,7 @@ def test_a_job_that_was_added_by_a_wrong_clock_is_told(nights: Nights) -> None:
     nights.job = replace(nights.job, added="2030-01-01T00:00:00Z")
     found = nights.wake()
 
-    assert (found.did, wake.status(found)) == ("nothing", 1)
+    assert (found.action, wake.status(found)) == ("nothing", 1)
     assert found.notes == (
         "nightly: was added at 2030-01-01T00:00:00Z, which this clock has not reached; add it again",
     )
@@ -1218,7 +1225,7 @@ def test_an_output_has_a_bound(nights: Nights, monkeypatch: pytest.MonkeyPatch) 
     assert kept.endswith(b"line 19999\n")
     assert f"\n… {20_000 * 11 - 1500} bytes are left out here …\n".encode() in kept
     assert len(kept) < 1600
-    assert found.says.endswith("(job): line 19999")
+    assert found.message.endswith("(job): line 19999")
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -1283,10 +1290,10 @@ def test_what_is_known_of_a_job_survives_the_history(nights: Nights) -> None:
     (entry,) = nights.kept()
     known = changes.standing(entry.results["standing"])
 
-    assert (known.told, known.causes) == ({"(job)": Verdict.FAIL}, {"(job)": ("port.in_use",)})
+    assert (known.reported, known.causes) == ({"(job)": Verdict.FAIL}, {"(job)": ("port.in_use",)})
     assert known.last_success is None
     assert (
-        changes.standing({"told": 3, "causes": [], "seconds": "x", "verdict": "fine", "sound": {"a": 1}})
+        changes.standing({"reported": 3, "causes": [], "seconds": "x", "verdict": "fine", "sound": {"a": 1}})
         == JobStanding()
     )
     assert changes.standing(None) == JobStanding()
@@ -1855,7 +1862,7 @@ def test_a_job_of_each_kind_is_run_and_judged(nights: Nights, monkeypatch: pytes
     ]):  # fmt: skip
         nights.job = replace(nights.job, name=f"kind-{number}", command=command, timeout_s=120.0)
         found = nights.wake()
-        assert (found.verdict, [each.subject for each in found.judged]) == (verdict, [subject]), found
+        assert (found.verdict, [each.subject for each in found.parts]) == (verdict, [subject]), found
         assert (found.junit is not None) == has_junit
         with history.opened(say=output.say) as kept:
             of_job = {entry.kind for entry in kept.entries(job=nights.job.name)}

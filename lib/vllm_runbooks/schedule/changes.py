@@ -55,19 +55,19 @@ def judge(
     after = before
     if news:
         change = StatusChange(_id(job, at, "worse"), "worse", at, job, verdict, says, tuple(news), host, folder)
-        after = replace(before, told=_merged(before.told, news), causes=_causes(before.causes, news))
+        after = replace(before, reported=_merged(before.reported, news), causes=_causes(before.causes, news))
     elif not unsound:
         sound = {part.subject: part.verdict for part in judged}
-        after = replace(before, sound=sound, told={}, causes={})
-        if before.told:
-            back = tuple(part for part in judged if part.subject in before.told)
-            says = f"all is well again: {', '.join(sorted(before.told)[:5])}"
+        after = replace(before, sound=sound, reported={}, causes={})
+        if before.reported:
+            back = tuple(part for part in judged if part.subject in before.reported)
+            says = f"all is well again: {', '.join(sorted(before.reported)[:5])}"
             change = StatusChange(_id(job, at, "recovered"), "recovered", at, job, verdict, says, back, host, folder)
     return after, change
 
 
 def _is_news(before: JobStanding, part: JudgedPart) -> bool:
-    reported = before.told.get(part.subject)
+    reported = before.reported.get(part.subject)
     if reported is None or RANKS[part.verdict] > RANKS[reported]:
         return True
     return part.root_cause is not None and part.root_cause not in before.causes.get(part.subject, ())
@@ -114,7 +114,7 @@ def standing(data: Any) -> JobStanding:
     return JobStanding(
         number=number if isinstance(number, int) else 0,
         sound=_verdicts(data.get("sound")),
-        told=_verdicts(data.get("told")),
+        reported=_verdicts(data.get("reported")),
         causes=_lists(data.get("causes")),
         last_run=_text(data.get("last_run")),
         last_success=_text(data.get("last_success")),

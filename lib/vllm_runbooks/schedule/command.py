@@ -336,7 +336,7 @@ def wake(name: str | None, *, quiet: bool, form: str) -> int:
     if form == "json":
         output.write_json(to_json(Turns(tuple(turns))))
         return status
-    reported = [turn for turn in turns if not quiet or turn.did != "nothing" or waking.status(turn)]
+    reported = [turn for turn in turns if not quiet or turn.action != "nothing" or waking.status(turn)]
     if reported:
         output.write(shown.turns(reported))
     elif not turns and not quiet:

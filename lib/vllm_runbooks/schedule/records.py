@@ -72,9 +72,9 @@ class MissedTime:
     """A planned time for which nothing was run."""
 
     planned: str
-    why: str
+    reason: str
     """"missed", "coalesced" or "overlap"."""
-    says: str
+    message: str
     """One line."""
     count: int = 1
     """How many it stands for: of a long absence only the last ones are told apart."""
@@ -103,7 +103,7 @@ class StatusChange:
     job: str
     verdict: Verdict
     """Of the whole run."""
-    says: str
+    message: str
     """One line."""
     changed: tuple[JudgedPart, ...]
     """What became worse, or what is well again."""
@@ -120,7 +120,7 @@ class JobStanding:
     """How often it was written: of several the largest is the last."""
     sound: Mapping[str, Verdict] = field(default_factory=dict)
     """By subject the verdict with which all was well last."""
-    told: Mapping[str, Verdict] = field(default_factory=dict)
+    reported: Mapping[str, Verdict] = field(default_factory=dict)
     """By subject the worst that was told since then."""
     causes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By subject the root causes that were told since then."""
@@ -141,9 +141,9 @@ class Turn:
     """What one wake-up came to for one job."""
 
     job: str
-    did: str
+    action: str
     """"ran", "passed" (a planned time without a run), "waits" (for the last run's end) or "nothing"."""
-    says: str
+    message: str
     """One line."""
     planned: str | None = None
     """The planned time of the run."""
@@ -154,8 +154,8 @@ class Turn:
     interrupted: tuple[str, ...] = ()
     """Planned times of runs that ended without a word."""
     passed: tuple[MissedTime, ...] = ()
-    judged: tuple[JudgedPart, ...] = ()
-    told: StatusChange | None = None
+    parts: tuple[JudgedPart, ...] = ()
+    change: StatusChange | None = None
     sent: tuple[str, ...] = ()
     """Ids of the changes that the webhook has taken."""
     unsent: tuple[str, ...] = ()

@@ -39,16 +39,16 @@ def turns(wake_turns: Sequence[Turn]) -> str:
 
 
 def _lines(turn: Turn) -> Iterator[str]:
-    yield f"{turn.job}: {turn.says}"
+    yield f"{turn.job}: {turn.message}"
     for planned in turn.interrupted:
         yield f"  interrupted: the run of {planned} ended without a word"
     if turn.passed:
         first, last = turn.passed[0], turn.passed[-1]
         count = sum(missed.count for missed in turn.passed)
         when = last.planned if count == 1 else f"{count} planned times up to {last.planned}"
-        yield f"  {last.why}: {when}: {last.says if len(turn.passed) > 1 or count == 1 else first.says}"
-    if turn.told is not None:
-        yield f"  {turn.told.event}: {turn.told.says}"
+        yield f"  {last.reason}: {when}: {last.message if len(turn.passed) > 1 or count == 1 else first.message}"
+    if turn.change is not None:
+        yield f"  {turn.change.event}: {turn.change.message}"
     if turn.sent:
         yield f"  the webhook has taken {len(turn.sent)} of {len(turn.sent) + len(turn.unsent)}"
     elif turn.unsent:

@@ -90,26 +90,26 @@ def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callabl
             standing, outcome = _run(job, kept, (id_, decision.run), standing, environment=environment, now=now)
         else:
             did = "waits" if decision.is_waiting else "passed" if decision.passed else "nothing"
-            outcome = Turn(job.name, did, decision.says, told=change, next=policy.stamp(decision.next))
+            outcome = Turn(job.name, did, decision.says, change=change, next=policy.stamp(decision.next))
     outcome = replace(outcome, interrupted=interrupted, passed=decision.passed)
     notes = list(outcome.notes)
     added = policy.moment(job.added)
     if added is not None and added > now() + timedelta(seconds=policy.AHEAD_S):
         notes.append(f"{job.name}: was added at {job.added}, which this clock has not reached; add it again")
-    if outcome.did != "nothing" or interrupted or (job.metrics and not Path(job.folder, job.metrics).is_file()):
+    if outcome.action != "nothing" or interrupted or (job.metrics and not Path(job.folder, job.metrics).is_file()):
         try:
             reports.write_metrics(job, standing, _next(job, now()))
         except NotStoredError as error:
             notes.append(str(error))
     url = environment.get(job.webhook_env or "", "")
-    sent, unsent = _tell(job, kept, now(), url=url, did_run=outcome.did == "ran", notes=notes, pause=pause)
+    sent, unsent = _tell(job, kept, now(), url=url, did_run=outcome.action == "ran", notes=notes, pause=pause)
     return redact_record(replace(outcome, sent=sent, unsent=unsent, notes=tuple(notes)))
 
 
 def status(outcome: Turn) -> int:
     """Exit status of a turn: 0 nothing is wrong; 1 something is, or was not established."""
     is_sound = outcome.verdict in (None, Verdict.PASS, Verdict.SKIPPED)
-    is_missed = any(missed.why != "coalesced" for missed in outcome.passed)
+    is_missed = any(missed.reason != "coalesced" for missed in outcome.passed)
     return int(not is_sound or is_missed or bool(outcome.interrupted or outcome.unsent or outcome.notes))
 
 
@@ -145,7 +145,7 @@ def _run(
     )
     results: dict[str, Any] = {
         "standing": document(standing),
-        "told": document(change) if change else None,
+        "change": document(change) if change else None,
         "folder": folder,
     }
     kept.end(id_, verdict, reason, seconds=seconds, results=results)
@@ -158,8 +158,8 @@ def _run(
         next=policy.stamp(_next(job, now())),
         verdict=verdict,
         seconds=seconds,
-        judged=judged,
-        told=change,
+        parts=judged,
+        change=change,
         folder=folder,
         junit=junit,
     )
@@ -192,7 +192,7 @@ def _interrupted(
         standing = replace(
             standing, last_run=policy.stamp(at), seconds=None, verdict=Verdict.INTERRUPTED, number=standing.number + 1
         )
-        results = {"standing": document(standing), "told": document(change) if change else None}
+        results = {"standing": document(standing), "change": document(change) if change else None}
         kept.end(entry.id, Verdict.INTERRUPTED, reason, seconds=None, results=results)
         planned_times.append(planned)
     return standing, tuple(planned_times), change
@@ -205,10 +205,10 @@ def _pass(
     total = standing.missed_total + sum(missed.count for missed in passed)
     standing = replace(standing, missed_total=total, number=standing.number + 1)
     for number, missed in enumerate(passed, 1):
-        inputs = {"planned": missed.planned, "does": missed.why, "count": missed.count}
+        inputs = {"planned": missed.planned, "does": missed.reason, "count": missed.count}
         results = {"standing": document(standing)} if number == len(passed) else {}
         kept.add(
-            WAKE, job.name, Verdict.SKIPPED, f"{missed.why}: {missed.says}", inputs=inputs, results=results,
+            WAKE, job.name, Verdict.SKIPPED, f"{missed.reason}: {missed.message}", inputs=inputs, results=results,
             seconds=None, part_of=part_of, job=job.name,
         )  # fmt: skip
     return standing
@@ -265,7 +265,7 @@ def _note(job: ScheduledJob, kept: History, entry: HistoryEntry, inputs: dict[st
 
 
 def _change_of(entry: HistoryEntry) -> StatusChange | None:
-    data = entry.results.get("told")
+    data = entry.results.get("change")
     if not isinstance(data, dict):
         return None
     try:
