@@ -50,10 +50,10 @@ def diff(a: str, b: str, form: str) -> int:
 
 
 def _read(name: str, opened: History) -> HistoryEntry:
-    """The entry that a word names.
+    """The entry of a name.
 
     Raises:
-        InputError: it names none.
+        InputError: there is none.
     """
     from vllm_runbooks.diff import differences
 

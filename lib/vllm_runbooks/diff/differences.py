@@ -1,4 +1,4 @@
-"""Two entries side by side: what was asked for and differs, before what it came to and differs."""
+"""Two entries compared: different inputs before different results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from vllm_runbooks.reading import arguments, documents
 from vllm_runbooks.serve import history_entry as guarded
 
 _MEASURED = re.compile(r"(?:^|[._])(?:seconds|ms|s|tokens_per_s_max)(?:\[\d{1,4}\])?$", re.ASCII)
-"""How the names of times and rates end, which are never the same twice."""
+"""Endings of names of times and rates, which are never the same twice."""
 _NO_RESULTS = ("case", "folder")
-"""What stands among the results and says what was looked at, or where something lies."""
+"""Results that only say what was checked, or where something is."""
 _FIGURE = re.compile(r"(?:^|\.)facts\.(\w{1,100})$", re.ASCII)
 _OF_A_PROBE = ("outcome", "root_cause", "findings", "rungs")
-"""Results of a probe that count; the others are figures of a moment."""
+"""Results of a probe that count; the others change all the time."""
 _RELEASE = re.compile(r"(?:^|\.)facts\.vllm$", re.ASCII)
 _OF_THE_COMMAND = ("given", "release_data")
 """Inputs that say where the others come from."""
@@ -38,7 +38,7 @@ _MOST_DEPTH = 12
 
 
 def compared(a: HistoryEntry, b: HistoryEntry) -> EntryDifferences:
-    """The differences of two entries, in the order in which they stand there."""
+    """Differences of two entries, in the order of the first."""
     reviews = catalog.specs().defaults
     return EntryDifferences(
         _called(a),
@@ -51,7 +51,7 @@ def compared(a: HistoryEntry, b: HistoryEntry) -> EntryDifferences:
 
 
 def read(data: Mapping[str, Any], name: str) -> HistoryEntry:
-    """The entry that a document is: one that was exported, or what another command printed or stored.
+    """The entry in a document: exported, or printed or stored by another command.
 
     Raises:
         InputError: it is none of these.
@@ -76,7 +76,7 @@ def read(data: Mapping[str, Any], name: str) -> HistoryEntry:
 
 
 def with_parts(entry: HistoryEntry, parts: Sequence[HistoryEntry]) -> HistoryEntry:
-    """A check with what its runs came to, so that these are compared as well."""
+    """A check with the results of its runs, to compare these as well."""
     if entry.kind != CHECK or not parts:
         return entry
     runs = {part.subject: {**part.results, "verdict": part.verdict} for part in parts}
@@ -84,10 +84,10 @@ def with_parts(entry: HistoryEntry, parts: Sequence[HistoryEntry]) -> HistoryEnt
 
 
 def _checked(entry: HistoryEntry) -> HistoryEntry:
-    """An entry whose parts are what they are called.
+    """An entry with parts of the right types.
 
     Raises:
-        TypeError: one of them is something else.
+        TypeError: one of them has another type.
     """
     texts = (entry.id, entry.kind, entry.subject, entry.began, entry.reason, entry.host)
     mappings = (entry.inputs, entry.results, entry.environment)
@@ -220,7 +220,7 @@ def _whose(is_first: bool, is_second: bool, why: str) -> str:  # noqa: FBT001 - 
 
 
 def _moved(a: str | None, b: str | None, reviews: DefaultReviews, named: set[str]) -> Iterator[Any]:
-    """Defaults that matter and differ between two releases, of a server that is given nothing but its model."""
+    """Defaults that matter and differ between two releases, for a server with only a model."""
     if a is None or b is None or a == b:
         return
     with contextlib.suppress(InputError):
@@ -246,13 +246,13 @@ def _results(a: HistoryEntry, b: HistoryEntry) -> Iterator[Differing]:
 
 
 def _is_of_a_server(name: str) -> bool:
-    """Whether a result is a figure of a running server, as runs of a runbook tell them."""
+    """Whether a result is a figure of a running server, as runs of a runbook report it."""
     match = _FIGURE.search(name)
     return match is not None and (match[1].startswith(probe_expected.OF_A_LOAD) or match[1] in catalog.serving().facts)
 
 
 def _unknown_starts(a: HistoryEntry, b: HistoryEntry) -> list[str]:
-    """Of two probes those of which it is not known what the server was started with."""
+    """Probes of servers with unknown launch commands."""
     if not a.kind == b.kind == PROBE:
         return []
     return [
@@ -292,7 +292,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _flat(value: Mapping[str, Any], before: str = "", depth: int = 0) -> dict[str, Any]:
-    """The values of nested mappings by their dotted names; of findings each by its own."""
+    """Values of nested mappings by dotted names; findings each by its own."""
     flat: dict[str, Any] = {}
     for name, item in value.items():
         if isinstance(item, Mapping) and item and depth < _MOST_DEPTH:

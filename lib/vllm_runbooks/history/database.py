@@ -1,8 +1,8 @@
-"""The history's file: opened, brought to this release's form, set aside where it is damaged.
+"""The history's file: opened, migrated to this release's form, set aside if damaged.
 
-SQLite in WAL mode with full synchronisation: what a transaction wrote is on the disk when it returns. Several processes
-may use one file. A lock beside it is held while it is made, brought up to date, set aside or removed, for each of which
-SQLite's own locks do not serve.
+SQLite in WAL mode with full synchronization: a transaction is on disk when it returns. Several processes may use one
+file. A lock next to it is held while it is made, migrated, set aside or removed, for which SQLite's locks are not
+enough.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ T = TypeVar("T")
 
 FOLDER, NAME = "vllm-runbooks", "history.sqlite"
 _BUSY_S = 30.0
-"""Longest wait for other processes."""
+"""Longest wait for other processes in seconds."""
 _MAGIC, _APPLICATION_AT, _APPLICATION = b"SQLite format 3\0", 68, 0x766C7262
-"""How SQLite's files begin, and where in their header the mark of ours stands: "vlrb"
-(https://www.sqlite.org/fileformat2.html#the_database_header)."""
+"""SQLite's first bytes, and the place and value of our mark in the header: "vlrb"
+(https://www.sqlite.org/fileformat2.html#the_database_header).
+"""
 _SMALL = 2 << 20
-"""Bytes up to which a file is looked through each time that it is opened; a larger one once a day."""
+"""Most bytes of a file that is checked each time it is opened; a larger one is checked once a day."""
 _DAY_S = 86400
 _DAMAGED = frozenset(
     {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
     | {sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
 )
-"""What SQLite says where a table, an index or the header is not what our statements, which are fixed, made it."""
+"""SQLite's errors if a table, an index or the header is not what our fixed statements made."""
 _DAMAGED_FILE = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ})
 _MOST_DAMAGED = 2
-"""Files that are set aside at a time: where new ones are damaged too, it is the disk."""
+"""Most files set aside: if new ones are damaged too, it is the disk."""
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _LONGEST_WHY = 200
 _BESIDE = ("", "-wal", "-shm")
@@ -69,7 +70,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX entries_open ON entries (number) WHERE verdict IS NULL",
     ),
 )
-"""Statements that bring a file from each form to the next; the number of forms is that of this release's."""
+"""Statements that migrate a file from each form to the next; their number is this release's form."""
 
 
 class UnusableError(RunbooksError):
@@ -81,7 +82,7 @@ class _DamagedError(Exception):
 
 
 class Database:
-    """A file that is opened when it is first needed, and again where another one has taken its place."""
+    """A file that is opened when first needed, and again if another one has replaced it."""
 
     def __init__(self, place: Path, say: Callable[[str], None]) -> None:
         self.place = place
@@ -96,7 +97,7 @@ class Database:
                 connection.close()
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do the work in a transaction, which is on the disk when this returns; it may be done again, from the start.
+        """Run the work in a transaction, on disk when this returns; it may run again from the start.
 
         Raises:
             UnusableError: the file cannot be written.
@@ -104,7 +105,7 @@ class Database:
         return self._tried(work, "BEGIN IMMEDIATE")
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Do the work on the file as it is at one moment; None: there is no file.
+        """Run the work on a consistent view of the file; None without a file.
 
         Raises:
             UnusableError: the file cannot be read.
@@ -173,7 +174,7 @@ class Database:
         return connection
 
     def _look_through(self, connection: sqlite3.Connection) -> None:
-        """Look for damage that no statement may meet for long.
+        """Check for damage that statements may not meet for long.
 
         Raises:
             _DamagedError: there is some.
@@ -191,7 +192,7 @@ class Database:
                 connection.execute("INSERT OR REPLACE INTO about VALUES ('looked_through', ?)", [f"{now:.0f}"])
 
     def _set_aside(self, why: str) -> None:
-        """Rename the file that was found damaged, and what lies beside it, unless somebody else has done so."""
+        """Rename the damaged file, and the files next to it, unless another process has done so."""
         why = " ".join(why.split())[:_LONGEST_WHY]
         with locked(self.place):
             if self._key is None or _key(self.place) != self._key:
@@ -204,7 +205,7 @@ class Database:
 
 
 def remove(place: Path) -> list[Path]:
-    """Remove a history, and those that were set aside; returns what was removed.
+    """Remove a history, and those that were set aside; returns the removed files.
 
     Raises:
         UnusableError: it is somebody else's file.
@@ -226,10 +227,10 @@ def remove(place: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Hold the lock beside a file.
+    """Hold the lock next to a file.
 
     Raises:
-        UnusableError: another process holds it all the time.
+        UnusableError: another process holds it.
         OSError: it cannot be made.
     """
     until = time.monotonic() + _BUSY_S
@@ -272,7 +273,7 @@ def _free_name(place: Path) -> Path:
 
 
 def _key(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another one of its name; None: there is none."""
+    """Identity of a file, to recognize another of its name; None without one."""
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -281,12 +282,12 @@ def _key(path: Path) -> tuple[int, int] | None:
 
 
 def is_usual(place: Path) -> bool:
-    """Whether it lies where nobody else puts files: whatever is there was a history."""
+    """Whether it is in the usual place, where only histories are."""
     return place.name == NAME and place.parent.name == FOLDER
 
 
 def is_ours(place: Path) -> bool:
-    """Whether it lies in the usual place, is empty, or begins as what we wrote: any other file is somebody else's."""
+    """Whether it is in the usual place, empty, or begins with our mark: any other file is somebody else's."""
     if is_usual(place):
         return True
     with place.open("rb") as file:
@@ -295,7 +296,7 @@ def is_ours(place: Path) -> bool:
 
 
 def _make(place: Path) -> None:
-    """Make the file, for its owner alone, where there is none.
+    """Make the file, for its owner alone, if there is none.
 
     Raises:
         OSError: it cannot be made.
@@ -309,12 +310,12 @@ def _make(place: Path) -> None:
 
 
 def _examine(place: Path) -> None:
-    """See that it is a file that can be read.
+    """Check that it is a readable file.
 
     Raises:
-        UnusableError: what lies in its place must not be touched, or not be read.
-        _DamagedError: it is none that could ever be read.
-        OSError: it is gone.
+        UnusableError: it must not be touched, or cannot be read.
+        _DamagedError: it can never be read.
+        OSError: it was removed.
     """
     mode = place.stat().st_mode
     if stat.S_ISDIR(mode) and is_usual(place):
@@ -329,10 +330,10 @@ def _examine(place: Path) -> None:
 
 
 def _form(connection: sqlite3.Connection) -> int | None:
-    """The number of the file's form; None: it has none, so that it is new or somebody else's.
+    """The file's form; None if it is new or somebody else's.
 
     Raises:
-        _DamagedError: its two places do not agree.
+        _DamagedError: its two places differ.
     """
     tables = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'about'").fetchone()
     if tables is None:
@@ -345,7 +346,7 @@ def _form(connection: sqlite3.Connection) -> int | None:
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, place: Path) -> None:
-    """Make the tables of a new file, or change those of an earlier form.
+    """Make the tables of a new file, or migrate those of an earlier form.
 
     Raises:
         UnusableError: it is of a later form, or another program's.
@@ -385,7 +386,7 @@ def _number(text: Any) -> int:
     """A number that we wrote.
 
     Raises:
-        _DamagedError: it is none.
+        _DamagedError: it is not a number.
     """
     if not (isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 16):
         raise _DamagedError("a number in it is none")

@@ -1,4 +1,4 @@
-"""The history in a command: opening it, and closing an entry however the command ends."""
+"""The history in a command: open it, and close an entry however the command ends."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 NO_HISTORY = click.option("--no-history", is_flag=True, help="Leave no entry in the history.")
 _MOST_TOLD = 5
-"""Interrupted entries that are told one by one."""
+"""Most interrupted entries that are listed separately."""
 
 
 @contextlib.contextmanager
 def opened(*, no_history: bool) -> Iterator[History]:
-    """The history, once it was said what commands that are gone left undone; where none is wanted, one of nothing."""
+    """The history, after reporting interrupted commands; an empty one if none is wanted."""
     from vllm_runbooks.history import store as history
 
     if no_history:
@@ -40,7 +40,7 @@ def opened(*, no_history: bool) -> Iterator[History]:
 
 @contextlib.contextmanager
 def closed(kept: History, id_: str, began: float, is_told: Callable[[], bool], says: str) -> Iterator[None]:
-    """End an entry of which nothing is told: what it is about was refused, which leaves none, or broken off."""
+    """Close an entry of an unfinished command: a rejected request leaves none, an interrupted one is kept."""
     try:
         yield
     except InputError:

@@ -1,4 +1,4 @@
-"""Records of the history: what was asked for, what it came to, and how two of these differ; frozen dataclasses.
+"""Records of the history: requests, results, and their differences; frozen dataclasses.
 
 Times are UTC, as in `2026-11-21T13:37:18Z`; durations are seconds of the monotonic clock. `None` means unknown.
 """
@@ -12,25 +12,25 @@ from typing import Any
 from vllm_runbooks.core.records import Verdict
 
 CHECK, RUN, SERVE, PROBE, WAKE = KINDS = ("check", "run", "serve", "probe", "wake")
-"""What is kept: a suite, a runbook's run, a guarded start, a look at a running server, a schedule's turn."""
+"""Kinds of entries: a suite, a runbook's run, a supervised launch, a probe, a turn of a schedule."""
 
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One thing that was done, as the history keeps it; secrets replaced."""
+    """An action in the history, secrets replaced."""
 
     id: str
     """12 hexadecimal digits."""
     kind: str
     """One of `KINDS`."""
     subject: str
-    """What it was about, as in "single-gpu-oom on gpu-memory-busy"."""
+    """Subject of the action, as in "single-gpu-oom on gpu-memory-busy"."""
     began: str
     """UTC, to the second."""
     seconds: float | None = None
-    """How long it took, by the monotonic clock; None: it has not ended, or nobody was there to see it end."""
+    """Duration by the monotonic clock; None if it has not ended, or ended unseen."""
     verdict: Verdict | None = None
-    """None: it has not ended."""
+    """None if it has not ended."""
     reason: str = ""
     """One line: why this verdict."""
     part_of: str | None = None
@@ -38,19 +38,19 @@ class HistoryEntry:
     job: str | None = None
     """Name of the schedule that started it."""
     host: str = ""
-    """Name of the host that it was done on."""
+    """Name of its host."""
     vllm: str | None = None
-    """Release of vLLM that it was about."""
+    """Its vLLM release."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """What it was asked for, defaults included."""
+    """The request, with defaults."""
     results: Mapping[str, Any] = field(default_factory=dict)
-    """What it came to."""
+    """The results."""
     environment: Mapping[str, Any] = field(default_factory=dict)
-    """Where it was done."""
+    """Its environment."""
 
     @property
     def says(self) -> str:
-        """What it is, for people."""
+        """A description for people."""
         return f"{_A[self.kind]} {self.subject}" if self.kind in _A else f"{self.kind} {self.subject}"
 
 
@@ -65,32 +65,32 @@ _A = {
 
 @dataclass(frozen=True)
 class Differing:
-    """A value that is not the same in two entries."""
+    """A value that differs between two entries."""
 
     name: str
-    """Where it stands, as in `parameters.evidence`."""
+    """Its dotted name, as in `parameters.evidence`."""
     a: Any
-    """None: it is not there, or unknown."""
+    """None if absent or unknown."""
     b: Any
     by: float | None = None
-    """Of two numbers the second less the first."""
+    """The second number less the first."""
     percent: float | None = None
-    """That, of the first; None where the first is 0."""
+    """That in percent of the first; None if the first is 0."""
     note: str = ""
-    """What the difference does, or that a default has moved."""
+    """Effect of the difference, or that a default has changed."""
     counts: bool = True
-    """Whether it makes two results differ; what is measured in seconds is never the same twice, and does not."""
+    """Whether it makes two results differ; durations are never the same twice, and do not."""
 
 
 @dataclass(frozen=True)
 class EntryDifferences:
-    """Two entries side by side: what `diff --format json` prints."""
+    """Two entries compared: what `diff --format json` prints."""
 
     a: str
-    """What the first one is."""
+    """Description of the first."""
     b: str
     inputs: tuple[Differing, ...]
-    """What was asked for, defaults that another release changed included."""
+    """Different inputs, with defaults that another release changed."""
     environment: tuple[Differing, ...]
     results: tuple[Differing, ...]
     notes: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class EntryDifferences:
 
 @dataclass(frozen=True)
 class TrendPoint:
-    """One entry of a trend."""
+    """An entry of a trend."""
 
     id: str
     began: str
@@ -110,7 +110,7 @@ class TrendPoint:
 
 @dataclass(frozen=True)
 class Trend:
-    """How a subject went over time: what `history trend --format json` prints."""
+    """A subject over time: what `history trend --format json` prints."""
 
     subject: str
     points: tuple[TrendPoint, ...]

@@ -1,4 +1,4 @@
-"""The history as text and JSON: what was done, how it went over time, and how two entries differ."""
+"""The history as text and charts: entries, trends, differences."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _LISTED = ("id", "begun (UTC)", "kind", "verdict", "took", "subject")
 
 
 def listed(entries: Sequence[HistoryEntry]) -> str:
-    """As `listed_view`, without colours."""
+    """`listed_view` without colors."""
     return plain(listed_view(entries))
 
 
 def listed_view(entries: Sequence[HistoryEntry]) -> list[Block]:
-    """A line for each entry, with the reason of those that are not well."""
+    """A line for each entry, with the reason unless it passed."""
     rows = []
     for item in entries:
         id_, began, kind, _, took, about = _cells(item)
@@ -36,7 +36,7 @@ def listed_view(entries: Sequence[HistoryEntry]) -> list[Block]:
 
 
 def table(entries: Sequence[HistoryEntry]) -> Shown:
-    """As `listed`, for a notebook."""
+    """`listed` for a notebook."""
     if not entries:
         text = "The history holds nothing that was asked for."
         return Shown(text, tag("p", escape(text)))
@@ -74,7 +74,7 @@ def _seconds(value: float | None) -> str:
 
 
 def entry(whole: HistoryEntry, parts: Sequence[HistoryEntry] = ()) -> str:
-    """Everything of an entry, and a line for each of its parts."""
+    """An entry, and a line for each of its parts."""
     rows = [
         ("id", whole.id),
         ("begun", f"{whole.began} (UTC)"),
@@ -104,12 +104,12 @@ def _nested(values: Mapping[str, Any], depth: int = 1) -> Iterator[str]:
 
 
 def trend(subject_trend: Trend, facts: Sequence[str]) -> str:
-    """As `trend_view`, without colours."""
+    """`trend_view` without colors."""
     return plain(trend_view(subject_trend, facts))
 
 
 def trend_view(subject_trend: Trend, facts: Sequence[str]) -> list[Block]:
-    """A line for each entry with the facts that were asked for."""
+    """A line for each entry with the requested facts."""
     rows: list[tuple[Words, ...]] = [
         (
             point.id,
@@ -126,11 +126,11 @@ def trend_view(subject_trend: Trend, facts: Sequence[str]) -> list[Block]:
 _MEMORY = "_gib"
 _MAX_POINTS, _MAX_CURVES = 400, len(LINES)
 _NAMES = 96
-"""Room for the names behind the curves."""
+"""Width of the names behind the curves."""
 
 
 def curves(subject_trend: Trend) -> Shown:
-    """How long it took and what memory it had, entry by entry, as pictures with the figures below."""
+    """Durations and memory by entry, as charts with the figures below."""
     points = subject_trend.points[-_MAX_POINTS:]
     names = [name for name in dict.fromkeys(n for p in points for n in p.facts) if name.endswith(_MEMORY)]
     took = {"took": [point.seconds for point in points]}
@@ -144,7 +144,7 @@ def curves(subject_trend: Trend) -> Shown:
 
 
 def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], unit: str, title: str) -> str:
-    """A line with points for each track, over the entries in their order; empty where there is no number."""
+    """A line with points for each track, over the entries in their order; empty without numbers."""
     known_tracks = {name: values for name, values in tracks.items() if any(value is not None for value in values)}
     if not known_tracks:
         return ""
@@ -176,12 +176,12 @@ def _curves(tracks: Mapping[str, Sequence[float | None]], began: Sequence[str], 
 
 
 def _day(began: str) -> str:
-    """A moment to the minute, in few letters."""
+    """A timestamp to the minute, shortened."""
     return began[:16].replace("T", " ")
 
 
 def _names_at_ends(tracks: Mapping[str, Sequence[float | None]], x: float, bottom: float, scale: float) -> list[str]:
-    """Each track's name beside its last point, none over another: who sees no colours reads them by place."""
+    """Each track's name next to its last point, without overlaps, so that colors are not needed."""
     ends = {name: next(v for v in reversed(values) if v is not None) for name, values in tracks.items()}
     labels, free = [], bottom + 99.0
     for name, value in sorted(ends.items(), key=lambda end: end[1]):
@@ -191,7 +191,7 @@ def _names_at_ends(tracks: Mapping[str, Sequence[float | None]], x: float, botto
 
 
 def difference(comparison: EntryDifferences) -> Shown:
-    """As `compared`, for a notebook."""
+    """`compared` for a notebook."""
     parts = [tag("p", f"<b>a</b> {escape(comparison.a)}<br><b>b</b> {escape(comparison.b)}")]
     for title, some, none in (
         ("Inputs", comparison.inputs, "the same"),
@@ -216,7 +216,7 @@ def _number(value: float | None) -> str:
 
 
 def compared(comparison: EntryDifferences) -> str:
-    """What was asked for and differs, then where, then what came of it."""
+    """Different inputs, then environments, then results."""
     lines = [f"a: {comparison.a}", f"b: {comparison.b}"]
     for title, some, none in (
         ("Inputs", comparison.inputs, "the same"),

@@ -1,11 +1,11 @@
-"""What was done on this host: every check, run, guarded start and probe, with what it was asked for and came to.
+"""Every check, run, supervised launch and probe on this host, with its request and results.
 
     with history.opened(say=output.say) as kept:
         id_ = kept.begin("run", "single-gpu-oom", inputs={...})
         kept.end(id_, Verdict.PASS, "as expected", seconds=3.2, results={...})
 
-What `end` and `add` were told is on the disk when they return. A history that cannot be written never ends a command:
-that is said in one line, and the command goes on without one.
+`end` and `add` return when the data is on disk. A history that cannot be written never ends a command: one line reports
+it, and the command continues without one.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from vllm_runbooks.host.here import here
 from vllm_runbooks.host.owners import Owner
 
 PLACE = "VLLM_RUNBOOKS_HISTORY"
-"""Variable that names another file."""
+"""Variable with another file."""
 JOB = "VLLM_RUNBOOKS_JOB"
-"""Variable in which a schedule names itself to what it starts."""
+"""Variable in which a schedule names itself to its processes."""
 KEPT_DAYS, KEPT_ROOTS, KEPT_ENTRIES = 400, 10_000, 200_000
-"""What is kept: entries younger than that, of them the newest that are no part of another, and the newest of all."""
+"""Limits of the history: age, number of entries that are no part of another, number of all entries."""
 _LARGEST = 1 << 20
-"""Characters of a part of an entry; what is larger is left out."""
+"""Most characters of a part of an entry; a larger part is left out."""
 _LONGEST, _SHOWN = 4000, 200
-"""Characters of a text that is kept whole, and of the beginning of a longer one."""
+"""Most characters of a text, and of the beginning of a longer one."""
 _CENTURY_DAYS = 36525
 _PREFIX = re.compile(r"[0-9a-f]{4,12}", re.ASCII)
 _SELECT = (
@@ -57,7 +57,7 @@ _SELECT = (
 
 
 def place() -> Path:
-    """The history's file: what the variable names, else in the user's folder for state.
+    """The history's file: that of the variable, else in the user's state folder.
 
     Raises:
         InputError: the user has none.
@@ -72,15 +72,15 @@ def place() -> Path:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text may be the id of an entry, or the beginning of one."""
+    """Whether a text may be the id of an entry, or its beginning."""
     return _PREFIX.fullmatch(text) is not None
 
 
 def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
-    """Where this process runs; what was not asked, or is not told, is None.
+    """The environment of this process; None for unknown parts.
 
     Args:
-        with_cards: Whether the driver is asked for this host's cards, which may take it seconds.
+        with_cards: Whether to ask the driver for this host's GPUs, which may take seconds.
     """
     facts: dict[str, Any] = {
         "host": here().host,
@@ -105,12 +105,12 @@ def surroundings(*, with_cards: bool = False) -> dict[str, Any]:
 
 @contextmanager
 def opened(at: Path | None = None, *, say: Callable[[str], None], is_needed: bool = False) -> Iterator[History]:
-    """The history, its file opened when it is first asked or told something.
+    """The history, its file opened on first use.
 
     Args:
         at: Its file; None: the usual one.
-        say: Says one line to whoever runs the command.
-        is_needed: Whether a history that cannot be used is an error (`InputError`) of what is asked; else it is said.
+        say: Prints one line to the user.
+        is_needed: Whether an unusable history is an error (`InputError`), not only reported.
     """
     try:
         store = History(place() if at is None else at, say, is_needed=is_needed)
@@ -126,15 +126,15 @@ def opened(at: Path | None = None, *, say: Callable[[str], None], is_needed: boo
 
 
 class History:
-    """What was done, and is being done."""
+    """Finished and running actions."""
 
     def __init__(self, at: Path | None, say: Callable[[str], None], *, is_needed: bool = False) -> None:
-        """A history; without a place none, which keeps nothing and holds nothing."""
+        """A history; without a place an empty one, which keeps nothing."""
         self._database = Database(at, say) if at is not None else None
         self._say = say
         self._is_needed = is_needed
         self._begun: dict[str, dict[str, Any]] = {}
-        """Rows that this process has begun: where the file is lost meanwhile, their end brings them back whole."""
+        """Rows that this process began: if the file is lost meanwhile, their end restores them."""
         self._owner = ""
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class History:
         environment: Mapping[str, Any] | None = None,
         vllm: str | None = None,
     ) -> str:
-        """Write down that something begins, and return its id; a part has the surroundings of its whole."""
+        """Keep the beginning of an action, and return its id; a part has the environment of its whole."""
         if self._database is None:
             return _new_id()
         row = self._row(
@@ -182,9 +182,9 @@ class History:
         inputs: Mapping[str, Any] | None = None,
         environment: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write down what it came to; on the disk when this returns.
+        """Keep the result of an action; on disk when this returns.
 
-        `inputs` replace those that it began with, and `environment` says where it was done if that was elsewhere.
+        `inputs` replace those of the beginning, and `environment` is given if it was done elsewhere.
         """
         if self._database is None:
             return
@@ -203,7 +203,7 @@ class History:
             self._write(lambda connection: connection.execute(update, values | {"id": id_}))
 
     def withdraw(self, id_: str) -> None:
-        """Remove what was begun, and refused before anything was done."""
+        """Remove the beginning of a rejected action."""
         self._begun.pop(id_, None)
         self._write(lambda connection: connection.execute("DELETE FROM entries WHERE id = ?", [id_]))
 
@@ -223,7 +223,7 @@ class History:
         environment: Mapping[str, Any] | None = None,
         vllm: str | None = None,
     ) -> str:
-        """Write down something that has ended, and return its id; on the disk when this returns."""
+        """Keep a finished action, and return its id; on disk when this returns."""
         if self._database is None:
             return _new_id()
         row = self._row(
@@ -251,16 +251,16 @@ class History:
         limit: int | None = None,
         is_whole: bool = False,
     ) -> list[HistoryEntry]:
-        """The entries that meet all conditions, the newest first.
+        """Entries that meet all conditions, the newest first.
 
         Args:
-            kind: As it was begun.
-            subject: To the letter, or a pattern with `*`.
+            kind: Kind of the entry.
+            subject: Exact subject, or a pattern with `*`.
             job: Name of a schedule.
-            since: Those that began then or later, as `core.moments.now` writes one.
-            part_of: Parts of that entry.
-            limit: So many at most.
-            is_whole: Those alone that are no part of another.
+            since: Earliest beginning, as `core.moments.now` writes it.
+            part_of: Whole of the entries.
+            limit: Most entries.
+            is_whole: Only entries that are no part of another.
         """
         compared = "GLOB" if subject is not None and "*" in subject else "="
         conditions = {
@@ -277,7 +277,7 @@ class History:
         )
 
     def about(self, subject: str, *, since: str | None = None, limit: int | None = None) -> list[HistoryEntry]:
-        """The entries of a subject, the newest first; of a runbook's id where there are none, its runs on any case."""
+        """Entries of a subject, the newest first; of a runbook's id its runs on any case."""
         entries = self.entries(subject=subject, since=since, limit=limit)
         if entries or "*" in subject:
             return entries
@@ -285,13 +285,13 @@ class History:
         return self.entries(subject=f"{escaped} on *", since=since, limit=limit)
 
     def beginning(self, prefix: str) -> list[HistoryEntry]:
-        """The entries whose id begins so, the newest first; a few of many."""
+        """Entries whose id has this beginning, the newest first; a few of many."""
         if not is_id(prefix):
             return []
         return self._read("WHERE id >= ? AND id < ? ORDER BY number DESC LIMIT 3", [prefix, f"{prefix}g"])
 
     def entry(self, prefix: str) -> HistoryEntry:
-        """The entry whose id begins so.
+        """The entry whose id has this beginning.
 
         Raises:
             InputError: there is none, or there are several.
@@ -305,11 +305,11 @@ class History:
         return entries[0]
 
     def interrupted(self, *, kind: str | None = None, job: str | None = None) -> list[HistoryEntry]:
-        """The entries that a process has begun which is gone, the oldest first; each is told once, and marked.
+        """Entries of ended processes, the oldest first; each is returned once, and marked.
 
         Args:
-            kind: Of this kind alone; what is of another is told to whoever asks for it.
-            job: Of this schedule alone.
+            kind: Only entries of this kind.
+            job: Only entries of this schedule.
         """
         open_entries = self._do(lambda file: file.read(lambda connection: _open(connection, kind, job))) or []
         is_gone = {owner: _is_gone(owner) for owner in {owner for _, owner in open_entries}}
@@ -333,7 +333,7 @@ class History:
         return self._sound(self._write(mark) or [])
 
     def prune(self, *, days: float | None = KEPT_DAYS, roots: int | None = KEPT_ROOTS) -> int:
-        """Remove what is older, or beyond so many; how many entries that were."""
+        """Remove older entries, or those beyond a number; returns how many."""
         return self._write(lambda connection: _prune(connection, days, roots)) or 0
 
     def _put(self, connection: sqlite3.Connection, row: Mapping[str, Any]) -> None:
@@ -384,7 +384,7 @@ class History:
         )
 
     def _sound(self, rows: Sequence[tuple[Any, ...]]) -> list[HistoryEntry]:
-        """The entries of rows; what cannot be read is said, and left out."""
+        """Entries of rows; unreadable ones are reported and left out."""
         entries = [_entry(row) for row in rows]
         if broken := entries.count(None):
             self._say(f"history: {broken} {'entry' if broken == 1 else 'entries'} cannot be read, and left out")
@@ -394,7 +394,7 @@ class History:
         return self._do(lambda file: file.write(work))
 
     def _do(self, work: Callable[[Database], Any]) -> Any:
-        """Do something with the file; None where there is none, or none any more."""
+        """Run work on the file; None without a usable file."""
         if self._database is None:
             return None
         try:
@@ -408,7 +408,7 @@ class History:
 
 
 def remove(at: Path) -> list[Path]:
-    """Remove a history, and those that were set aside; returns what was removed.
+    """Remove a history, and those that were set aside; returns the removed files.
 
     Raises:
         InputError: it cannot be removed.
@@ -422,7 +422,7 @@ def remove(at: Path) -> list[Path]:
 
 
 def nothing() -> History:
-    """A history that keeps nothing, for whoever wants none."""
+    """A history that keeps nothing."""
     return History(None, lambda _: None)
 
 
@@ -439,7 +439,7 @@ def _open(connection: sqlite3.Connection, kind: str | None, job: str | None) -> 
 
 
 def _is_gone(owner: str) -> bool:
-    """Whether the process that began an entry is gone for certain."""
+    """Whether the process that began an entry has certainly ended."""
     try:
         owner_data = json.loads(owner)
     except ValueError:
@@ -452,7 +452,7 @@ def _is_gone(owner: str) -> bool:
 
 
 def _insert(connection: sqlite3.Connection, row: Mapping[str, Any]) -> None:
-    """Write a row, or what has changed of it: its number stays."""
+    """Write a row, or its changes: its number stays."""
     names = list(row)
     changed = ", ".join(f"{name} = excluded.{name}" for name in names if name != "id")
     connection.execute(
@@ -463,7 +463,7 @@ def _insert(connection: sqlite3.Connection, row: Mapping[str, Any]) -> None:
 
 
 def _prune(connection: sqlite3.Connection, days: float | None, roots: int | None) -> int:
-    """Remove whole entries with their parts: those that are too old, and those beyond so many."""
+    """Remove whole entries with their parts: those that are too old, and those beyond a number."""
     gone: set[str] = set()
     if days is not None:
         before = moments.stamp(datetime.now(tz=UTC) - timedelta(days=min(days, _CENTURY_DAYS)))
@@ -500,7 +500,7 @@ def _ending(
 
 
 def _entry(row: tuple[Any, ...]) -> HistoryEntry | None:
-    """The entry of a row; None: it is not what was written."""
+    """The entry of a row; None if it is not what was written."""
     *plain, inputs, results, environment = row
     id_, kind, subject, began, seconds, verdict, reason, part_of, job, host, vllm = plain
     texts = [id_, kind, subject, began, reason, host, *(item for item in (part_of, job, vllm) if item is not None)]
@@ -516,7 +516,7 @@ def _entry(row: tuple[Any, ...]) -> HistoryEntry | None:
 
 
 def _json(data: Mapping[str, Any]) -> str:
-    """The JSON of something that is told, secrets replaced; pure ASCII, so that any text can be kept."""
+    """JSON with secrets replaced, in ASCII, so that any text can be kept."""
     whole = json.dumps(_shortened(document(redact_record(dict(data)))), default=str)
     # Once more as a whole: a secret may be known by the name of its key alone.
     text = redact_text(whole)
@@ -528,7 +528,7 @@ def _json(data: Mapping[str, Any]) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """The same with long texts, such as a log that was pasted, told by their beginning, length and digest."""
+    """The same with long texts, such as a pasted log, replaced by their beginning, length and digest."""
     if isinstance(value, dict):
         return {name[:_LONGEST]: _shortened(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -540,10 +540,10 @@ def _shortened(value: Any) -> Any:
 
 
 def _plain(text: str) -> str:
-    """A text that a database can hold: no half of a character, no end before its end."""
+    """A text without characters that a database rejects."""
     return visible(text.replace("\n", " "))
 
 
 def _line(text: str) -> str:
-    """A text of one line, secrets replaced, with nothing in it that a database or a terminal cannot hold."""
+    """A text of one line without secrets and characters that a database or a terminal rejects."""
     return _plain(" ".join(redact_text(text).split()))[:2000]

@@ -1,4 +1,4 @@
-"""How one thing went over time: the numbers of its entries, and which of them moved."""
+"""Numbers of a subject's entries over time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _MOST_FACTS = 6
 
 
 def trend(subject: str, entries: Sequence[HistoryEntry]) -> Trend:
-    """The numbers of a subject's entries.
+    """Numbers of a subject's entries.
 
     Args:
-        subject: As it was asked for: where all entries are of one that it stands for, that one is named.
-        entries: Its entries, the newest first, as `History.about` returns them; one at least.
+        subject: As requested; if all entries have one subject, that one is used.
+        entries: At least one entry, the newest first, as `History.about` returns them.
     """
     names = {entry.subject for entry in entries}
     return Trend(names.pop() if len(names) == 1 else subject, tuple(_point(entry) for entry in reversed(entries)))
 
 
 def moving(subject_trend: Trend) -> list[str]:
-    """The first facts that are not the same throughout."""
+    """The first facts that change."""
     names = dict.fromkeys(name for point in subject_trend.points for name in point.facts)
     return [name for name in names if len({point.facts.get(name) for point in subject_trend.points}) > 1][:_MOST_FACTS]
 

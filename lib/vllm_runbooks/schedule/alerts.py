@@ -18,21 +18,21 @@ from vllm_runbooks.probe.records import MOST
 from vllm_runbooks.schedule.reports import METRICS
 
 WINDOW = "5m"
-"""Over which rates are taken; scrapes every minute give five samples."""
+"""Window of rates; scrapes every minute give five samples."""
 _STEP = "1m"
-"""How far apart the samples are, in most of which something has to hold."""
+"""Interval of the samples, most of which must meet the condition."""
 _SERVER = "instance"
-"""The label by which Prometheus tells one server from another."""
+"""The label by which Prometheus distinguishes servers."""
 _LATE_S = 900
-"""How late a run may be beside its own time limit: whoever wakes us comes every few minutes."""
+"""Delay of a run beyond its timeout: timers wake us every few minutes."""
 _UNPASSED_S = 26 * 3600
-"""How long no run may have passed: time for the second run of a job that runs each day."""
+"""Longest time without a passing run: time for the second run of a daily job."""
 _SEVERITIES = {Severity.FATAL: "critical", Severity.DEGRADED: "warning", Severity.HINT: "info"}
 
 
 @dataclass(frozen=True)
 class AlertRule:
-    """One alert."""
+    """An alert."""
 
     name: str
     expression: str
@@ -43,7 +43,7 @@ class AlertRule:
 
 
 def job_rules() -> tuple[AlertRule, ...]:
-    """Alerts on the jobs themselves."""
+    """Alerts on jobs."""
     bad = "|".join(v.value for v in Verdict if v not in (Verdict.PASS, Verdict.SKIPPED))
     verdict, following, timeout, missed, last, success = (
         METRICS[name].name
@@ -126,12 +126,12 @@ def _test(serving: Serving, test: ServingTest) -> str:
 
 
 def expression(serving: Serving, fact: ServingFact, *, is_any: bool = False) -> str:
-    """A figure in PromQL, of each server.
+    """A figure of each server in PromQL.
 
     Args:
-        serving: What is known of vLLM's metrics.
+        serving: vLLM's metrics.
         fact: The figure.
-        is_any: Whether one sample in the window suffices for a comparison from above.
+        is_any: Whether one sample in the window is enough for a comparison from above.
     """
     match fact.kind:
         case "gauge":
@@ -157,7 +157,7 @@ def _names(
     suffix: str = "",
     over: bool = False,
 ) -> str:
-    """A series under whatever name a release exports it, each name in the form given."""
+    """A series by every name that a release exports it under, each in the given form."""
     matchers = ",".join(
         f"{label}=~{json.dumps('|'.join(re.escape(value) for value in values))}"
         for label, values in (labels or {}).items()
@@ -167,7 +167,7 @@ def _names(
 
 
 def rules_file(serving: Serving) -> str:
-    """The rules as a file of Prometheus."""
+    """The rules as a Prometheus file."""
     from ruamel.yaml import YAML
 
     groups = [("vllm-runbooks-jobs", job_rules()), ("vllm-servers", server_rules(serving))]

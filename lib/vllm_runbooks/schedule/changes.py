@@ -1,8 +1,7 @@
-"""What is worth telling: a change for the worse once, and the recovery once.
+"""Changes to report: each regression once, and the recovery once.
 
-A run is held against the last one in which all was well. What is worse than then, and worse than what was told since,
-is told; so is another root cause. What was told stays told until all is well again: a failure that comes and goes is no
-news.
+A run is compared with the last one in which all was well. A regression since then that was not reported is reported; so
+is another root cause. A reported failure stays reported until all is well again, even if it comes and goes.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ RANKS = {
     Verdict.FAIL: 3,
     Verdict.ERROR: 4,
 }
-"""From good to bad."""
+"""Verdicts from good to bad."""
 WHOLE = "(job)"
-"""The subject that stands for a run as a whole, where its parts are not known."""
+"""The subject of a run as a whole, if its parts are unknown."""
 MOST = 500
-"""Parts of a run that are looked at, the worst first."""
+"""Most parts of a run, the worst first."""
 
 
 def worst(judged: Sequence[JudgedPart]) -> Verdict:
@@ -37,15 +36,15 @@ def worst(judged: Sequence[JudgedPart]) -> Verdict:
 def judge(
     before: JobStanding, judged: Sequence[JudgedPart], *, job: str, at: str, host: str = "", folder: str | None = None
 ) -> tuple[JobStanding, StatusChange | None]:
-    """What is known after a run, and the change to tell, if there is one.
+    """The standing after a run, and the change to report, if any.
 
     Args:
-        before: What was known.
+        before: The standing before.
         judged: The parts of the run.
         job: Name of the job.
         at: When the run began (UTC).
         host: Name of this host.
-        folder: Of the run.
+        folder: Folder of the run.
     """
     unsound = [part for part in judged if RANKS[part.verdict] > RANKS[before.sound.get(part.subject, Verdict.SKIPPED)]]
     news = [part for part in unsound if _is_news(before, part)]
@@ -101,12 +100,12 @@ def _says(news: Sequence[JudgedPart], verdict: Verdict) -> str:
 
 
 def _id(job: str, at: str, event: str) -> str:
-    """The same for the same change, so that a receiver can leave out what it has had."""
+    """Id of a change, the same for the same change, so that a receiver can drop repetitions."""
     return hashlib.sha256(f"{job}\n{at}\n{event}".encode()).hexdigest()[:16]
 
 
 def standing(data: Any) -> JobStanding:
-    """What an entry of the history holds; what is damaged is unknown."""
+    """The standing in an entry of the history; damaged parts are unknown."""
     if not isinstance(data, Mapping):
         return JobStanding()
     total, seconds = data.get("missed_total"), data.get("seconds")

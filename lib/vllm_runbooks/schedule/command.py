@@ -109,10 +109,10 @@ def add(name: str, command: tuple[str, ...], *, replace: bool, **options: Any) -
 
 
 def _asked(job: ScheduledJob) -> tuple[Path, dict[str, Any]]:
-    """See that the command can be read; of a notebook also what is run, with its parameters.
+    """Parse the job's command; for a notebook return its path and parameters.
 
     Raises:
-        InputError: it cannot.
+        InputError: it cannot be parsed.
     """
     from vllm_runbooks.cli import commands
     from vllm_runbooks.schedule import jobs
@@ -133,7 +133,7 @@ def _asked(job: ScheduledJob) -> tuple[Path, dict[str, Any]]:
 
 
 def _notebook(job: ScheduledJob, rest: list[str]) -> tuple[Path, dict[str, Any]]:
-    """What papermill is asked to run."""
+    """The notebook and parameters of a papermill command."""
     from papermill.cli import papermill
 
     with papermill.make_context("papermill", list(rest)) as context:
@@ -146,7 +146,7 @@ def _notebook(job: ScheduledJob, rest: list[str]) -> tuple[Path, dict[str, Any]]
 
 
 def _typed(value: str) -> Any:
-    """A value as papermill takes it."""
+    """A value as papermill converts it."""
     words: dict[str, Any] = {"True": True, "False": False, "None": None}
     if value in words:
         return words[value]

@@ -1,8 +1,8 @@
-"""Planned times: the five fields of a cron expression as wall times, and these as moments in a zone.
+"""Planned times: the five fields of a cron expression as wall times, and these as timestamps in a zone.
 
-The fields mean what cron means by them. What crons read differently is refused, so that a plan is the same here and in
-JupyterLab. Wall times are counted first and then looked up in the zone: one that a night in spring leaves out is the
-first moment after the gap, one that a night in autumn has twice is the first of the two.
+The fields have cron's meaning. Expressions that crons read differently are rejected, so that a plan is the same in
+JupyterLab. A wall time that a night in spring skips becomes the first time after the gap; of one that a night in autumn
+repeats the first counts.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _SHORT = {
 }
 _PART = re.compile(r"(\*|[0-9]{1,4}|[a-z]{3})(?:-([0-9]{1,4}|[a-z]{3}))?(?:/([0-9]{1,4}))?", re.ASCII)
 _LONGEST = 400
-"""Characters of an expression: all sixty minutes written out are fewer."""
+"""Most characters of an expression: all sixty minutes written out are fewer."""
 _LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _FURTHEST = timedelta(days=8 * 366 + 1)
-"""Between two leap days there are eight years at most."""
+"""Years to search: there are eight between two leap days at most."""
 _WEEK = timedelta(days=7)
 
 
@@ -66,10 +66,10 @@ class Cron:
     weekdays: frozenset[int]
     """0 is Sunday."""
     is_either: bool
-    """Whether a day needs to be right in the month or in the week alone, as both are limited."""
+    """Whether the day of the month or of the week is enough, as both are limited."""
 
     def is_on(self, day: date) -> bool:
-        """Whether there are planned times on a day."""
+        """Whether a day has planned times."""
         if day.month not in self.months:
             return False
         in_month, in_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
@@ -84,16 +84,16 @@ class Cron:
 
     @property
     def closest_s(self) -> float:
-        """The least time between two wall times of one day, in seconds."""
+        """The shortest interval between two wall times of a day, in seconds."""
         minutes = [hour * 60 + minute for hour in self.hours for minute in self.minutes]
         return 60.0 * min((after - before for before, after in pairwise([*minutes, 24 * 60 + minutes[0]])))
 
 
 def parse(text: str) -> Cron:
-    """Read an expression.
+    """Parse an expression.
 
     Raises:
-        InputError: it is none, or means a day that never comes.
+        InputError: it is invalid, or means a day that never comes.
     """
     excerpt = " ".join(text.split())[:80] or "(nothing)"
     words = _SHORT.get(text.strip().lower(), text).split()
@@ -121,7 +121,7 @@ def parse(text: str) -> Cron:
 
 
 def _values(word: str, excerpt: str, field: _Field) -> set[int]:
-    """What one field allows."""
+    """Values that a field allows."""
     values: set[int] = set()
     where = f"--at {excerpt}: {field.name}"
     for part in word.split(","):
@@ -160,7 +160,7 @@ def _value(text: str, where: str, field: _Field) -> int:
 
 
 def zone(name: str) -> ZoneInfo:
-    """The zone of a name of the IANA data.
+    """The zone of an IANA name.
 
     Raises:
         InputError: there is none.
@@ -175,7 +175,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def moment(wall: datetime, where: ZoneInfo) -> datetime:
-    """The moment (UTC) of a wall time: the first one, or the first after the gap that it falls into."""
+    """Timestamp (UTC) of a wall time: the first one, or the first after the gap that contains it."""
     instant = wall.replace(tzinfo=where, fold=0).astimezone(UTC)
     if instant.astimezone(where).replace(tzinfo=None, fold=0) == wall:
         return instant
@@ -193,7 +193,7 @@ def moment(wall: datetime, where: ZoneInfo) -> datetime:
 
 
 def after(cron: Cron, where: ZoneInfo, at: datetime) -> datetime:
-    """The first planned moment later than `at` (UTC)."""
+    """The first planned timestamp later than `at` (UTC)."""
     day = at.astimezone(where).date() - timedelta(days=1)
     end = day + _FURTHEST + _WEEK
     while day < end:
@@ -205,7 +205,7 @@ def after(cron: Cron, where: ZoneInfo, at: datetime) -> datetime:
 
 
 def back(cron: Cron, where: ZoneInfo, *, until: datetime, since: datetime) -> Iterator[datetime]:
-    """The planned moments from `until` back to `since`, itself left out, the latest first; each of them once."""
+    """Planned timestamps from `until` back to `since` (exclusive), the latest first, each once."""
     day = until.astimezone(where).date() + timedelta(days=1)
     first = since.astimezone(where).date() - timedelta(days=1)
     last: datetime | None = None

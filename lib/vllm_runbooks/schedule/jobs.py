@@ -1,4 +1,4 @@
-"""The jobs of this user: one file each, written whole, and read as what anybody may have edited."""
+"""The jobs of this user: one file each, written atomically and read as untrusted."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog.authored.located import Problem
 
 OWN = ("check", "probe", "run")
-"""Commands of ours that a job may run."""
+"""Our commands that a job may run."""
 PAPERMILL = "papermill"
 _NAME = re.compile(r"[a-z0-9-]{1,40}", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}", re.ASCII)
-"""The name of one."""
+"""Name of an environment variable."""
 _LONGEST_S = 31 * 86400.0
 _TOO_LARGE = 10**15
-"""Of a number of seconds; more is none that a float must hold."""
+"""Limit of a number of seconds: larger ones may not fit a float."""
 _MOST_WORDS, _LONGEST_WORD = 200, 4000
 
 
@@ -40,12 +40,12 @@ def config() -> Path:
 
 
 def state() -> Path:
-    """The folder of what runs leave, and of locks."""
+    """The folder of runs and locks."""
     return user_folders.state() / "jobs"
 
 
 def out(job: ScheduledJob) -> Path:
-    """The folder in which every run of a job has one of its own."""
+    """The folder for the runs of a job."""
     return Path(job.folder, job.out) if job.out else state() / job.name
 
 
@@ -53,7 +53,7 @@ def path(name: str) -> Path:
     """The file of a job.
 
     Raises:
-        InputError: the name is none.
+        InputError: the name is invalid.
     """
     if not _NAME.fullmatch(name) or name.startswith("-"):
         excerpt = "".join(c if c.isprintable() else "?" for c in name[:60]) or "(nothing)"
@@ -62,12 +62,12 @@ def path(name: str) -> Path:
 
 
 def environment(name: str) -> Path:
-    """The file with the variables of a job that are secrets; it need not be there."""
+    """The file with a job's secret variables; it may be missing."""
     return path(name).with_suffix(".env")
 
 
 def names() -> list[str]:
-    """The names of all jobs."""
+    """Names of all jobs."""
     try:
         return sorted(file.stem for file in config().glob("*.yaml") if _NAME.fullmatch(file.stem) and file.is_file())
     except OSError:
@@ -116,14 +116,14 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any], Any], str]] = 
     "Missed": (lambda value: value in list(Missed), Missed, f"is none of {', '.join(Missed)}; write one of them"),
     "Overlap": (lambda value: value in list(Overlap), Overlap, f"is none of {', '.join(Overlap)}; write one of them"),
 }
-"""By type of a field what its value must be, what makes it of that type, and what is said of another.
+"""By type of a field the check of its value, its conversion, and the message for another value.
 
-By hand, since a wake-up every few minutes is not to load what validates a catalog.
+Written by hand, as a wake-up every few minutes should not load the catalog's validation.
 """
 
 
 def _parsed(data: Any) -> tuple[ScheduledJob | None, list[Problem]]:
-    """The job that a file's data describes, None where it is broken, and the problems found."""
+    """The job in a file's data (None if broken), and the problems."""
     from vllm_runbooks.catalog.authored.located import plain
 
     try:
@@ -148,7 +148,7 @@ def _parsed(data: Any) -> tuple[ScheduledJob | None, list[Problem]]:
 
 
 def problems(job: ScheduledJob) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with a job, by field."""
+    """Problems of a job, by field."""
     for field, check in (
         ("name", lambda: path(job.name)),
         ("at", lambda: cron.parse(job.at)),
@@ -193,7 +193,7 @@ def problems(job: ScheduledJob) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 
 def _metrics(name: str) -> str | None:
-    """Where a job writes its metrics, as far as its file can be read."""
+    """Where a job writes its metrics, if its file can be read."""
     from vllm_runbooks.catalog.authored.located import plain, read_yaml
 
     file = path(name)
@@ -204,17 +204,17 @@ def _metrics(name: str) -> str | None:
 
 
 def _place(within: Any, metrics: Any) -> str | None:
-    """The file that is meant, whatever it is called."""
+    """The real file of a path."""
     if not all(isinstance(text, str) and text.isprintable() for text in (within, metrics)):
         return None
     return os.path.realpath(Path(within, metrics))
 
 
 def save(job: ScheduledJob) -> Path:
-    """Write a job's file, whole.
+    """Write a job's file atomically.
 
     Raises:
-        InputError: something is wrong with the job.
+        InputError: the job has a problem.
     """
     import io
 
@@ -238,7 +238,7 @@ def save(job: ScheduledJob) -> Path:
 
 
 def remove(name: str) -> Path:
-    """Remove a job's file, and what Prometheus is told of it; what its runs left, and the history, stay.
+    """Remove a job's file and its metrics; its runs and the history stay.
 
     Raises:
         InputError: there is none.

@@ -1,7 +1,7 @@
-"""A job as JupyterLab's scheduler takes it, and as it is created in a running server.
+"""Jobs for JupyterLab's scheduler, as files and created in a running server.
 
 That scheduler decides itself what is due, and only while its server runs. It copies the notebook, so the library must
-be installed where its kernel runs; and it writes `name = value` into a cell as it is told, so that values are Python.
+be installed where its kernel runs; it writes `name = value` into a cell, so values are Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vllm_runbooks.schedule import web
 from vllm_runbooks.schedule.records import ScheduledJob
 
 TIMEOUT_S = 30.0
-"""For each answer, to its last byte."""
+"""Timeout of an answer, up to its last byte, in seconds."""
 _LARGEST = 8 << 20
 _LONGEST_ID = 100
 _HINTS = {
@@ -25,15 +25,15 @@ _HINTS = {
     404: "it has no scheduler; install jupyter-scheduler and start it anew",
     **dict.fromkeys((301, 302, 303, 307, 308), "it redirects, which is not followed; give the address it leads to"),
 }
-"""By status what may help."""
+"""Hint by HTTP status."""
 
 
 def definition(job: ScheduledJob, parameters: Mapping[str, Any], *, environment: str = "python") -> dict[str, Any]:
-    """The body of `POST /scheduler/job_definitions`; the notebook is to lie in the folder that the server shows.
+    """The body of `POST /scheduler/job_definitions`; the notebook must be in the server's folder.
 
     Args:
         job: The job.
-        parameters: Their values, of the types that the notebook wants.
+        parameters: Parameters of the types that the notebook expects.
         environment: Name of the server's runtime environment.
     """
     return {
@@ -49,7 +49,7 @@ def definition(job: ScheduledJob, parameters: Mapping[str, Any], *, environment:
 
 
 def _whole_path(job: ScheduledJob, value: Any) -> Any:
-    """A file of the job's folder by its whole path: the scheduler runs the notebook elsewhere."""
+    """The absolute path of a file in the job's folder: the scheduler runs the notebook elsewhere."""
     if isinstance(value, str) and value and not Path(value).is_absolute() and Path(job.folder, value).exists():
         return str(Path(job.folder, value))
     return value
@@ -58,18 +58,18 @@ def _whole_path(job: ScheduledJob, value: Any) -> Any:
 def create(
     job: ScheduledJob, notebook: Path, parameters: Mapping[str, Any], *, url: str, token_env: str, is_now: bool = False
 ) -> str:
-    """Put the notebook into a running server and create the job there; returns the id that the server gives.
+    """Upload the notebook to a running server and create the job there; returns the server's id.
 
     Args:
         job: The job.
-        notebook: What is run.
-        parameters: Their values.
-        url: Of the server.
+        notebook: The notebook.
+        parameters: Its parameters.
+        url: Address of the server.
         token_env: Name of the variable with its token.
-        is_now: Whether it is run once, now, in place of by its schedule.
+        is_now: Whether it runs once, now, instead of by its schedule.
 
     Raises:
-        InputError: the server cannot be asked, or refuses.
+        InputError: the server does not answer, or rejects the request.
     """
     token = os.environ.get(token_env, "")
     if not token:
@@ -95,7 +95,7 @@ def create(
 
 
 class _Server:
-    """A JupyterLab that answers."""
+    """A JupyterLab server."""
 
     def __init__(self, url: str, token: str) -> None:
         from urllib.parse import urlsplit
@@ -120,7 +120,7 @@ class _Server:
         self._token = token
 
     def create(self, path: str, body: Mapping[str, Any], name: str) -> str:
-        """Create something there, and return its id, which the answer holds under that name."""
+        """Create something there, and return the id in the answer's field of that name."""
         made = self.ask("POST", path, body)
         id_ = made.get(name) if isinstance(made, dict) else None
         if not isinstance(id_, str) or not id_.isprintable() or not 0 < len(id_) <= _LONGEST_ID:
@@ -128,7 +128,7 @@ class _Server:
         return id_
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """What the server answers, as JSON."""
+        """The server's answer, as JSON."""
         headers = {"Authorization": f"token {self._token}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         try:

@@ -1,7 +1,7 @@
-"""What is due: decided from the plan, the clock and what the history holds, and from nothing else.
+"""What is due, decided from the plan, the clock and the history alone.
 
-The policy, which `docs/scheduling.md` shows as a table: of the planned times that are not covered yet, the latest may
-be run; all others have passed. A time is covered by any entry of the job that names it or a later one.
+The policy, a table in `docs/scheduling.md`: of the planned times that are not covered yet, the latest may be run; all
+others have passed. An entry of the job covers its planned time and all earlier ones.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from vllm_runbooks.schedule import cron
 from vllm_runbooks.schedule.records import Missed, MissedTime, Overlap, ScheduledJob
 
 ON_TIME_S = 600.0
-"""A run that begins within this is on time: whoever wakes us comes every few minutes."""
+"""Delay of a run that is still on time: timers wake us every few minutes."""
 AHEAD_S = 86400.0
-"""What is planned later than this from now was written by a clock that was wrong, and covers nothing."""
+"""A planned time later than this from now was written by a wrong clock, and covers nothing."""
 _TOLD_APART = 20
-"""Of an absence's planned times those that are told one by one; the others are told as a number."""
+"""Missed times that are listed separately; the others are counted."""
 _COUNTED = 1000
 
 
 stamp, moment = moments.stamp, moments.moment
-"""A moment as it is written everywhere, and back."""
+"""Formats a timestamp, and parses it."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to be done now."""
+    """What to do now."""
 
     run: datetime | None
-    """The planned time for which the job is run."""
+    """The planned time for which the job runs."""
     passed: tuple[MissedTime, ...]
-    """Those for which it is not, the earliest first."""
+    """Planned times without a run, the earliest first."""
     says: str
     next: datetime
     is_waiting: bool = False
 
 
 def covered(job: ScheduledJob, planned: Iterable[str], now: datetime) -> datetime:
-    """The time up to which nothing is owed.
+    """The time up to which nothing is due.
 
     Args:
         job: The job.
@@ -61,14 +61,14 @@ def decide(
     is_running: bool = False,
     free_since: datetime | None = None,
 ) -> Decision:
-    """Decide what is to be done for a job.
+    """Decide what to do for a job.
 
     Args:
         job: The job.
         now: The clock (UTC).
         planned: The planned times of all its entries, in any order.
-        is_running: Whether its last run is still going on.
-        free_since: When its last run ended; None: unknown, or there is none.
+        is_running: Whether its last run continues.
+        free_since: When its last run ended; None if unknown, or if there is none.
     """
     plan, where = cron.parse(job.at), cron.zone(job.zone)
     following = cron.after(plan, where, now)
@@ -105,11 +105,11 @@ def decide(
 
 
 def _passed(times: list[datetime], why: str, reason: str, *, is_cut: bool) -> tuple[MissedTime, ...]:
-    """Planned times without a run, given with the latest first, told with the earliest first.
+    """Planned times without a run, given with the latest first, returned with the earliest first.
 
     Args:
-        times: They.
-        why: A word for it.
+        times: The planned times.
+        why: A word for the reason.
         reason: One line.
         is_cut: Whether there may be earlier ones, which were not counted.
     """

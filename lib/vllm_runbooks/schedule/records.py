@@ -14,16 +14,16 @@ from vllm_runbooks.core.records import Verdict
 
 
 class Missed(StrEnum):
-    """What becomes of a planned time at which nobody was awake."""
+    """What to do about a planned time without a wake-up."""
 
     RUN = "run"
-    """One run makes up for all of them, if the last of them is not older than the grace."""
+    """One run replaces all of them, if the last of them is not older than the grace period."""
     SKIP = "skip"
-    """They are told as missed."""
+    """Report them as missed."""
 
 
 class Overlap(StrEnum):
-    """What becomes of a planned time at which the job's last run is still going on."""
+    """What to do about a planned time while the job's last run continues."""
 
     SKIP = "skip"
     WAIT = "wait"
@@ -31,7 +31,7 @@ class Overlap(StrEnum):
 
 @dataclass(frozen=True)
 class ScheduledJob:
-    """What is run, when, and who is told."""
+    """A command, its schedule, and who is notified."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "use_attribute_docstrings": True}
 
@@ -39,25 +39,25 @@ class ScheduledJob:
     at: str
     """Five fields, as cron has them: minute, hour, day of the month, month, day of the week."""
     zone: str
-    """Whose wall clock that is: a name of the IANA data, as in "Europe/Berlin"."""
+    """Time zone of the schedule: an IANA name, as in "Europe/Berlin"."""
     command: tuple[str, ...]
-    """`check`, `probe` or `run` of vllm-runbooks, or papermill, with what follows it."""
+    """`check`, `probe` or `run` of vllm-runbooks, or papermill, with its arguments."""
     folder: str
-    """Where it is run: names of files in the command are of this folder."""
+    """Working directory of the command."""
     added: str
-    """UTC; nothing that was planned before is owed."""
+    """UTC; earlier planned times are not due."""
     missed: Missed = Missed.RUN
     grace_s: float = 3600.0
-    """How late a run may begin."""
+    """Longest delay of a run."""
     overlap: Overlap = Overlap.SKIP
     timeout_s: float = 3600.0
-    """Longest time of a run; then all its processes are ended."""
+    """Timeout of a run; then all its processes are ended."""
     webhook_env: str | None = None
-    """Name of the variable that holds the webhook's address, which is a secret."""
+    """Name of the variable with the webhook's address, which is a secret."""
     metrics: str | None = None
-    """The text file that Prometheus' node exporter collects."""
+    """Text file for the collector of Prometheus' node exporter."""
     out: str | None = None
-    """Folder in which every run has one of its own; None: in the user's state folder."""
+    """Folder in which every run gets its own; None: in the user's state folder."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Jobs:
 
 @dataclass(frozen=True)
 class MissedTime:
-    """A planned time for which nothing was run."""
+    """A planned time without a run."""
 
     planned: str
     reason: str
@@ -77,12 +77,12 @@ class MissedTime:
     message: str
     """One line."""
     count: int = 1
-    """How many it stands for: of a long absence only the last ones are told apart."""
+    """Number of planned times: of a long absence only the last are listed separately."""
 
 
 @dataclass(frozen=True)
 class JudgedPart:
-    """One part of a run, such as a runbook on a case."""
+    """A part of a run, such as a runbook on a case."""
 
     subject: str
     verdict: Verdict
@@ -93,7 +93,7 @@ class JudgedPart:
 
 @dataclass(frozen=True)
 class StatusChange:
-    """A change that is reported: the verdict became worse, or all is well again."""
+    """A reported change: a regression, or the recovery."""
 
     id: str
     """The same however often it is sent."""
@@ -102,43 +102,43 @@ class StatusChange:
     at: str
     job: str
     verdict: Verdict
-    """Of the whole run."""
+    """Verdict of the whole run."""
     message: str
     """One line."""
     changed: tuple[JudgedPart, ...]
-    """What became worse, or what is well again."""
+    """Parts that became worse, or recovered."""
     host: str = ""
     folder: str | None = None
-    """Of the run, with its output and results."""
+    """Folder of the run, with its output and results."""
 
 
 @dataclass(frozen=True)
 class JobStanding:
-    """What is known of a job after a run, and what was told of it."""
+    """State of a job after a run, and what was reported."""
 
     number: int = 0
-    """How often it was written: of several the largest is the last."""
+    """Increases with each write: of several the largest is the last."""
     sound: Mapping[str, Verdict] = field(default_factory=dict)
-    """By subject the verdict with which all was well last."""
+    """Verdict by subject when all was well last."""
     reported: Mapping[str, Verdict] = field(default_factory=dict)
-    """By subject the worst that was told since then."""
+    """Worst reported verdict by subject since then."""
     causes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By subject the root causes that were told since then."""
+    """Reported root causes by subject since then."""
     last_run: str | None = None
     last_success: str | None = None
-    """When a run passed last; one that is skipped has not."""
+    """When a run passed last; a skipped run did not."""
     seconds: float | None = None
-    """Of the last run; None: none, or it ended without a word."""
+    """Duration of the last run; None if there was none, or if it ended unseen."""
     runs: Mapping[str, Verdict] = field(default_factory=dict)
-    """By subject the verdict of the last run."""
+    """Verdict of the last run by subject."""
     verdict: Verdict | None = None
     missed_total: int = 0
-    """Planned times without a run of their own since the job was added."""
+    """Planned times without their own run since the job was added."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What one wake-up came to for one job."""
+    """Result of a wake-up for one job."""
 
     job: str
     action: str
@@ -152,14 +152,14 @@ class Turn:
     verdict: Verdict | None = None
     seconds: float | None = None
     interrupted: tuple[str, ...] = ()
-    """Planned times of runs that ended without a word."""
+    """Planned times of runs that ended unseen."""
     passed: tuple[MissedTime, ...] = ()
     parts: tuple[JudgedPart, ...] = ()
     change: StatusChange | None = None
     sent: tuple[str, ...] = ()
-    """Ids of the changes that the webhook has taken."""
+    """Ids of the changes that the webhook accepted."""
     unsent: tuple[str, ...] = ()
-    """Ids of those that wait for the next wake-up."""
+    """Ids of the changes that wait for the next wake-up."""
     folder: str | None = None
     junit: str | None = None
     """Path of the JUnit XML of a `check` or `run`."""
@@ -168,6 +168,6 @@ class Turn:
 
 @dataclass(frozen=True)
 class Turns:
-    """What one wake-up came to."""
+    """Results of a wake-up."""
 
     turns: tuple[Turn, ...]

@@ -1,4 +1,4 @@
-"""Jobs and wake-ups as text and JSON."""
+"""Jobs and wake-ups as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def jobs(stored: Sequence[ScheduledJob]) -> str:
 
 
 def job(stored: ScheduledJob, following: str) -> str:
-    """Everything about a job, and when it is next due."""
+    """A job with its next planned time."""
     rows = [
         ("at", f"{stored.at} ({stored.zone}); next {following}"),
         ("command", shlex.join(stored.command)),
@@ -34,7 +34,7 @@ def job(stored: ScheduledJob, following: str) -> str:
 
 
 def turns(wake_turns: Sequence[Turn]) -> str:
-    """What a wake-up came to, a few lines for each job."""
+    """Results of a wake-up, a few lines for each job."""
     return visible("\n".join(line for turn in wake_turns for line in _lines(turn)))
 
 

@@ -1,6 +1,6 @@
-"""Who is told: a text file that Prometheus' node exporter collects, and a webhook.
+"""Reports of a job: a text file for Prometheus' node exporter, and a webhook.
 
-The address of a webhook is a secret: it comes from a variable, and is never said, whatever goes wrong.
+A webhook's address is a secret: it comes from a variable and is never printed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from vllm_runbooks.schedule import policy, web
 from vllm_runbooks.schedule.records import JobStanding, ScheduledJob, StatusChange
 
 TIMEOUT_S = 10.0
-"""For each try, to the last header of the answer."""
+"""Timeout of a try, up to the last header of the answer, in seconds."""
 _WAITS_S = (1.0, 4.0)
 """Before the second try, and before the third."""
 _LONGEST_WAIT_S = 30.0
 _AGAIN = 429
 _MOST_RUNS = 200
-"""Subjects in the text file; more would be a burden to Prometheus."""
+"""Most subjects in the text file; more would burden Prometheus."""
 
 
 @dataclass(frozen=True)
 class JobMetric:
-    """One of our metrics, as the text file and the alert rules name it."""
+    """One of our metrics."""
 
     name: str
     kind: str
@@ -57,11 +57,11 @@ METRICS = {
         ),
     )
 }
-"""By short name."""
+"""Metrics by short name."""
 
 
 def metrics_text(job: ScheduledJob, standing: JobStanding, following: datetime) -> str:
-    """The text file of a job: what is unknown is left out."""
+    """The text file of a job, without unknown values."""
     # Not "job": Prometheus gives that label to every target, and would rename ours.
     label = {"name": job.name}
 
@@ -96,13 +96,13 @@ def _family(metric: JobMetric, values: Sequence[tuple[Mapping[str, str], float]]
 
 
 def _escaped(text: str) -> str:
-    """A label's value in the text format; what is no text to Prometheus is replaced."""
+    """A label's value in the text format, without invalid characters."""
     clean = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
     return clean.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def write_metrics(job: ScheduledJob, standing: JobStanding, following: datetime) -> None:
-    """Store the text file of a job, whole.
+    """Write the text file of a job atomically.
 
     Raises:
         NotStoredError: it cannot be written.
@@ -112,16 +112,16 @@ def write_metrics(job: ScheduledJob, standing: JobStanding, following: datetime)
 
 
 class NotSentError(Exception):
-    """The webhook did not take a change."""
+    """The webhook did not accept a change."""
 
     def __init__(self, message: str, *, is_refused: bool) -> None:
         super().__init__(message)
         self.is_refused = is_refused
-        """Whether it said no, so that the same is no better soon."""
+        """Whether it rejected the change, so that a retry is pointless."""
 
 
 def payload(change: StatusChange) -> str:
-    """The document that the webhook gets."""
+    """The document for the webhook."""
     return json.dumps({"schema": SCHEMA, **document(redact_record(change))}, ensure_ascii=True)
 
 
@@ -130,10 +130,10 @@ def address(job: ScheduledJob, value: str) -> str:
 
     Args:
         job: The job.
-        value: What its variable holds.
+        value: Value of its variable.
 
     Raises:
-        InputError: that is none; it is not shown.
+        InputError: it is no address; it is not printed.
     """
     from urllib.parse import urlsplit
 
@@ -156,10 +156,10 @@ def address(job: ScheduledJob, value: str) -> str:
 
 
 def send(url: str, text: str, *, id_: str, pause: Callable[[float], None] = time.sleep) -> None:
-    """Post a document; what may be better in a moment is tried three times.
+    """Post a document; temporary failures are retried twice.
 
     Raises:
-        NotSentError: it was not taken; says why, without the address.
+        NotSentError: it was not accepted; the message has no address.
     """
     waits: Iterator[float] = iter(_WAITS_S)
     while True:

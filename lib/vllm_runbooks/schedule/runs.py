@@ -1,4 +1,4 @@
-"""One run of a job: a process with a time limit, judged by the verdicts that it wrote, never by having ended."""
+"""A run of a job: a process with a timeout, judged by the verdicts that it wrote, not by its end alone."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from vllm_runbooks.schedule.records import JudgedPart, ScheduledJob
 
 OUTPUT = "output.log"
 MOST = 50
-"""Folders of runs that are kept."""
+"""Most folders of runs."""
 _LARGEST = 64 << 20
 _TAIL = 1 << 14
 _MOST_OUTPUT, _MOST_END = 8 << 20, 1 << 20
 """Bytes of an output that are kept: of its beginning, and of its end."""
 _UNREAD = 2
-"""Exit status of a request that could not be read."""
+"""Exit status of an invalid request."""
 
 
 @dataclass(frozen=True)
 class JobRun:
-    """What a run came to."""
+    """Result of a run."""
 
     judged: tuple[JudgedPart, ...]
     seconds: float
@@ -52,12 +52,12 @@ class JobRun:
 
     @property
     def verdict(self) -> Verdict:
-        """Of the whole."""
+        """Verdict of the whole run."""
         return worst(self.judged)
 
     @property
     def reason(self) -> str:
-        """One line: what was worst."""
+        """One line on the worst part."""
         bad = [part for part in self.judged if part.verdict is self.verdict]
         if self.verdict is Verdict.PASS:
             return f"{len(bad)} passed"
@@ -67,7 +67,7 @@ class JobRun:
 
 
 def folder(job: ScheduledJob, at: datetime) -> Path:
-    """A new folder for one run, for its owner alone; old ones are removed.
+    """Make a folder for one run, for its owner alone, and remove old ones.
 
     Raises:
         InputError: it cannot be made.
@@ -91,7 +91,7 @@ def folder(job: ScheduledJob, at: datetime) -> Path:
 
 
 class _Bounded:
-    """The output of a run in a file: its beginning as it comes, and in the end the end of what was too much."""
+    """Writes the output of a run to a file: its beginning as it comes, at the end the end of the rest."""
 
     def __init__(self, file: RawIOBase) -> None:
         self._file = file
@@ -118,7 +118,7 @@ class _Bounded:
 
 
 def words(job: ScheduledJob, into: Path) -> list[str]:
-    """What is run; a command of ours is told where its results belong."""
+    """The command line of a job; our commands get the folder for their results."""
     first, *rest = job.command
     if first == jobs.PAPERMILL:
         return [sys.executable, "-P", "-m", "papermill", *rest]
@@ -127,12 +127,12 @@ def words(job: ScheduledJob, into: Path) -> list[str]:
 
 
 def run(job: ScheduledJob, into: Path, kept: History, environment: Mapping[str, str]) -> JobRun:
-    """Run a job now, its output into the folder, and judge it.
+    """Run a job now with its output in the folder, and return its result.
 
     Args:
         job: The job.
         into: The folder.
-        kept: The history, into which a probe writes what it came to.
+        kept: The history, to which a probe writes its result.
         environment: Variables of the run.
     """
     began, stamp = time.monotonic(), moments.now()
@@ -192,7 +192,7 @@ def _whole(
     *,
     read_entry: Callable[[], HistoryEntry | None],
 ) -> list[JudgedPart]:
-    """What the exit status says beside the parts, and where it says something else than they do."""
+    """The part for the exit status, if it says something else than the other parts."""
     if job.command[0] == "probe":
         return [_probed(job, status, into, read_entry())]
     if job.command[0] == jobs.PAPERMILL:
@@ -210,7 +210,7 @@ def _whole(
 
 
 def _parts(job: ScheduledJob, into: Path) -> Iterator[JudgedPart]:
-    """The verdicts in `results.json`, which this run alone can have written: the folder is its own."""
+    """Verdicts in `results.json`; only this run can have written it, the folder is its own."""
     if job.command[0] not in ("check", "run"):
         return
     data = _json(into / "results.json")
@@ -231,7 +231,7 @@ def _parts(job: ScheduledJob, into: Path) -> Iterator[JudgedPart]:
 
 
 def _probed(job: ScheduledJob, status: int, into: Path, entry: HistoryEntry | None) -> JudgedPart:
-    """What a probe came to, by its exit status, with the words of what it wrote into the history."""
+    """Result of a probe by its exit status, with the words of its history entry."""
     subject = " ".join(word for word in job.command[1:] if "://" in word)[:200] or WHOLE
     verdict = {0: Verdict.PASS, 1: Verdict.FAIL}.get(status, Verdict.ERROR)
     if entry is None or entry.verdict is None:
@@ -244,7 +244,7 @@ def _probed(job: ScheduledJob, status: int, into: Path, entry: HistoryEntry | No
 
 
 def _concluded(status: int, into: Path, output: Path | None) -> JudgedPart:
-    """What an executed notebook concluded."""
+    """Verdict of an executed notebook."""
     data = _json(output) if output is not None else None
     judgement = read_judgement(data) if isinstance(data, Mapping) else None
     if judgement is None:
@@ -262,7 +262,7 @@ def _output_of(job: ScheduledJob) -> Path | None:
 
 
 def _mark(path: Path | None) -> tuple[int, int, int] | None:
-    """What tells a file that was written anew."""
+    """State of a file by which a new version is recognized."""
     with contextlib.suppress(OSError):
         if path is not None:
             state = path.stat()
@@ -278,7 +278,7 @@ def _json(path: Path) -> Any:
 
 
 def _last_line(into: Path) -> str:
-    """The last line that was printed: where something went wrong, that is what says so."""
+    """The last printed line, which explains a failure."""
     with contextlib.suppress(OSError), (into / OUTPUT).open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
         lines = file.read().decode("utf-8", "replace").split("\n")

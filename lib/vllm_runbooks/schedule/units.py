@@ -1,6 +1,6 @@
-"""What wakes us: a timer of systemd, a line of cron. They know when to wake us, not what is due.
+"""Timers that wake us: systemd units and a crontab line.
 
-Both start `schedule wake NAME` every few minutes, which reads the job's secrets itself: none stands in them.
+Both start `schedule wake NAME` every few minutes, which decides what is due and reads the job's secrets itself.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ from vllm_runbooks.schedule.records import ScheduledJob
 
 FEW_MINUTES = 5
 DELAY_S = 20
-"""Hosts that share a server do not wake in the same second."""
+"""Random delay in seconds, so that hosts which share a server do not wake together."""
 _MARGIN_S = 300
-"""What a wake-up needs beside the run: reports, and the end of what does not end by itself."""
+"""Seconds of a wake-up beyond the run: reports, and ending what does not end itself."""
 _KEPT = (*user_folders.VARIABLES, history.PLACE, folders.DATA, folders.CATALOGS, card_locks.FOLDER, languages.LANG)
-"""Variables of this moment that say where anything of ours lies, and the language of answers: a timer finds what its
-user finds."""
+"""Variables that locate our files, and the language: a timer finds what its user finds."""
 
 
 def minutes(job: ScheduledJob) -> int:
-    """How many minutes lie between two wake-ups: few enough that no planned time waits longer than that."""
+    """Minutes between two wake-ups, so that no planned time waits longer."""
     return FEW_MINUTES if cron.parse(job.at).closest_s >= 60 * FEW_MINUTES else 1
 
 
 def command(job: ScheduledJob) -> list[str]:
-    """What a wake-up runs."""
+    """The command of a wake-up."""
     return [sys.executable, "-P", "-m", "vllm_runbooks", "schedule", "wake", "--quiet", job.name]
 
 
 def _variables() -> dict[str, str]:
-    """Those of this moment; names of this folder whole, as whoever wakes us stands elsewhere."""
+    """Current values of these variables, with absolute paths."""
     variables = {name: value for name in _KEPT if (value := os.environ.get(name))}
     return {name: value if name == languages.LANG else _wholes(name, value) for name, value in variables.items()}
 
@@ -52,7 +51,7 @@ def _whole(path: str) -> str:
 
 
 def service_name(job: ScheduledJob) -> str:
-    """Of both units, without suffix."""
+    """Name of both units, without suffix."""
     return f"vllm-runbooks-{job.name}"
 
 
@@ -91,7 +90,7 @@ def systemd(job: ScheduledJob) -> dict[str, str]:
 
 
 def calendar(job: ScheduledJob) -> str:
-    """When systemd wakes us."""
+    """Calendar expression of the wake-ups, for systemd."""
     return f"*-*-* *:0/{minutes(job)}:00"
 
 
@@ -100,13 +99,13 @@ def _percent(text: str) -> str:
 
 
 def _quoted(word: str, *, is_command: bool = False) -> str:
-    """A word as systemd reads it: in quotes, its own signs doubled; only commands know variables."""
+    """A word quoted for systemd, with its special characters doubled; only commands expand variables."""
     text = _percent(word.replace("\\", "\\\\").replace('"', '\\"'))
     return f'"{text.replace("$", "$$") if is_command else text}"'
 
 
 def crontab(job: ScheduledJob) -> str:
-    """The line of a user's crontab; cron's own sign, `%`, is escaped."""
+    """The line for a user's crontab; cron's special character `%` is escaped."""
     settings = [f"{key}={shlex.quote(value)}" for key, value in _variables().items()]
     line = " ".join(["exec", "env", *settings, shlex.join(command(job))])
     step = "*" if minutes(job) == 1 else f"*/{minutes(job)}"
@@ -114,5 +113,5 @@ def crontab(job: ScheduledJob) -> str:
 
 
 def user_units() -> Path:
-    """Where systemd looks for units of this user."""
+    """Folder of this user's systemd units."""
     return user_folders.every_config() / "systemd" / "user"

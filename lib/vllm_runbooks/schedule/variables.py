@@ -1,8 +1,8 @@
-"""The variables of a job that are secrets: read from its `.env` file by us, so that all who wake us read it alike.
+"""Secret variables of a job, read from its `.env` file by us, so that every timer reads them alike.
 
-One line is one variable, `NAME=value`; empty lines and those that begin with `#` say nothing. The value is the rest of
-the line without blanks around it. One that begins with a quotation mark ends with the same, and is what lies between.
-Nothing in it is replaced or run.
+A line is a variable, `NAME=value`; empty lines and those that begin with `#` are ignored. The value is the rest of the
+line without surrounding blanks. One that begins with a quotation mark ends with the same mark. Nothing in it is
+expanded or run.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _LARGEST = 64 << 10
 
 
 def read(name: str) -> dict[str, str]:
-    """The variables of a job; none where it has no such file.
+    """The variables of a job; empty without such a file.
 
     Raises:
-        InputError: the file cannot be read, or others than its owner can read it. No value is shown.
+        InputError: the file cannot be read, or others than its owner can read it. No value is printed.
     """
     file = jobs.environment(name)
     try:
@@ -54,7 +54,7 @@ def read(name: str) -> dict[str, str]:
 
 
 def _parsed(line: str) -> tuple[str | None, str]:
-    """The name and value of a line; without a name, what is wrong with it."""
+    """Name and value of a line; or no name and what is wrong."""
     variable, sign, value = line.partition("=")
     value = value.strip()
     if not sign or not jobs.VARIABLE.fullmatch(variable):

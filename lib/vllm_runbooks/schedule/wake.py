@@ -1,8 +1,8 @@
-"""What happens when somebody wakes us: decide, run what is due, keep what came of it, and tell.
+"""A wake-up: decide, run what is due, keep the result, and report.
 
-Everything that is decided from lies in the history, as entries of the kind `wake`; a wake-up that is killed at any
-moment leaves an entry without an end there, and the next one goes on from it. Two locks hold for each job: one for the
-moment of deciding, one for as long as the job runs; both end with their process.
+Every decision rests on the history's entries of the kind `wake`; a killed wake-up leaves an entry without an end, and
+the next one continues from it. Each job has two locks: one while deciding, one while it runs; both end with their
+process.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from vllm_runbooks.schedule.records import JobStanding, JudgedPart, MissedTime, 
 
 Clock = Callable[[], datetime]
 _ENTRIES = 500
-"""The newest entries of a job that are read."""
+"""Most entries of a job, the newest first."""
 _DECIDING_S = 30.0
 _PENDING = timedelta(days=7)
-"""For how long a change is tried to be told."""
+"""How long a change is retried."""
 
 
 def clock() -> datetime:
-    """This moment."""
+    """The current time."""
     return datetime.now(tz=UTC)
 
 
 def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callable[[float], None] = time.sleep) -> Turn:
-    """Do what is due for a job, and tell what has changed.
+    """Run what is due for a job, and report changes.
 
     Args:
         job: The job.
-        kept: The history; what cannot be written there must not be run.
+        kept: The history; a run that cannot be kept must not begin.
         now: The clock.
-        pause: Waits before a webhook is tried again.
+        pause: Waits before a webhook is retried.
 
     Raises:
         InputError: nothing can be decided, or the job's variables cannot be read.
@@ -107,7 +107,7 @@ def turn(job: ScheduledJob, kept: History, *, now: Clock = clock, pause: Callabl
 
 
 def status(outcome: Turn) -> int:
-    """Exit status of a turn: 0 nothing is wrong; 1 something is, or was not established."""
+    """Exit status of a turn: 0 nothing is wrong; 1 something is, or is unknown."""
     is_sound = outcome.verdict in (None, Verdict.PASS, Verdict.SKIPPED)
     is_missed = any(missed.reason != "coalesced" for missed in outcome.passed)
     return int(not is_sound or is_missed or bool(outcome.interrupted or outcome.unsent or outcome.notes))
@@ -122,7 +122,7 @@ def _run(
     environment: Mapping[str, str],
     now: Clock,
 ) -> tuple[JobStanding, Turn]:
-    """Run a job, and keep what came of it; `begun` are the entry's id and the planned time."""
+    """Run a job, and keep the result; `begun` are the entry's id and the planned time."""
     id_, planned = begun
     began = policy.stamp(now())
     try:
@@ -170,7 +170,7 @@ def _next(job: ScheduledJob, at: datetime) -> datetime:
 
 
 def _standing(entries: list[HistoryEntry]) -> JobStanding:
-    """What was known last, which an entry may hold that was begun before others."""
+    """The last standing, which may be in an entry that began before others."""
     standings = [changes.standing(entry.results["standing"]) for entry in entries if entry.results.get("standing")]
     return max(standings, key=lambda standing: standing.number, default=JobStanding())
 
@@ -178,7 +178,7 @@ def _standing(entries: list[HistoryEntry]) -> JobStanding:
 def _interrupted(
     job: ScheduledJob, kept: History, entries: list[HistoryEntry], standing: JobStanding, at: datetime
 ) -> tuple[JobStanding, tuple[str, ...], StatusChange | None]:
-    """Give runs that ended without a word an end: nobody holds the lock of the job any more."""
+    """End runs that ended unseen: nobody holds the lock of the job any more."""
     planned_times, change = [], None
     for entry in reversed(entries):
         if entry.inputs.get("does") != "run" or entry.results.get("standing"):
@@ -201,7 +201,7 @@ def _interrupted(
 def _pass(
     job: ScheduledJob, kept: History, passed: tuple[MissedTime, ...], standing: JobStanding, *, part_of: str | None
 ) -> JobStanding:
-    """Write down the planned times that nothing is run for; with the last of them how many there were."""
+    """Keep the planned times without a run; the last entry has their total."""
     total = standing.missed_total + sum(missed.count for missed in passed)
     standing = replace(standing, missed_total=total, number=standing.number + 1)
     for number, missed in enumerate(passed, 1):
@@ -224,7 +224,7 @@ def _tell(
     notes: list[str],
     pause: Callable[[float], None],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Send the changes that the webhook has not taken yet, the oldest first: ids of those taken, and of the others."""
+    """Send the changes that the webhook has not accepted yet, the oldest first: ids of accepted and of other ones."""
     if job.webhook_env is None:
         return (), ()
     entries = kept.entries(kind=WAKE, job=job.name, limit=_ENTRIES)
@@ -281,7 +281,7 @@ def _is_young(change: StatusChange, at: datetime) -> bool:
 
 
 def forget() -> tuple[int, list[str]]:
-    """Remove what runs of all jobs left in the usual place; of how many jobs, and the jobs that run and keep theirs.
+    """Remove the runs of all jobs in the usual place; returns their number, and the running jobs, which keep theirs.
 
     Raises:
         InputError: something cannot be removed.
@@ -307,7 +307,7 @@ def forget() -> tuple[int, list[str]]:
 
 @contextlib.contextmanager
 def _lock(name: str, what: str, *, wait_s: float = 0.0) -> Iterator[bool]:
-    """Hold a lock of a job, if nobody else does, or not any more within that time; yields whether it is held."""
+    """Hold a lock of a job if it becomes free within that time; yields whether it is held."""
     folder = jobs.state()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""One request to a server that may be anything: it ends at its time, goes nowhere else, and is told in few words."""
+"""A request to an untrusted server: with a time limit, without redirections, with short errors."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back."""
+    """The server's answer."""
 
     status: int
     body: bytes
-    """Of a status below 300, as far as it was asked for."""
+    """Body of an answer with a status below 300, as far as requested."""
     again_s: float
-    """After how many seconds the server wants to be asked again; 0: it does not say."""
+    """Seconds after which the server wants to be asked again; 0 if it does not say."""
 
 
 class NoReplyError(Exception):
-    """Nothing came back; its text says why, and never quotes the address, which may be a secret."""
+    """No answer came; the text says why, and never quotes the address, which may be a secret."""
 
 
 def ask(method: str, url: str, body: bytes | None, headers: Mapping[str, str], *, within_s: float, most: int) -> Reply:
-    """Send a request. A redirection is not followed: what is sent to one address, with its keys, goes to no other.
+    """Send a request. A redirection is not followed: keys for one address go to no other.
 
     Args:
-        method: As HTTP has it.
-        url: An address of http or https, as somebody has seen to.
-        body: What is sent.
-        headers: Beside those that belong to any request.
-        within_s: When it is over, from the look-up of the name to the last byte, however slowly they come.
-        most: Bytes of the answer's body that are read.
+        method: HTTP method.
+        url: A checked address of http or https.
+        body: Body of the request.
+        headers: Headers besides the usual ones.
+        within_s: Timeout in seconds from the look-up of the name to the last byte.
+        most: Most bytes of the answer's body.
 
     Raises:
-        NoReplyError: nothing came back, or not in time.
+        NoReplyError: no answer came, or not in time.
     """
     future: Future[Reply] = Future()
 
@@ -57,7 +57,7 @@ def ask(method: str, url: str, body: bytes | None, headers: Mapping[str, str], *
 
 
 def _why(error: Exception, within_s: float) -> str:
-    """What a request failed of: an error's own text may quote the address."""
+    """Why a request failed: an error's own text may quote the address."""
     import ssl
     from urllib.error import URLError
 
@@ -76,10 +76,10 @@ def _exchanged(
     import urllib.request
 
     class Stay(urllib.request.HTTPRedirectHandler):
-        """Follows nowhere."""
+        """Follows no redirection."""
 
         def redirect_request(self, *_: Any) -> None:
-            """Leave the redirection as the answer."""
+            """Return the redirection as the answer."""
 
     request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)  # noqa: S310 - see above
     try:
