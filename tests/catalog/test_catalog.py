@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from vllm_runbooks.catalog import compiled, folders
+from vllm_runbooks.catalog import compiled, folders, indexes
 from vllm_runbooks.catalog.authored import compiling, symptom_files
 from vllm_runbooks.catalog.records import Symptom
 from vllm_runbooks.core.errors import InputError
@@ -72,7 +73,7 @@ def shipped() -> tuple[dict[str, Any], list[str]]:
 
 @pytest.mark.slow
 def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A second load compiles nothing; a damaged file is made anew; without a compiler there is no answer."""
+    """A second load compiles nothing; a damaged file is compiled anew; without a compiler it raises."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     roots: list[Path] = []
 
@@ -98,6 +99,7 @@ def test_the_index_is_kept_under_a_name_made_of_its_sources(monkeypatch: pytest.
         assert compiled.load(compile_).symptoms == first.symptoms
     assert len(roots) == 10
     kept.unlink()
+    monkeypatch.setitem(sys.modules, compiling.__name__, None)
     with pytest.raises(InputError, match="the catalog is not compiled; run `vllm-runbooks catalog check` once"):
         compiled.load()
 
@@ -167,11 +169,11 @@ def test_the_index_is_not_that_of_another_release_of_the_code(monkeypatch: pytes
     """Its name depends on the package's version and on the fields of the records."""
     keys = [compiled.key(folders.catalog_dir())]
     for name, value in (("version", lambda _: "9.9"), ("form", str)):
-        compiled._code.cache_clear()
+        indexes._code.cache_clear()
         with monkeypatch.context() as changed:
-            changed.setattr(metadata if name == "version" else compiled, name, value)
+            changed.setattr(metadata if name == "version" else indexes, name, value)
             keys.append(compiled.key(folders.catalog_dir()))
-    compiled._code.cache_clear()
+    indexes._code.cache_clear()
 
     assert len({*keys, compiled.key(folders.catalog_dir())}) == 3
     assert form(Symptom)["signatures"][1]["pattern"] == "<class 'str'>"

@@ -148,8 +148,8 @@ def test_the_index_is_kept_and_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_pa
         roots.append(root)
         return entrances_file.compile_entrances(root)
 
-    assert [each.id for each in compiled.load_entrances(compiler)] == ["a"]
-    assert [each.id for each in compiled.load_entrances()] == ["a"]
+    assert [each.id for each in compiled.ENTRANCES.load(compiler)] == ["a"]
+    assert [each.id for each in compiled.ENTRANCES.load()] == ["a"]
     path.write_text(GOOD.replace("id: a", "id: b"), "utf-8")
-    assert [each.id for each in compiled.load_entrances(compiler)] == ["b"]
+    assert [each.id for each in compiled.ENTRANCES.load(compiler)] == ["b"]
     assert len(roots) == 2

@@ -19,6 +19,7 @@ from vllm_runbooks import render
 from vllm_runbooks.catalog import folders, languages
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.authored import symptom_files
+from vllm_runbooks.catalog.authored.located import plain, read_yaml
 from vllm_runbooks.catalog.languages import LANGUAGES, Phrase, Wording, listed
 from vllm_runbooks.catalog.records import Rule, Symptom
 from vllm_runbooks.core.display import to_json
@@ -32,7 +33,7 @@ from vllm_runbooks.edge10.scripts import checking as script_checking
 from vllm_runbooks.lint import checking, knowledge
 from vllm_runbooks.reading import sources
 
-LIB = Path(languages.__file__).parents[2]
+LIB = Path(languages.__file__).parents[1]
 HAN = re.compile("[\u4e00-\u9fff]")
 ENGLISH = re.compile(r"(?:\b[A-Za-z][a-z']+,? ){4}")
 """Some words of a sentence."""
@@ -100,10 +101,22 @@ SAID = re.compile(
 """A call by which a text is said in the language that is asked for."""
 
 
+def texts_in(data: Any) -> Iterator[str]:
+    """Yield every text of some data of YAML."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, (list, dict)):
+        for value in data.values() if isinstance(data, dict) else data:
+            yield from texts_in(value)
+
+
 def literals() -> Iterator[str]:
-    """Yield every text of the library's code but those of the table, with empty holes where one is filled."""
+    """Yield every text of the library's code and tables, with empty holes where one is filled."""
+    for path in (folders.catalog_dir() / "tables").glob("*.yaml"):
+        if path.stem != "languages":
+            yield from texts_in(plain(read_yaml(path)))
     for path in LIB.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))) if path.name != "chinese.py" else ():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
             if isinstance(node, ast.JoinedStr):

@@ -1,18 +1,17 @@
-"""Load the catalog, each part when it is asked for.
+"""Load the catalog, each part when it is used.
 
-What is read is an index. Where the authored files may be newer (a checkout, a user's own folder) a compiler makes it
-anew, and it is kept under a name made of the files' content; only then is YAML read.
+Indexes are read. Where the authored files may be newer (a checkout, a user's own folder) an index is compiled anew and
+kept under a name made of the files' content; only then is YAML read.
 """
 
 from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vllm_runbooks.catalog import languages
-from vllm_runbooks.catalog.compiled import Rules, load, load_entrances, load_rules, load_serving, load_toolchains
+from vllm_runbooks.catalog import compiled, languages
+from vllm_runbooks.catalog.compiled import Rules
 from vllm_runbooks.catalog.folders import own_catalogs
 from vllm_runbooks.catalog.records import Entrance
 from vllm_runbooks.catalog.serving import Serving
@@ -24,23 +23,17 @@ if TYPE_CHECKING:
     from vllm_runbooks.catalog.specs import Specs
 
 
-def _compile(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks.catalog.authored import compiling
-
-    return compiling.compile_index(root)
-
-
 @cache
-def load_catalog(own: tuple[str, ...] | None = None) -> Catalog:
-    """The catalog with the user's own folders on top (default: those that `VLLM_RUNBOOKS_CATALOG` lists)."""
-    return load(_compile, own=own_catalogs() if own is None else own)
+def load_catalog(folders: tuple[str, ...] | None = None) -> Catalog:
+    """The catalog with the user's own folders on top (default: those of `VLLM_RUNBOOKS_CATALOG`)."""
+    return compiled.load(own=own_catalogs() if folders is None else folders)
 
 
 def language(lang: str | None = None) -> str | None:
-    """The language to tell in: the one given, else that of `VLLM_RUNBOOKS_LANG`; None: English.
+    """The language to print in: the given one, else that of `VLLM_RUNBOOKS_LANG`; None for English.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: the language is unknown.
     """
     if lang is None:
         return languages.chosen(os.environ.get(languages.LANG), languages.LANG)
@@ -48,45 +41,44 @@ def language(lang: str | None = None) -> str | None:
 
 
 def in_language(shelf: Catalog, lang: str | None) -> Catalog:
-    """The catalog in the language that is asked for."""
-    found = language(lang)
-    return shelf if found is None or found == shelf.lang else shelf.told_in(found)
+    """The catalog with its texts in a language."""
+    chosen = language(lang)
+    return shelf if chosen is None or chosen == shelf.lang else shelf.told_in(chosen)
 
 
 def toolchain(version: str | None = None) -> Toolchain:
-    """The facts of a toolchain for edge chips: of a version as in `1.1.7`, else of the newest that is known.
+    """The facts of a toolchain for edge chips: of a version as in `1.1.7`, else of the newest one.
 
     Raises:
-        InputError: that version is not known.
+        InputError: the version is unknown.
     """
-    known = load_toolchains(_compile_toolchains)
+    toolchains = compiled.TOOLCHAINS.load()
     if version is None:
-        return known[-1]
-    wanted = version.strip().removeprefix("v")
-    for each in known:
-        if wanted in (each.version, each.id):
-            return each
-    raise InputError(
-        f"{version}: this version of the toolchain is not known; known: {', '.join(each.version for each in known)}"
-    )
+        return toolchains[-1]
+    name = version.strip().removeprefix("v")
+    for candidate in toolchains:
+        if name in (candidate.version, candidate.id):
+            return candidate
+    versions = ", ".join(candidate.version for candidate in toolchains)
+    raise InputError(f"{version}: this version of the toolchain is not known; known: {versions}")
 
 
 @cache
 def rules() -> Rules:
-    """The rules that commands are judged by."""
-    return load_rules(_compile_rules)
+    """The rules that commands are checked by."""
+    return compiled.RULES.load()
 
 
 @cache
 def serving() -> Serving:
     """The metrics, figures and conditions of running servers."""
-    return load_serving(_compile_serving)
+    return compiled.SERVING.load()
 
 
 @cache
 def entrances() -> tuple[Entrance, ...]:
     """What people see, in their words, and where it leads: to runbooks, symptoms and commands."""
-    return load_entrances(_compile_entrances)
+    return compiled.ENTRANCES.load()
 
 
 @cache
@@ -94,34 +86,4 @@ def specs() -> Specs:
     """The GPUs and models alone."""
     from vllm_runbooks.catalog import specs as _specs
 
-    return _specs.load(_compile_specs)
-
-
-def _compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks.catalog.authored import rule_files
-
-    return rule_files.compile_rules(root)
-
-
-def _compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks.catalog.authored import serving_file
-
-    return serving_file.compile_serving(root)
-
-
-def _compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks.catalog.authored import toolchain_files
-
-    return toolchain_files.compile_toolchains(root)
-
-
-def _compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks.catalog.authored import entrances_file
-
-    return entrances_file.compile_entrances(root)
-
-
-def _compile_specs(root: Path) -> tuple[dict[str, Any], list[str]]:
-    from vllm_runbooks.catalog.authored import spec_files
-
-    return spec_files.compile_specs(root)
+    return _specs.load()

@@ -17,8 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from vllm_runbooks.catalog import compiled, folders
-from vllm_runbooks.catalog.compiled import Compiler
+from vllm_runbooks.catalog.indexes import Index
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import AUTHORED, record
 
@@ -680,11 +679,6 @@ def sources(root: Path) -> list[Path]:
     return [*tables, *sorted((root / "models").glob("*/*.yaml"))]
 
 
-def key(root: Path) -> str:
-    """Key of the index of specifications."""
-    return compiled.digest(sources(root), GpuTable, ModelFile, Architecture, Fits, DefaultReviews)
-
-
 def _decoded(index: Any) -> Specs:
     fits = Fits(
         **{
@@ -707,11 +701,11 @@ def _decoded(index: Any) -> Specs:
     )
 
 
-def load(compiler: Compiler | None = None) -> Specs:
-    """Load the catalog's GPUs and models.
-
-    Raises:
-        InputError: the index is not compiled, and no compiler was handed over.
-    """
-    root = folders.catalog_dir()
-    return compiled.indexed("specs", root, key, compiler, _decoded)
+SPECS = Index(
+    "specs",
+    sources,
+    "vllm_runbooks.catalog.authored.spec_files:compile_specs",
+    _decoded,
+    (GpuTable, ModelFile, Architecture, Fits, DefaultReviews),
+)
+key, load = SPECS.key, SPECS.load

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from vllm_runbooks.catalog.compiled import digest
+from vllm_runbooks.catalog.indexes import digest
 
-TABLES: Mapping[str, str] = {}
+TABLES: Mapping[str, str] = {
+    "host_commands": "vllm_runbooks.catalog.host_commands:HostCommand",
+    "languages": "vllm_runbooks.catalog.languages:Language",
+}
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ClassVar, TypeVar
 
 from vllm_runbooks.catalog import folders
-from vllm_runbooks.catalog.compiled import indexed
+from vllm_runbooks.catalog.indexes import indexed
 from vllm_runbooks.catalog.table_sources import table_key
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import AUTHORED, record
@@ -72,16 +73,37 @@ def load_table(name: str, row: type[T]) -> Mapping[str, T]:
         InputError: the file is missing or broken.
     """
 
-    def compile_table(root: Path) -> tuple[dict[str, Any], list[str]]:
-        from vllm_runbooks.catalog.authored import table_files
-
-        return table_files.compile_table(root, name, row)
-
-    def decoded(index: Any) -> dict[str, T]:
+    def decode(index: Any) -> dict[str, T]:
         if index.get("problems"):
             raise InputError("; ".join(index["problems"]))
         return {row_id: record(row, fields) for row_id, fields in index["rows"].items()}
 
+    def compile_rows(root: Path) -> tuple[dict[str, Any], list[str]]:
+        compile_table: Callable[..., tuple[dict[str, Any], list[str]]] = resolve_name(
+            "vllm_runbooks.catalog.authored.table_files:compile_table"
+        )
+        return compile_table(root, name, row)
+
     return indexed(
-        f"table-{name}", folders.catalog_dir(), lambda root: table_key(root, name, row), compile_table, decoded
+        f"table-{name}", folders.catalog_dir(), lambda root: table_key(root, name, row), compile_rows, decode
     )
+
+
+class Table(Mapping[str, T]):
+    """The rows of a table, loaded when first used."""
+
+    def __init__(self, name: str, row: type[T]) -> None:
+        self._name, self._row = name, row
+
+    def _rows(self) -> Mapping[str, T]:
+        row: Any = self._row
+        return load_table(self._name, row)
+
+    def __getitem__(self, row_id: str) -> T:
+        return self._rows()[row_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows())
+
+    def __len__(self) -> int:
+        return len(self._rows())

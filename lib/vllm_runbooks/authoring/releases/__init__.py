@@ -24,10 +24,9 @@ from vllm_runbooks.authoring.releases import call_sites, supported
 from vllm_runbooks.authoring.releases.bounds import argument_bounds
 from vllm_runbooks.authoring.releases.call_sites import Reworded, Unworded
 from vllm_runbooks.authoring.releases.serve_checks import object_checks, serve_checks
-from vllm_runbooks.catalog import compiled, folders, options
+from vllm_runbooks.catalog import compiled, folders, host_commands, options
 from vllm_runbooks.catalog.authored import compiling
 from vllm_runbooks.catalog.sites import SITES, WORDINGS, read_wordings, wording
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.runbooks import claims_file

@@ -9,24 +9,15 @@ from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.policy_files import read_policy
 from vllm_runbooks.catalog.authored.symptom_files import read_symptom
 from vllm_runbooks.catalog.authored.tables import read_line_formats
-from vllm_runbooks.core.errors import CatalogError
-from vllm_runbooks.core.record_forms import document
+from vllm_runbooks.catalog.authored.yaml_files import compile_files
 
 
 def compile_index(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder; returns the index of what is good, and the problems, one line each."""
-    problems: list[str] = []
-    symptoms, policies, formats = [], [], []
-    for path in compiled.sources(root):
-        where = str(path.relative_to(root))
-        try:
-            if path.parent.name == "symptoms":
-                symptoms.append(document(read_symptom(path, where)))
-            elif path.parent.name == "policies":
-                policies.append(document(read_policy(path, where)))
-            elif path.is_file():
-                formats = [document(f) for f in read_line_formats(path, where)]
-        except CatalogError as error:
-            problems += str(error).splitlines()
-    index = {"key": compiled.key(root), "symptoms": symptoms, "policies": policies, "lines": formats}
+    index: dict[str, Any] = {"key": compiled.key(root), "symptoms": [], "policies": [], "lines": []}
+    index["lines"], problems = compile_files(filter(Path.is_file, [root / "lines.yaml"]), root, read_line_formats)
+    index["lines"] = index["lines"][0] if index["lines"] else []
+    for kind, read in (("symptoms", read_symptom), ("policies", read_policy)):
+        index[kind], faults = compile_files(sorted((root / kind).glob("*.yaml")), root, read)
+        problems += faults
     return index, problems

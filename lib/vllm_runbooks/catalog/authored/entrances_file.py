@@ -11,10 +11,9 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Location, Problem, named, read_yaml
-from vllm_runbooks.catalog.authored.yaml_files import read_record, unknown_commands
+from vllm_runbooks.catalog.authored.yaml_files import compile_files, read_record, unknown_commands
 from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.core.errors import CatalogError
-from vllm_runbooks.core.record_forms import document
 
 ADAPTER: TypeAdapter[list[Entrance]] = TypeAdapter(list[Entrance])
 _ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+){0,8}", re.ASCII)
@@ -73,11 +72,6 @@ def line_problems(path: Path, symptoms: Iterable[Symptom]) -> list[str]:
 
 def compile_entrances(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's `entrances.yaml`; returns the index, and the problems, one line each."""
-    path = compiled.entrances_source(root)
-    key = compiled.entrances_key(root)
-    if not path.is_file():
-        return {"key": key, "entrances": None}, []
-    try:
-        return {"key": key, "entrances": [document(each) for each in read_entrances(path)]}, []
-    except CatalogError as error:
-        return {"key": key, "entrances": None}, str(error).splitlines()
+    paths = filter(Path.is_file, compiled.ENTRANCES.sources(root))
+    documents, problems = compile_files(paths, root, read_entrances)
+    return {"key": compiled.ENTRANCES.key(root), "entrances": documents[0] if documents else None}, problems

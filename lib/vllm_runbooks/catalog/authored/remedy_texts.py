@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
-from vllm_runbooks.catalog import records
+from vllm_runbooks.catalog import host_commands, records
 from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import unknown_commands
 from vllm_runbooks.catalog.records import Condition, RemedyText
 from vllm_runbooks.catalog.steps import STEPS
 from vllm_runbooks.catalog.templates import PLACEHOLDER
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.records import Edit, Facts, Outcome
 
 UNITS = (

@@ -12,10 +12,8 @@ from pydantic import TypeAdapter
 from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored import translations
 from vllm_runbooks.catalog.authored.located import Problem
-from vllm_runbooks.catalog.authored.yaml_files import date_problems, read_record, unknown_commands
+from vllm_runbooks.catalog.authored.yaml_files import compile_files, date_problems, read_record, unknown_commands
 from vllm_runbooks.catalog.records import Rule
-from vllm_runbooks.core.errors import CatalogError
-from vllm_runbooks.core.record_forms import document
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Rule)
 GROUPS = ("shell", "option", "environment", "meaning", "safety", "parser", "file", "edge10")
@@ -54,11 +52,5 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
 
 def compile_rules(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's rules; returns the index of what is good, and the problems, one line each."""
-    problems: list[str] = []
-    rules = []
-    for path in compiled.rule_sources(root):
-        try:
-            rules.append(document(read_rule(path, str(path.relative_to(root)))))
-        except CatalogError as error:
-            problems += str(error).splitlines()
+    rules, problems = compile_files(compiled.rule_sources(root), root, read_rule)
     return {"key": compiled.rules_key(root), "rules": rules}, problems

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks.catalog import compiled, options
 from vllm_runbooks.catalog.authored.located import Location, Problem
-from vllm_runbooks.catalog.authored.yaml_files import read_record, unknown_commands
+from vllm_runbooks.catalog.authored.yaml_files import compile_files, read_record, unknown_commands
 from vllm_runbooks.catalog.serving import (
     KINDS,
     OPERATORS,
@@ -25,8 +25,6 @@ from vllm_runbooks.catalog.serving import (
     ServingTest,
 )
 from vllm_runbooks.catalog.templates import PLACEHOLDER
-from vllm_runbooks.core.errors import CatalogError
-from vllm_runbooks.core.record_forms import document
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Serving)
 _ID = re.compile(r"serving\.[a-z][a-z0-9]*(?:_[a-z0-9]+){0,8}", re.ASCII)
@@ -154,11 +152,5 @@ def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, s
 
 def compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's `serving.yaml`; returns the index, and the problems, one line each."""
-    path = compiled.serving_source(root)
-    key = compiled.serving_key(root)
-    if not path.is_file():
-        return {"key": key, "serving": None}, []
-    try:
-        return {"key": key, "serving": document(read_serving(path, path.name))}, []
-    except CatalogError as error:
-        return {"key": key, "serving": None}, str(error).splitlines()
+    documents, problems = compile_files(filter(Path.is_file, compiled.SERVING.sources(root)), root, read_serving)
+    return {"key": compiled.SERVING.key(root), "serving": documents[0] if documents else None}, problems

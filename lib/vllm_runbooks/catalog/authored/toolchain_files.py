@@ -11,10 +11,8 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Problem
-from vllm_runbooks.catalog.authored.yaml_files import date_problems, read_record
+from vllm_runbooks.catalog.authored.yaml_files import compile_files, date_problems, read_record
 from vllm_runbooks.catalog.toolchains import KINDS, PHASES, SCRIPT_FORMS, STEPS, VALUE_TYPES, Toolchain, TreeFile
-from vllm_runbooks.core.errors import CatalogError
-from vllm_runbooks.core.record_forms import document
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Toolchain)
 _ID = re.compile(r"[a-z][a-z0-9]{0,30}-\d{1,4}(?:\.\d{1,4}){1,3}", re.ASCII)
@@ -108,10 +106,5 @@ def _file_problems(file: TreeFile, lengths: set[int]) -> Iterator[tuple[str, str
 
 def compile_toolchains(root: Path) -> tuple[dict[str, Any], list[str]]:
     """Compile a catalog folder's `toolchains`; returns the index of what is good, and the problems, one line each."""
-    found, problems = [], []
-    for path in compiled.toolchain_sources(root):
-        try:
-            found.append(document(read_toolchain(path, str(path.relative_to(root)))))
-        except CatalogError as error:
-            problems += str(error).splitlines()
-    return {"key": compiled.toolchains_key(root), "toolchains": found}, problems
+    toolchains, problems = compile_files(compiled.toolchain_sources(root), root, read_toolchain)
+    return {"key": compiled.TOOLCHAINS.key(root), "toolchains": toolchains}, problems

@@ -11,9 +11,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.authored import located as authored
 from vllm_runbooks.catalog.authored.located import Problem, plain
-from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.errors import CatalogError
+from vllm_runbooks.core.record_forms import document
 
 _SAID = {
     "missing": "is missing",
@@ -48,6 +50,17 @@ def read_record(
         CatalogError: the file is broken; every problem is named, one a line.
     """
     return authored.read_record(path, where, partial(parsed, adapter), problems_of)
+
+
+def compile_files(paths: Iterable[Path], root: Path, read: Callable[[Path, str], Any]) -> tuple[list[Any], list[str]]:
+    """The documents of the authored files that are good, and the problems of the others, one a line."""
+    documents, problems = [], []
+    for path in paths:
+        try:
+            documents.append(document(read(path, str(path.relative_to(root)))))
+        except CatalogError as error:
+            problems += str(error).splitlines()
+    return documents, problems
 
 
 def date_problems(written: str) -> Iterator[Problem]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, reduce
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
-from vllm_runbooks.catalog.languages import chinese
 from vllm_runbooks.catalog.records import Rule, RuleTexts, Symptom, SymptomTexts
+from vllm_runbooks.catalog.tables import Table
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.core.records import LookIn
 
 LANG = "VLLM_RUNBOOKS_LANG"
@@ -26,23 +27,26 @@ Texts = dict[str, tuple[str, ...]]
 T = TypeVar("T", Symptom, Rule)
 
 
-class Language(NamedTuple):
+@dataclass(frozen=True)
+class Language:
     """A language beside English."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     """In its own words."""
     tag: str
-    """What HTML calls it: fonts and screen readers go by it."""
+    """Its tag in HTML: fonts and screen readers go by it."""
     mark: str
     """Stands before a text that is in English for want of a translation."""
+    forms: str
+    """Regular expression of the names that systems give it, in small letters."""
     words: dict[str, str]
     """The fixed words of what is printed: English to this language."""
-    forms: re.Pattern[str]
-    """How systems call it, in small letters."""
 
 
-LANGUAGES = {"zh": Language("中文", "zh-Hans", "【英文】", chinese.WORDS, re.compile("zh(-hans)?(-(cn|sg))?"))}
-"""By what `--lang` calls them."""
+LANGUAGES: Mapping[str, Language] = Table("languages", Language)
+"""By their names for `--lang`."""
 _ENGLISH = re.compile("en(-[a-z]{2})?")
 
 _WIDE = "\u3000-\u303f\u3400-\u9fff\uff00-\uffef“”‘’…—"
@@ -66,7 +70,7 @@ def chosen(name: str | None, where: str = "lang") -> str | None:
     asked = (name or "").strip().lower().partition(".")[0].replace("_", "-") or ENGLISH
     if _ENGLISH.fullmatch(asked):
         return None
-    found = next((lang for lang, each in LANGUAGES.items() if each.forms.fullmatch(asked)), None)
+    found = next((lang for lang, each in LANGUAGES.items() if re.fullmatch(each.forms, asked)), None)
     if found is None:
         raise InputError(f"{where}: {name!r} is no language there is; use {' or '.join((ENGLISH, *LANGUAGES))}")
     return found

@@ -23,10 +23,9 @@ import vllm_runbooks
 from rows import in_one_test
 from vllm_runbooks import cli
 from vllm_runbooks.authoring import releases
-from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog import folders, host_commands
 from vllm_runbooks.catalog.authored import remedy_texts, symptom_files
 from vllm_runbooks.catalog.authored.located import read_yaml
-from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import planner

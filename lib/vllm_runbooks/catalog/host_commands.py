@@ -1,0 +1,229 @@
+"""Commands other than vLLM's own that are run or printed, from `catalog/tables/host_commands.yaml`.
+
+A value for a placeholder is of its kind or rejected: none is an option, and nothing of a command is text for a shell.
+`catalog check` compares what symptoms print with the table; tests compare everything else with it: rules, runbooks,
+pages, messages, written files, and every process that is started.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+from vllm_runbooks.catalog.tables import Table
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.record_forms import AUTHORED
+
+_DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_CARD = r"(?:\d{1,3}|(?:GPU|MIG)-[0-9A-Za-z-]{1,80})"
+_CARDS = rf"{_CARD}(?:,{_CARD}){{0,63}}"
+VALUES: Mapping[str, str] = {
+    "pid": r"[1-9]\d{0,9}",
+    "port": r"[1-9]\d{0,4}",
+    "number": r"\d{1,9}",
+    "size": r"\d{1,9}[KMG]?",
+    "span": r"\d{1,6}[smh]",
+    "cards": _CARDS,
+    "gpus": rf'all|\d{{1,3}}|"device={_CARDS}"',
+    "container": r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}",
+    "namespace": _DNS_LABEL,
+    "pod": r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?",
+    "pod_container": _DNS_LABEL,
+    "unit": r"[A-Za-z0-9_][A-Za-z0-9_.:@\\-]{0,254}",
+    "package": r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?",
+    "requirement": r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?(?:\[[a-z,]{1,40}\])?"
+    r"(?:[<>=!~]=?[0-9][0-9A-Za-z.]{0,20})?",
+    "npm_package": r"[a-z][a-z0-9-]{0,80}@\d{1,6}\.\d{1,6}\.\d{1,6}",
+    "path": r"(?:/|\./|[A-Za-z0-9_])[^\x00-\x1f\x7f]{0,1000}",
+    "folder": r"(?:/|\./|\.|[A-Za-z0-9_])[^\x00-\x1f\x7f]{0,1000}",
+    "repository": r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}",
+    "address": r"[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?",
+    "url_host": r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]",
+    "login": r"(?:[A-Za-z_][\w.-]{0,31}@)?[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?",
+    "image": r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}(?::\d{1,5})?/)?[a-z0-9][a-z0-9._-]{0,127}"
+    r"(?:/[a-z0-9][a-z0-9._-]{0,127}){0,8}(?::\w[\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?",
+    "user": r"[a-z_][a-z0-9_-]{0,31}",
+    "url": r"https://[A-Za-z0-9.-]{1,253}(?:/[A-Za-z0-9._/-]{0,200})?",
+    "remote_path": r"/[A-Za-z0-9._@/-]{1,200}",
+    "module": r"[A-Za-z_]\w{0,80}(?:\.\w{1,80}){0,8}",
+    "word": r"[A-Za-z0-9_][\w.-]{0,80}",
+    "setting": r"[a-z][a-z0-9_]{0,40}(?:\.[a-z0-9_-]{1,60}){1,6}",
+}
+"""By kind of placeholder the whole pattern of its values; the shell of another host reads a `remote_path` once more."""
+_READS = "reads and prints; changes nothing"
+_NOTHING = "nothing: it only reads"
+
+
+@dataclass(frozen=True)
+class HostCommand:
+    """A command that is run or printed."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    command: str
+    """As one types it; `{kind}` is a placeholder. In print the last words may be missing."""
+    effect: str = _READS
+    undo: str = _NOTHING
+
+    @cached_property
+    def argv(self) -> tuple[str, ...]:
+        """Its words."""
+        return tuple(shlex.split(self.command))
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes anything on the host."""
+        return self.undo != _NOTHING
+
+    @property
+    def is_expanded(self) -> bool:
+        """Whether it is text for a shell, which replaces a part of it: such a row has no placeholder."""
+        return any(sign in word for word in self.argv for sign in "$*")
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """Its placeholders."""
+        return tuple(field for word in self.argv for _, field, _, _ in string.Formatter().parse(word) if field)
+
+
+TABLE: Mapping[str, HostCommand] = Table("host_commands", HostCommand)
+_PLACED = r"\{[a-z_]+\}|<[\w ]+>|[A-Z]{3,20}"
+"""How print names what is to be put in: `{name}`, `<name>` or `NAME`."""
+_PYTHON = re.compile(
+    r"import [A-Za-z_][\w.]{0,80}(?:, [A-Za-z_][\w.]{0,80}){0,2}(?: as [a-z])?(?:\.<module>)?"
+    r"(?:; (?:print\([\w.()'\", \[\]]{1,120}\)|torch\.zeros\(1\)\.cuda\(\)))?"
+)
+"""What a printed `python -c` may hold: it imports, prints, and makes one tensor at most."""
+
+
+def argv(name: str, **values: str) -> tuple[str, ...]:
+    """The words of a command with its values.
+
+    Raises:
+        InputError: a value is not of its kind; or the command is text for a shell.
+        KeyError: there is no such command, or a value is missing.
+    """
+    if TABLE[name].is_expanded:
+        raise InputError(f"`{' '.join(TABLE[name].argv)}` is text for a shell; type it")
+    return tuple(_filled(word, values) for word in TABLE[name].argv)
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    made = []
+    for text, field, _, _ in string.Formatter().parse(word):
+        made.append(text)
+        if field:
+            if not is_of_kind(field, values[field]):
+                shown = "".join(c if c.isprintable() else "?" for c in str(values[field])[:80])
+                raise InputError(
+                    f"{shown or '(nothing)'}: is no {field.replace('_', ' ')}, so no command is made of it"
+                )
+            made.append(values[field])
+    return "".join(made)
+
+
+def is_of_kind(kind: str, value: str) -> bool:
+    """Whether a value may stand for a placeholder."""
+    if not value.isprintable() or not re.fullmatch(VALUES[kind], value, re.ASCII):
+        return False
+    return kind != "port" or int(value) < 1 << 16
+
+
+def line(name: str, **values: str) -> str:
+    """The command as one would type it.
+
+    Raises:
+        InputError: a value is not of its kind.
+        KeyError: as `argv`.
+    """
+    if TABLE[name].is_expanded:
+        return " ".join(TABLE[name].argv)
+    return shlex.join(argv(name, **values))
+
+
+def row_of(printed: str) -> HostCommand | None:
+    """The row that a printed command is of; its last words may be missing, and `{name}` stands for a value."""
+    try:
+        words = shlex.split(printed)
+    except ValueError:
+        return None
+    if words[:2] == ["python", "-c"] and len(words) == 3:
+        return HostCommand(printed) if _PYTHON.fullmatch(words[2]) else None
+    return next((row for row in TABLE.values() if _fits(words, row.argv)), None)
+
+
+def undo(printed: str) -> str:
+    """How a printed command is undone, with its own values; empty: it is of no row.
+
+    Of several values of one kind the first is put in.
+    """
+    row = row_of(printed)
+    if row is None:
+        return ""
+    found: dict[str, str] = {}
+    for word, asked in zip(shlex.split(printed), row.argv, strict=False):
+        match = re.fullmatch(_pattern(asked), word, re.ASCII)
+        kinds = [field for _, field, _, _ in string.Formatter().parse(asked) if field]
+        for kind, value in zip(kinds, match.groups() if match else (), strict=False):
+            found.setdefault(kind, value)
+    return re.sub(r"\{([a-z_]+)\}", lambda hole: found.get(hole[1], hole[0]), row.undo)
+
+
+def _fits(words: Sequence[str], argv: Sequence[str]) -> bool:
+    if not words or len(words) > len(argv):
+        return False
+    return all(map(_is_word, words, argv))
+
+
+def _is_word(word: str, asked: str) -> bool:
+    parts = list(string.Formatter().parse(asked))
+    if all(field is None for _, field, _, _ in parts):
+        return word in (asked, "".join(text for text, _, _, _ in parts))
+    match = re.fullmatch(_pattern(asked), word, re.ASCII)
+    kinds = [field for _, field, _, _ in parts if field]
+    return match is not None and all(
+        re.fullmatch(_PLACED, value) or is_of_kind(kind, value)
+        for kind, value in zip(kinds, match.groups(), strict=True)
+    )
+
+
+def _pattern(asked: str) -> str:
+    """Of a word of a row, what may stand in its place; each value is a group."""
+    parts = string.Formatter().parse(asked)
+    return "".join(re.escape(text) + (f"({_PLACED}|{VALUES[field]})" if field else "") for text, field, _, _ in parts)
+
+
+def printed(text: str) -> list[str]:
+    """What stands between backticks."""
+    return re.findall(r"`([^`\n]{1,200})`", text)
+
+
+def unknown(text: str) -> Iterator[str]:
+    """Commands between backticks that are in no row, pipes taken apart."""
+    for each in printed(text):
+        for part in each.split(" | "):
+            words = part.split()
+            if words and words[0] in programs() and row_of(part) is None:
+                yield part
+
+
+@cache
+def programs() -> frozenset[str]:
+    """First words of what is a command: of those in the table, and of others that hosts have."""
+    return frozenset({*(row.argv[0] for row in TABLE.values()), "python", *_OTHERS})
+
+
+_OTHERS = frozenset(
+    {
+        *("apt", "apt-get", "awk", "bash", "chmod", "chown", "conda", "cp", "crontab", "dd", "dnf", "du", "gdb"),
+        *("helm", "htop", "iptables", "ipcrm", "ipcs", "killall", "ln", "lsmod", "lsof", "lspci", "mkdir", "mknod"),
+        *("modprobe", "mount", "nc", "numactl", "nvidia-ctk", "nvidia-persistenced", "ping", "pip3", "pkill"),
+        *("reboot", "rm", "rmdir", "rmmod", "rsync", "scp", "sed", "sh", "shutdown", "strace", "su", "sudo"),
+        *("swapoff", "swapon", "taskset", "truncate", "ufw", "umount", "wget", "xargs", "yum"),
+    }
+)

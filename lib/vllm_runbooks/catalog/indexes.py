@@ -1,0 +1,121 @@
+"""Compiled indexes of the catalog: find, read, and compile them anew where the authored files are newer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Generic, TypeVar
+
+from vllm_runbooks.catalog import folders
+from vllm_runbooks.core import user_folders
+from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.core.files import NotStoredError, store
+from vllm_runbooks.core.record_forms import form
+
+FORMAT = "5"
+"""Changed when the index's own form changes, so that an older one is not read."""
+
+Compiler = Callable[[Path], tuple[dict[str, Any], list[str]]]
+"""Turns a catalog folder into an index of it and the problems found, one line each."""
+
+T = TypeVar("T")
+
+
+@cache
+def _code(*kinds: type) -> str:
+    """The package's version and the form of its records: an index depends on them beside the authored files."""
+    from importlib import metadata
+
+    try:
+        version = metadata.version("vllm-runbooks")
+    except metadata.PackageNotFoundError:
+        version = "none"
+    return json.dumps([FORMAT, version, *map(form, kinds)])
+
+
+def digest(files: Iterable[Path], *kinds: type) -> str:
+    """Digest of authored files, of the package's version and of the records: an index with this key is fresh."""
+    content = hashlib.sha256(_code(*kinds).encode())
+    for path in files:
+        content.update(path.name.encode() + b"\0")
+        with suppress(OSError):
+            content.update(path.read_bytes())
+    return content.hexdigest()[:20]
+
+
+def _read_index(path: Path, key: str | None, decode: Callable[[Any], T]) -> T | None:
+    """The index in a file; None if it is missing, damaged, or has another key."""
+    try:
+        index = json.loads(path.read_text(encoding="utf-8"))
+        return decode(index) if key is None or index.get("key") == key else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def indexed(name: str, root: Path, key: Callable[[Path], str], compiler: Compiler, decode: Callable[[Any], T]) -> T:
+    """A compiled index of a catalog folder: the packaged one, else the one kept under its key, else compiled anew.
+
+    Raises:
+        InputError: there is none and it cannot be compiled, or this user has no home to keep it in.
+    """
+    packaged = _read_index(root / f"{name}.json", None, decode) if root == folders.catalog_dir() else None
+    if packaged is not None:
+        return packaged
+    fresh = key(root)
+    cached = user_folders.cache() / f"{name}-{fresh}.json"
+    index = _read_index(cached, fresh, decode)
+    if index is not None:
+        return index
+    compiled, problems = compiler(root)
+    compiled = {**compiled, "problems": problems}
+    with suppress(OSError, NotStoredError):  # a host without a writable home compiles anew each time
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        store(cached, json.dumps(compiled, ensure_ascii=False, separators=(",", ":")))
+    return decode(compiled)
+
+
+@dataclass(frozen=True)
+class Index(Generic[T]):
+    """A compiled index of a catalog folder, and how it is made."""
+
+    name: str
+    sources: Callable[[Path], Iterable[Path]]
+    """The authored files that it is made of, in a fixed order."""
+    compiler: str
+    """As `module:function`; imported only to compile, as it needs pydantic and a YAML parser."""
+    decode: Callable[[Any], T]
+    kinds: tuple[type, ...]
+    """Classes of its records."""
+
+    def key(self, root: Path) -> str:
+        """Digest of what the index of a catalog folder depends on."""
+        return digest(self.sources(root), *self.kinds)
+
+    def load(self, compiler: Compiler | None = None, root: Path | None = None) -> T:
+        """The index of a catalog folder, by default the shipped one; compiled by `compiler` if it is given."""
+        return indexed(self.name, root or folders.catalog_dir(), self.key, compiler or self._compile, self.decode)
+
+    def _compile(self, root: Path) -> tuple[dict[str, Any], list[str]]:
+        try:
+            compiler: Compiler = resolve_name(self.compiler)
+        except ImportError:
+            raise InputError(f"{root}: the catalog is not compiled; run `vllm-runbooks catalog check` once") from None
+        return compiler(root)
+
+
+def whole(index: Mapping[str, Any], name: str) -> Any:
+    """The data of an index that is made of one file.
+
+    Raises:
+        InputError: the file is broken or missing.
+    """
+    if index.get(name) is None:
+        problems = "; ".join(index.get("problems", ())) or "missing"
+        raise InputError(f"{folders.catalog_dir()}: {name}.yaml is broken: {problems}")
+    return index[name]
