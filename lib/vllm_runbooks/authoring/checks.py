@@ -1,4 +1,4 @@
-"""Authored YAML to records, index and JSON Schemas: every problem named by file, line and field."""
+"""Check authored files, and whole catalog folders: every problem is named by file, line and field."""
 
 from __future__ import annotations
 
@@ -38,20 +38,28 @@ _TABLES: dict[str, Callable[[Path, str], object]] = {
 """Tables of a catalog folder, and what reads each."""
 
 
+_KINDS: dict[str, Callable[[Path, str], object]] = {
+    "symptoms": check_symptom,
+    "policies": read_policy,
+    "rules": read_rule,
+    "toolchains": toolchain_files.read_toolchain,
+    "tables": table_files.read_table,
+}
+"""Folders of a catalog folder, and what reads a file of each."""
+
+
 def check_file(path: Path) -> None:
     """Check one authored file as what its name says it is; raises InputError with every problem, one a line."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file, or use --dir for a catalog folder")
     readers = {**_TABLES, "case.yaml": read_case, "claims.yaml": read_claims}
-    kinds = {"rules": read_rule, "policies": read_policy, "toolchains": toolchain_files.read_toolchain}
-    kinds["tables"] = table_files.read_table
-    reader = readers.get(path.name, kinds.get(path.absolute().parent.name))
+    reader = readers.get(path.name, _KINDS.get(path.absolute().parent.name))
     if reader is None and (kind := spec_files.kind_of(path)):
         spec_files.read_spec(path, str(path), kind)
-    else:
-        found = (reader or check_symptom)(path, str(path))
-        if isinstance(found, (Symptom, Rule)) and (old := list(translations.stale(found))):
-            raise CatalogError("\n".join(named(read_yaml(path, str(path)), str(path), old)))
+        return
+    record = (reader or check_symptom)(path, str(path))
+    if isinstance(record, (Symptom, Rule)) and (stale := list(translations.stale(record))):
+        raise CatalogError("\n".join(named(read_yaml(path, str(path)), str(path), stale)))
 
 
 def check_folder(root: Path) -> tuple[int, list[str]]:
@@ -59,33 +67,23 @@ def check_folder(root: Path) -> tuple[int, list[str]]:
     tables = [path for name in _TABLES if (path := root / name).is_file()]
     data_tables = sorted((root / "tables").glob("*.yaml"))
     cases = sorted((root / "cases").glob("*/")) if (root / "cases").is_dir() else []
-    authored = [
-        path
-        for kind in ("symptoms", "policies", "rules", "toolchains")
-        for path in (root / kind).glob("*.yaml")
-        if path.is_file()
-    ]
+    authored = [path for kind in _KINDS for path in (root / kind).glob("*.yaml") if path.is_file()]
     specifications = [path for path in specs.sources(root) if path.is_file()]
-    checked = len(tables) + len(data_tables) + len(authored) + len(specifications) + len(cases)
+    checked = len(tables) + len(authored) + len(specifications) + len(cases)
     if not checked:
         raise InputError(f"{root}: holds no symptoms/*.yaml and no cases; name a catalog folder")
     problems: list[str] = []
-    for path in tables:
+    for path in [*tables, *data_tables]:
         try:
-            _TABLES[path.name](path, path.name)
-        except CatalogError as error:
-            problems += str(error).splitlines()
-    for path in data_tables:
-        try:
-            table_files.read_table(path, f"tables/{path.name}")
+            (_TABLES.get(path.name) or table_files.read_table)(path, str(path.relative_to(root)))
         except CatalogError as error:
             problems += str(error).splitlines()
     if not problems:
         problems = [*compile_index(root)[1], *compile_rules(root)[1], *cross_check(root)]
-    for path, found in translatable(root):
-        if old := list(translations.stale(found)):
+    for path, record in translatable(root):
+        if stale := list(translations.stale(record)):
             where = str(path.relative_to(root))
-            problems += named(read_yaml(path, where), where, old)
+            problems += named(read_yaml(path, where), where, stale)
     problems += spec_files.compile_specs(root)[1]
     problems += toolchain_files.compile_toolchains(root)[1]
     for case in cases:

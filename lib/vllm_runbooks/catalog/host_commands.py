@@ -13,11 +13,10 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, ClassVar
 
 from vllm_runbooks.catalog.tables import Table
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.core.record_forms import Authored
 
 _DNS_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _CARD = r"(?:\d{1,3}|(?:GPU|MIG)-[0-9A-Za-z-]{1,80})"
@@ -60,10 +59,8 @@ _NOTHING = "nothing: it only reads"
 
 
 @dataclass(frozen=True)
-class HostCommand:
+class HostCommand(Authored):
     """A command that is run or printed."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     command: str
     """As one types it; `{kind}` is a placeholder. In print the last words may be missing."""

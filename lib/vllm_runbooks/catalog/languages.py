@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from vllm_runbooks.catalog.records import Rule, RuleTexts, Symptom, SymptomTexts
 from vllm_runbooks.catalog.tables import Table
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.core.records import LookIn
 
 LANG = "VLLM_RUNBOOKS_LANG"
@@ -28,10 +28,8 @@ T = TypeVar("T", Symptom, Rule)
 
 
 @dataclass(frozen=True)
-class Language:
+class Language(Authored):
     """A language beside English."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     """In its own words."""

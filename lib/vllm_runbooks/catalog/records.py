@@ -6,17 +6,15 @@ Units and names are as in `core.records`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.core.records import Edit, IssueSeverity, LookIn, Role, Severity
 
 
 @dataclass(frozen=True)
-class Example:
+class Example(Authored):
     """A text that shows a message, as the software prints it."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     text: str
     source: str
@@ -28,20 +26,16 @@ class Example:
 
 
 @dataclass(frozen=True)
-class NearMiss:
+class NearMiss(Authored):
     """A text that looks alike and must stay silent."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     text: str
     why: str
 
 
 @dataclass(frozen=True)
-class Signature:
+class Signature(Authored):
     """One wording by which a symptom shows in a log."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     pattern: str
     """Regular expression in the common subset of RE2 and `re`; a blank stands for any blank space or none. In YAML a
@@ -58,10 +52,8 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Condition:
+class Condition(Authored):
     """Something that holds when the symptom is the cause; tested on the start's record."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     says: str
     """The condition in words, as shown; `{name}` is replaced by a capture or fact."""
@@ -89,10 +81,8 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class RemedyText:
+class RemedyText(Authored):
     """A way out, as authored."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     title: str
     cost: str
@@ -104,10 +94,8 @@ class RemedyText:
 
 
 @dataclass(frozen=True)
-class Policy:
+class Policy(Authored):
     """Steps that are tried one after the other, offered only to those who ask for them by name. One YAML file each."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """Words with dashes; the file's name, and the name to ask by."""
@@ -123,33 +111,27 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verified(Authored):
     """When a person or a recorded run last saw the symptom."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     date: str
     vllm: str | None = None
 
 
 @dataclass(frozen=True)
-class RemedyWords:
+class RemedyWords(Authored):
     """A way out in another language."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     title: str
     cost: str
 
 
 @dataclass(frozen=True)
-class SymptomTexts:
+class SymptomTexts(Authored):
     """A symptom's texts in another language; what is left out is shown in English, marked so.
 
     A list has as many entries as the English one, in its order.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     of: dict[str, str] = field(default_factory=dict)
     """Field to a digest of the English text that was translated; `catalog translations --stamp` writes it."""
@@ -166,10 +148,8 @@ class SymptomTexts:
 
 
 @dataclass(frozen=True)
-class RuleTexts:
+class RuleTexts(Authored):
     """A rule's texts in another language, as `SymptomTexts`."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     of: dict[str, str] = field(default_factory=dict)
     """Field to a digest of the English text that was translated; `catalog translations --stamp` writes it."""
@@ -180,10 +160,8 @@ class RuleTexts:
 
 
 @dataclass(frozen=True)
-class Symptom:
+class Symptom(Authored):
     """A symptom: how it shows, what it means, what to do. One YAML file each."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """`<class>` or `<class>.<finer>`; the file's name."""
@@ -226,10 +204,8 @@ class Symptom:
 
 
 @dataclass(frozen=True)
-class RuleExample:
+class RuleExample(Authored):
     """A text that breaks a rule; it is a test of the rule and stands on its page."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     text: str
     """A script, file or command of our own."""
@@ -247,10 +223,8 @@ class RuleExample:
 
 
 @dataclass(frozen=True)
-class RuleNearMiss:
+class RuleNearMiss(Authored):
     """A text that looks alike and about which the rule must be silent."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     text: str
     why: str
@@ -260,10 +234,8 @@ class RuleNearMiss:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Authored):
     """Something that is wrong with a command, script or manifest. One YAML file each."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """`<group>.<words-with-dashes>`; the file's name."""
@@ -287,10 +259,8 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Entrance:
+class Entrance(Authored):
     """What somebody sees who needs help, in their words, and where it is found."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """Words with dashes, in small letters."""
@@ -315,10 +285,8 @@ class Entrance:
 
 
 @dataclass(frozen=True)
-class LineFormat:
+class LineFormat(Authored):
     """A line that vLLM prints while starting or serving: the figures it carries and what it proves."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     patterns: tuple[str, ...]

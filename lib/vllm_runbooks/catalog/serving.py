@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 
 from vllm_runbooks.catalog.records import RemedyText
-from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.core.records import Severity
 
 
 @dataclass(frozen=True)
-class MetricName:
+class MetricName(Authored):
     """A name under which releases export a series, as it stands in /metrics."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     """As exported: counters with `_total`, histograms without `_bucket`."""
@@ -28,10 +25,8 @@ class MetricName:
 
 
 @dataclass(frozen=True)
-class Series:
+class Series(Authored):
     """A metric of vLLM, under whatever name a release exports it."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     type: str
     """"gauge", "counter" or "histogram"."""
@@ -41,7 +36,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class ServingFact:
+class ServingFact(Authored):
     """A figure that follows from samples of a series.
 
     In PromQL, S standing for the series' names joined by `or` and W for the window:
@@ -51,8 +46,6 @@ class ServingFact:
         share      sum(increase(S{labels}[W])) / sum(increase(OF[W]))
         quantile   histogram_quantile(QUANTILE, sum by (le) (rate(S_bucket[W])))
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     kind: str
     """"gauge", "rate", "share" or "quantile"."""
@@ -71,10 +64,8 @@ class ServingFact:
 
 
 @dataclass(frozen=True)
-class ServingTest:
+class ServingTest(Authored):
     """One thing that must hold: of a fact, of a rung of the ladder, or of a setting that the server tells."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     fact: str | None = None
     over: str = "window"
@@ -99,10 +90,8 @@ class ServingTest:
 
 
 @dataclass(frozen=True)
-class ServingCondition:
+class ServingCondition(Authored):
     """Something that can be wrong with a running server: it is so where every test holds."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """`serving.` and words; never used for another condition."""
@@ -132,14 +121,12 @@ class ServingCondition:
 
 
 @dataclass(frozen=True)
-class Serving:
+class Serving(Authored):
     """`catalog/serving.yaml`: the metrics of vLLM, the figures that follow from them, and the conditions on both.
 
     An alert can be written of a condition whose tests are all of facts (`is_measured`): each test is a PromQL
     comparison, joined by `and`.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     series: dict[str, Series]
     facts: dict[str, ServingFact]

@@ -15,11 +15,11 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from vllm_runbooks.catalog.indexes import Index
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.record_forms import AUTHORED, record
+from vllm_runbooks.core.record_forms import Authored, record
 
 MAX_GPUS = 4096
 """More cards than this are refused: a typing error, or an attempt to use up memory."""
@@ -43,10 +43,8 @@ Capability = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Reported:
+class Reported(Authored):
     """Memory that the driver leaves of a card, as a line that was really printed shows it."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     gib: float
     source: str
@@ -54,10 +52,8 @@ class Reported:
 
 
 @dataclass(frozen=True)
-class NvidiaSmi:
+class NvidiaSmi(Authored):
     """A card's memory as nvidia-smi prints it: what the driver keeps for itself is still in it."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     mib: int
     source: str
@@ -76,10 +72,8 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class Gpu(Authored):
     """A graphics card; what no source says is None."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     memory_gib: float
@@ -143,10 +137,8 @@ Read = Callable[[str, str | None], tuple[Card, ...]]
 
 
 @dataclass(frozen=True)
-class GpuTable:
+class GpuTable(Authored):
     """`gpus.yaml`."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     sources: dict[str, str]
     """What can be opened to check a card's figures, by key."""
@@ -154,10 +146,8 @@ class GpuTable:
 
 
 @dataclass(frozen=True)
-class Architecture:
+class Architecture(Authored):
     """What is known of all models of a `model_type`, beside what their configuration says."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     source: str
     processor_arguments: tuple[str, ...] = ()
@@ -169,10 +159,8 @@ class Architecture:
 
 
 @dataclass(frozen=True)
-class ParserFit:
+class ParserFit(Authored):
     """The models that a tool parser, a reasoning parser or a chat template is written for."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     models: tuple[str, ...]
     """Hub ids, `*` for any characters, no matter the case."""
@@ -193,10 +181,8 @@ class ParserFit:
 
 
 @dataclass(frozen=True)
-class Fits:
+class Fits(Authored):
     """`fits.yaml`: which parsers and templates belong to which models."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     tool_parsers: dict[str, ParserFit]
     reasoning_parsers: dict[str, ParserFit]
@@ -221,10 +207,8 @@ class Matter(StrEnum):
 
 
 @dataclass(frozen=True)
-class Former:
+class Former(Authored):
     """How a script says what was so by default before."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     of: Any
     """The former default."""
@@ -235,10 +219,8 @@ class Former:
 
 
 @dataclass(frozen=True)
-class DefaultReview:
+class DefaultReview(Authored):
     """What somebody found who looked at a default that changed."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     matters: Matter
     why: str
@@ -258,10 +240,8 @@ class DefaultReview:
 
 
 @dataclass(frozen=True)
-class DefaultReviews:
+class DefaultReviews(Authored):
     """`defaults.yaml`: defaults that changed between releases, and which of them anyone has to know about."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     options: dict[str, DefaultReview] = field(default_factory=dict)
     """By argparse name. A change that is not here is named: nobody has looked at it yet."""
@@ -270,10 +250,8 @@ class DefaultReviews:
 
 
 @dataclass(frozen=True)
-class ModelFile:
+class ModelFile(Authored):
     """A file of `catalog/models`: a model's configuration with its source."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     """`<org>/<repo>`, as on the Hub; the file's path."""

@@ -10,6 +10,7 @@ from vllm_runbooks.catalog.indexes import digest
 TABLES: Mapping[str, str] = {
     "host_commands": "vllm_runbooks.catalog.host_commands:HostCommand",
     "languages": "vllm_runbooks.catalog.languages:Language",
+    "launch_rules": "vllm_runbooks.catalog.start_rules:ReleaseChanges",
 }
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 

@@ -7,23 +7,21 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog.indexes import indexed
 from vllm_runbooks.catalog.table_sources import table_key
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.core.record_forms import AUTHORED, record
+from vllm_runbooks.core.record_forms import Authored, record
 from vllm_runbooks.core.records import Severity
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class FindingText:
+class FindingText(Authored):
     """What a rule's finding means, and what to do about it."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     severity: Severity
     do: str

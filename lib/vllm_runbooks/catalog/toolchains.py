@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 
-from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.core.records import Severity
 
 STEPS = ("quantise", "convert", "evaluate", "compile")
@@ -24,10 +23,8 @@ ONE_BY_ONE = 1
 
 
 @dataclass(frozen=True)
-class Tool:
+class Tool(Authored):
     """A part of the toolchain."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     version: str | None
@@ -36,10 +33,8 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class EdgeStep:
+class EdgeStep(Authored):
     """What a step runs in."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     says: str
     image: str | None = None
@@ -57,10 +52,8 @@ class EdgeStep:
 
 
 @dataclass(frozen=True)
-class EdgeModel:
+class EdgeModel(Authored):
     """A model of the toolchain's list."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     """As the list has it, with its organisation where it names one."""
@@ -76,10 +69,8 @@ class EdgeModel:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Authored):
     """What quantising is fed with."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     methods: tuple[str, ...]
     samples: int
@@ -95,10 +86,8 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Authored):
     """How the source has the float and the quantised model served, and what it asks them."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     datasets: Mapping[str, tuple[str, ...]]
     """By kind of model."""
@@ -112,10 +101,8 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class CompileLimits:
+class CompileLimits(Authored):
     """Sizes that a compile takes."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     remap_entries: int
     """Exactly so many entries a list of dies has."""
@@ -138,10 +125,8 @@ class CompileLimits:
 
 
 @dataclass(frozen=True)
-class HostNeeds:
+class HostNeeds(Authored):
     """What a host needs before the first step."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     docker_above: str
     """Docker's release must be newer than this one."""
@@ -156,10 +141,8 @@ class HostNeeds:
 
 
 @dataclass(frozen=True)
-class TreeFile:
+class TreeFile(Authored):
     """A file of a step's artefacts."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     path: str
     """Below the folder of the dies; `{die}` and `{length}` stand for each of them, `*` for what the compiler names."""
@@ -179,20 +162,16 @@ class TreeFile:
 
 
 @dataclass(frozen=True)
-class Length:
+class Length(Authored):
     """What a compiled length serves, as the source's listings show it."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     tokens: int
     phases: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class CheckpointFile:
+class CheckpointFile(Authored):
     """A file of a checkpoint that a step reads."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     names: tuple[str, ...]
     """Any one of them will do."""
@@ -204,10 +183,8 @@ class CheckpointFile:
 
 
 @dataclass(frozen=True)
-class Fault:
+class Fault(Authored):
     """What the toolchain's own list of questions answers."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     symptom: str
     """Id in `catalog/symptoms`."""
@@ -216,10 +193,8 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class ScriptPart:
+class ScriptPart(Authored):
     """Something that the source's compile script has, so that its run writes programs for the chip."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     kind: str
     """Of `KINDS`: in the script for such models."""
@@ -239,10 +214,8 @@ SCRIPT_FORMS = ("call", "mode", "patch", "argument", "variable")
 
 
 @dataclass(frozen=True)
-class ScriptArgument:
+class ScriptArgument(Authored):
     """An argument of a function, as the source has it."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     type: str | None = None
@@ -251,10 +224,8 @@ class ScriptArgument:
 
 
 @dataclass(frozen=True)
-class ScriptFunction:
+class ScriptFunction(Authored):
     """A function that scripts of the source call."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     module: str
@@ -273,10 +244,8 @@ VALUE_TYPES = ("a whole number", "a list of whole numbers", "a truth value", "a 
 
 
 @dataclass(frozen=True)
-class Toolchain:
+class Toolchain(Authored):
     """One version of a toolchain: what `catalog/toolchains/<id>.yaml` holds."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     name: str

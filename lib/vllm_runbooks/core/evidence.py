@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.core.records import Outcome, Truth
 
 SNAPSHOT, OBSERVATION, NODES, JOB = "inventory.json", "probe.json", "cluster.json", "job.yaml"
@@ -46,20 +46,16 @@ class Document:
 
 
 @dataclass(frozen=True)
-class IssueRef:
+class IssueRef(Authored):
     """An issue of a command by name and place."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     rule: str
     line: int
 
 
 @dataclass(frozen=True)
-class BestLayout:
+class BestLayout(Authored):
     """How cards are used."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     replicas: int = 1
     tp: int = 1
@@ -68,10 +64,8 @@ class BestLayout:
 
 
 @dataclass(frozen=True)
-class Expectation:
+class Expectation(Authored):
     """What a case's answer must equal; what is left out is not compared."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     outcome: Outcome | None = None
     class_: str | None = None
@@ -100,10 +94,8 @@ class Expectation:
 
 
 @dataclass(frozen=True)
-class PlanAsked:
+class PlanAsked(Authored):
     """A question to the planner; none of the three sizes given asks for every layout, one given makes the others 1."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     model: str
     """Name in the catalog."""
@@ -122,20 +114,16 @@ class PlanAsked:
 
 
 @dataclass(frozen=True)
-class CardAsked:
+class CardAsked(Authored):
     """A graphics card by name."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     card: str
     """As in A100-48GB."""
 
 
 @dataclass(frozen=True)
-class LineAsked:
+class LineAsked(Authored):
     """A line that a release is said to print."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     vllm: str
     """Release."""
@@ -144,10 +132,8 @@ class LineAsked:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Authored):
     """A figure that the claims rest on and that the log does not hold."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     name: str
     """With its unit, as a fact: gpu_total_gib."""
@@ -156,10 +142,8 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Credit:
+class Credit(Authored):
     """An effect that is put down to one setting: two starts tell only if nothing else differs between them."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     setting: str
     """Argument (argparse destination)."""
@@ -170,15 +154,13 @@ class Credit:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Claim(Authored):
     """A statement of a document, and the computation on the case's own record that judges it.
 
     Expressions hold numbers, words in quotes, names, + - * /, comparisons, and, or, not, abs(…), known(…). A name is a
     figure, a given, a capture of the root cause, a fact, a setting or a reading; of the last start, or `start2.name`.
     A figure of a plan, a card or a line that the file names is `name.figure`.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     says: str
@@ -203,10 +185,8 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Claims:
+class Claims(Authored):
     """What a document says about a recorded case: `claims.yaml` beside `case.yaml`."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     document: str
     """The document, in a few words."""
@@ -236,10 +216,8 @@ class CaseKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class CaseFile:
+class CaseFile(Authored):
     """A recorded case as its `case.yaml` describes it."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     id: str
     title: str

@@ -7,11 +7,19 @@ from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 AUTHORED: dict[str, Any] = {"extra": "forbid", "use_attribute_docstrings": True, "defer_build": True}
-"""Of records that are written by hand, in YAML: a field that there is not is refused."""
+"""Pydantic's settings for records that are written by hand in YAML: an unknown field is rejected."""
+
+
+class Authored:
+    """Base of the records that are written by hand in YAML."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+
 WHERE_TOLD: Mapping[str, Any] = {"where_told": True}
 """Metadata of a field that a document has only where it is not None."""
 UNPRINTED: Mapping[str, Any] = {"unprinted": True}

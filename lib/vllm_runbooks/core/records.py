@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
-from vllm_runbooks.core.record_forms import AUTHORED, UNPRINTED, WHERE_TOLD
+from vllm_runbooks.core.record_forms import UNPRINTED, WHERE_TOLD, Authored
 
 
 class Outcome(StrEnum):
@@ -84,20 +84,16 @@ class Truth(StrEnum):
 
 
 @dataclass(frozen=True)
-class LookIn:
+class LookIn(Authored):
     """Where the cause is to be found when it is not in this log."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     what: str
     where: str
 
 
 @dataclass(frozen=True)
-class Edit:
+class Edit(Authored):
     """One change of a deployment: an option set or removed, or an environment variable set."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
     op: str
     """"set", "remove" or "env"."""
