@@ -130,7 +130,7 @@ def test_a_packaged_index_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_the_index_gives_back_the_records(own: Path) -> None:
     """Compiled and loaded, a symptom equals the one that was read."""
-    loaded = compiled.load(compiling.compile_index, own=[own])
+    loaded = compiled.load(compiling.compile_index, user_folders=[own])
 
     assert loaded.symptoms["port.in_use"] == symptom_files.read_symptom(own / "symptoms" / "port.in_use.yaml")
     assert list(loaded.symptoms) == sorted(loaded.symptoms)
@@ -142,13 +142,13 @@ def test_a_symptom_of_ones_own_replaces_the_shipped_one_and_a_broken_file_is_lef
     path.write_text(path.read_text().replace("title: The port", "title: My port"))
     (own / "symptoms" / "broken.yaml").write_text("- a\n")
     (own / "index.json").write_text("{}")
-    loaded = compiled.load(compiling.compile_index, own=[str(own)])
+    loaded = compiled.load(compiling.compile_index, user_folders=[str(own)])
 
     assert loaded.symptoms["port.in_use"].title.startswith("My port")
     assert len(loaded.problems) == 1
     assert loaded.problems[0].startswith(f"{own}/symptoms/broken.yaml:1: (file): input should be an object")
     with pytest.raises(InputError, match="holds no folder symptoms/; put your symptom files into"):
-        compiled.load(compiling.compile_index, own=[own / "symptoms"])
+        compiled.load(compiling.compile_index, user_folders=[own / "symptoms"])
 
 
 def test_every_pattern_knows_whose_it_is() -> None:
@@ -182,7 +182,7 @@ def test_the_index_is_not_that_of_another_release_of_the_code(monkeypatch: pytes
 def test_lines_of_ones_own_are_refused(own: Path) -> None:
     """They would be left out in silence otherwise."""
     (own / "lines.yaml").write_text("[]\n")
-    loaded = compiled.load(compiling.compile_index, own=[own])
+    loaded = compiled.load(compiling.compile_index, user_folders=[own])
 
     assert [p for p in loaded.problems if "only symptoms and policies may be added" in p] == [
         f"{own}/lines.yaml:1: (file): is not used: only symptoms and policies may be added; remove the file"

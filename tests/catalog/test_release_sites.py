@@ -10,7 +10,7 @@ from vllm_runbooks.authoring.releases import call_sites
 from vllm_runbooks.authoring.releases.call_sites import Matcher, Reworded, Template, Unworded
 from vllm_runbooks.catalog import sites
 from vllm_runbooks.catalog.records import LineFormat, Symptom
-from vllm_runbooks.catalog.sites import Function, Module
+from vllm_runbooks.catalog.sites import Module, ModuleFunction
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.record_forms import record
 
@@ -97,9 +97,10 @@ def test_sites_are_the_lines_that_logging_reports(package: Path) -> None:
     modules = call_sites.read_sources(package).modules
 
     assert modules["v1/engine/core.py"] == Module(
-        (10, 16, 18, 24), (Function("start", 9, 20), Function("stop", 22, 25), Function("inner", 23, 24))
+        (10, 16, 18, 24),
+        (ModuleFunction("start", 9, 20), ModuleFunction("stop", 22, 25), ModuleFunction("inner", 23, 24)),
     )
-    assert modules["logger.py"] == Module((2,), (Function("print_warning_once", 1, 2),))
+    assert modules["logger.py"] == Module((2,), (ModuleFunction("print_warning_once", 1, 2),))
 
 
 def test_functions_are_kept_of_start_up_code_alone(package: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog import sites
 from vllm_runbooks.catalog.folders import data_dir
-from vllm_runbooks.catalog.sites import Book, Fit, Function, Module, Site, Span, Wordings
+from vllm_runbooks.catalog.sites import Book, Fit, Module, ModuleFunction, ReleaseSpan, Site, Wordings
 from vllm_runbooks.core.evidence import Document, Evidence
 from vllm_runbooks.core.records import Frame, Release
 from vllm_runbooks.reading import startup_log
@@ -123,9 +123,9 @@ def test_wordings_span_the_releases_that_have_them() -> None:
     """A release that was not read neither ends a span nor begins one."""
     wordings = Wordings(("1", "2", "3", "4", "5"), {sites.digest("a"): "11?10", sites.digest("b"): "00001"})
 
-    assert wordings.spans(["a"]) == (Span("1", "4"),)
-    assert wordings.spans(["a", "b"]) == (Span("1", "5"),)
-    assert wordings.spans(["b"]) == (Span("5", "5"),)
+    assert wordings.spans(["a"]) == (ReleaseSpan("1", "4"),)
+    assert wordings.spans(["a", "b"]) == (ReleaseSpan("1", "5"),)
+    assert wordings.spans(["b"]) == (ReleaseSpan("5", "5"),)
     assert wordings.spans(["c"]) == ()
 
 
@@ -250,10 +250,10 @@ def test_a_release_is_made_of_the_rows_before_it() -> None:
     first, patch, last = (BOOK.modules(release) for release in ("1.0.0", "1.1.1", "2.0.0"))
     assert first["v1/core.py"].sites == (100, 150, 350, 650)
     assert first["v1/core.py"].functions == (
-        Function("start", 90, 190), Function("stop", 200, 230),
+        ModuleFunction("start", 90, 190), ModuleFunction("stop", 200, 230),
     )  # fmt: skip
     assert patch["v1/core.py"] == BOOK.modules("1.1.0")["v1/core.py"]
-    assert last["v1/core.py"].functions == (Function("begin", 130, 230), Function("stop", 240, 270))
+    assert last["v1/core.py"].functions == (ModuleFunction("begin", 130, 230), ModuleFunction("stop", 240, 270))
     assert [sorted(each) for each in (first, patch, last)] == [
         ["old/engine.py", "v1/core.py", "v1/engine.py"], ["v1/core.py", "v1/engine.py"], ["v1/core.py"],
     ]  # fmt: skip
@@ -272,12 +272,12 @@ def test_sites_of_files_of_one_name_are_merged() -> None:
 @pytest.mark.parametrize(
     ("row", "module"),
     [
-        ("1 x = 0 1 2", Module((), (Function("run", 1, 3),))),
+        ("1 x = 0 1 2", Module((), (ModuleFunction("run", 1, 3),))),
         ("1 2 = 0 1", Module((1, 3), ())),
         ("1 2 = 5 1 2", Module((1, 3), ())),
         ("1 2 = x 1 2", Module((1, 3), ())),
         ("1 2", Module((1, 3), ())),
-        ("= 0 1 2", Module((), (Function("run", 1, 3),))),
+        ("= 0 1 2", Module((), (ModuleFunction("run", 1, 3),))),
     ],
 )
 def test_a_damaged_row_has_what_can_be_read(row: str, module: Module) -> None:
@@ -390,6 +390,6 @@ def test_a_wording_is_had_where_its_sign_says_so() -> None:
     assert wordings.has("b", "1") is None
     assert len(sites.digest("a")) == 10
     apart = Wordings(("1", "2", "3", "4"), {sites.digest("a"): "1011"})
-    assert apart.spans(["a"]) == (Span("1", "1"), Span("3", "4"))
+    assert apart.spans(["a"]) == (ReleaseSpan("1", "1"), ReleaseSpan("3", "4"))
     assert apart.spans([]) == ()
     assert Wordings().spans(["a"]) == ()

@@ -9,7 +9,7 @@ import inspect
 import mutants
 
 BUILT_UP = {
-    "authoring.releases.call_sites.Sources",
+    "authoring.releases.call_sites.ReleaseSources",
     "catalog.sites._Tally",
     "core.scan._Search",
     "edge10.artefacts.trees.Told",

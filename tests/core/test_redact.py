@@ -789,7 +789,7 @@ def test_a_text_may_end_inside_a_key(text: str, begun: int | None) -> None:
 )  # fmt: skip
 def test_each_character_of_a_plain_text_has_its_place(text: str, plain: str, places: list[tuple[int, int]]) -> None:
     """Where it begins and ends in the coloured, escaped one."""
-    view = secret_places._View(text)
+    view = secret_places._DecodedText(text)
 
     assert view.text == plain
     assert [view._place(offset) for offset in range(len(plain))] == places
@@ -797,7 +797,7 @@ def test_each_character_of_a_plain_text_has_its_place(text: str, plain: str, pla
 
 def test_a_secret_of_a_plain_text_is_placed_in_the_original() -> None:
     """From its first character to its last, without the colours around it; what tells it has its place too."""
-    view = secret_places._View("\x1b[1mkey\x1b[0m=%41\x1b[1mb\x1b[0m;")
+    view = secret_places._DecodedText("\x1b[1mkey\x1b[0m=%41\x1b[1mb\x1b[0m;")
 
     assert view.text == "key=Ab;"
     assert view.back(Secret(4, 6, "key", 0)) == Secret(12, 20, "key", 4)

@@ -88,14 +88,14 @@ _PRINTED: dict[str, type] = {
 
 def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:
     """The fields of printed records, and of those in them, that have a mark, by the record's name."""
-    found: dict[str, set[str]] = {}
+    by_record: dict[str, set[str]] = {}
     left = list(_PRINTED.values())
     while left:
         kind = left.pop()
-        if is_dataclass(kind) and kind.__name__ not in found:
-            found[kind.__name__] = {each.name for each in fields(kind) if each.metadata == mark}
-            left += (one for hint in get_type_hints(kind).values() for one in _kinds_in(hint))
-    return found
+        if is_dataclass(kind) and kind.__name__ not in by_record:
+            by_record[kind.__name__] = {field.name for field in fields(kind) if field.metadata == mark}
+            left += (inner for hint in get_type_hints(kind).values() for inner in _kinds_in(hint))
+    return by_record
 
 
 def _kinds_in(hint: Any) -> Iterator[type]:
@@ -115,13 +115,13 @@ _WHERE_TOLD = _fields_with(WHERE_TOLD)
 @cache
 def schemas() -> dict[str, dict[str, Any]]:
     """JSON Schemas for the authored files and for the documents that commands print, by file name."""
-    found = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}
+    by_file = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}
     for name, kind in _PRINTED.items():
         printed = _schema(TypeAdapter(kind), is_printed=True)
         printed["properties"] = {"schema": {"const": 1, "title": "Schema"}, **printed["properties"]}
         printed["required"] = ["schema", *printed["required"]]
-        found[f"{name}.json"] = printed
-    return found
+        by_file[f"{name}.json"] = printed
+    return by_file
 
 
 def _unused(schema: Mapping[str, Any]) -> set[str]:
@@ -140,14 +140,14 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
             return node
         if key == "properties":
             return {name.rstrip("_"): _or_pieces(name, adapted(value, name)) for name, value in node.items()}
-        found = {name: adapted(value, name) for name, value in node.items()}
+        schema = {name: adapted(value, name) for name, value in node.items()}
         if is_printed and isinstance(node.get("properties"), dict):
             title = node.get("title", "")
             for name in _UNPRINTED.get(title, ()):
-                del found["properties"][name]
-            always = [name for name in found["properties"] if name not in _WHERE_TOLD.get(title, ())]
-            found.update(additionalProperties=False, required=always)
-        return found
+                del schema["properties"][name]
+            always = [name for name in schema["properties"] if name not in _WHERE_TOLD.get(title, ())]
+            schema.update(additionalProperties=False, required=always)
+        return schema
 
     def _or_pieces(name: str, node: Any) -> Any:
         """Patterns may be written as a list of pieces, which are joined."""

@@ -30,16 +30,16 @@ def check_symptom(path: Path, where: str | None = None) -> Symptom:
     return symptom
 
 
-def _example_problems(symptom: Symptom, shelf: Catalog, shown: set[str] | None = None) -> list[Problem]:
+def _example_problems(symptom: Symptom, shelf: Catalog, shown_patterns: set[str] | None = None) -> list[Problem]:
     """Examples that the symptom does not find, or finds with other captures, and near misses that it claims.
 
-    The wordings that an example shows are added to `shown`.
+    The wordings that an example shows are added to `shown_patterns`.
     """
     problems: list[Problem] = []
     for index, example in enumerate(symptom.examples):
         hits, _ = _tried(symptom, example.text, shelf)
-        if shown is not None:
-            shown |= {symptom.signatures[hit.signature].pattern for hit in hits if hit.signature >= 0}
+        if shown_patterns is not None:
+            shown_patterns |= {symptom.signatures[hit.signature].pattern for hit in hits if hit.signature >= 0}
         if not any(hit.signature >= 0 for hit in hits):
             problems.append((("examples", index, "text"), "is not found by any signature"))
             continue
@@ -61,8 +61,8 @@ def _tried(symptom: Symptom, text: str, shelf: Catalog) -> tuple[list[Hit], bool
     """The symptom's own matches in a text, and whether they count once all that the text says is weighed."""
     starts = startup_log.read(Evidence((Document("example", text),)), shelf)
     hits = [hit for start in starts for hit in start.hits if hit.symptom == symptom.id]
-    found = {finding.symptom for start in starts for finding in diagnose(start, shelf).findings}
-    is_claimed = any(hit.signature >= 0 for hit in hits) and (symptom.role is not Role.CAUSE or symptom.id in found)
+    symptoms = {finding.symptom for start in starts for finding in diagnose(start, shelf).findings}
+    is_claimed = any(hit.signature >= 0 for hit in hits) and (symptom.role is not Role.CAUSE or symptom.id in symptoms)
     return hits, is_claimed
 
 
@@ -77,25 +77,25 @@ def cross_check(root: Path) -> list[str]:
             good[path] = read_symptom(path)
     lines = read_line_formats(folders.catalog_dir() / "lines.yaml")
     shelf = Catalog({symptom.id: symptom for symptom in good.values()}, tuple(lines))
-    known = {path.stem for folder in (folders.catalog_dir(), root) for path in (folder / "symptoms").glob("*.yaml")}
-    shown: set[str] = set()
-    tried = {path: _example_problems(symptom, shelf, shown) for path, symptom in good.items()}
+    names = {path.stem for folder in (folders.catalog_dir(), root) for path in (folder / "symptoms").glob("*.yaml")}
+    shown_patterns: set[str] = set()
+    tried = {path: _example_problems(symptom, shelf, shown_patterns) for path, symptom in good.items()}
     for path, symptom in good.items():
         where = str(path.relative_to(root))
-        found = tried[path] + [
+        faults = tried[path] + [
             (("signatures", index, "pattern"), "no example shows this wording; add one as the software prints it")
             for index, signature in enumerate(symptom.signatures)
-            if signature.pattern not in shown
+            if signature.pattern not in shown_patterns
         ]
-        for said in ((symptom.title.casefold(), False), *_bare_patterns(symptom)):
-            if seen.setdefault(said, where) != where:
-                found.append((("signatures",), f"the same title or pattern as in {seen[said]}; merge the two"))
+        for pattern in ((symptom.title.casefold(), False), *_bare_patterns(symptom)):
+            if seen.setdefault(pattern, where) != where:
+                faults.append((("signatures",), f"the same title or pattern as in {seen[pattern]}; merge the two"))
         for index, name in enumerate(symptom.instead_of):
-            if name not in known:
-                found.append((("instead_of", index), f"{name!r} is no symptom; name one that is, or leave it out"))
+            if name not in names:
+                faults.append((("instead_of", index), f"{name!r} is no symptom; name one that is, or leave it out"))
         if symptom.runbook and runbooks.is_dir() and not (runbooks / f"{symptom.runbook}.ipynb").is_file():
-            found.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
-        problems += named(read_yaml(path, where), where, dict.fromkeys(found)) if found else []
+            faults.append((("runbook",), f"{symptom.runbook!r} is not in runbooks/; write it or leave the field out"))
+        problems += named(read_yaml(path, where), where, dict.fromkeys(faults)) if faults else []
     entrances = compiled.entrances_source(root)
     return problems + (entrances_file.line_problems(entrances, good.values()) if entrances.is_file() else [])
 

@@ -143,7 +143,7 @@ key, rules_key = SYMPTOMS.key, RULES.key
 load_rules = RULES.load
 
 
-def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) -> Catalog:
+def load(compiler: Compiler | None = None, *, user_folders: Iterable[str | Path] = ()) -> Catalog:
     """Load the catalog, and the user's own folders on top: what has the same id replaces what is shipped.
 
     A broken file among the shipped ones or the user's own is left out and named in `problems`.
@@ -151,7 +151,7 @@ def load(compiler: Compiler | None = None, *, own: Iterable[str | Path] = ()) ->
     index = SYMPTOMS.load(compiler)
     problems = list(index.problems)
     symptoms, policies = dict(index.symptoms), dict(index.policies)
-    for folder in own:
+    for folder in user_folders:
         root = Path(folder)
         if not str(folder).strip() or not root.is_dir():
             raise InputError(f"{folder or '(nothing)'}: no such catalog folder; name one that holds symptoms/")

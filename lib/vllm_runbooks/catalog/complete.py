@@ -104,7 +104,7 @@ class _Shell(ShellComplete):
         at = int(os.environ["COMP_CWORD"])
         before, word = words[1:at], words[at] if at < len(words) else ""
         if self.name == "bash":  # it parts a word at each sign of equality, and completes what stands behind it
-            return [each for each in before if each != "="], "" if word == "=" else word
+            return [word_before for word_before in before if word_before != "="], "" if word == "=" else word
         begun = _VALUE.match(word)
         self._before = begun[0] if begun else ""
         return before, word
@@ -178,9 +178,9 @@ def models() -> list[str]:
 
 def releases() -> list[str]:
     """Known releases, the newest first."""
-    found = [path.stem for path in (folders.catalog_dir() / "releases").glob("*.json")]
-    found = [name for name in found if re.fullmatch(r"\d{1,4}(?:\.\d{1,4}){1,3}", name, re.ASCII)]
-    return sorted(found, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
+    versions = [path.stem for path in (folders.catalog_dir() / "releases").glob("*.json")]
+    versions = [name for name in versions if re.fullmatch(r"\d{1,4}(?:\.\d{1,4}){1,3}", name, re.ASCII)]
+    return sorted(versions, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
 
 
 def engine_options(incomplete: str) -> list[CompletionItem]:
@@ -190,8 +190,8 @@ def engine_options(incomplete: str) -> list[CompletionItem]:
     from vllm_runbooks.catalog import options
 
     with suppress(Exception):
-        known = options.load("latest").by_dest.values()
-        names = sorted({name for option in known for name in option.strings if name.startswith(incomplete)})
+        engine = options.load("latest").by_dest.values()
+        names = sorted({name for option in engine for name in option.strings if name.startswith(incomplete)})
         return [CompletionItem(n) for n in names if incomplete.startswith("--no-") or not n.startswith("--no-")]
     return []
 
@@ -208,7 +208,7 @@ def gpus() -> list[str]:
         return [name.replace(" ", "-") for name in _GPU.findall(file.read(_MAX_READ))]
 
 
-class Named(click.ParamType[str]):
+class CompletedName(click.ParamType[str]):
     """A word that is one of some names, or a file where files are offered as well; any other is taken, too."""
 
     name = "text"
@@ -218,13 +218,13 @@ class Named(click.ParamType[str]):
 
     def shell_complete(self, _context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Names that begin so, and files."""
-        found: list[CompletionItem] = []
+        items: list[CompletionItem] = []
         with suppress(Exception):
-            found = [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
-        return [*found, *([CompletionItem(incomplete, type="file")] if self._is_file else [])]
+            items = [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
+        return [*items, *([CompletionItem(incomplete, type="file")] if self._is_file else [])]
 
 
-class Cards(Named):
+class GpuNames(CompletedName):
     """Names of cards behind a number and behind commas, as in `8xRTX3090` and `A100-80GB@node1,A100-80GB@node2`."""
 
     def __init__(self) -> None:
@@ -235,31 +235,31 @@ class Cards(Named):
         begun = _COUNTED.match(incomplete)
         before = begun[0] if begun else ""
         typed = incomplete[len(before) :].casefold()
-        found: list[CompletionItem] = []
+        items: list[CompletionItem] = []
         with suppress(Exception):
             named = gpus() if before else [*gpus(), *snapshots(), "local"]
-            found = [CompletionItem(f"{before}{name}") for name in named if name.casefold().startswith(typed)]
-        return [*found, CompletionItem(incomplete, type="file")]
+            items = [CompletionItem(f"{before}{name}") for name in named if name.casefold().startswith(typed)]
+        return [*items, CompletionItem(incomplete, type="file")]
 
 
 def _files() -> list[str]:
     return []
 
 
-LOG = Named(logs, is_file=True)
-SCRIPT = Named(_files, is_file=True)
-SNAPSHOT = Named(snapshots, is_file=True)
-SERVER = Named(servers, is_file=True)
-NODES = Named(nodes, is_file=True)
-RUNBOOK = Named(runbooks, is_file=True)
-RUNBOOK_OR_CASE = Named(runbooks_and_cases)
-RELEASE = Named(releases)
-MODEL = Named(models, is_file=True)
-SYMPTOM = Named(symptoms)
-CLASS = Named(classes)
-POLICY = Named(policies)
-LANGUAGE = Named(languages)
-CARDS = Cards()
+LOG = CompletedName(logs, is_file=True)
+SCRIPT = CompletedName(_files, is_file=True)
+SNAPSHOT = CompletedName(snapshots, is_file=True)
+SERVER = CompletedName(servers, is_file=True)
+NODES = CompletedName(nodes, is_file=True)
+RUNBOOK = CompletedName(runbooks, is_file=True)
+RUNBOOK_OR_CASE = CompletedName(runbooks_and_cases)
+RELEASE = CompletedName(releases)
+MODEL = CompletedName(models, is_file=True)
+SYMPTOM = CompletedName(symptoms)
+CLASS = CompletedName(classes)
+POLICY = CompletedName(policies)
+LANGUAGE = CompletedName(languages)
+CARDS = GpuNames()
 
 
 def is_asked() -> bool:

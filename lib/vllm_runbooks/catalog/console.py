@@ -11,18 +11,18 @@ from vllm_runbooks.catalog import complete, folders
 from vllm_runbooks.core.errors import InputError
 
 
-def _use(context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> None:
+def _use(context: click.Context, _parameter: click.Parameter, chosen: tuple[str, ...]) -> None:
     """Have this command, and the kernels that it starts, use the folders on top of those of the environment."""
-    if not given:
+    if not chosen:
         return
     from vllm_runbooks.catalog import load as catalog
 
-    split = next((folder for folder in given if os.pathsep in folder), None)
+    split = next((folder for folder in chosen if os.pathsep in folder), None)
     if split is not None:
         raise InputError(f"--catalog {split}: holds {os.pathsep!r}, which separates folders; rename it")
-    own = (*folders.own_catalogs(), *given)
-    catalog.load_catalog(own)
-    _set_for(context, folders.CATALOGS, os.pathsep.join(str(Path(folder).absolute()) for folder in own))
+    all_folders = (*folders.own_catalogs(), *chosen)
+    catalog.load_catalog(all_folders)
+    _set_for(context, folders.CATALOGS, os.pathsep.join(str(Path(folder).absolute()) for folder in all_folders))
     catalog.load_catalog.cache_clear()
     context.call_on_close(catalog.load_catalog.cache_clear)
 

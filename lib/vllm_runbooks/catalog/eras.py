@@ -42,8 +42,8 @@ def changed(changes: Iterable[tuple[str, Mapping[str, Any]]], release: Key) -> d
 
     One that is older than the first row does what that says; one that was not read does what the one before it does.
     """
-    found: dict[str, Any] = {}
+    current: dict[str, Any] = {}
     for number, (since, values) in enumerate(changes):
         if number == 0 or release >= tuple(map(int, since.split("."))):
-            found.update(values)
-    return found
+            current.update(values)
+    return current

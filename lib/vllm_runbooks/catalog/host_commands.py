@@ -116,9 +116,9 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
         made.append(text)
         if field:
             if not is_of_kind(field, values[field]):
-                shown = "".join(c if c.isprintable() else "?" for c in str(values[field])[:80])
+                printable = "".join(c if c.isprintable() else "?" for c in str(values[field])[:80])
                 raise InputError(
-                    f"{shown or '(nothing)'}: is no {field.replace('_', ' ')}, so no command is made of it"
+                    f"{printable or '(nothing)'}: is no {field.replace('_', ' ')}, so no command is made of it"
                 )
             made.append(values[field])
     return "".join(made)
@@ -162,13 +162,13 @@ def undo(printed: str) -> str:
     row = row_of(printed)
     if row is None:
         return ""
-    found: dict[str, str] = {}
-    for word, asked in zip(shlex.split(printed), row.argv, strict=False):
-        match = re.fullmatch(_pattern(asked), word, re.ASCII)
-        kinds = [field for _, field, _, _ in string.Formatter().parse(asked) if field]
+    values: dict[str, str] = {}
+    for word, template in zip(shlex.split(printed), row.argv, strict=False):
+        match = re.fullmatch(_pattern(template), word, re.ASCII)
+        kinds = [field for _, field, _, _ in string.Formatter().parse(template) if field]
         for kind, value in zip(kinds, match.groups() if match else (), strict=False):
-            found.setdefault(kind, value)
-    return re.sub(r"\{([a-z_]+)\}", lambda hole: found.get(hole[1], hole[0]), row.undo)
+            values.setdefault(kind, value)
+    return re.sub(r"\{([a-z_]+)\}", lambda hole: values.get(hole[1], hole[0]), row.undo)
 
 
 def _fits(words: Sequence[str], argv: Sequence[str]) -> bool:
@@ -177,11 +177,11 @@ def _fits(words: Sequence[str], argv: Sequence[str]) -> bool:
     return all(map(_is_word, words, argv))
 
 
-def _is_word(word: str, asked: str) -> bool:
-    parts = list(string.Formatter().parse(asked))
+def _is_word(word: str, template: str) -> bool:
+    parts = list(string.Formatter().parse(template))
     if all(field is None for _, field, _, _ in parts):
-        return word in (asked, "".join(text for text, _, _, _ in parts))
-    match = re.fullmatch(_pattern(asked), word, re.ASCII)
+        return word in (template, "".join(text for text, _, _, _ in parts))
+    match = re.fullmatch(_pattern(template), word, re.ASCII)
     kinds = [field for _, field, _, _ in parts if field]
     return match is not None and all(
         re.fullmatch(_PLACED, value) or is_of_kind(kind, value)
@@ -189,9 +189,9 @@ def _is_word(word: str, asked: str) -> bool:
     )
 
 
-def _pattern(asked: str) -> str:
+def _pattern(template: str) -> str:
     """Of a word of a row, what may stand in its place; each value is a group."""
-    parts = string.Formatter().parse(asked)
+    parts = string.Formatter().parse(template)
     return "".join(re.escape(text) + (f"({_PLACED}|{VALUES[field]})" if field else "") for text, field, _, _ in parts)
 
 
@@ -202,8 +202,8 @@ def printed(text: str) -> list[str]:
 
 def unknown(text: str) -> Iterator[str]:
     """Commands between backticks that are in no row, pipes taken apart."""
-    for each in printed(text):
-        for part in each.split(" | "):
+    for span in printed(text):
+        for part in span.split(" | "):
             words = part.split()
             if words and words[0] in programs() and row_of(part) is None:
                 yield part

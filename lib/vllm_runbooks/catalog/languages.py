@@ -65,13 +65,13 @@ def chosen(name: str | None, where: str = "lang") -> str | None:
     Raises:
         InputError: there is none of that name; `where` says what named it.
     """
-    asked = (name or "").strip().lower().partition(".")[0].replace("_", "-") or ENGLISH
-    if _ENGLISH.fullmatch(asked):
+    tag = (name or "").strip().lower().partition(".")[0].replace("_", "-") or ENGLISH
+    if _ENGLISH.fullmatch(tag):
         return None
-    found = next((lang for lang, each in LANGUAGES.items() if re.fullmatch(each.forms, asked)), None)
-    if found is None:
+    code = next((lang for lang, language in LANGUAGES.items() if re.fullmatch(language.forms, tag)), None)
+    if code is None:
         raise InputError(f"{where}: {name!r} is no language there is; use {' or '.join((ENGLISH, *LANGUAGES))}")
-    return found
+    return code
 
 
 _LONGEST = 400
@@ -85,15 +85,15 @@ _LEAST = 14
 @cache
 def _templates(lang: str) -> list[tuple[re.Pattern[str], str]]:
     """The texts of a language's table that have holes, as patterns."""
-    found = []
-    for text, said in LANGUAGES[lang].words.items():
+    templates = []
+    for text, translation in LANGUAGES[lang].words.items():
         if _HOLE.search(text) and len(re.findall("[a-z]", _HOLE.sub("", text))) >= _LEAST:
             pieces = _HOLE.split(text)
             body = "".join(
                 f"(?P<{piece}>.{{1,{_LONGEST}}})" if n % 2 else re.escape(piece) for n, piece in enumerate(pieces)
             )
-            found.append((re.compile(body), said))
-    return found
+            templates.append((re.compile(body), translation))
+    return templates
 
 
 class Phrase(str):
@@ -111,9 +111,9 @@ class Phrase(str):
         return made
 
 
-def listed(said: Sequence[str], form: str = "{first} and {second}") -> str:
+def listed(items: Sequence[str], form: str = "{first} and {second}") -> str:
     """Some texts in a row, at least one; they may be phrases."""
-    return reduce(lambda first, second: Phrase(form, first=first, second=second), said)
+    return reduce(lambda first, second: Phrase(form, first=first, second=second), items)
 
 
 class Wording(NamedTuple):
@@ -129,20 +129,20 @@ class Wording(NamedTuple):
         if self.lang is None:
             return text.format(**values) if values else text
         language = LANGUAGES[self.lang]
-        said = language.words.get(text)
-        if said is not None:
-            return said.format(**values) if values else said
+        translation = language.words.get(text)
+        if translation is not None:
+            return translation.format(**values) if values else translation
         for pattern, template in _templates(self.lang):
             match = pattern.fullmatch(text)
             if match:
                 return template.format(**match.groupdict())
         return f"{language.mark}{text.format(**values) if values else text}"
 
-    def filling(self, said: str) -> str:
+    def filling(self, text: str) -> str:
         """What fills a hole: a phrase in this language, anything else as it stands."""
-        if self.lang is None or not isinstance(said, Phrase):
-            return said
-        return self(said.template, **{name: self.filling(value) for name, value in said.values.items()})
+        if self.lang is None or not isinstance(text, Phrase):
+            return text
+        return self(text.template, **{name: self.filling(value) for name, value in text.values.items()})
 
     def joined(self, text: str, *others: str) -> str:
         """The text in this language, with sentences behind it that are in it already."""
@@ -156,10 +156,10 @@ class Wording(NamedTuple):
 
 def joined(sentences: Iterable[str]) -> str:
     """Sentences one behind the other; behind a full stop of Chinese stands no blank."""
-    said = ""
+    result = ""
     for sentence in sentences:
-        said += f"{'' if not said or said[-1] in _ENDS else ' '}{sentence}"
-    return said
+        result += f"{'' if not result or result[-1] in _ENDS else ' '}{sentence}"
+    return result
 
 
 def unfolded(text: str) -> str:
@@ -179,23 +179,23 @@ def translated(record: SymptomTexts | RuleTexts) -> Texts:
 
 def _said(record: Symptom | SymptomTexts | Rule | RuleTexts) -> Texts:
     if isinstance(record, Rule | RuleTexts):
-        found: Texts = {
+        fields: Texts = {
             "title": (record.title,), "message": record.message, "why": (record.why,), "mends": (record.mends or "",),
         }  # fmt: skip
     else:
-        found = {
+        fields = {
             "title": (record.title,), "cause": (record.cause,), "explanation": record.explanation,
-            "conditions": tuple(each if isinstance(each, str) else each.says for each in record.conditions),
+            "conditions": tuple(part if isinstance(part, str) else part.says for part in record.conditions),
             "do_first": (record.do_first,), "confirm": (record.confirm,), "refute": (record.refute,),
             "look_in": (record.look_in.what, record.look_in.where) if record.look_in else (),
-            "remedies": tuple(said for each in record.remedies for said in (each.title, each.cost)),
+            "remedies": tuple(pieces for part in record.remedies for pieces in (part.title, part.cost)),
         }  # fmt: skip
-    return {name: said for name, said in found.items() if any(said)}
+    return {name: pieces for name, pieces in fields.items() if any(pieces)}
 
 
-def digest(said: tuple[str, ...]) -> str:
+def digest(pieces: tuple[str, ...]) -> str:
     """Seven letters by which an English text is known again, however its lines are broken."""
-    number = int.from_bytes(hashlib.sha256("\n".join(" ".join(text.split()) for text in said).encode()).digest()[:8])
+    number = int.from_bytes(hashlib.sha256("\n".join(" ".join(text.split()) for text in pieces).encode()).digest()[:8])
     letters = ""
     for _ in range(_DIGEST):
         number, place = divmod(number, len(_DIGITS))
@@ -205,61 +205,63 @@ def digest(said: tuple[str, ...]) -> str:
 
 def missing(record: Symptom | Rule, lang: str) -> list[str]:
     """The fields of a symptom or a rule that a language lacks, in their order."""
-    found = record.translations.get(lang)
-    there = translated(found) if found is not None else {}
-    return [name for name in texts(record) if name not in there]
+    translation = record.translations.get(lang)
+    fields = translated(translation) if translation is not None else {}
+    return [name for name in texts(record) if name not in fields]
 
 
 def stale(record: Symptom | Rule, lang: str) -> list[str]:
     """The fields of which the English text has changed since it was translated."""
-    found = record.translations.get(lang)
-    if found is None:
+    translation = record.translations.get(lang)
+    if translation is None:
         return []
     english = texts(record)
-    return [name for name in translated(found) if found.of.get(name) != digest(english.get(name, ()))]
+    return [name for name in translated(translation) if translation.of.get(name) != digest(english.get(name, ()))]
 
 
 def told_in(record: T, lang: str) -> T:
     """A symptom or a rule with its texts in a language; what is missing or stale is in English, behind a mark."""
     mark = LANGUAGES[lang].mark
-    found = record.translations.get(lang)
+    translation = record.translations.get(lang)
     old = stale(record, lang)
-    there = {n: said for n, said in translated(found).items() if n not in old} if found is not None else {}
-    said = {name: there.get(name) or _marked(name, english, mark) for name, english in texts(record).items()}
+    current = (
+        {n: pieces for n, pieces in translated(translation).items() if n not in old} if translation is not None else {}
+    )
+    pieces = {name: current.get(name) or _marked(name, english, mark) for name, english in texts(record).items()}
     if isinstance(record, Rule):
-        mends = _first(said, "mends") if record.mends else record.mends
+        mends = _first(pieces, "mends") if record.mends else record.mends
         return replace(
-            record, title=_first(said, "title"), message=said["message"], why=_first(said, "why"), mends=mends
+            record, title=_first(pieces, "title"), message=pieces["message"], why=_first(pieces, "why"), mends=mends
         )
     return replace(
         record,
-        title=_first(said, "title"),
-        cause=_first(said, "cause"),
-        do_first=_first(said, "do_first"),
-        confirm=_first(said, "confirm"),
-        refute=_first(said, "refute"),
-        explanation=said.get("explanation", ()),
+        title=_first(pieces, "title"),
+        cause=_first(pieces, "cause"),
+        do_first=_first(pieces, "do_first"),
+        confirm=_first(pieces, "confirm"),
+        refute=_first(pieces, "refute"),
+        explanation=pieces.get("explanation", ()),
         conditions=tuple(
-            replace(c, says=text) for c, text in zip(record.conditions, said.get("conditions", ()), strict=True)
+            replace(c, says=text) for c, text in zip(record.conditions, pieces.get("conditions", ()), strict=True)
         ),
-        look_in=LookIn(*said["look_in"]) if record.look_in else None,
+        look_in=LookIn(*pieces["look_in"]) if record.look_in else None,
         remedies=tuple(
-            replace(remedy, title=said["remedies"][2 * n], cost=said["remedies"][2 * n + 1])
+            replace(remedy, title=pieces["remedies"][2 * n], cost=pieces["remedies"][2 * n + 1])
             for n, remedy in enumerate(record.remedies)
         ),
     )
 
 
-def _first(said: Texts, name: str) -> str:
-    return said.get(name, ("",))[0]
+def _first(fields: Texts, name: str) -> str:
+    return fields.get(name, ("",))[0]
 
 
-def _marked(name: str, said: tuple[str, ...], mark: str) -> tuple[str, ...]:
+def _marked(name: str, pieces: tuple[str, ...], mark: str) -> tuple[str, ...]:
     """An English text with one mark for each of its parts that stand alone."""
     if name in ("explanation", "message"):
-        return (mark, *said)  # a sentence of its own: whichever of the others is left out, the mark stays
+        return (mark, *pieces)  # a sentence of its own: whichever of the others is left out, the mark stays
     if name == "conditions":
-        return tuple(f"{mark}{text}" for text in said)
+        return tuple(f"{mark}{text}" for text in pieces)
     if name == "remedies":
-        return tuple(f"{mark}{text}" if n % 2 == 0 else text for n, text in enumerate(said))
-    return (f"{mark}{said[0]}", *said[1:])
+        return tuple(f"{mark}{text}" if n % 2 == 0 else text for n, text in enumerate(pieces))
+    return (f"{mark}{pieces[0]}", *pieces[1:])

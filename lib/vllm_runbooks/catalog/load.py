@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @cache
 def load_catalog(folders: tuple[str, ...] | None = None) -> Catalog:
     """The catalog with the user's own folders on top (default: those of `VLLM_RUNBOOKS_CATALOG`)."""
-    return compiled.load(own=own_catalogs() if folders is None else folders)
+    return compiled.load(user_folders=own_catalogs() if folders is None else folders)
 
 
 def language(lang: str | None = None) -> str | None:

@@ -191,16 +191,16 @@ class ReleaseData:
     @cached_property
     def entries(self) -> Mapping[str, tuple[Option, ...]]:
         """Options and positionals of `serve` and `api_server`."""
-        shared = [(name, told, _option(name, told)) for name, told in self.of("option").items()]
+        shared = [(name, fields, _option(name, fields)) for name, fields in self.of("option").items()]
         entries = {}
         for entry in ENTRIES:
-            own = self.of(entry)
-            found = [
-                _option(name, own.pop(name)) if name in own else option
-                for name, told, option in shared
-                if told.get("only", entry) == entry
+            differing = self.of(entry)
+            entry_options = [
+                _option(name, differing.pop(name)) if name in differing else option
+                for name, fields, option in shared
+                if fields.get("only", entry) == entry
             ]
-            entries[entry] = tuple(found)
+            entries[entry] = tuple(entry_options)
         return entries
 
     @cached_property
@@ -217,15 +217,15 @@ class ReleaseData:
     def objects(self) -> Mapping[str, Any]:
         """Keys and types of JSON values by the name of their class."""
         keys: dict[str, dict[str, Any]] = {}
-        for name, told in self.of("key").items():
+        for name, fields in self.of("key").items():
             owner, _, key = name.partition(".")
-            keys.setdefault(owner, {})[key] = told
-        return {name: {**told, "keys": keys.get(name, {})} for name, told in self.of("object").items()}
+            keys.setdefault(owner, {})[key] = fields
+        return {name: {**fields, "keys": keys.get(name, {})} for name, fields in self.of("object").items()}
 
     def keys(self, option: str) -> Mapping[str, Any] | None:
         """The keys of the JSON object that an option (any of its spellings) takes; None where they are not known."""
-        found = self.by_string.get(option)
-        kind = inner_type(found.type) if found else None
+        option_record = self.by_string.get(option)
+        kind = inner_type(option_record.type) if option_record else None
         keys: Mapping[str, Any] | None = None
         if isinstance(kind, Mapping) and "dataclass" in kind:
             keys = self.objects.get(kind["dataclass"], {}).get("keys")
@@ -250,7 +250,7 @@ class ReleaseData:
     def bounds(self) -> tuple[Bound, ...]:
         """What the release refuses only when it starts: values out of bounds, and such as exclude each other."""
         places = self.of("place").get("bounds", {})
-        return tuple(_bound(name, told, places.get(name, "")) for name, told in self.of("bound").items())
+        return tuple(_bound(name, fields, places.get(name, "")) for name, fields in self.of("bound").items())
 
     @cached_property
     def switches_off(self) -> frozenset[str]:
@@ -265,31 +265,31 @@ class ReleaseData:
         return {
             name: EnvironmentVariable(
                 name=name,
-                default=told.get("default"),
-                kind=told.get("kind", "str"),
-                choices=tuple(told["choices"]) if "choices" in told else None,
-                is_case_sensitive=told.get("case_sensitive", True),
-                true=tuple(told.get("true", ())),
-                refused=tuple(told.get("refused", ())),
-                is_listed=told.get("listed", True),
+                default=fields.get("default"),
+                kind=fields.get("kind", "str"),
+                choices=tuple(fields["choices"]) if "choices" in fields else None,
+                is_case_sensitive=fields.get("case_sensitive", True),
+                true=tuple(fields.get("true", ())),
+                refused=tuple(fields.get("refused", ())),
+                is_listed=fields.get("listed", True),
             )
-            for name, told in self.of("environment").items()
+            for name, fields in self.of("environment").items()
         }
 
     @cached_property
     def parameters(self) -> Mapping[str, Mapping[str, Any]]:
         """Parameters of `LLM`, `EngineArgs` and `AsyncEngineArgs` by name, with their defaults where these are told."""
-        found: dict[str, dict[str, Any]] = {}
-        for name, told in self.of("parameter").items():
+        by_class: dict[str, dict[str, Any]] = {}
+        for name, fields in self.of("parameter").items():
             owner, _, parameter = name.partition(".")
-            found.setdefault(owner, {})[parameter] = told
-        return found
+            by_class.setdefault(owner, {})[parameter] = fields
+        return by_class
 
     def taken_by(self, call: str) -> Mapping[str, Any]:
         """The parameters that a class takes, by name: its own and those that it hands on to the engine's."""
-        own = self.parameters.get(call, {})
-        handed = self.parameters.get("EngineArgs", {}) if "kwargs" in own else {}
-        return {name: told for name, told in {**handed, **own}.items() if name != "kwargs"}
+        parameters = self.parameters.get(call, {})
+        handed = self.parameters.get("EngineArgs", {}) if "kwargs" in parameters else {}
+        return {name: fields for name, fields in {**handed, **parameters}.items() if name != "kwargs"}
 
     def default(
         self,
@@ -311,37 +311,37 @@ class ReleaseData:
         """
         moving = self.records.get(f"default {dest}")
         option = self.by_dest.get(dest)
-        told = option.default if option else self.parameters.get("EngineArgs", {}).get(dest, {}).get("default")
-        if moving is None or told is not None:
+        value = option.default if option else self.parameters.get("EngineArgs", {}).get(dest, {}).get("default")
+        if moving is None or value is not None:
             is_known = option is not None or dest in self.parameters.get("EngineArgs", {})
-            return Default(told, is_known, () if is_known else ("this release has no such argument",))
+            return Default(value, is_known, () if is_known else ("this release has no such argument",))
         return _moving_default(moving, context, _Device(gpu, memory_gib, capability))
 
 
-def _option(name: str, told: Mapping[str, Any]) -> Option:
-    values = told.get("values")
-    strings = told.get("strings", (name,) if name.startswith("-") else ())
-    nargs = told.get("nargs")
+def _option(name: str, fields: Mapping[str, Any]) -> Option:
+    values = fields.get("values")
+    strings = fields.get("strings", (name,) if name.startswith("-") else ())
+    nargs = fields.get("nargs")
     if values is None:
         values = {}
         if nargs == 0:
             values = {text: not text.startswith("--no-") for text in strings}
     return Option(
         strings=tuple(strings),
-        dest=told.get("dest", name.lstrip("-").replace("-", "_")),
-        action=told.get("action", "_StoreAction"),
+        dest=fields.get("dest", name.lstrip("-").replace("-", "_")),
+        action=fields.get("action", "_StoreAction"),
         nargs=nargs,
-        const=told.get("const"),
-        default=told.get("default"),
-        type=None if nargs == 0 else told.get("type", "str"),
-        choices=tuple(told["choices"]) if "choices" in told else None,
-        required=told.get("required", False),
-        deprecated=told.get("deprecated", False),
-        group=told.get("group"),
-        hints=tuple(told.get("hints", ())),
+        const=fields.get("const"),
+        default=fields.get("default"),
+        type=None if nargs == 0 else fields.get("type", "str"),
+        choices=tuple(fields["choices"]) if "choices" in fields else None,
+        required=fields.get("required", False),
+        deprecated=fields.get("deprecated", False),
+        group=fields.get("group"),
+        hints=tuple(fields.get("hints", ())),
         flag_values=values,
-        by_device=tuple(told.get("by_device", ())),
-        probes=told.get("probes", {}),
+        by_device=tuple(fields.get("by_device", ())),
+        probes=fields.get("probes", {}),
     )
 
 
@@ -352,13 +352,13 @@ def inner_type(kind: Any) -> Any:
     return kind
 
 
-def _bound(name: str, told: Mapping[str, Any], at: str) -> Bound:
-    limits = {limit: told[limit] for limit in LIMITS if limit in told}
+def _bound(name: str, fields: Mapping[str, Any], at: str) -> Bound:
+    limits = {limit: fields[limit] for limit in LIMITS if limit in fields}
     if not limits:
-        return Bound(tuple(name.partition(" ")[0].split("+")), told["when"], {}, told["says"], at)
+        return Bound(tuple(name.partition(" ")[0].split("+")), fields["when"], {}, fields["says"], at)
     inside = [[LIMITS[limit].sign, ["arg", name], ["const", number]] for limit, number in limits.items()]
     refused = ["not", ["and", *inside]]
-    return Bound((name,), ["and", told["if"], refused] if "if" in told else refused, limits, "", at)
+    return Bound((name,), ["and", fields["if"], refused] if "if" in fields else refused, limits, "", at)
 
 
 class _Device(NamedTuple):
@@ -372,16 +372,16 @@ class _Device(NamedTuple):
         """Whether a condition of the release's table holds; None where that is not known."""
         if "memory_gib" in condition:
             return None if self.memory_gib is None else self.memory_gib >= condition["memory_gib"]
-        for kind, known in (("name", self.name), ("capability", self.capability)):
+        for kind, fact in (("name", self.name), ("capability", self.capability)):
             has, lacks = condition.get(f"{kind}_has"), condition.get(f"{kind}_lacks")
             if has or lacks:
-                return None if known is None else any(part in known.lower() for part in has or lacks or ()) == bool(has)
+                return None if fact is None else any(part in fact.lower() for part in has or lacks or ()) == bool(has)
         return None
 
 
-def _moving_default(told: Mapping[str, Any], context: str, device: _Device) -> Default:
+def _moving_default(fields: Mapping[str, Any], context: str, device: _Device) -> Default:
     """The value that the release computes, from the rows of its own table; unknown where a row cannot be decided."""
-    for row in told.get("rows", ()):
+    for row in fields.get("rows", ()):
         outcomes = [device.holds(condition) for condition in row["if"]]
         if False in outcomes:
             continue
@@ -392,7 +392,7 @@ def _moving_default(told: Mapping[str, Any], context: str, device: _Device) -> D
             name = {"serve": "OPENAI_API_SERVER", "llm": "LLM_CLASS"}[context]
             return Default(value.get(name), name in value, () if name in value else ("the program",))
         return Default(value, is_known=True)
-    return Default(None, is_known=False, depends_on=tuple(told.get("depends_on", ())))
+    return Default(None, is_known=False, depends_on=tuple(fields.get("depends_on", ())))
 
 
 # ---- finding and reading
@@ -405,20 +405,20 @@ def releases_dir() -> Path:
 
 def files(folder: Path) -> list[tuple[Key, str, Path]]:
     """Release files of a folder, the oldest first: key, version, path."""
-    found = []
+    rows = []
     for path in folder.glob("*.json"):
         key = version_key(path.stem)
         if key is not None and path.stem[0].isdigit() and path.stem.replace(".", "").isalnum():
-            found.append((key, path.stem, path))
-    return sorted(found)
+            rows.append((key, path.stem, path))
+    return sorted(rows)
 
 
 @cache
 def _files(folder: Path) -> tuple[tuple[Key, str, Path], ...]:
-    found = tuple(files(folder))
-    if not found:
+    release_files = tuple(files(folder))
+    if not release_files:
         raise InputError(f"{folder}: holds no release data; make it with `vllm-runbooks releases add VERSION`")
-    return found
+    return release_files
 
 
 @cache
@@ -451,10 +451,10 @@ def names(folder: Path) -> Names:
     arguments: set[str] = set()
     variables: set[str] = set()
     for _, _, path in files(folder):
-        for key, told in _document(path)["set"].items():
+        for key, fields in _document(path)["set"].items():
             kind, _, name = key.partition(" ")
             if kind in ("option", *ENTRIES):
-                arguments.add(_option(name, told).dest)
+                arguments.add(_option(name, fields).dest)
             elif kind == "parameter":
                 arguments.add(name.partition(".")[2])
             elif kind == "environment":
@@ -488,19 +488,19 @@ def nearest(version: str) -> Nearest:
     Raises:
         InputError: The text is no version.
     """
-    known = _files(releases_dir())
+    release_files = _files(releases_dir())
     if version.strip().lower() in _NEWEST:
-        return Nearest(known[-1][1], is_beyond=False, is_before=False)
+        return Nearest(release_files[-1][1], is_beyond=False, is_before=False)
     key = version_key(version)
     if key is None:
-        shown = version.strip()[:40]
-        raise InputError(f"{shown!r} is no version of vLLM; give one such as {known[-1][1]}, or `latest`")
-    keys = [known_key for known_key, _, _ in known]
+        text = version.strip()[:40]
+        raise InputError(f"{text!r} is no version of vLLM; give one such as {release_files[-1][1]}, or `latest`")
+    keys = [known_key for known_key, _, _ in release_files]
     at = bisect_right(keys, key) - 1
     minor = key[:2]
     if (at < 0 or keys[at][:2] != minor) and at + 1 < len(keys) and keys[at + 1][:2] == minor:
         at += 1
-    return Nearest(known[max(at, 0)][1], is_beyond=minor > keys[-1][:2], is_before=at < 0)
+    return Nearest(release_files[max(at, 0)][1], is_beyond=minor > keys[-1][:2], is_before=at < 0)
 
 
 def load(version: str) -> ReleaseData:
@@ -513,22 +513,22 @@ def load(version: str) -> ReleaseData:
 
 
 @lru_cache(maxsize=64)
-def _asked(folder: Path, asked: str) -> ReleaseData:
-    found = nearest(asked)
-    data = _load(folder, found.version)
-    if asked == found.version or asked.lower() in _NEWEST:
+def _asked(folder: Path, requested: str) -> ReleaseData:
+    release = nearest(requested)
+    data = _load(folder, release.version)
+    if requested == release.version or requested.lower() in _NEWEST:
         return data
-    return replace(data, asked=asked, is_beyond=found.is_beyond, is_before=found.is_before)
+    return replace(data, asked=requested, is_beyond=release.is_beyond, is_before=release.is_before)
 
 
 @cache
 def _load(folder: Path, version: str) -> ReleaseData:
     records: dict[str, Any] = {}
     made: Mapping[str, Any] = {}
-    for known, document in documents(folder):
+    for release, document in documents(folder):
         apply(records, document)
         made = document.get("made", {})
-        if known == version:
+        if release == version:
             break
     return ReleaseData(version, version, is_beyond=False, is_before=False, made=made, records=records)
 
@@ -545,22 +545,22 @@ def apply(records: dict[str, Any], document: Mapping[str, Any]) -> None:
 
 @cache
 def _histories(folder: Path) -> Mapping[str, tuple[Change, ...]]:
-    found: dict[str, list[Change]] = {}
+    changes_by_key: dict[str, list[Change]] = {}
     records: dict[str, Any] = {}
     after: str | None = None
     for version, document in documents(folder):
         for key in document["unset"]:
             if key in records:
-                found.setdefault(key, []).append(Change(version, after, "went"))
-        for key, told in document["set"].items():
+                changes_by_key.setdefault(key, []).append(Change(version, after, "went"))
+        for key, fields_now in document["set"].items():
             if key in records:
-                fields = _differences(records[key], told)
-                found.setdefault(key, []).append(Change(version, after, "changed", fields))
+                fields = _differences(records[key], fields_now)
+                changes_by_key.setdefault(key, []).append(Change(version, after, "changed", fields))
             else:
-                found.setdefault(key, []).append(Change(version, after, "came"))
+                changes_by_key.setdefault(key, []).append(Change(version, after, "came"))
         apply(records, document)
         after = version
-    return {key: tuple(changes) for key, changes in found.items()}
+    return {key: tuple(changes) for key, changes in changes_by_key.items()}
 
 
 def _differences(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
@@ -572,7 +572,7 @@ def _differences(old: Any, new: Any) -> dict[str, tuple[Any, Any]]:
 def histories(kind: str) -> dict[str, tuple[Change, ...]]:
     """The changes to all records of a kind ("option", "environment", …) by name, the oldest first."""
     start = f"{kind} "
-    return {key[len(start) :]: found for key, found in _histories(releases_dir()).items() if key.startswith(start)}
+    return {key[len(start) :]: changes for key, changes in _histories(releases_dir()).items() if key.startswith(start)}
 
 
 def history(name: str) -> tuple[Change, ...]:
@@ -580,16 +580,16 @@ def history(name: str) -> tuple[Change, ...]:
 
     What became of the option itself is told of the releases in which the spelling is one of its own.
     """
-    known, all_of = known_releases(), _histories(releases_dir())
-    told: list[Change] = []
+    releases, all_of = known_releases(), _histories(releases_dir())
+    events: list[Change] = []
     for life in _lives(releases_dir()).get(name, ()):
-        within = known[life.first + 1 : life.last + 1]
+        within = releases[life.first + 1 : life.last + 1]
         changes = all_of.get(f"option {life.owner}") or all_of.get(f"environment {life.owner}") or ()
-        told.append(Change(known[life.first], known[life.first - 1] if life.first else None, "came"))
-        told += [change for change in changes if change.kind == "changed" and change.release in within]
-        if life.last + 1 < len(known):
-            told.append(Change(known[life.last + 1], known[life.last], "went"))
-    return tuple(told)
+        events.append(Change(releases[life.first], releases[life.first - 1] if life.first else None, "came"))
+        events += [change for change in changes if change.kind == "changed" and change.release in within]
+        if life.last + 1 < len(releases):
+            events.append(Change(releases[life.last + 1], releases[life.last], "went"))
+    return tuple(events)
 
 
 # ---- names in the releases
@@ -630,46 +630,48 @@ def past() -> Past:
     return Past(known_releases(), _lives(releases_dir()))
 
 
-def standing(name: str, data: ReleaseData, told: Past, more: Iterable[Life] = ()) -> Standing:
+def standing(name: str, data: ReleaseData, past_releases: Past, more: Iterable[Life] = ()) -> Standing:
     """Where an option's spelling or a variable's name stands for a release; `more` is known beside the data."""
-    lives = [*told.lives.get(name, ()), *more]
-    known = told.known
-    at = known.index(data.version)
+    lives = [*past_releases.lives.get(name, ()), *more]
+    releases = past_releases.known
+    at = releases.index(data.version)
     if any(life.first <= at <= life.last for life in lives):
         return Standing("known")
     before = [life for life in lives if life.last < at]
     if before:
-        life = max(before, key=lambda one: one.last)
-        return Standing("gone", last=known[life.last], gone=known[life.last + 1], owner=life.owner)
+        life = max(before, key=lambda past_life: past_life.last)
+        return Standing("gone", last=releases[life.last], gone=releases[life.last + 1], owner=life.owner)
     if lives:
-        return Standing("to come", first=known[min(life.first for life in lives)])
+        return Standing("to come", first=releases[min(life.first for life in lives)])
     return Standing("never")
 
 
 @cache
 def _lives(folder: Path) -> Mapping[str, tuple[Life, ...]]:
     """The lives of every spelling of an option and of every variable; a name may go and come back."""
-    found: dict[str, list[Life]] = {}
+    lives_by_name: dict[str, list[Life]] = {}
     begun: dict[tuple[str, str], int] = {}
     spelt: dict[str, tuple[str, ...]] = {}
     last = 0
     for index, (_, document) in enumerate(documents(folder)):
-        for key, told in (*((key, None) for key in document["unset"]), *document["set"].items()):
-            before, after = spelt.get(key, ()), () if told is None else _names(key, told)
+        for key, fields in (*((key, None) for key in document["unset"]), *document["set"].items()):
+            before, after = spelt.get(key, ()), () if fields is None else _names(key, fields)
             spelt[key] = after
             for name in set(before).difference(after):
-                found.setdefault(name, []).append(Life(begun.pop((name, key)), index - 1, key.partition(" ")[2]))
+                lives_by_name.setdefault(name, []).append(
+                    Life(begun.pop((name, key)), index - 1, key.partition(" ")[2])
+                )
             for name in set(after).difference(before):
                 begun[name, key] = index
         last = index
     for (name, key), first in begun.items():
-        found.setdefault(name, []).append(Life(first, last, key.partition(" ")[2]))
-    return {name: tuple(lives) for name, lives in found.items()}
+        lives_by_name.setdefault(name, []).append(Life(first, last, key.partition(" ")[2]))
+    return {name: tuple(lives) for name, lives in lives_by_name.items()}
 
 
-def _names(key: str, told: Mapping[str, Any]) -> tuple[str, ...]:
+def _names(key: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
     """The names that a record of a release's data stands for."""
     kind, _, name = key.partition(" ")
     if kind == "environment":
         return (name,)
-    return tuple(told.get("strings", (name,) if name.startswith("-") else ())) if kind == "option" else ()
+    return tuple(fields.get("strings", (name,) if name.startswith("-") else ())) if kind == "option" else ()

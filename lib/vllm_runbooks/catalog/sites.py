@@ -60,7 +60,7 @@ class Site(NamedTuple):
     line: int
 
 
-class Function(NamedTuple):
+class ModuleFunction(NamedTuple):
     """A function of start-up code."""
 
     name: str
@@ -73,7 +73,7 @@ class Module(NamedTuple):
 
     sites: tuple[int, ...] = ()
     """Lines that write log lines, ascending."""
-    functions: tuple[Function, ...] = ()
+    functions: tuple[ModuleFunction, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Fit:
         return self.release is not None or len(self.candidates) > 1
 
 
-class Span(NamedTuple):
+class ReleaseSpan(NamedTuple):
     """A run of releases in which a wording exists."""
 
     first: str
@@ -116,7 +116,7 @@ def site(source: str) -> Site | None:
     return Site(re.split(r"[/\\]", match["path"])[-1], int(match["line"])) if match else None
 
 
-class _Row:
+class _ModuleRow:
     """A source file from one release on, as it is written; decoded as it is asked for."""
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
@@ -132,13 +132,13 @@ class _Row:
             return ()
 
     @cached_property
-    def functions(self) -> tuple[Function, ...]:
+    def functions(self) -> tuple[ModuleFunction, ...]:
         """The functions, by where they begin; none where the row is damaged."""
         words = self._functions.split()
         try:
             firsts = accumulate(map(int, words[1::3]))
             return tuple(
-                Function(self._names[int(name)], first, first + int(length))
+                ModuleFunction(self._names[int(name)], first, first + int(length))
                 for name, first, length in zip(words[::3], firsts, words[2::3], strict=True)
             )
         except (ValueError, IndexError):
@@ -147,10 +147,10 @@ class _Row:
     @cached_property
     def ranges(self) -> Mapping[str, Sequence[tuple[int, int]]]:
         """First and last line of the functions of each name."""
-        found: dict[str, list[tuple[int, int]]] = {}
+        spans: dict[str, list[tuple[int, int]]] = {}
         for name, first, last in self.functions:
-            found.setdefault(name, []).append((first, last))
-        return found
+            spans.setdefault(name, []).append((first, last))
+        return spans
 
 
 class Book:
@@ -160,7 +160,7 @@ class Book:
         """Take the text of a sites file; of one that is damaged what can be read."""
         self.releases: tuple[str, ...] = ()
         self._lines: dict[str, list[str]] = {}
-        self._rows: dict[str, list[_Row | None]] = {}
+        self._rows: dict[str, list[_ModuleRow | None]] = {}
         self._named: dict[str, list[tuple[int, ...]]] = {}
         lines: list[str] = []
         for line in text.split("\n"):
@@ -184,14 +184,14 @@ class Book:
         rows = ((path, self._in_releases(path)[index]) for path in self._lines)
         return {path: Module(row.sites, row.functions) for path, row in rows if row}
 
-    def _in_releases(self, path: str) -> list[_Row | None]:
+    def _in_releases(self, path: str) -> list[_ModuleRow | None]:
         """A source file in each of the releases; None where a release has none."""
         if path not in self._rows:
-            said = {
+            texts = {
                 first: rest for first, _, rest in (line.strip().partition(" ") for line in self._lines.get(path, ()))
             }
-            names = said.pop("names", "").split()
-            changes = {release: None if row == "-" else _Row(row, names) for release, row in said.items()}
+            names = texts.pop("names", "").split()
+            changes = {release: None if row == "-" else _ModuleRow(row, names) for release, row in texts.items()}
             now, rows = None, []
             for release in self.releases:
                 now = changes.get(release, now) if release in changes else now
@@ -205,8 +205,8 @@ class Book:
             columns = [self._in_releases(path) for path in self._by_name.get(file, ())]
             merged = []
             for rows in zip(*columns, strict=True) if columns else ():
-                found = [row.sites for row in rows if row and row.sites]
-                merged.append(found[0] if len(found) == 1 else tuple(sorted(set().union(*found))))
+                rows_sites = [row.sites for row in rows if row and row.sites]
+                merged.append(rows_sites[0] if len(rows_sites) == 1 else tuple(sorted(set().union(*rows_sites))))
             self._named[file] = merged
         return self._named[file]
 
@@ -245,15 +245,15 @@ class _Tally:
 def fit(sites: Iterable[Site], frames: Iterable[Frame] = (), *, book: Book | None = None) -> Fit:
     """Which release wrote log lines at these sites and raised through these frames."""
     places = set(sites)
-    own = {known for frame in islice(frames, _MAX_FRAMES) if (known := _in_package(frame))}
-    if not places and not own:
+    vllm_frames = {vllm_frame for frame in islice(frames, _MAX_FRAMES) if (vllm_frame := _in_package(frame))}
+    if not places and not vllm_frames:
         return _judged({}, 0)
     book = book or read_book(data_folder() / SITES)
     tallies = {release: _Tally() for release in book.releases}
     total = 0
     for place in sorted(places)[:MAX_SITES]:
         total += _weigh_site(place, book, tallies)
-    for path, line, function in sorted(own)[:MAX_SITES]:
+    for path, line, function in sorted(vllm_frames)[:MAX_SITES]:
         total += _weigh_frame(path, line, function, book, tallies)
     return _judged(tallies, total)
 
@@ -266,10 +266,10 @@ def _in_package(frame: Frame) -> tuple[str, int, str] | None:
 
 def _weigh_site(place: Site, book: Book, tallies: Mapping[str, _Tally]) -> bool:
     """Weigh one site; whether any release has such a file."""
-    known = book.sites(place.file)
-    if not any(known):
+    sites = book.sites(place.file)
+    if not any(sites):
         return False
-    for tally, lines in zip(tallies.values(), known, strict=True):
+    for tally, lines in zip(tallies.values(), sites, strict=True):
         chance = min(len(lines) / (lines[-1] + _MARGIN), 0.5) if lines else _MISS
         at = bisect_left(lines, place.line)
         tally.add(chance, is_hit=at < len(lines) and lines[at] == place.line)
@@ -278,10 +278,10 @@ def _weigh_site(place: Site, book: Book, tallies: Mapping[str, _Tally]) -> bool:
 
 def _weigh_frame(path: str, line: int, function: str, book: Book, tallies: Mapping[str, _Tally]) -> bool:
     """Weigh one frame; whether any release has functions in such a file."""
-    known = book.ranges(path)
-    if not any(known):
+    ranges = book.ranges(path)
+    if not any(ranges):
         return False
-    for tally, functions in zip(tallies.values(), known, strict=True):
+    for tally, functions in zip(tallies.values(), ranges, strict=True):
         is_hit = any(first <= line <= last for first, last in functions.get(function, ()))
         tally.add(_IN_RANGE if functions else _MISS, is_hit=is_hit)
     return True
@@ -350,16 +350,20 @@ class Wordings:
         index = self.releases.index(release) if release in self.releases else len(signs)
         return {"1": True, "0": False}.get(signs[index : index + 1])
 
-    def spans(self, patterns: Iterable[str]) -> tuple[Span, ...]:
+    def spans(self, patterns: Iterable[str]) -> tuple[ReleaseSpan, ...]:
         """The runs of releases that have one of these wordings, as far as is known."""
-        spans: list[Span] = []
+        spans: list[ReleaseSpan] = []
         is_within = False
         for release in self.releases:
-            known = {self.has(pattern, release) for pattern in patterns}
-            if True in known:
-                spans[-1:] = [Span(spans[-1].first, release)] if is_within else [*spans[-1:], Span(release, release)]
+            answers = {self.has(pattern, release) for pattern in patterns}
+            if True in answers:
+                spans[-1:] = (
+                    [ReleaseSpan(spans[-1].first, release)]
+                    if is_within
+                    else [*spans[-1:], ReleaseSpan(release, release)]
+                )
                 is_within = True
-            elif known == {False}:
+            elif answers == {False}:
                 is_within = False
         return tuple(spans)
 
@@ -368,14 +372,14 @@ class Wordings:
 def read_wordings(path: Path) -> Wordings:
     """The wordings in a file; none where there is no such file."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        signs = {key: row for rows in said["patterns"].values() for key, row in rows.items()}
-        return Wordings(tuple(said["releases"]), signs)
+        document = json.loads(path.read_text(encoding="utf-8"))
+        signs = {key: row for rows in document["patterns"].values() for key, row in rows.items()}
+        return Wordings(tuple(document["releases"]), signs)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Wordings()
 
 
-def worded(symptom: Symptom) -> tuple[Span, ...]:
+def worded(symptom: Symptom) -> tuple[ReleaseSpan, ...]:
     """The runs of releases that word a symptom in one of the ways the catalog knows; empty where that is not known."""
-    own = [signature.pattern for signature in symptom.signatures if signature.origin == "vllm"]
-    return read_wordings(data_folder() / WORDINGS).spans(own)
+    patterns = [signature.pattern for signature in symptom.signatures if signature.origin == "vllm"]
+    return read_wordings(data_folder() / WORDINGS).spans(patterns)

@@ -115,8 +115,8 @@ class Gpu(Authored):
     @cached_property
     def formats(self) -> tuple[str, ...] | None:
         """Formats beside fp16 that its tensor cores multiply: "bf16", "fp8", "mxfp4"; None: not known."""
-        known = self.version
-        return None if known is None else tuple(name for name, least in _FORMATS if known >= least)
+        capability = self.version
+        return None if capability is None else tuple(name for name, least in _FORMATS if capability >= least)
 
 
 @dataclass(frozen=True)
@@ -337,30 +337,30 @@ _SCALES_NOTHING = ("default", "mrope", "llama3", "su", "longrope", "proportional
 def _positions(text: Mapping[str, Any]) -> int | None:
     """The longest context, as vLLM derives it: a scaling that stretches the trained length is counted."""
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
-    known = [length for name in names if (length := _number(text, name)) is not None]
+    lengths = [length for name in names if (length := _number(text, name)) is not None]
     scaling = _part(text, "rope_scaling", "rope_parameters")
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     factor = scaling.get("factor")
-    if not known or not isinstance(kind, str):
+    if not lengths or not isinstance(kind, str):
         return None
     if kind in _SCALES_NOTHING or any(isinstance(value, Mapping) for value in scaling.values()):
-        return min(known)
+        return min(lengths)
     if not isinstance(factor, (int, float)) or isinstance(factor, bool) or not 0 < factor < 1e6:
         return None
     trained = _number(scaling, "original_max_position_embeddings") if kind == "yarn" else None
-    return int((trained or min(known)) * factor)
+    return int((trained or min(lengths)) * factor)
 
 
 def _modalities(config: Mapping[str, Any], architecture: str | None, *, is_partial: bool) -> tuple[str, ...] | None:
     parts = {**config, **_part(config, "thinker_config")}
     vision = any(isinstance(parts.get(name), Mapping) for name in ("vision_config", "vision_tower_config"))
-    found = {
+    has = {
         "image": vision,
         "video": vision and any(_number(parts, name) for name in ("video_token_id", "video_token_index")),
         "audio": isinstance(parts.get("audio_config"), Mapping),
     }
-    if any(found.values()):
-        return tuple(name for name, is_there in found.items() if is_there)
+    if any(has.values()):
+        return tuple(name for name, is_there in has.items() if is_there)
     return () if not is_partial and architecture is not None and architecture.endswith("ForCausalLM") else None
 
 
@@ -395,14 +395,21 @@ def model_from_config(
     listed = config.get("architectures")
     architecture = _word(listed[0]) if isinstance(listed, (list, tuple)) and listed else None
     model_type = _word(config.get("model_type"))
-    known = (architectures or {}).get(model_type or "")
+    architecture_facts = (architectures or {}).get(model_type or "")
     heads = _number(text, "num_attention_heads", "n_head", "n_heads", "num_heads")
     hidden = _number(text, "hidden_size", "n_embd", "d_model")
     kv_heads = _number(text, "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
     is_mla = _number(text, "kv_lora_rank") is not None
     is_grouped = heads is not None and kv_heads is not None and kv_heads < heads
     head_dim = _number(text, "head_dim")
-    if head_dim is None and known is not None and known.derives_head_dim and heads and hidden and hidden % heads == 0:
+    if (
+        head_dim is None
+        and architecture_facts is not None
+        and architecture_facts.derives_head_dim
+        and heads
+        and hidden
+        and hidden % heads == 0
+    ):
         head_dim = hidden // heads
     experts = _number(text, "num_experts", "num_local_experts", "n_routed_experts")
     tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
@@ -429,8 +436,10 @@ def model_from_config(
         quantization=quantization,
         group_size=group_size,
         ties_embeddings=tied if isinstance(tied, bool) else None,
-        processor_arguments=known.processor_arguments or None if known is not None else None,
-        encoder_heads=_number(_part(config, "vision_config"), known.encoder_heads or "") if known is not None else None,
+        processor_arguments=architecture_facts.processor_arguments or None if architecture_facts is not None else None,
+        encoder_heads=_number(_part(config, "vision_config"), architecture_facts.encoder_heads or "")
+        if architecture_facts is not None
+        else None,
     )
 
 
@@ -531,24 +540,24 @@ class Specs:
         Raises:
             InputError: no card has it, or several have.
         """
-        asked = name.strip()
-        if len(asked) > _MAX_NAME:
-            raise InputError(f"{asked[:_MAX_NAME]}: is no GPU's name: more than {_MAX_NAME} characters")
-        key = name_key(asked)
-        if found := self._exact.get(key):
-            return found
+        text = name.strip()
+        if len(text) > _MAX_NAME:
+            raise InputError(f"{text[:_MAX_NAME]}: is no GPU's name: more than {_MAX_NAME} characters")
+        key = name_key(text)
+        if exact := self._exact.get(key):
+            return exact
         fitting = self._beginning(key)
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
-            raise InputError(f"{asked}: fits {_listed(gpu.name for gpu in fitting)}; name one of them")
+            raise InputError(f"{text}: fits {_listed(gpu.name for gpu in fitting)}; name one of them")
         for form in (_MEMORY_FIRST, _MEMORY_LAST):
-            if (apart := form.fullmatch(asked)) and (family := self._family(apart["name"])):
-                return self._of_size(asked, apart["name"], family, int(apart["gib"]))
+            if (apart := form.fullmatch(text)) and (family := self._family(apart["name"])):
+                return self._of_size(text, apart["name"], family, int(apart["gib"]))
         near = get_close_matches(key, list(self._exact), n=3, cutoff=0.6)
         names = dict.fromkeys(self._exact[match].name for match in near)
         hint = f"the nearest are {_listed(names)}" if names else "the catalog's gpus.yaml lists those known"
-        raise InputError(f"{asked or 'an empty name'}: is no GPU that is known; {hint}")
+        raise InputError(f"{text or 'an empty name'}: is no GPU that is known; {hint}")
 
     def _family(self, name: str) -> list[Gpu]:
         """Cards of a name that does not say their memory."""
@@ -556,12 +565,12 @@ class Specs:
         return [exact] if exact else self._beginning(name_key(name))
 
     @staticmethod
-    def _of_size(asked: str, name: str, family: list[Gpu], gib: int) -> Gpu:
+    def _of_size(text: str, name: str, family: list[Gpu], gib: int) -> Gpu:
         fitting = [gpu for gpu in family if gpu.memory_gib == gib]
         if len(fitting) == 1:
             return fitting[0]
         sizes = _listed(str(size) for size in sorted({int(gpu.memory_gib) for gpu in family}))
-        raise InputError(f"{asked}: no such card: {name.strip()} comes with {sizes} GB")
+        raise InputError(f"{text}: no such card: {name.strip()} comes with {sizes} GB")
 
     def gpus(
         self, spec: str, read: Read | None = None, is_case: Callable[[str], bool] = lambda _: False
@@ -575,7 +584,7 @@ class Specs:
             InputError: a name is unknown or fits several cards, a file cannot be read, or the request has another form.
         """
         cards: list[Card] = []
-        for item in (each.strip() for each in spec.split(",")):
+        for item in (item_text.strip() for item_text in spec.split(",")):
             name, at, node = (part.strip() for part in item.partition("@"))
             if at and _FILE.search(item):
                 name, at, node = _of_file(item)
@@ -584,17 +593,17 @@ class Specs:
             if name.casefold() == LOCAL or _FILE.search(name):
                 if read is None:
                     raise InputError(f"{name}: this host's own cards and snapshots are not read here; name the cards")
-                found = read(name, node or None)
+                named = read(name, node or None)
             else:
                 try:
-                    found = self._named(name, node or None)
+                    named = self._named(name, node or None)
                 except InputError:
                     if read is None or not is_case(name):
                         raise
-                    found = read(name, node or None)
-            if len(cards) + len(found) > MAX_GPUS:
+                    named = read(name, node or None)
+            if len(cards) + len(named) > MAX_GPUS:
                 raise InputError(f"{name}: a request names 1 to {MAX_GPUS} cards; correct the number")
-            cards += found
+            cards += named
         return tuple(cards)
 
     def _named(self, name: str, node: str | None) -> tuple[Card, ...]:
@@ -644,8 +653,8 @@ class Specs:
     def model(self, name: str) -> Model | None:
         """The model of a Hub id, or of a local folder that carries its name; None: not known."""
         key = _hub_id(name).casefold()
-        if found := self._by_id.get(key):
-            return self._made(found)
+        if hub_id := self._by_id.get(key):
+            return self._made(hub_id)
         parts = _parts(key)
         last = self._by_last.get(parts[-1]) if parts and not _is_hub_id(key) else None
         return self._made(last) if last else None

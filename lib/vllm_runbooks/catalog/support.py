@@ -96,10 +96,10 @@ def _backend(value: Any) -> Backend | None:
 def _document() -> dict[str, Any]:
     path = folders.catalog_dir() / "releases" / "support.json"
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise InputError(f"{path}: cannot be read; install the package anew") from None
-    return found
+    return data
 
 
 @cache

@@ -183,7 +183,7 @@ class CheckpointFile(Authored):
 
 
 @dataclass(frozen=True)
-class Fault(Authored):
+class ToolchainFault(Authored):
     """What the toolchain's own list of questions answers."""
 
     symptom: str
@@ -276,7 +276,7 @@ class Toolchain(Authored):
     functions: tuple[ScriptFunction, ...] = ()
     conversion: tuple[str, ...] = ()
     """Options that the source gives the program that converts, all of them in its one command."""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ToolchainFault, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -147,38 +147,38 @@ def _read(archive: ZipFile, where: str) -> Archive:
     if len(infos) > MAX_MEMBERS:
         raise InputError(f"{where}: holds more than {MAX_MEMBERS} files, which no pack does; give the log itself")
     by_name: dict[str, ZipInfo] = {}
-    taken: set[str] = set()
+    names_in_use: set[str] = set()
     for info in infos:
         _plain(info, where)
-        if info.filename.casefold() in taken:
+        if info.filename.casefold() in names_in_use:
             raise InputError(f"{where}: holds {info.filename} twice; give the pack as it was made")
-        taken.add(info.filename.casefold())
+        names_in_use.add(info.filename.casefold())
         by_name[info.filename] = info
     if sum(info.file_size for info in infos) > _MAX_UNPACKED or by_name[MANIFEST].file_size > _MAX_MANIFEST:
         raise InputError(
             f"{where}: unpacks to more than a pack may hold ({_MAX_UNPACKED >> 20} MiB); give the log itself"
         )
     manifest = _manifest(_bytes(archive, by_name.pop(MANIFEST), where), where)
-    told = [_member(each, where) for each in manifest["members"]]
-    names = [name for name, _, _, _ in told]
+    listed = [_member(entry, where) for entry in manifest["members"]]
+    names = [name for name, _, _, _ in listed]
     if sorted(names) != sorted(by_name):
         odd = sorted({*names} ^ {*by_name}) or names
         raise InputError(
             f"{where}: its manifest and its files differ, as in {odd[0][:80]}; give the pack as it was made"
         )
     parts = []
-    for name, role, source, digest in told:
+    for name, role, source, digest in listed:
         raw = _bytes(archive, by_name[name], where)
         if hashlib.sha256(raw).hexdigest() != digest:
             raise InputError(f"{where}: {name} is not what its manifest says; give the pack as it was made")
         parts.append(Part(name, role, source, raw))
-    given = {name: manifest.get(name) for name in ("vllm", "gpus")}
+    request = {name: manifest.get(name) for name in ("vllm", "gpus")}
     start = manifest.get("start")
     is_number = isinstance(start, int) and not isinstance(start, bool) and start > 0
-    is_text = all(value is None or isinstance(value, str) for value in given.values())
+    is_text = all(value is None or isinstance(value, str) for value in request.values())
     if not is_text or not (start is None or is_number):
         raise InputError(f"{where}: its {MANIFEST} cannot be read; give the pack as it was made")
-    return Archive(given["vllm"], given["gpus"], start, manifest.get("is_inventory_of_start") is True, tuple(parts))
+    return Archive(request["vllm"], request["gpus"], start, manifest.get("is_inventory_of_start") is True, tuple(parts))
 
 
 def _plain(info: ZipInfo, where: str) -> None:
@@ -210,22 +210,22 @@ def _bytes(archive: ZipFile, info: ZipInfo, where: str) -> bytes:
 
 def _manifest(raw: bytes, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(raw.decode())
+        manifest = json.loads(raw.decode())
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or found.get("kind") != KIND or not isinstance(found.get("members"), list):
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("kind") != KIND or not isinstance(manifest.get("members"), list):
         raise WrongFileError(
             f"{where}: is an archive, and no evidence pack: its {MANIFEST} is of something else", _UNPACK_IT
         )
-    if found.get("schema") != 1:
+    if manifest.get("schema") != 1:
         raise InputError(f"{where}: is a pack of another form than this program reads; use the program that made it")
-    return found
+    return manifest
 
 
-def _member(told: Any, where: str) -> tuple[str, str, str | None, str]:
+def _member(entry: Any, where: str) -> tuple[str, str, str | None, str]:
     """Name, role, source and digest of a member as the manifest tells them."""
-    if isinstance(told, dict):
-        name, role, source, digest = (told.get(key) for key in ("name", "role", "source", "sha256"))
+    if isinstance(entry, dict):
+        name, role, source, digest = (entry.get(key) for key in ("name", "role", "source", "sha256"))
         is_sound = isinstance(source, str | None) and isinstance(digest, str) and _SHA256.fullmatch(digest)
         if isinstance(name, str) and isinstance(role, str) and isinstance(digest, str) and is_sound:
             return name, role, source, digest

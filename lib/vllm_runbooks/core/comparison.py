@@ -89,14 +89,16 @@ def _speed(starts: Sequence[Start]) -> Comparison:
         return Comparison(name, may=None, why="a start prints no throughput, or not its settings")
     unsteady = [str(n) for n, s in enumerate(starts, 1) if not any(steady(s.throughput))]
     apart = {
-        (one, two): [n for n in differing([starts[one - 1], starts[two - 1]]) if n not in FRONT_SETTINGS]
-        for one, two in combinations(range(1, len(starts) + 1), 2)
+        (first, second): [n for n in differing([starts[first - 1], starts[second - 1]]) if n not in FRONT_SETTINGS]
+        for first, second in combinations(range(1, len(starts) + 1), 2)
     }
-    (one, two), nearest = min(apart.items(), key=lambda item: len(item[1]))
+    (first, second), nearest = min(apart.items(), key=lambda item: len(item[1]))
     why = []
     if len(nearest) > 1:
-        why.append(f"no two starts differ in one setting alone; starts {one} and {two} differ in {', '.join(nearest)}")
+        why.append(
+            f"no two starts differ in one setting alone; starts {first} and {second} differ in {', '.join(nearest)}"
+        )
     if unsteady:
         why.append(f"no line of start {' and '.join(unsteady)} covers an interval that was busy throughout")
-    may = f"starts {one} and {two} differ in {', '.join(nearest) or 'nothing'} alone"
+    may = f"starts {first} and {second} differ in {', '.join(nearest) or 'nothing'} alone"
     return Comparison(name, may=not why, why="; ".join(why) or may)

@@ -20,11 +20,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
-def meant(name: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
+def meant(name: str, names: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
     """What to do about an unknown name: "did you mean …?" of the known one nearest to it, else what is given."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
+    near = get_close_matches(name, sorted(names), n=1, cutoff=cutoff)
     return f"did you mean {near[0]}?" if near else otherwise
 
 
@@ -61,12 +61,12 @@ class VerdictFailed(RunbooksError):  # noqa: N818 - what a notebook's reader see
     """A runbook found a problem, or its answer differs from what its case expects."""
 
 
-def check_texts(**given: object) -> None:
+def check_texts(**values: object) -> None:
     """See that what a runbook hands over is text: a scheduler makes a number of 0.10, which is then another release.
 
     Raises:
         InputError: one of them is a number.
     """
-    for name, value in given.items():
+    for name, value in values.items():
         if value is not None and not isinstance(value, (str, Path)):
             raise InputError(f"{name}: {value!r} is no text; quote it, or hand it over as text (papermill -r {name} …)")

@@ -10,15 +10,15 @@ from vllm_runbooks.core.records import JudgedClaim, Judgement, Verdict
 
 def together(found: Sequence[Judgement], case: Case | None) -> Judgement:
     """The verdict on several parts of one question: pass where each passes; what is known of them is put together."""
-    failed = [one for one in found if one.verdict is not Verdict.PASS]
+    failed = [judgement for judgement in found if judgement.verdict is not Verdict.PASS]
     return Judgement(
         verdict=failed[0].verdict if failed else Verdict.PASS,
-        reason="; ".join(one.reason for one in failed or found),
+        reason="; ".join(judgement.reason for judgement in failed or found),
         case=case.id if case is not None else None,
-        outcome=next((one.outcome for one in found if one.outcome is not None), None),
-        root_cause=next((one.root_cause for one in found if one.root_cause is not None), None),
-        findings=tuple(each for one in found for each in one.findings),
-        facts={name: value for one in reversed(found) for name, value in one.facts.items()},
+        outcome=next((judgement.outcome for judgement in found if judgement.outcome is not None), None),
+        root_cause=next((judgement.root_cause for judgement in found if judgement.root_cause is not None), None),
+        findings=tuple(finding for judgement in found for finding in judgement.findings),
+        facts={name: value for judgement in reversed(found) for name, value in judgement.facts.items()},
     )
 
 
@@ -35,9 +35,9 @@ def verdict_on_findings(names: Sequence[str], expect: Expectation) -> tuple[Verd
 def finding_differences(names: Collection[str], expect: Expectation) -> Iterator[str]:
     """The findings that are not those which a case expects, where it names any, or says that there are none."""
     got = set(names)
-    wanted = got if expect.findings is None else set(expect.findings)
-    yield from (f"finding {name}: expected, not found" for name in sorted(wanted - got))
-    yield from (f"finding {name}: found, not expected" for name in sorted(got - wanted))
+    expected = got if expect.findings is None else set(expect.findings)
+    yield from (f"finding {name}: expected, not found" for name in sorted(expected - got))
+    yield from (f"finding {name}: found, not expected" for name in sorted(got - expected))
 
 
 def claim_differences(case: Case, judged: Sequence[JudgedClaim]) -> list[str]:

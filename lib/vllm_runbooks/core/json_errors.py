@@ -30,5 +30,5 @@ def same_words(error: JSONDecodeError) -> JSONDecodeError:
     if not error.msg.startswith("Illegal trailing comma"):
         return error
     behind = error.doc[error.pos + 1 :]
-    said = "Expecting value" if error.msg.endswith("array") else "Expecting property name enclosed in double quotes"
-    return type(error)(said, error.doc, error.pos + 1 + len(behind) - len(behind.lstrip(" \t\n\r")))
+    message = "Expecting value" if error.msg.endswith("array") else "Expecting property name enclosed in double quotes"
+    return type(error)(message, error.doc, error.pos + 1 + len(behind) - len(behind.lstrip(" \t\n\r")))

@@ -23,7 +23,7 @@ def in_a_name() -> str:
 def moment(text: str) -> datetime | None:
     """The moment that was written, in any zone that is told; None: it is none."""
     try:
-        found = datetime.fromisoformat(text)
-        return found.astimezone(UTC) if found.tzinfo is not None else None
+        time = datetime.fromisoformat(text)
+        return time.astimezone(UTC) if time.tzinfo is not None else None
     except (TypeError, ValueError, OverflowError):
         return None

@@ -98,13 +98,13 @@ def masked(value: Any, name: str = "", *, otherwise: str = "") -> Any:
 
 def pairs(text: str) -> dict[str, Any]:
     """Read `{'a': 1, …}` or `(a=1, …)`, cut off or not; what is no literal stays text."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in _parts(text):
         match = _PAIR.match(part)
         if match:
             name = match[1] or match[2] or match[3]
-            found[name] = masked(literal(match["value"]), name)
-    return found
+            values[name] = masked(literal(match["value"]), name)
+    return values
 
 
 def is_closed(text: str) -> bool:

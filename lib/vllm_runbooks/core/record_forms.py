@@ -40,8 +40,8 @@ def document(record: Any) -> Any:
     if isinstance(record, float):
         return round(record, 4)
     if is_dataclass(record):
-        shown = ((key, getattr(record, name), is_always) for name, key, is_always in _printed(kind))
-        return {key: document(value) for key, value, is_always in shown if is_always or value is not None}
+        items = ((key, getattr(record, name), is_always) for name, key, is_always in _printed(kind))
+        return {key: document(value) for key, value, is_always in items if is_always or value is not None}
     if isinstance(record, Mapping):
         return {str(key): document(value) for key, value in record.items()}
     if isinstance(record, (list, tuple)):
@@ -58,9 +58,9 @@ def _hints(record: type) -> dict[str, Any]:
 def _printed(kind: type) -> tuple[tuple[str, str, bool], ...]:
     """The fields of a record that are printed: name, key, and whether the key is there whatever the value is."""
     return tuple(
-        (each.name, each.name.rstrip("_"), each.metadata != WHERE_TOLD)
-        for each in fields(kind)
-        if each.metadata != UNPRINTED
+        (field.name, field.name.rstrip("_"), field.metadata != WHERE_TOLD)
+        for field in fields(kind)
+        if field.metadata != UNPRINTED
     )
 
 
@@ -73,10 +73,14 @@ def _decoder(hint: Any) -> Callable[[Any], Any] | None:
         return _decoder(kinds[0]) if len(kinds) == 1 else None
     if origin in (tuple, list, frozenset):
         item = _decoder(inner[0])
-        return origin if item is None else lambda value: origin(_decoded(item, each) for each in value)
+        return origin if item is None else lambda value: origin(_decoded(item, element) for element in value)
     if origin in (dict, Mapping):
         item = _decoder(inner[1])
-        return None if item is None else lambda value: {key: _decoded(item, each) for key, each in dict(value).items()}
+        return (
+            None
+            if item is None
+            else lambda value: {key: _decoded(item, element) for key, element in dict(value).items()}
+        )
     if isinstance(hint, type) and is_dataclass(hint):
         return lambda value: record(hint, value)
     return hint if isinstance(hint, type) and issubclass(hint, StrEnum) else None
@@ -109,11 +113,11 @@ def record(kind: type[T], data: Mapping[str, Any]) -> T:
         KeyError, TypeError, ValueError: the mapping does not have the record's form.
     """
     hashable: Any = kind
-    known = _read(hashable)
+    readers = _read(hashable)
     values = {}
     for key, value in dict(data).items():
-        if key not in known:
+        if key not in readers:
             raise TypeError(f"{kind.__name__} has no field {key!r}")
-        name, decode = known[key]
+        name, decode = readers[key]
         values[name] = _decoded(decode, value)
     return kind(**values)

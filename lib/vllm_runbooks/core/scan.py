@@ -73,28 +73,28 @@ def faults(pattern: str) -> list[str]:
         "[x]" if sign[0] == "[" and sign != "[" else "x" if sign[0] == "\\" and not sign[1:].isalnum() else sign
         for sign in signs
     )
-    found = [f"uses {why}" for refused, why in _REFUSED if re.search(refused, bare)]
+    problems = [f"uses {why}" for refused, why in _REFUSED if re.search(refused, bare)]
     if any(_ODD_CLASS.match(sign) for sign in signs if sign[0] == "[" and sign != "["):
-        found.append("uses a set operation or a named class, which re and RE2 read differently")
-    found += [
+        problems.append("uses a set operation or a named class, which re and RE2 read differently")
+    problems += [
         f"a repeat of up to {most}: at most 200" for most in re.findall(r"\{\d*,(\d+)\}", bare) if int(most) > 200
     ]
-    if found:
-        return found
+    if problems:
+        return problems
     try:
         compiled = re.compile(expand(pattern), re.ASCII)
     except re.error as error:
         return [f"is not a regular expression: {error}"]
     width, ways = _size(signs)
     if width > OVERLAP:
-        found.append(f"matches up to {width} characters: at most {OVERLAP}")
+        problems.append(f"matches up to {width} characters: at most {OVERLAP}")
     if ways > MAX_WAYS:
-        found.append("has too many wide gaps: narrow them, or keep at most two of {0,200}")
+        problems.append("has too many wide gaps: narrow them, or keep at most two of {0,200}")
     if compiled.search(""):
-        found.append("matches the empty text")
+        problems.append("matches the empty text")
     elif not pattern.startswith("^") and not _literals(pattern):
-        found.append("needs a word of at least three signs outside of groups, to look for first (or a leading ^)")
-    return found
+        problems.append("needs a word of at least three signs outside of groups, to look for first (or a leading ^)")
+    return problems
 
 
 def _size(signs: list[str]) -> tuple[int, int]:
@@ -173,7 +173,7 @@ def _alternatives(pattern: str) -> tuple[str, ...]:
             depth -= 1
             words = [_literals("".join(branch)) for branch in branches]
             if depth == 0 and follower[:1] not in ("?", "{") and all(words):
-                return tuple(dict.fromkeys(found[0] for found in words))
+                return tuple(dict.fromkeys(literals[0] for literals in words))
         if depth and branches:
             if sign == "|" and depth == 1:
                 branches.append([])
@@ -304,10 +304,10 @@ class PatternSet:
 
         What is found for a block of lines serves for each of them, as `among` of `find`.
         """
-        found = list(self._by_word.get("", ()))
+        indices = list(self._by_word.get("", ()))
         for word in self._wordlist.present(text):
-            found += self._by_word[word]
-        return sorted(set(found))
+            indices += self._by_word[word]
+        return sorted(set(indices))
 
     def _search(self, index: int, length: int) -> tuple[Callable[[str, int], Any], Sequence[str]]:
         """What searches for a pattern in a text of this length, and the names of its groups in order.
@@ -336,20 +336,20 @@ class PatternSet:
         text = _encodable(text)
         if len(text) <= WINDOW:
             return self._find(text, 0, WINDOW, among)
-        found: dict[int, Found] = {}
+        matches: dict[int, Found] = {}
         step = WINDOW - OVERLAP
         for start in range(0, len(text) - OVERLAP, step):
             # One character more in front, so that ^ and \b see what stands before; a match that begins in the overlap
             # is the next window's, which holds all of it.
             lead = min(start, 1)
-            own = lead + (step if start + WINDOW < len(text) else WINDOW)
+            limit = lead + (step if start + WINDOW < len(text) else WINDOW)
             shift = start - lead
-            for index, begin, end, groups in self._find(text[shift : start + WINDOW], lead, own, among):
-                found.setdefault(index, Found(index, shift + begin, shift + end, groups))
-        return list(found.values())
+            for index, begin, end, groups in self._find(text[shift : start + WINDOW], lead, limit, among):
+                matches.setdefault(index, Found(index, shift + begin, shift + end, groups))
+        return list(matches.values())
 
-    def _find(self, window: str, lead: int, own: int, among: Sequence[int]) -> list[Found]:
-        found = []
+    def _find(self, window: str, lead: int, limit: int, among: Sequence[int]) -> list[Found]:
+        matches = []
         for index in among:
             words, either = self._words[index], self._either[index]
             # Lists: quicker than generators here.
@@ -357,11 +357,11 @@ class PatternSet:
                 continue
             search, names = self._search(index, len(window))
             match = search(window, lead)
-            if match and match.start() < own:
-                said = match.groupdict() if names else {}
-                groups = {name: said[name] for name in names if said[name] is not None}
-                found.append(Found(index, match.start(), match.end(), groups))
-        return found
+            if match and match.start() < limit:
+                values = match.groupdict() if names else {}
+                groups = {name: values[name] for name in names if values[name] is not None}
+                matches.append(Found(index, match.start(), match.end(), groups))
+        return matches
 
 
 def _encodable(text: str) -> str:

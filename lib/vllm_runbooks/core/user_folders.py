@@ -40,9 +40,9 @@ def every_config() -> Path:
 
 
 def _base(variable: str, usual: str) -> Path:
-    given = Path(os.environ.get(variable) or "")
-    if given.is_absolute():  # the specification has any other left out of account
-        return given
+    folder = Path(os.environ.get(variable) or "")
+    if folder.is_absolute():  # the specification has any other left out of account
+        return folder
     try:
         return Path(usual).expanduser()
     except RuntimeError:  # the user of a container may have no home

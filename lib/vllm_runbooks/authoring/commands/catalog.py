@@ -118,8 +118,8 @@ def new(symptom: str, folder: Path) -> int:
     group = symptom.partition(".")[0]
     if group not in groups:
         near = get_close_matches(group, groups, n=1)
-        meant = f"did you mean {near[0]}? There are" if near else "use one of"
-        raise InputError(f"{symptom}: {group!r} is no group; {meant} {', '.join(groups)}")
+        hint = f"did you mean {near[0]}? There are" if near else "use one of"
+        raise InputError(f"{symptom}: {group!r} is no group; {hint} {', '.join(groups)}")
     severity = "fatal" if ".".join(symptom.split(".")[:2]) in classes else "hint"
     path = folder / f"{symptom}.yaml"
     if path.exists():
@@ -140,11 +140,11 @@ def list_(form: str, *, is_policies: bool) -> int:
     """List the symptoms the catalog knows, or its policies."""
     from vllm_runbooks.catalog import load as catalog
 
-    known = catalog.load_catalog()
-    output.name_left_out(known.problems)
+    shelf = catalog.load_catalog()
+    output.name_left_out(shelf.problems)
     if is_policies:
-        return _list_policies(form, known.policies.values())
-    symptoms = known.symptoms.values()
+        return _list_policies(form, shelf.policies.values())
+    symptoms = shelf.symptoms.values()
     if form == "json":
         rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
         output.write_json(json.dumps({"schema": 1, "symptoms": rows}, ensure_ascii=False, indent=2))
@@ -193,9 +193,9 @@ def translations(files: tuple[Path, ...], folder: Path | None, *, missing: bool,
             store(path, translated_files.stamped(path))
             output.write(f"{path}: its translations fit")
         return 0
-    told = translated_files.translated(files, folder or folders.catalog_dir(), is_missing=missing)
-    output.write("\n".join((*told.lines, *told.counts)))
-    return int(told.is_stale)
+    report = translated_files.translated(files, folder or folders.catalog_dir(), is_missing=missing)
+    output.write("\n".join((*report.lines, *report.counts)))
+    return int(report.is_stale)
 
 
 @catalog.command(epilog=given.examples("catalog schemas --check"))
@@ -210,13 +210,13 @@ def schemas(folder: Path | None, *, only_check: bool) -> int:
     root = folder or folders.catalog_dir() / "schema"
     stale = []
     for name, schema in json_schemas.schemas().items():
-        wanted = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         path = root / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != wanted:
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
             if not only_check:
                 root.mkdir(parents=True, exist_ok=True)
-                store(path, wanted)
+                store(path, text)
     verb = "stale" if only_check else "written"
     output.write(f"{root}: {', '.join(stale)} {verb}" if stale else f"{root}: fresh")
     return int(only_check and bool(stale))

@@ -96,9 +96,9 @@ def add(
 
 def _wordings(added: Added, *, are_listed: bool) -> Iterator[str]:
     """What reading the release told of the catalog's wordings, a line each."""
-    for each in added.reworded:
-        said = "now prints" if each.is_printed else "no longer prints"
-        yield f"{added.version} {said} this wording of {each.asked_by}: {each.pattern}"
+    for wording in added.reworded:
+        verb = "now prints" if wording.is_printed else "no longer prints"
+        yield f"{added.version} {verb} this wording of {wording.asked_by}: {wording.pattern}"
     if are_listed:
         for lone in added.unworded:
             yield f"no known release prints this wording of {lone.asked_by}: {lone.pattern}"
@@ -140,8 +140,8 @@ def _line(change: options.Change) -> str:
     """What a release did, on one line; nothing where only the parser's insides changed."""
     if change.kind == "came" and change.after is None:
         return f"{change.release} or before: came"
-    told = (_field(name, old, new) for name, (old, new) in change.fields.items() if name not in _UNTOLD)
-    details = "; ".join(filter(None, told))
+    fields = (_field(name, old, new) for name, (old, new) in change.fields.items() if name not in _UNTOLD)
+    details = "; ".join(filter(None, fields))
     if change.kind == "changed" and not details:
         return ""
     return f"{change.release} (after {change.after}): {change.kind}{f' ({details})' if details else ''}"
@@ -150,6 +150,6 @@ def _line(change: options.Change) -> str:
 def _field(name: str, old: Any, new: Any) -> str:
     if not isinstance(old, list) or not isinstance(new, list):
         return f"{name}: {old!r} -> {new!r}"
-    more = [f"also {each!r}" for each in new if each not in old]
-    less = [f"no longer {each!r}" for each in old if each not in new]
+    more = [f"also {value!r}" for value in new if value not in old]
+    less = [f"no longer {value!r}" for value in old if value not in new]
     return f"{name}: {', '.join([*more, *less]) or 'in another order'}"

@@ -133,21 +133,21 @@ def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], l
         supported.written(supported.with_release(support, version, supported.extract(package))),
     )
     shelf = compiled.load(compiling.compile_index)
-    known = read_wordings(paths[2])
+    wordings = read_wordings(paths[2])
     unworded = call_sites.write({version: package}, shelf, folder / "logs", claimed_lines())
-    reworded = call_sites.reworded(shelf, version, known, read_wordings(paths[2]))
+    reworded = call_sites.reworded(shelf, version, wordings, read_wordings(paths[2]))
     changed = [path for path, old in zip(paths, before, strict=True) if path.read_bytes() != old]
     return [str(path.relative_to(folder)) for path in changed], unworded, reworded
 
 
 def claimed_lines() -> dict[str, list[str]]:
     """The patterns of the lines that documents of recorded cases say are printed, by the case behind `claims:`."""
-    found = {}
+    claimed = {}
     for path in sorted(folders.cases_dir().glob("*/claims.yaml")):
         lines = claims_file.read_claims(path).lines.values()
         if lines:
-            found[f"claims:{path.parent.name}"] = sorted({wording(line.text) for line in lines})
-    return found
+            claimed[f"claims:{path.parent.name}"] = sorted({wording(line.text) for line in lines})
+    return claimed
 
 
 # ---- a release on disk
@@ -155,7 +155,7 @@ def claimed_lines() -> dict[str, list[str]]:
 
 def _download(version: str, scratch: Path) -> tuple[str, Path]:
     """The package and the folder where its files lie."""
-    said = ""
+    message = ""
     for package in PACKAGES:
         target = scratch / package
         _, *words = host_commands.argv("package-download", path=str(target), requirement=f"{package}=={version}")
@@ -168,8 +168,8 @@ def _download(version: str, scratch: Path) -> tuple[str, Path]:
                 archive.extractall(root, [name for name in archive.namelist() if _is_wanted(name)])
             wheels[0].unlink()
             return package, root
-        said = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-    raise InputError(f"{version}: could not be downloaded ({said[:200]}); give its unpacked package with --source")
+        message = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+    raise InputError(f"{version}: could not be downloaded ({message[:200]}); give its unpacked package with --source")
 
 
 def _is_wanted(name: str) -> bool:
@@ -181,8 +181,8 @@ def _is_wanted(name: str) -> bool:
 
 
 def _package_of(source: Path) -> str:
-    found = sorted(path.name for path in source.glob("*.dist-info"))
-    return found[0].split("-")[0].replace("_", "-") if found else "vllm"
+    names = sorted(path.name for path in source.glob("*.dist-info"))
+    return names[0].split("-")[0].replace("_", "-") if names else "vllm"
 
 
 def dumped(version: str, python: Path, root: Path, scratch: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
@@ -211,13 +211,13 @@ def dumped(version: str, python: Path, root: Path, scratch: Path, time_limit: fl
         return _run_dump(version, [str(python), "-P", str(_SCRIPT), *arguments], environment, paths, time_limit)
 
     dump = run()
-    for part, told in [
+    for part, data in [
         *dump["entries"].items(),
         ("environment", dump["environment"]),
         ("python_api", dump["python_api"]),
     ]:
-        if set(told) == {"error"}:
-            raise InputError(f"{version}: {part} could not be dumped ({told['error'][:200]}); see docs/releases.md")
+        if set(data) == {"error"}:
+            raise InputError(f"{version}: {part} could not be dumped ({data['error'][:200]}); see docs/releases.md")
     with_gpu(dump, run("--as-gpu"))
     return dump
 
@@ -247,9 +247,9 @@ def _run_dump(
             text = text.replace(json.dumps(str(path))[1:-1], name)
         dump: dict[str, Any] = json.loads(text)
     except ValueError:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        message = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise InputError(
-            f"{version}: could not be dumped by {command[0]} ({said[:200]}); see docs/releases.md"
+            f"{version}: could not be dumped by {command[0]} ({message[:200]}); see docs/releases.md"
         ) from None
     return dump
 
@@ -260,10 +260,10 @@ def with_gpu(dump: dict[str, Any], other: Mapping[str, Any]) -> None:
     The GPU's defaults are kept, for that is where vLLM runs, and the choices of both; what differs between any two runs
     is no default at all.
     """
-    for entry, told in dump["entries"].items():
-        there = {_name(option): option for option in other["entries"].get(entry, {}).get("options", ())}
-        for option in told["options"]:
-            gpu = there.get(_name(option), option)
+    for entry, data in dump["entries"].items():
+        gpu_options = {_name(option): option for option in other["entries"].get(entry, {}).get("options", ())}
+        for option in data["options"]:
+            gpu = gpu_options.get(_name(option), option)
             differing = [name for name in ("default", "choices") if gpu[name] != option[name]]
             if differing:
                 option["by_device"] = differing
@@ -271,14 +271,14 @@ def with_gpu(dump: dict[str, Any], other: Mapping[str, Any]) -> None:
                 if option["choices"] is not None:
                     more = [choice for choice in gpu["choices"] or () if choice not in option["choices"]]
                     option["choices"] = [*option["choices"], *more]
-    for name, told in dump["objects"].items():
-        for key, entry in told.get("keys", {}).items():
+    for name, data in dump["objects"].items():
+        for key, entry in data.get("keys", {}).items():
             gpu = other["objects"].get(name, {}).get("keys", {}).get(key, entry)
             if gpu.get("default") != entry.get("default"):
                 entry |= {"default": gpu["default"], "by_device": ["default"]}
-    for name, told in dump["environment"].items():
-        if other["environment"].get(name, told).get("default") != told.get("default"):
-            told["default"] = {"repr": "computed"}
+    for name, data in dump["environment"].items():
+        if other["environment"].get(name, data).get("default") != data.get("default"):
+            data["default"] = {"repr": "computed"}
 
 
 # ---- records
@@ -288,51 +288,51 @@ def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = 
     """One record for each thing that a release has, by "kind name"."""
     records: dict[str, Any] = {}
     entries = {
-        entry: {_name(told): _option(told) for told in dump["entries"][entry]["options"]} for entry in options.ENTRIES
+        entry: {_name(data): _option(data) for data in dump["entries"][entry]["options"]} for entry in options.ENTRIES
     }
     serve, other = (entries[entry] for entry in options.ENTRIES)
-    for name, told in {**other, **serve}.items():
+    for name, data in {**other, **serve}.items():
         only = [entry for entry in options.ENTRIES if name not in entries[entry]]
         lone = {"only": next(entry for entry in options.ENTRIES if entry not in only)} if only else {}
-        records[f"option {name}"] = told | lone
-        if name in serve and name in other and other[name] != told:
+        records[f"option {name}"] = data | lone
+        if name in serve and name in other and other[name] != data:
             records[f"api_server {name}"] = other[name]
-    for name, told in dump["objects"].items():
-        if "error" in told:
+    for name, data in dump["objects"].items():
+        if "error" in data:
             continue
-        records[f"object {name}"] = {key: value for key, value in told.items() if key != "keys"}
-        records |= {f"key {name}.{key}": value for key, value in told["keys"].items()}
-    records |= {f"conversion {name}": told for name, told in dump["conversions"].items()}
-    records |= {f"feature {name}": told for name, told in features(dump["entries"]["serve"]["rewrites"]).items()}
-    listed = {name: _variable(told) for name, told in dump["environment"].items()}
+        records[f"object {name}"] = {key: value for key, value in data.items() if key != "keys"}
+        records |= {f"key {name}.{key}": value for key, value in data["keys"].items()}
+    records |= {f"conversion {name}": data for name, data in dump["conversions"].items()}
+    records |= {f"feature {name}": data for name, data in features(dump["entries"]["serve"]["rewrites"]).items()}
+    listed = {name: _variable(data) for name, data in dump["environment"].items()}
     unlisted = {name: {"listed": False} for name in names_read(package) if name not in listed}
-    records |= {f"environment {name}": told for name, told in (listed | unlisted).items()}
+    records |= {f"environment {name}": data for name, data in (listed | unlisted).items()}
     programs = {"image_entry": image_entry(dockerfile or ""), "api_server_model": None}
-    if any(not told["option_strings"] for told in dump["entries"]["api_server"]["options"]):
+    if any(not data["option_strings"] for data in dump["entries"]["api_server"]["options"]):
         programs["api_server_model"] = api_server_model(package)
-    records |= {f"feature {name}": told for name, told in programs.items() if told is not None}
+    records |= {f"feature {name}": data for name, data in programs.items() if data is not None}
     defaults = {
-        told.get("dest", name.lstrip("-").replace("-", "_")): told.get("default") for name, told in serve.items()
+        data.get("dest", name.lstrip("-").replace("-", "_")): data.get("default") for name, data in serve.items()
     }
     for owner, parameters in dump["python_api"].items():
         for name in parameters:
             default = parameters[name]["default"] if isinstance(parameters, dict) else defaults.get(name)
-            own = {} if name in defaults and default == defaults[name] else {"default": default}
-            records[f"parameter {owner}.{name}"] = own if isinstance(parameters, dict) else {}
+            differing = {} if name in defaults and default == defaults[name] else {"default": default}
+            records[f"parameter {owner}.{name}"] = differing if isinstance(parameters, dict) else {}
     conditions = object_checks(package)
     for name in dump["objects"]:
         if name in conditions and f"object {name}" in records:
             records[f"object {name}"] |= {"conditions": conditions[name]}
     records |= {f"check {_digest(check['when'])}": check for check in serve_checks(package)}
     records |= _bound_records(package)
-    records |= {f"default {name}": told for name, told in moving_defaults(package, dump).items()}
+    records |= {f"default {name}": data for name, data in moving_defaults(package, dump).items()}
     return records
 
 
 def _bound_records(package: Path) -> dict[str, Any]:
     """The records of what the sources refuse of the engine's arguments; places change more often than bounds."""
     bounds, places = argument_bounds(package)
-    records: dict[str, Any] = {f"bound {name}": told for name, told in bounds.items()}
+    records: dict[str, Any] = {f"bound {name}": data for name, data in bounds.items()}
     return records | ({"place bounds": places} if places else {})
 
 
@@ -340,51 +340,51 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(_json(value).encode()).hexdigest()[:10]
 
 
-def _name(told: Mapping[str, Any]) -> str:
-    strings: list[str] = told["option_strings"]
-    return next((text for text in strings if text.startswith("--")), (*strings, str(told["dest"]))[0])
+def _name(option: Mapping[str, Any]) -> str:
+    strings: list[str] = option["option_strings"]
+    return next((text for text in strings if text.startswith("--")), (*strings, str(option["dest"]))[0])
 
 
-def _option(told: Mapping[str, Any]) -> dict[str, Any]:
+def _option(option: Mapping[str, Any]) -> dict[str, Any]:
     """An option's record: what is usual is left out."""
-    name, strings, takes = _name(told), told["option_strings"], told["nargs"] != 0
+    name, strings, takes = _name(option), option["option_strings"], option["nargs"] != 0
     usual = {text: not text.startswith("--no-") for text in strings}
-    metavar = told["metavar"]
+    metavar = option["metavar"]
     kept = {
         "strings": (strings, [name] if strings else []),
-        "dest": (told["dest"], name.lstrip("-").replace("-", "_")),
-        "action": (told["action"], "_StoreAction"),
-        "nargs": (told["nargs"], None),
-        "const": (told["const"] if takes else None, None),
-        "default": (told["default"], None),
-        "type": (told["type"] if takes else "str", "str"),
-        "choices": (told["choices"], None),
-        "required": (told["required"], False),
-        "deprecated": (told["deprecated"], False),
-        "group": (told["group"], None),
+        "dest": (option["dest"], name.lstrip("-").replace("-", "_")),
+        "action": (option["action"], "_StoreAction"),
+        "nargs": (option["nargs"], None),
+        "const": (option["const"] if takes else None, None),
+        "default": (option["default"], None),
+        "type": (option["type"] if takes else "str", "str"),
+        "choices": (option["choices"], None),
+        "required": (option["required"], False),
+        "deprecated": (option["deprecated"], False),
+        "group": (option["group"], None),
         "hints": (metavar if isinstance(metavar, list) and takes else [], []),
-        "values": ((told.get("flag_values") or None) if told.get("flag_values") != usual else None, None),
-        "probes": (told.get("action_probes"), None),
-        "by_device": (told.get("by_device"), None),
+        "values": ((option.get("flag_values") or None) if option.get("flag_values") != usual else None, None),
+        "probes": (option.get("action_probes"), None),
+        "by_device": (option.get("by_device"), None),
     }
     return {key: value for key, (value, is_usual) in kept.items() if value != is_usual}
 
 
-def _variable(told: Mapping[str, Any]) -> dict[str, Any]:
+def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
     """An environment variable's record, from what reading it gave for a list of texts."""
-    probes = told["probes"]
+    probes = variable["probes"]
     values = {text: outcome["value"] for text, outcome in probes.items() if "value" in outcome}
     refused = sorted(text for text, outcome in probes.items() if "error" in outcome)
     record: dict[str, Any] = {}
-    if "default" in told and told["default"] is not None:
-        record["default"] = told["default"]
-    if "choices" in told:
-        record |= {"kind": "choice", "choices": told["choices"]}
-        if not told["case_sensitive"]:
+    if "default" in variable and variable["default"] is not None:
+        record["default"] = variable["default"]
+    if "choices" in variable:
+        record |= {"kind": "choice", "choices": variable["choices"]}
+        if not variable["case_sensitive"]:
             record["case_sensitive"] = False
         return record
-    given = [value for text, value in values.items() if text]
-    if given and all(isinstance(value, bool) for value in given):
+    set_values = [value for text, value in values.items() if text]
+    if set_values and all(isinstance(value, bool) for value in set_values):
         record |= {"kind": "bool", "true": sorted(text for text, value in values.items() if value is True)}
     elif isinstance(values.get("2"), int) and "abc" in refused:
         record["kind"] = "int"
@@ -392,7 +392,7 @@ def _variable(told: Mapping[str, Any]) -> dict[str, Any]:
         record["kind"] = "float"
     elif isinstance(values.get("a,b"), list):
         record["kind"] = "list"
-    elif any(not isinstance(value, (str, type(None))) for value in given):
+    elif any(not isinstance(value, (str, type(None))) for value in set_values):
         record["kind"] = "other"
     if refused:
         record["refused"] = refused
@@ -439,7 +439,7 @@ def features(rewrites: Mapping[str, Any]) -> dict[str, Any]:
 
 def names_read(package: Path) -> set[str]:
     """Names beginning with VLLM_ that any module takes from the environment."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in sorted(package.rglob("*.py")):
         try:
             text = path.read_text(encoding="utf-8")
@@ -447,18 +447,18 @@ def names_read(package: Path) -> set[str]:
         except (OSError, SyntaxError, ValueError):
             continue
         for node in ast.walk(tree) if tree else ():
-            found.update(_name_read(node))
-    return found
+            names.update(_name_read(node))
+    return names
 
 
 def _name_read(node: ast.AST) -> Iterator[str]:
-    taken: ast.expr | None = None
+    key: ast.expr | None = None
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-        taken = node.slice if ast.unparse(node.value).endswith("environ") else None
+        key = node.slice if ast.unparse(node.value).endswith("environ") else None
     elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith(("environ.get", "getenv")):
-        taken = node.args[0]
-    if isinstance(taken, ast.Constant) and isinstance(taken.value, str) and taken.value.startswith("VLLM_"):
-        yield taken.value
+        key = node.args[0]
+    if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.startswith("VLLM_"):
+        yield key.value
 
 
 def api_server_model(package: Path) -> str | None:
@@ -508,26 +508,26 @@ def moving_defaults(package: Path, dump: Mapping[str, Any]) -> dict[str, Any]:
     except (OSError, SyntaxError, ValueError):
         return {}
     engine = "v1" if dump["environment"].get("VLLM_USE_V1", {"default": True}).get("default") else "v0"
-    arguments = {name for name, told in dump["python_api"]["EngineArgs"].items() if told["default"] is None}
-    found: dict[str, Any] = {}
+    arguments = {name for name, data in dump["python_api"]["EngineArgs"].items() if data["default"] is None}
+    settings: dict[str, Any] = {}
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "EngineArgs"]
     functions = [node for cls in classes for node in ast.walk(cls) if isinstance(node, ast.FunctionDef)]
     for function in functions:
         other = {"v1": "v0", "v0": "v1"}[engine]
         tables = {name: rows for name, rows in _tables(function).items() if name in arguments}
-        for name, told in _assigned(function, arguments, dump["environment"]).items():
-            found.setdefault(name, {}).setdefault("set" if other not in function.name else "other", []).extend(told)
+        for name, data in _assigned(function, arguments, dump["environment"]).items():
+            settings.setdefault(name, {}).setdefault("set" if other not in function.name else "other", []).extend(data)
         for name, rows in tables.items():
-            found.setdefault(name, {})["rows" if other not in function.name else "other"] = rows
-    return {name: _told_default(told) for name, told in sorted(found.items())}
+            settings.setdefault(name, {})["rows" if other not in function.name else "other"] = rows
+    return {name: _told_default(data) for name, data in sorted(settings.items())}
 
 
-def _told_default(told: Mapping[str, Any]) -> dict[str, Any]:
-    if "rows" in told:
-        return {"rows": told["rows"]}
-    if "set" not in told:
+def _told_default(setting: Mapping[str, Any]) -> dict[str, Any]:
+    if "rows" in setting:
+        return {"rows": setting["rows"]}
+    if "set" not in setting:
         return {"depends_on": ["VLLM_USE_V1"]}
-    assigned = told["set"]
+    assigned = setting["set"]
     plain = [entry for entry in assigned if not entry["when"] and "value" in entry]
     if len(assigned) == 1 and plain:
         return {"rows": [{"if": [], "value": plain[0]["value"]}]}
@@ -536,7 +536,7 @@ def _told_default(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tables(function: ast.FunctionDef) -> dict[str, list[dict[str, Any]]]:
     """Values by conditions on the device: `default_X = …` in the branches of one `if`."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    tables: dict[str, list[dict[str, Any]]] = {}
     names = _locals(function)
     for statement in ast.walk(function):
         if not isinstance(statement, ast.If):
@@ -551,9 +551,9 @@ def _tables(function: ast.FunctionDef) -> dict[str, list[dict[str, Any]]]:
                 _rows(rest, [], rows)
         for name, table in rows.items():
             # A chain without an `else` only amends what another one has set, for a device that is not a GPU.
-            if table[-1]["if"] == [] and len(table) > 1 and len(table) > len(found.get(name, ())):
-                found[name] = table
-    return found
+            if table[-1]["if"] == [] and len(table) > 1 and len(table) > len(tables.get(name, ())):
+                tables[name] = table
+    return tables
 
 
 def _rows(body: list[ast.stmt], conditions: list[dict[str, Any]], rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -584,11 +584,11 @@ def _conditions(test: ast.expr, names: Mapping[str, str]) -> list[dict[str, Any]
 
 def _locals(function: ast.FunctionDef) -> dict[str, str]:
     """What a function calls by a name of its own: the last plain value that each name is given before an exception."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.Call)):
-            found |= {target.id: ast.unparse(node.value) for target in node.targets if isinstance(target, ast.Name)}
-    return found
+            values |= {target.id: ast.unparse(node.value) for target in node.targets if isinstance(target, ast.Name)}
+    return values
 
 
 def _condition(test: ast.expr, locals_: Mapping[str, str]) -> dict[str, Any]:
@@ -603,11 +603,11 @@ def _condition(test: ast.expr, locals_: Mapping[str, str]) -> dict[str, Any]:
     if size:
         return {"memory_gib": int(size[1])}
     names = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]
-    held = [re.fullmatch(r"'([\w ]+)' (not in|in) device_name(?:\.lower\(\))?", ast.unparse(name)) for name in names]
-    if all(held) and {match[2] for match in held if match} == {"in"}:
-        return {"name_has": [match[1] for match in held if match]}
-    if len(held) == 1 and held[0]:
-        return {"name_lacks": [held[0][1]]}
+    matches = [re.fullmatch(r"'([\w ]+)' (not in|in) device_name(?:\.lower\(\))?", ast.unparse(name)) for name in names]
+    if all(matches) and {match[2] for match in matches if match} == {"in"}:
+        return {"name_has": [match[1] for match in matches if match]}
+    if len(matches) == 1 and matches[0]:
+        return {"name_lacks": [matches[0][1]]}
     return {"other": text[:_MAX_CONDITION]}
 
 
@@ -636,17 +636,17 @@ def _assigned(
     function: ast.FunctionDef, arguments: set[str], environment: Mapping[str, Any]
 ) -> dict[str, list[dict[str, Any]]]:
     """Arguments that a method sets where they are not given, with what that depends on."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_argument: dict[str, list[dict[str, Any]]] = {}
     names = _locals(function)
 
     def walk(body: list[ast.stmt], when: list[str]) -> None:
         for statement in body:
             if isinstance(statement, ast.If):
                 test = ast.unparse(statement.test)
-                own = [] if re.fullmatch(r"self\.\w+ is None", test) else [test[:_MAX_CONDITION]]
+                condition = [] if re.fullmatch(r"self\.\w+ is None", test) else [test[:_MAX_CONDITION]]
                 if not _OTHER_DEVICES.search(test):
-                    walk(statement.body, when + own)
-                walk(statement.orelse, when + own)
+                    walk(statement.body, when + condition)
+                walk(statement.orelse, when + condition)
             elif isinstance(statement, (ast.With, ast.Try)):
                 walk(statement.body, when)
             elif isinstance(statement, ast.Assign):
@@ -655,17 +655,17 @@ def _assigned(
                         target.attr if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" else ""
                     )
                     if name in arguments:
-                        told: dict[str, Any] = {"when": when}
+                        setting: dict[str, Any] = {"when": when}
                         value = _by_environment(statement.value, environment)
                         if value is not _UNKNOWN:
-                            told["value"] = value
+                            setting["value"] = value
                         else:
                             text = ast.unparse(statement.value)
-                            told["from"] = [names.get(text, text)[:_MAX_CONDITION]]
-                        found.setdefault(name, []).append(told)
+                            setting["from"] = [names.get(text, text)[:_MAX_CONDITION]]
+                        by_argument.setdefault(name, []).append(setting)
 
     walk(function.body, [])
-    return found
+    return by_argument
 
 
 # ---- files
@@ -678,31 +678,31 @@ def write(folder: Path, version: str, made: Mapping[str, Any], records: Mapping[
     wholes[version] = (made, dict(records))
     changed: list[str] = []
     before: dict[str, Any] = {}
-    for known in sorted(wholes, key=lambda name: options.version_key(name) or (0, 0, 0, 0)):
-        own_made, own = wholes[known]
-        text = document_text(known, own_made, before, own)
-        path = folder / f"{known}.json"
+    for release in sorted(wholes, key=lambda name: options.version_key(name) or (0, 0, 0, 0)):
+        own_made, new_records = wholes[release]
+        text = document_text(release, own_made, before, new_records)
+        path = folder / f"{release}.json"
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             store(path, text)
             changed.append(path.name)
-        before = own
+        before = new_records
     return changed
 
 
 def with_known_entry(records: Mapping[str, Any], folder: Path, version: str) -> dict[str, Any]:
     """The records with what is known of the image already: no package tells it."""
-    _, known = _stored(folder).get(version, ({}, {}))
-    return {**records, **{name: told for name, told in known.items() if name == _IMAGE_ENTRY}}
+    _, entry = _stored(folder).get(version, ({}, {}))
+    return {**records, **{name: value for name, value in entry.items() if name == _IMAGE_ENTRY}}
 
 
 def _stored(folder: Path) -> dict[str, tuple[Mapping[str, Any], dict[str, Any]]]:
     """What each release of a folder was made from, and all of its records."""
     wholes: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {}
     state: dict[str, Any] = {}
-    for _, known, path in options.files(folder):
+    for _, release, path in options.files(folder):
         document = json.loads(path.read_text(encoding="utf-8"))
         options.apply(state, document)
-        wholes[known] = (document["made"], dict(state))
+        wholes[release] = (document["made"], dict(state))
     return wholes
 
 

@@ -15,7 +15,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks.authoring.releases.serve_checks import Reader, UnreadableError, joined, parsed
+from vllm_runbooks.authoring.releases.serve_checks import CheckReader, UnreadableError, joined, parsed
 from vllm_runbooks.catalog.options import LIMITS
 from vllm_runbooks.reading.arguments.conditions import names
 
@@ -37,11 +37,13 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
     except (OSError, SyntaxError, ValueError):
         return {}, {}
     handed = _handed(tree)
-    found: list[_Bound] = []
-    own = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == _ARGUMENTS[0]), None)
-    if own is not None:
-        itself = {name: _Handed(name, ()) for name in _fields(own)}
-        found += _of_class(_Class(own, tree, package, "engine/arg_utils.py"), itself)
+    class_bounds: list[_Bound] = []
+    engine_args = next(
+        (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == _ARGUMENTS[0]), None
+    )
+    if engine_args is not None:
+        itself = {name: _Handed(name, ()) for name in _fields(engine_args)}
+        class_bounds += _of_class(_ConfigClass(engine_args, tree, package, "engine/arg_utils.py"), itself)
     for path in (package / "config.py", *sorted(package.glob("config/*.py"))):
         if not path.is_file():
             continue
@@ -49,19 +51,23 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
         place = path.relative_to(package).as_posix()
         for node in module.body:
             if isinstance(node, ast.ClassDef) and node.name in handed:
-                found += _of_class(_Class(node, module, package, place), handed[node.name])
+                class_bounds += _of_class(_ConfigClass(node, module, package, place), handed[node.name])
     bounds: dict[str, dict[str, Any]] = {}
     places: dict[str, str] = {}
-    for bound in found:
+    for bound in class_bounds:
         # Of several bounds of the same arguments each has a number of its own.
         name = _free(bound.name, bounds)
         bounds[name], places[name] = bound.told, bound.at
     return bounds, places
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
+def _free(name: str, names_in_use: Mapping[str, Any]) -> str:
     """The name, where it is taken with the first number from 2 that is not."""
-    return next(each for each in chain((name,), (f"{name} {number}" for number in count(2))) if each not in taken)
+    return next(
+        candidate
+        for candidate in chain((name,), (f"{name} {number}" for number in count(2)))
+        if candidate not in names_in_use
+    )
 
 
 class _Bound(NamedTuple):
@@ -73,7 +79,7 @@ class _Bound(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Class:
+class _ConfigClass:
     """A class of the configuration and where it stands."""
 
     node: ast.ClassDef
@@ -97,14 +103,14 @@ class _Handed:
 
 def _handed(tree: ast.Module) -> dict[str, dict[str, _Handed]]:
     """By class and field of the configuration the argument that it is made of."""
-    found: dict[str, dict[str, _Handed]] = {}
+    by_class: dict[str, dict[str, _Handed]] = {}
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef) and owner.name in _ARGUMENTS:
             for function in owner.body:
                 if isinstance(function, ast.FunctionDef):
-                    for call, guards in _calls(function, Reader(tree, Path(), "self", 0), ()):
-                        _take(call, guards, found)
-    return found
+                    for call, guards in _calls(function, CheckReader(tree, Path(), "self", 0), ()):
+                        _take(call, guards, by_class)
+    return by_class
 
 
 def _fields(owner: ast.ClassDef) -> Iterator[str]:
@@ -113,7 +119,7 @@ def _fields(owner: ast.ClassDef) -> Iterator[str]:
             yield node.target.id
 
 
-def _take(call: ast.Call, guards: tuple[Any, ...], found: dict[str, dict[str, _Handed]]) -> None:
+def _take(call: ast.Call, guards: tuple[Any, ...], by_class: dict[str, dict[str, _Handed]]) -> None:
     if not isinstance(call.func, ast.Name):
         return
     for keyword in call.keywords:
@@ -121,10 +127,10 @@ def _take(call: ast.Call, guards: tuple[Any, ...], found: dict[str, dict[str, _H
         if not keyword.arg or not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name):
             continue
         if value.value.id == "self" and not value.attr.startswith("_"):
-            found.setdefault(call.func.id, {}).setdefault(keyword.arg, _Handed(value.attr, guards))
+            by_class.setdefault(call.func.id, {}).setdefault(keyword.arg, _Handed(value.attr, guards))
 
 
-def _calls(node: ast.AST, reader: Reader, guards: tuple[Any, ...]) -> Iterator[tuple[ast.Call, tuple[Any, ...]]]:
+def _calls(node: ast.AST, reader: CheckReader, guards: tuple[Any, ...]) -> Iterator[tuple[ast.Call, tuple[Any, ...]]]:
     """Calls inside a function with the conditions on arguments that they stand under; none under any other."""
     if isinstance(node, (ast.If, ast.IfExp)):
         try:
@@ -141,24 +147,24 @@ def _calls(node: ast.AST, reader: Reader, guards: tuple[Any, ...]) -> Iterator[t
         yield from _calls(inner, reader, guards)
 
 
-def _of_class(owner: _Class, handed: Mapping[str, _Handed]) -> Iterator[_Bound]:
+def _of_class(owner: _ConfigClass, handed: Mapping[str, _Handed]) -> Iterator[_Bound]:
     for field, limits, line in _limits(owner.node):
         if field in handed:
-            own = handed[field]
-            guard = {"if": joined(list(own.guards))} if own.guards else {}
-            yield _Bound(own.argument, {**limits, **guard}, f"{owner.place}:{line}")
+            source = handed[field]
+            guard = {"if": joined(list(source.guards))} if source.guards else {}
+            yield _Bound(source.argument, {**limits, **guard}, f"{owner.place}:{line}")
     for check in _checks(owner):
-        asked = list(dict.fromkeys(names(check["when"])))
-        if asked and all(name in handed for name in asked):
+        fields = list(dict.fromkeys(names(check["when"])))
+        if fields and all(name in handed for name in fields):
             when = _renamed(check["when"], handed)
-            guards = [guard for name in asked for guard in handed[name].guards]
-            told = {"when": joined([*_unique(guards), when]), "says": check["says"]}
-            name = "+".join(sorted({handed[name].argument for name in asked}))
-            yield _Bound(name, told, f"{owner.place}:{check['line']}")
+            guards = [guard for name in fields for guard in handed[name].guards]
+            check_data = {"when": joined([*_unique(guards), when]), "says": check["says"]}
+            name = "+".join(sorted({handed[name].argument for name in fields}))
+            yield _Bound(name, check_data, f"{owner.place}:{check['line']}")
 
 
 def _unique(conditions: list[Any]) -> list[Any]:
-    return [each for at, each in enumerate(conditions) if each not in conditions[:at]]
+    return [condition for at, condition in enumerate(conditions) if condition not in conditions[:at]]
 
 
 def _limits(owner: ast.ClassDef) -> Iterator[tuple[str, dict[str, float], int]]:
@@ -168,8 +174,8 @@ def _limits(owner: ast.ClassDef) -> Iterator[tuple[str, dict[str, float], int]]:
             continue
         for call in ast.walk(node):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Field":
-                told = {word.arg: _number(word.value) for word in call.keywords if word.arg in LIMITS}
-                limits = {name: limit for name, limit in told.items() if name and limit is not None}
+                numbers = {word.arg: _number(word.value) for word in call.keywords if word.arg in LIMITS}
+                limits = {name: limit for name, limit in numbers.items() if name and limit is not None}
                 if limits:
                     yield node.target.id, limits, node.lineno
 
@@ -194,7 +200,7 @@ def _renamed(condition: Any, handed: Mapping[str, _Handed]) -> Any:
 # ---- what a class checks by itself
 
 
-def _checks(owner: _Class) -> Iterator[dict[str, Any]]:
+def _checks(owner: _ConfigClass) -> Iterator[dict[str, Any]]:
     """The checks of a class, in the order in which they are made: on values as given, then as changed."""
     methods = owner.methods()
     for function in methods.values():
@@ -223,10 +229,10 @@ def _validators(function: ast.FunctionDef, kind: str) -> Iterator[ast.Call]:
                 yield decorator
 
 
-class _ConfigReader(Reader):
+class _ConfigReader(CheckReader):
     """Reads the checks of a class, and of the methods that it calls for them, on what it was made of."""
 
-    def __init__(self, owner: _Class) -> None:
+    def __init__(self, owner: _ConfigClass) -> None:
         super().__init__(owner.tree, owner.package, "self", 0)
         self.methods = owner.methods()
         self.kept: dict[str, Any] = {}
@@ -245,8 +251,8 @@ class _ConfigReader(Reader):
         parameters = [parameter.arg for parameter in (*function.args.args[1:], *function.args.kwonlyargs)]
         local: dict[str, Any] = {name: ["arg", name] for name in parameters}
         if call is not None:
-            given = [*zip(parameters, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
-            local = {name: self._readable(value) for name, value in given if name}
+            arguments = [*zip(parameters, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
+            local = {name: self._readable(value) for name, value in arguments if name}
         outer, self.local = self.local, local
         self.followed.append(function.name)
         yield from self.checks(function)
@@ -305,9 +311,9 @@ class _ConfigReader(Reader):
                     self._forget(inner)
             return guards
         self.nested += 1
-        found = yield from super()._if(statement, guards)
+        guards_after = yield from super()._if(statement, guards)
         self.nested -= 1
-        return found
+        return guards_after
 
     def _own_call(self, statement: ast.stmt) -> tuple[ast.FunctionDef, ast.Call] | None:
         """The method of the class that a statement calls, with the call."""

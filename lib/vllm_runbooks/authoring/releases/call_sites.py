@@ -19,8 +19,8 @@ from typing import NamedTuple
 from vllm_runbooks.catalog.sites import (
     SITES,
     WORDINGS,
-    Function,
     Module,
+    ModuleFunction,
     Wordings,
     digest,
     order,
@@ -76,7 +76,7 @@ class Template(NamedTuple):
 
 
 @dataclass
-class Sources:
+class ReleaseSources:
     """What is read from one release."""
 
     modules: dict[str, Module] = field(default_factory=dict)
@@ -92,16 +92,16 @@ class _Call(NamedTuple):
     line: int
 
 
-def read_sources(package: Path) -> Sources:
+def read_sources(package: Path) -> ReleaseSources:
     """Read every module of a release's package `vllm`; one that does not parse is left out."""
-    sources = Sources()
-    seen: dict[str, _Reading] = {}
+    sources = ReleaseSources()
+    seen: dict[str, _ModuleReading] = {}
     for file in sorted(package.rglob("*.py")):
         try:
             tree = ast.parse(file.read_text(encoding="utf-8"))
         except (OSError, SyntaxError, ValueError):
             continue
-        seen[file.relative_to(package).as_posix()] = _Reading(tree)
+        seen[file.relative_to(package).as_posix()] = _ModuleReading(tree)
     passers = {name for reading in seen.values() for name in reading.passers}
     methods = {name for reading in seen.values() for name in reading.methods}
     for path, reading in seen.items():
@@ -119,12 +119,12 @@ def read_sources(package: Path) -> Sources:
     return sources
 
 
-class _Reading:
+class _ModuleReading:
     """One walk over a module."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.calls: list[_Call] = []
-        self.functions: list[Function] = []
+        self.functions: list[ModuleFunction] = []
         self.templates: list[Template] = []
         self.passers: set[str] = set()
         """Functions that log in the name of their caller (`stacklevel`)."""
@@ -153,7 +153,7 @@ class _Reading:
                     continue
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 function, raised = node.name, None
-                self.functions.append(Function(node.name, node.lineno, node.end_lineno or node.lineno))
+                self.functions.append(ModuleFunction(node.name, node.lineno, node.end_lineno or node.lineno))
             elif isinstance(node, ast.Raise):
                 raised = _called(node.exc)
             elif isinstance(node, ast.Assert):
@@ -264,31 +264,31 @@ class Matcher:
 
     def found(self, templates: Iterable[Template]) -> set[str]:
         """The patterns that match one of the messages, alone or behind its exception's name."""
-        found: set[str] = set()
+        patterns: set[str] = set()
         for template in templates:
             if template not in self._tried:
                 self._tried[template] = frozenset(self._try(template))
-            found |= self._tried[template]
-        return found
+            patterns |= self._tried[template]
+        return patterns
 
     def _try(self, template: Template) -> Iterator[str]:
         kinds = (template.raised,) if template.raised else _USUAL_TYPES
-        shown = " ".join((template.text, *(f"{kind}:" for kind in kinds), *_SHAPES[1:]))
-        left = [self._known.patterns[index] for index in self._known.candidates(shown)]
+        text_of_template = " ".join((template.text, *(f"{kind}:" for kind in kinds), *_SHAPES[1:]))
+        left = [self._known.patterns[index] for index in self._known.candidates(text_of_template)]
         for text in _texts(template.text) if left else ():
-            for said in (text, *(f"{kind}: {text}" for kind in kinds)):
-                found = [pattern for pattern in left if _admitting(pattern).search(said)]
-                yield from found
-                left = [pattern for pattern in left if pattern not in found] if found else left
+            for line in (text, *(f"{kind}: {text}" for kind in kinds)):
+                matching = [pattern for pattern in left if _admitting(pattern).search(line)]
+                yield from matching
+                left = [pattern for pattern in left if pattern not in matching] if matching else left
             if not left:
                 return
 
 
 def patterns_of(shelf: Catalog) -> dict[str, list[str]]:
     """The patterns of the catalog whose words are vLLM's own, by the symptom or line format that asks for them."""
-    asked = {known.id: [s.pattern for s in known.signatures if s.origin == "vllm"] for known in shelf.symptoms.values()}
-    asked |= {f"line:{known.id}": list(known.patterns) for known in shelf.lines}
-    return {name: patterns for name, patterns in asked.items() if patterns}
+    by_id = {entry.id: [s.pattern for s in entry.signatures if s.origin == "vllm"] for entry in shelf.symptoms.values()}
+    by_id |= {f"line:{entry.id}": list(entry.patterns) for entry in shelf.lines}
+    return {name: patterns for name, patterns in by_id.items() if patterns}
 
 
 class Unworded(NamedTuple):
@@ -311,7 +311,7 @@ class Reworded(NamedTuple):
 
 def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) -> list[Reworded]:
     """What reading a release changed: against what was known of it, or where nothing was, of the release before it."""
-    older = sorted((known for known in before.releases if order(known) <= order(release)), key=order)
+    older = sorted((version for version in before.releases if order(version) <= order(release)), key=order)
     pairs = ((name, pattern) for name, asking in patterns_of(shelf).items() for pattern in asking)
     return [
         Reworded(name, pattern, not was)
@@ -336,37 +336,41 @@ def write(
     """
     kept = read_book(folder / SITES)
     book = {release: kept.modules(release) for release in kept.releases}
-    own = patterns_of(shelf)
-    asked = {**own, **{name: list(lines) for name, lines in (claimed or {}).items()}}
-    patterns = sorted({pattern for asking in asked.values() for pattern in asking})
+    catalog_patterns = patterns_of(shelf)
+    all_patterns = {**catalog_patterns, **{name: list(lines) for name, lines in (claimed or {}).items()}}
+    patterns = sorted({pattern for asking in all_patterns.values() for pattern in asking})
     worded = read_wordings(folder / WORDINGS)
-    found = {release: {pattern: worded.has(pattern, release) for pattern in patterns} for release in worded.releases}
+    has_pattern = {
+        release: {pattern: worded.has(pattern, release) for pattern in patterns} for release in worded.releases
+    }
     matcher = Matcher(patterns)
     for release in sorted(packages, key=order):
         sources = read_sources(packages[release])
         book[release] = sources.modules
-        said = matcher.found(sources.templates)
-        found[release] = {pattern: pattern in said for pattern in patterns}
+        matching = matcher.found(sources.templates)
+        has_pattern[release] = {pattern: pattern in matching for pattern in patterns}
     folder.mkdir(parents=True, exist_ok=True)
     store(folder / SITES, sites_text(book))
-    store(folder / WORDINGS, wordings_text(asked, found))
+    store(folder / WORDINGS, wordings_text(all_patterns, has_pattern))
     read_book.cache_clear()
     read_wordings.cache_clear()
     return [
         Unworded(name, pattern)
-        for name, asking in own.items()
+        for name, asking in catalog_patterns.items()
         for pattern in asking
-        if not any(known[pattern] for known in found.values())
+        if not any(row[pattern] for row in has_pattern.values())
     ]
 
 
-def wordings_text(asked: Mapping[str, Iterable[str]], found: Mapping[str, Mapping[str, bool | None]]) -> str:
+def wordings_text(by_id: Mapping[str, Iterable[str]], has_pattern: Mapping[str, Mapping[str, bool | None]]) -> str:
     """The wordings file: for each pattern a sign per release: 1 a message has it, 0 none has, ? not read."""
-    releases = sorted(found, key=order)
+    releases = sorted(has_pattern, key=order)
     signs = {True: "1", False: "0", None: "?"}
     rows = {
-        name: {digest(pattern): "".join(signs[found[release][pattern]] for release in releases) for pattern in asking}
-        for name, asking in sorted(asked.items())
+        name: {
+            digest(pattern): "".join(signs[has_pattern[release][pattern]] for release in releases) for pattern in asking
+        }
+        for name, asking in sorted(by_id.items())
     }
     return json.dumps({"releases": releases, "patterns": rows}, indent=1) + "\n"
 
@@ -402,8 +406,8 @@ def _row(module: Module, numbers: Mapping[str, int]) -> str:
     lines = _gaps(module.sites)
     starts = _gaps([function.first for function in module.functions])
     functions = [
-        f"{numbers[known.name]} {gap} {known.last - known.first}"
-        for known, gap in zip(module.functions, starts, strict=True)
+        f"{numbers[entry.name]} {gap} {entry.last - entry.first}"
+        for entry, gap in zip(module.functions, starts, strict=True)
     ]
     return " ".join([*map(str, lines), "=", *functions] if functions else map(str, lines))
 

@@ -126,16 +126,16 @@ def _prepare(*, as_gpu: bool) -> None:
         type(current).import_kernels = classmethod(lambda cls: None)  # noqa: ARG005
         if as_gpu:
             cuda = importlib.import_module("vllm.platforms.interface").PlatformEnum.CUDA
-            own = {"_enum": cuda, "device_type": "cuda", "device_name": "cuda"}
-            platforms.current_platform = platforms._current_platform = type("Gpu", (type(current),), own)()  # noqa: SLF001
+            attributes = {"_enum": cuda, "device_type": "cuda", "device_name": "cuda"}
+            platforms.current_platform = platforms._current_platform = type("Gpu", (type(current),), attributes)()  # noqa: SLF001
 
 
 def _serve_parser() -> argparse.ArgumentParser:
     parser = _caught(_command_line(), ["vllm", "serve", "model"])
     for action in parser._actions:  # noqa: SLF001 - argparse tells it in no other way
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            found: argparse.ArgumentParser = action.choices["serve"]
-            return found
+            serve: argparse.ArgumentParser = action.choices["serve"]
+            return serve
     raise LookupError("the command line has no serve")
 
 
@@ -188,28 +188,28 @@ class Types:
         if isinstance(convert, functools.partial):
             return self._opaque(convert)
         name = getattr(convert, "__qualname__", "")
-        held = _held(convert)
-        known = {"human_readable_int": "human_int", "human_readable_int_or_auto": "human_int_or_auto"}
-        if name in known:
-            self.conversions[known[name]] = {text: _outcome(convert, text) for text in _UNIT_PROBES}
-            return known[name]
+        closure = _held(convert)
+        named_conversions = {"human_readable_int": "human_int", "human_readable_int_or_auto": "human_int_or_auto"}
+        if name in named_conversions:
+            self.conversions[named_conversions[name]] = {text: _outcome(convert, text) for text in _UNIT_PROBES}
+            return named_conversions[name]
         if name in ("nullable_str", "optional_str"):
             return {"optional": "str"}
         if name == "union_dict_and_str":
             return {"json_or_str": self._pattern(convert)}
         if name.endswith(("_optional_type", "_parse_type")):
-            inner = self.of(held["return_type"])
+            inner = self.of(closure["return_type"])
             if inner == "json" and _calls(convert, "nullable_kvs"):
                 inner = {"json_or_pairs": self._pattern(convert)}
             return {"optional": inner} if name.endswith("_optional_type") else inner
         if name.endswith("parse_dataclass"):
             held_class = inspect.signature(convert).parameters["cls"].default
-            told: dict[str, Any] = {"dataclass": self.known(held_class)}
+            description: dict[str, Any] = {"dataclass": self.known(held_class)}
             if _calls(convert, "_expand_json_human_readable_numbers"):
-                told["expands"] = "human_numbers"
+                description["expands"] = "human_numbers"
             if "from_cli" in (_source(convert) or "") and hasattr(held_class, "from_cli"):
-                told["via"] = self._via(held_class.from_cli)
-            return told
+                description["via"] = self._via(held_class.from_cli)
+            return description
         if name == "nullable_kvs":
             return "int_pairs"
         owner = getattr(sys.modules.get(getattr(convert, "__module__", "")), name.partition(".")[0], None)
@@ -233,29 +233,29 @@ class Types:
     @staticmethod
     def _via(convert: Any) -> dict[str, Any]:
         """How a class method reads its text: words it takes as a level, and what reads the rest."""
-        told: dict[str, Any] = {"reads": "other"}
+        description: dict[str, Any] = {"reads": "other"}
         for node in ast.walk(_tree(convert)):
             if isinstance(node, ast.Call):
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 if called in ("validate_json", "model_validate_json", "parse_raw"):
-                    told["reads"] = "json"
+                    description["reads"] = "json"
                 elif called == "literal_eval":
-                    told["reads"] = "literal"
+                    description["reads"] = "literal"
                 elif called == "loads":
-                    told["reads"] = "json_keywords"
+                    description["reads"] = "json_keywords"
             elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
                 with suppress(ValueError):
-                    told["words"] = list(ast.literal_eval(node.comparators[0]))
-        return told
+                    description["words"] = list(ast.literal_eval(node.comparators[0]))
+        return description
 
     def _opaque(self, convert: Any) -> dict[str, Any]:
         name = getattr(convert, "__qualname__", None) or repr(convert)[:80]
         name = name.replace("<locals>.", "")
         outcomes = {text: _outcome(convert, text) for text in _PROBES}
-        taken = 1
+        number = 1
         while self.conversions.setdefault(name, outcomes) != outcomes:  # lambdas of one function share a name
-            taken += 1
-            name = f"{name.split('#')[0]}#{taken}"
+            number += 1
+            name = f"{name.split('#')[0]}#{number}"
         return {"opaque": name}
 
     # ---- JSON types
@@ -288,18 +288,18 @@ class Types:
             return {kind: limits} if limits else kind
         if kind in ("literal", "enum"):
             values = schema["expected"] if kind == "literal" else [member.value for member in schema["members"]]
-            told: dict[str, Any] = {"enum": [_plain(value) for value in values]}
+            description: dict[str, Any] = {"enum": [_plain(value) for value in values]}
             if kind == "enum" and schema.get("missing"):
-                told["missing"] = getattr(schema["missing"], "__qualname__", "yes")
-            return told
+                description["missing"] = getattr(schema["missing"], "__qualname__", "yes")
+            return description
         if kind in ("list", "set", "frozenset", "generator"):
             limits = {key: schema[key] for key in ("min_length", "max_length") if key in schema}
             return {"list" if kind == "list" else "set": inner(schema.get("items_schema", {"type": "any"})), **limits}
         if kind == "tuple":
-            told = {"tuple": [inner(item) for item in schema["items_schema"]]}
+            description = {"tuple": [inner(item) for item in schema["items_schema"]]}
             if schema.get("variadic_item_index") is not None:
-                told["variadic"] = schema["variadic_item_index"]
-            return told
+                description["variadic"] = schema["variadic_item_index"]
+            return description
         if kind == "dict":
             anything = {"type": "any"}
             return {"dict": [inner(schema.get("keys_schema", anything)), inner(schema.get("values_schema", anything))]}
@@ -319,15 +319,18 @@ class Types:
         if kind in ("function-before", "function-after", "function-wrap", "function-plain"):
             name = getattr(schema["function"]["function"], "__qualname__", "function").replace("<locals>.", "")
             is_outermost, self._inside_check = not self._inside_check, True
-            told = {"checked": inner(schema["schema"]) if "schema" in schema else "any", "by": f"{kind[9:]} {name}"}
+            description = {
+                "checked": inner(schema["schema"]) if "schema" in schema else "any",
+                "by": f"{kind[9:]} {name}",
+            }
             if is_outermost:
                 self._inside_check = False
-                told.update(self._tried(schema))
-                if "words" in told:
-                    told["checked"] = _without_words(told["checked"], told["words"])
-                elif _members(schema) and told.get("accepts") is not None:
-                    told["checked"] = "any"  # which words it takes was not found out
-            return told
+                description.update(self._tried(schema))
+                if "words" in description:
+                    description["checked"] = _without_words(description["checked"], description["words"])
+                elif _members(schema) and description.get("accepts") is not None:
+                    description["checked"] = "any"  # which words it takes was not found out
+            return description
         if kind in ("default", "model-field", "dataclass-field", "custom-error"):
             return inner(schema["schema"])
         if kind == "json-or-python":
@@ -363,25 +366,25 @@ class Types:
             return True
 
         names = list(dict.fromkeys([*_members(schema), *_mentioned(schema["function"]["function"])]))
-        told: dict[str, Any] = {
+        description: dict[str, Any] = {
             "accepts": [value for value in _JSON_PROBES if accepts(value)],
             "refuses": [value for value in _JSON_PROBES if not accepts(value)],
         }
         if accepts({}):
-            told["any_keys"] = accepts({"no such key": 1})
+            description["any_keys"] = accepts({"no such key": 1})
         for place, wrap in _WRAPS.items():
             words = [name for name in names if accepts(wrap(name))]
             if words:
-                told["words"], told["words_in"] = words, place
-                told["any_case"] = all(accepts(wrap(word.swapcase())) for word in words)
-                told["any_dash"] = all(accepts(wrap(word.replace("_", "-"))) for word in words)
+                description["words"], description["words_in"] = words, place
+                description["any_case"] = all(accepts(wrap(word.swapcase())) for word in words)
+                description["any_dash"] = all(accepts(wrap(word.replace("_", "-"))) for word in words)
                 break
-        return told
+        return description
 
     def _together(self, name: str, read: Callable[[str], object]) -> None:
         """Note what an object with a check of its own refuses although each key's type accepts it."""
-        told = self.objects[name]
-        if not told.get("checks"):
+        description = self.objects[name]
+        if not description.get("checks"):
             return
 
         def accepts(value: Any) -> bool:
@@ -391,19 +394,21 @@ class Types:
                 return False
             return True
 
-        given = {key: self._samples(entry["type"]) for key, entry in told["keys"].items() if entry.get("init", True)}
-        alone = {key: [value for value in values if not accepts({key: value})] for key, values in given.items()}
+        samples = {
+            key: self._samples(entry["type"]) for key, entry in description["keys"].items() if entry.get("init", True)
+        }
+        alone = {key: [value for value in values if not accepts({key: value})] for key, values in samples.items()}
         alone = {key: values for key, values in alone.items() if values}
         needs = {}
         for key, values in alone.items():
             partners = [
                 other
-                for other, choices in given.items()
+                for other, choices in samples.items()
                 if other != key and any(accepts({key: value, other: choice}) for value in values for choice in choices)
             ]
             if partners:
                 needs[key] = partners
-        told["tried"] = {"empty": accepts({}), "alone": alone, "needs": needs}
+        description["tried"] = {"empty": accepts({}), "alone": alone, "needs": needs}
 
     def _samples(self, kind: Any) -> list[Any]:
         """A few values that a type accepts."""
@@ -430,8 +435,8 @@ class Types:
         name: str = cls.__name__ if cls is not None else schema.get("cls_name", "TypedDict")
         if self.objects.get(name):
             return name
-        told: dict[str, Any] = {"keys": {}}
-        self.objects[name] = told
+        description: dict[str, Any] = {"keys": {}}
+        self.objects[name] = description
         config = schema.get("config") or {}
         body, checks = schema.get("schema", schema), []
         while body["type"].startswith("function-"):
@@ -439,45 +444,45 @@ class Types:
             body = body["schema"]
         if schema.get("post_init"):
             checks.append("after __post_init__")
-        told["extra"] = (
+        description["extra"] = (
             schema.get("extra_behavior")
             or body.get("extra_behavior")
             or config.get("extra_fields_behavior")
             or "ignore"
         )
         if config.get("strict"):
-            told["strict"] = True
+            description["strict"] = True
         if checks:
-            told["checks"] = checks
+            description["checks"] = checks
         fields = body["fields"]
         pairs = fields.items() if isinstance(fields, dict) else ((field["name"], field) for field in fields)
         # A key's own check is told apart from one of the value that holds the object.
         kept, self._inside_check = (self._inside_check, self._key_name), False
         for key, field in pairs:
             self._key_name = key
-            told["keys"][key] = self._key(
+            description["keys"][key] = self._key(
                 field, depth, is_typed_dict=schema["type"] == "typed-dict", total=schema.get("total", True)
             )
         self._inside_check, self._key_name = kept
         return name
 
     def _key(self, field: Any, depth: int, *, is_typed_dict: bool, total: bool) -> dict[str, Any]:
-        value, told = field["schema"], {}
+        value, description = field["schema"], {}
         layers = value
         while layers["type"].startswith("function-") and "schema" in layers:
             layers = layers["schema"]
         if layers["type"] == "default":
             make = layers.get("default_factory") or functools.partial(layers.get, "default")
             default = _outcome(make)
-            told["default"] = default["value"] if "value" in default and _outcome(make) == default else _VOLATILE
+            description["default"] = default["value"] if "value" in default and _outcome(make) == default else _VOLATILE
         elif field.get("required", total) if is_typed_dict else True:
-            told["required"] = True
-        told["type"] = self._reduce(value, depth + 1)
+            description["required"] = True
+        description["type"] = self._reduce(value, depth + 1)
         if field.get("init") is False:
-            told["init"] = False
+            description["init"] = False
         if field.get("validation_alias"):
-            told["alias"] = _plain(field["validation_alias"])
-        return told
+            description["alias"] = _plain(field["validation_alias"])
+        return description
 
 
 def _without_words(kind: Any, words: list[str]) -> Any:
@@ -494,19 +499,19 @@ def _without_words(kind: Any, words: list[str]) -> Any:
 
 def _members(schema: Any) -> list[str]:
     """The names and values, as words, of every enumeration and literal inside a schema."""
-    found: list[str] = []
+    names: list[str] = []
     if isinstance(schema, dict):
         if schema.get("type") == "enum":
-            found += [member.name for member in schema["members"]]
-            found += [member.value for member in schema["members"] if isinstance(member.value, str)]
+            names += [member.name for member in schema["members"]]
+            names += [member.value for member in schema["members"] if isinstance(member.value, str)]
         elif schema.get("type") == "literal":
-            found += [value for value in schema["expected"] if isinstance(value, str)]
+            names += [value for value in schema["expected"] if isinstance(value, str)]
         else:
             inner = (schema.get(key) for key in ("schema", "choices", "items_schema", "values_schema"))
-            found += [name for part in inner for name in _members(part)]
+            names += [name for part in inner for name in _members(part)]
     elif isinstance(schema, list):
-        found += [name for part in schema for name in _members(part)]
-    return list(dict.fromkeys(found))
+        names += [name for part in schema for name in _members(part)]
+    return list(dict.fromkeys(names))
 
 
 def _mentioned(check: Any, depth: int = 2) -> list[str]:
@@ -515,15 +520,15 @@ def _mentioned(check: Any, depth: int = 2) -> list[str]:
     code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     if code is None or not str(names.get("__name__", "")).startswith("vllm") or not depth:
         return []
-    found: list[str] = []
+    words: list[str] = []
     for value in (names[name] for name in code.co_names if name in names):
         if isinstance(value, type) and issubclass(value, enum.Enum):
-            found += value.__members__
+            words += value.__members__
         elif isinstance(value, (Mapping, list, tuple, set, frozenset)):
-            found += sorted(item for item in value if isinstance(item, str))
+            words += sorted(item for item in value if isinstance(item, str))
         elif inspect.isfunction(value):
-            found += _mentioned(value, depth - 1)
-    return found[:_MAX_WORDS]
+            words += _mentioned(value, depth - 1)
+    return words[:_MAX_WORDS]
 
 
 def _source(function: Any) -> str | None:
@@ -552,8 +557,8 @@ def _made_of_keywords(function: Any) -> list[type]:
         for call in calls
         if isinstance(call.func, ast.Name) and any(keyword.arg is None for keyword in call.keywords)
     ]
-    found = [getattr(function, "__globals__", {}).get(name) for name in names]
-    return [cls for cls in found if isinstance(cls, type) and dataclasses.is_dataclass(cls)]
+    classes = [getattr(function, "__globals__", {}).get(name) for name in names]
+    return [cls for cls in classes if isinstance(cls, type) and dataclasses.is_dataclass(cls)]
 
 
 def _held(function: Any) -> dict[str, Any]:
@@ -561,11 +566,11 @@ def _held(function: Any) -> dict[str, Any]:
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if code is None or not cells:
         return {}
-    held = {}
+    values = {}
     for name, cell in zip(code.co_freevars, cells, strict=True):
         with suppress(ValueError):
-            held[name] = cell.cell_contents
-    return held
+            values[name] = cell.cell_contents
+    return values
 
 
 def _outcome(convert: Any, *arguments: Any) -> Any:
@@ -595,11 +600,11 @@ def _flag_values(action: argparse.Action, parser: argparse.ArgumentParser, strin
 def _effect(action: argparse.Action, parser: argparse.ArgumentParser, text: str) -> Any:
     """What an action of vLLM's own makes of a value."""
 
-    class _Refused(Exception):  # noqa: N818
+    class _RejectedError(Exception):
         pass
 
     def error(message: str) -> None:
-        raise _Refused(message)
+        raise _RejectedError(message)
 
     space, kept = argparse.Namespace(), parser.error
     parser.error = error  # type: ignore[assignment, method-assign]
@@ -621,11 +626,11 @@ def _options(parser: argparse.ArgumentParser, types: Types) -> list[dict[str, An
     strings: dict[int, list[str]] = {}
     for text, action in parser._option_string_actions.items():  # noqa: SLF001
         strings.setdefault(id(action), []).append(text)
-    told = []
+    options = []
     for action in parser._actions:  # noqa: SLF001
-        own = strings.get(id(action), [])
+        spellings = strings.get(id(action), [])
         option: dict[str, Any] = {
-            "option_strings": own,
+            "option_strings": spellings,
             "dest": action.dest,
             "action": type(action).__name__,
             "bases": [cls.__name__ for cls in type(action).__mro__ if cls.__module__ == "argparse"],
@@ -639,16 +644,16 @@ def _options(parser: argparse.ArgumentParser, types: Types) -> list[dict[str, An
             "group": titles.get(id(action)),
             "metavar": _plain(action.metavar),
         }
-        if set(own) - set(action.option_strings):
-            option["hidden"] = sorted(set(own) - set(action.option_strings))
+        if set(spellings) - set(action.option_strings):
+            option["hidden"] = sorted(set(spellings) - set(action.option_strings))
         if action.nargs == 0:
-            option["flag_values"] = _flag_values(action, parser, own)
+            option["flag_values"] = _flag_values(action, parser, spellings)
         elif type(action).__module__ != "argparse":
             option["action_probes"] = {text: _effect(action, parser, text) for text in _ACTION_PROBES}
             for made in _made_of_keywords(type(action).__call__):
                 types.known(made)
-        told.append(option)
-    return told
+        options.append(option)
+    return options
 
 
 def _entry(parser: argparse.ArgumentParser, types: Types) -> dict[str, Any]:
@@ -755,19 +760,19 @@ class _Passed(BaseException):
 
 def _environment() -> dict[str, Any]:
     envs = importlib.import_module("vllm.envs")
-    told: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name, read in envs.environment_variables.items():
         kept = os.environ.pop(name, None)
         entry: dict[str, Any] = {}
         unset = _outcome(read)
         if "value" in unset:
             entry["default"] = unset["value"] if _outcome(read) == unset else _VOLATILE
-        held = _held(read)
-        choices = held.get("choices")
+        closure = _held(read)
+        choices = closure.get("choices")
         if choices is not None:
             with suppress(Exception):
                 entry["choices"] = [_plain(choice) for choice in (choices() if callable(choices) else choices)]
-            entry["case_sensitive"] = bool(held.get("case_sensitive", True))
+            entry["case_sensitive"] = bool(closure.get("case_sensitive", True))
             entry["reader"] = getattr(read, "__qualname__", "").split(".")[0]
         entry["probes"] = {}
         for text in _ENVIRONMENT_PROBES:
@@ -776,8 +781,8 @@ def _environment() -> dict[str, Any]:
         del os.environ[name]
         if kept is not None:
             os.environ[name] = kept
-        told[name] = entry
-    return told
+        variables[name] = entry
+    return variables
 
 
 def _parameters(owner: Any) -> list[str]:
@@ -787,17 +792,17 @@ def _parameters(owner: Any) -> list[str]:
 def _python() -> dict[str, Any]:
     arg_utils = importlib.import_module("vllm.engine.arg_utils")
     llm = importlib.import_module("vllm.entrypoints.llm").LLM
-    told: dict[str, Any] = {"LLM": _parameters(llm.__init__)}
+    parameters: dict[str, Any] = {"LLM": _parameters(llm.__init__)}
     for name in ("EngineArgs", "AsyncEngineArgs"):
-        told[name] = {}
+        parameters[name] = {}
         for field in dataclasses.fields(getattr(arg_utils, name)):
             default: Any = {"repr": "required"}
             if field.default is not dataclasses.MISSING:
                 default = _plain(field.default)
             elif field.default_factory is not dataclasses.MISSING:
                 default = _outcome(field.default_factory).get("value", _VOLATILE)
-            told[name][field.name] = {"default": default, "annotation": str(field.type)}
-    return told
+            parameters[name][field.name] = {"default": default, "annotation": str(field.type)}
+    return parameters
 
 
 def dump(*, as_gpu: bool = False) -> dict[str, Any]:
@@ -807,7 +812,7 @@ def dump(*, as_gpu: bool = False) -> dict[str, Any]:
     """
     _prepare(as_gpu=as_gpu)
     types = Types()
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "vllm": importlib.metadata.version("vllm"),
         "origin": "parser",
         "python": platform.python_version(),
@@ -821,19 +826,19 @@ def dump(*, as_gpu: bool = False) -> dict[str, Any]:
     for name, find in parsers:
         try:
             parser = find()
-            told["entries"][name] = _entry(parser, types)
-            told["entries"][name]["rewrites"] = _rewrites(type(parser))
+            data["entries"][name] = _entry(parser, types)
+            data["entries"][name]["rewrites"] = _rewrites(type(parser))
         except (Exception, SystemExit) as error:  # noqa: BLE001
-            told["entries"][name] = {"error": f"{type(error).__name__}: {error}"[:400]}
+            data["entries"][name] = {"error": f"{type(error).__name__}: {error}"[:400]}
     for key, collect in (("environment", _environment), ("python_api", _python)):
         try:
-            told[key] = collect()
+            data[key] = collect()
         except Exception as error:  # noqa: BLE001
-            told[key] = {"error": f"{type(error).__name__}: {error}"[:400]}
-    told["objects"], told["conversions"] = types.objects, types.conversions
+            data[key] = {"error": f"{type(error).__name__}: {error}"[:400]}
+    data["objects"], data["conversions"] = types.objects, types.conversions
     with suppress(Exception):
-        told["device"] = importlib.import_module("vllm.platforms").current_platform.device_type
-    return told
+        data["device"] = importlib.import_module("vllm.platforms").current_platform.device_type
+    return data
 
 
 def main() -> None:

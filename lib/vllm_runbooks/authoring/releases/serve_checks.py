@@ -41,7 +41,7 @@ def serve_checks(sources: Path) -> list[dict[str, Any]]:
         tree = parsed(path)
         function = _function(tree, "validate_parsed_serve_args")
         if function is not None:
-            return list(Reader(tree, sources, "args", _MAX_CALLS).checks(function))
+            return list(CheckReader(tree, sources, "args", _MAX_CALLS).checks(function))
     return []
 
 
@@ -52,7 +52,7 @@ def object_checks(sources: Path) -> dict[str, list[dict[str, Any]]]:
         *sorted(sources.glob("config/*.py")),
         *sorted(sources.glob("entrypoints/**/cli_args.py")),
     ]
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_class: dict[str, list[dict[str, Any]]] = {}
     for path in paths:
         if not path.is_file():
             continue
@@ -61,8 +61,8 @@ def object_checks(sources: Path) -> dict[str, list[dict[str, Any]]]:
             if isinstance(node, ast.ClassDef):
                 checks = list(_of_class(node, tree, sources))
                 if checks:
-                    found[node.name] = checks
-    return found
+                    by_class[node.name] = checks
+    return by_class
 
 
 def _of_class(owner: ast.ClassDef, tree: ast.Module, sources: Path) -> Iterator[dict[str, Any]]:
@@ -70,7 +70,7 @@ def _of_class(owner: ast.ClassDef, tree: ast.Module, sources: Path) -> Iterator[
         if not isinstance(function, ast.FunctionDef):
             continue
         if function.name in ("__post_init__", "model_post_init"):
-            yield from Reader(tree, sources, "self", 0).checks(function)
+            yield from CheckReader(tree, sources, "self", 0).checks(function)
         for decorator in function.decorator_list:
             if not isinstance(decorator, ast.Call) or not isinstance(decorator.func, ast.Name):
                 continue
@@ -79,12 +79,12 @@ def _of_class(owner: ast.ClassDef, tree: ast.Module, sources: Path) -> Iterator[
                 "after",
             )
             if decorator.func.id == "model_validator" and mode == "after":
-                yield from Reader(tree, sources, "self", 0).checks(function)
+                yield from CheckReader(tree, sources, "self", 0).checks(function)
             elif decorator.func.id == "field_validator" and mode == "after" and len(function.args.args) > 1:
                 value = function.args.args[1].arg
                 for name in decorator.args:
                     if isinstance(name, ast.Constant):
-                        reader = Reader(tree, sources, "self", 0)
+                        reader = CheckReader(tree, sources, "self", 0)
                         reader.local[value] = ["arg", name.value]
                         # A default is not validated.
                         yield from reader.checks(function, [["given", name.value]])
@@ -99,7 +99,7 @@ def _function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
     return next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
 
 
-class Reader:
+class CheckReader:
     """Reads the checks of one function; `subject` is the name whose attributes are the values.
 
     A kind of reader may tell more of a check (`told`), or follow more of what a function does.
@@ -235,7 +235,7 @@ class Reader:
             function = _function(tree, call.func.id) if tree else None
         if function is None or tree is None or not function.args.args:
             return
-        reader = Reader(tree, self.sources, self.subject, self.depth - 1)
+        reader = CheckReader(tree, self.sources, self.subject, self.depth - 1)
         if not self._is_subject(call.args[0]):
             try:
                 reader.local[function.args.args[0].arg] = self.read(call.args[0])
@@ -308,7 +308,7 @@ class Reader:
             and node.func.attr in _METHODS
             and not self._is_subject(node.func.value)
         ):
-            return [node.func.attr, self.read(node.func.value), *(self.read(each) for each in arguments)]
+            return [node.func.attr, self.read(node.func.value), *(self.read(argument) for argument in arguments)]
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in ("getattr", "hasattr") and self._is_subject(arguments[0]) and isinstance(arguments[1], ast.Constant):
             # What only `vllm serve` has is asked for to tell it from other commands.
@@ -336,7 +336,7 @@ class Reader:
             if path.is_file():
                 tree = parsed(path)
                 inner = _imports(tree).get(name)
-                return Reader(tree, self.sources, self.subject, 0).literal(name) if inner else _literal(tree, name)
+                return CheckReader(tree, self.sources, self.subject, 0).literal(name) if inner else _literal(tree, name)
         raise UnreadableError
 
     def _listed(self, node: ast.ListComp | ast.GeneratorExp) -> Any:

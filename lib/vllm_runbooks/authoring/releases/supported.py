@@ -42,7 +42,7 @@ _NOT_ARGUMENTS = (
 _REACH = 4
 """How far the modules of a model's base classes are followed."""
 
-Facts = dict[str, dict[str, Any]]
+ReleaseFacts = dict[str, dict[str, Any]]
 """Of one release: by table, by name, the value; None where the sources do not decide it."""
 
 
@@ -115,17 +115,17 @@ def _assigned(tree: ast.AST, name: str) -> ast.expr | None:
 def _parsers(source: _Source, table: str) -> dict[str, Any]:
     """Names of a registry: a mapping of newer releases, decorators of older ones."""
     variable, folders = _REGISTRIES[table]
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     for tree in source.folder(*folders):
         mapping = _assigned(tree, variable)
         if isinstance(mapping, ast.Dict):
-            found |= dict.fromkeys(key.value for key in mapping.keys if key is not None and _is_string(key))  # type: ignore[attr-defined]
+            names |= dict.fromkeys(key.value for key in mapping.keys if key is not None and _is_string(key))  # type: ignore[attr-defined]
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 for decorator in node.decorator_list:
                     if isinstance(decorator, ast.Call) and _name(decorator.func) == "register_module":
-                        found |= dict.fromkeys(_strings(decorator))
-    return found
+                        names |= dict.fromkeys(_strings(decorator))
+    return names
 
 
 def _classes(trees: Iterable[ast.Module]) -> dict[str, ast.ClassDef]:
@@ -178,13 +178,13 @@ def _configurations(source: _Source) -> tuple[dict[str, str], dict[str, ast.Clas
 def _activations(source: _Source) -> dict[str, list[str]]:
     """The types that each quantisation method computes in, where its sources list them."""
     config, classes = _configurations(source)
-    found = {}
+    by_method = {}
     for method, name in config.items():
         values = _returned(_method(classes, name, "get_supported_act_dtypes"))
         listed = values[0].elts if len(values) == 1 and isinstance(values[0], ast.List) else []
-        if listed and all(_name(one) in _TYPES for one in listed):
-            found[method] = sorted({_TYPES[_name(one)] for one in listed})
-    return found
+        if listed and all(_name(element) in _TYPES for element in listed):
+            by_method[method] = sorted({_TYPES[_name(element)] for element in listed})
+    return by_method
 
 
 def _methods(tree: ast.Module, variable: str) -> list[str]:
@@ -193,8 +193,8 @@ def _methods(tree: ast.Module, variable: str) -> list[str]:
 
 
 def _cache_types(source: _Source) -> dict[str, Any]:
-    found = _strings(_assigned(source.first("config/cache.py", "config.py", "config/__init__.py"), "CacheDType"))
-    return dict.fromkeys(found or _choices(source.first("engine/arg_utils.py"), "--kv-cache-dtype"))
+    types = _strings(_assigned(source.first("config/cache.py", "config.py", "config/__init__.py"), "CacheDType"))
+    return dict.fromkeys(types or _choices(source.first("engine/arg_utils.py"), "--kv-cache-dtype"))
 
 
 def _choices(tree: ast.Module, option: str) -> list[str]:
@@ -279,12 +279,12 @@ def _backends(source: _Source) -> dict[str, Any]:
     trees = [*source.folder("v1/attention"), *source.folder("attention")]
     classes = _classes(trees)
     functions = {part.name: part for tree in trees for part in tree.body if isinstance(part, ast.FunctionDef)}
-    found: dict[str, Any] = {}
+    backends: dict[str, Any] = {}
     for part in node.body if node else ():
         if isinstance(part, ast.Assign):
             name = "".join(_strings(part.value)).rpartition(".")[2]
-            found[_name(part.targets[0])] = _backend(classes, functions, name) if name in classes else None
-    return found
+            backends[_name(part.targets[0])] = _backend(classes, functions, name) if name in classes else None
+    return backends
 
 
 def _backend(
@@ -292,20 +292,20 @@ def _backend(
 ) -> dict[str, Any] | None:
     capabilities = _capabilities(_method(classes, name, "supports_compute_capability"))
     types = None
-    own = None
+    method = None
     for part in classes[name].body:
         if isinstance(part, ast.AnnAssign) and _name(part.target) == "supported_kv_cache_dtypes" and part.value:
             types = sorted(_strings(part.value))
         if isinstance(part, ast.FunctionDef) and part.name == "supports_kv_cache_dtype":
-            own = part
+            method = part
     if capabilities is None and types is None:
         return None
-    found: dict[str, Any] = {"capabilities": capabilities, "cache_types": types}
-    if own is not None:
-        found["decides"] = _decided(own)
-        if least := _least_capability(own, functions):
-            found["fp8_from"] = least
-    return found
+    backend: dict[str, Any] = {"capabilities": capabilities, "cache_types": types}
+    if method is not None:
+        backend["decides"] = _decided(method)
+        if least := _least_capability(method, functions):
+            backend["fp8_from"] = least
+    return backend
 
 
 def _decided(method: ast.FunctionDef) -> list[str]:
@@ -338,7 +338,7 @@ def _least_capability(method: ast.FunctionDef, functions: Mapping[str, ast.Funct
 
 def _registry(source: _Source) -> dict[str, tuple[str, str]]:
     """Module and class of each architecture that is registered."""
-    found: dict[str, tuple[str, str]] = {}
+    registered: dict[str, tuple[str, str]] = {}
     for node in source.tree(source.models / "registry.py").body:
         value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
         if not isinstance(value, ast.Dict):
@@ -346,20 +346,20 @@ def _registry(source: _Source) -> dict[str, tuple[str, str]]:
         for key, pair in zip(value.keys, value.values, strict=True):
             words = _strings(pair) if isinstance(pair, ast.Tuple) else []
             if key is not None and _is_string(key) and len(words) == 2:
-                found.setdefault(key.value, (words[0], words[1]))  # type: ignore[attr-defined]
-    return found
+                registered.setdefault(key.value, (words[0], words[1]))  # type: ignore[attr-defined]
+    return registered
 
 
 def _infos(classes: Mapping[str, ast.ClassDef]) -> dict[str, str]:
     """Processing information that each model class registers."""
-    found = {}
+    infos = {}
     for name, node in classes.items():
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and _name(decorator.func) == "register_processor":
                 info = next((_name(key.value) for key in decorator.keywords if key.arg == "info"), "")
                 if info:
-                    found[name] = info
-    return found
+                    infos[name] = info
+    return infos
 
 
 def _modalities(method: ast.FunctionDef | None) -> dict[str, bool] | None:
@@ -394,16 +394,16 @@ def _keys(node: ast.Dict) -> Iterator[str]:
 
 def _read_names(tree: ast.Module) -> set[str]:
     """Processor arguments that a module asks for by name."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
             if _name(node.func.value) in _GIVEN and node.args and _is_string(node.args[0]):
-                found.add(node.args[0].value)  # type: ignore[attr-defined]
+                names.add(node.args[0].value)  # type: ignore[attr-defined]
         elif isinstance(node, ast.Subscript) and _name(node.value) in _GIVEN and _is_string(node.slice):
-            found.add(node.slice.value)  # type: ignore[attr-defined]
+            names.add(node.slice.value)  # type: ignore[attr-defined]
         elif isinstance(node, ast.Compare) and _is_string(node.left) and _name(node.comparators[0]) in _GIVEN:
-            found.add(node.left.value)  # type: ignore[attr-defined]
-    return {name for name in found if name.islower() and not any(part in name for part in _NOT_ARGUMENTS)}
+            names.add(node.left.value)  # type: ignore[attr-defined]
+    return {name for name in names if name.islower() and not any(part in name for part in _NOT_ARGUMENTS)}
 
 
 def _neighbours(tree: ast.Module) -> set[str]:
@@ -418,13 +418,13 @@ def _neighbours(tree: ast.Module) -> set[str]:
 def _reads(source: _Source, module: str) -> list[str]:
     seen: set[str] = set()
     waiting = {module}
-    found: set[str] = set()
+    names: set[str] = set()
     for _ in range(_REACH):
         seen |= waiting
         trees = [source.tree(source.models / f"{name}.py") for name in waiting]
-        found |= {name for module_name in waiting for name in source.reads(module_name)}
+        names |= {name for module_name in waiting for name in source.reads(module_name)}
         waiting = {name for tree in trees for name in _neighbours(tree)} - seen
-    return sorted(found - {"image", "video", "audio", "text", "images", "videos", "audios"})
+    return sorted(names - {"image", "video", "audio", "text", "images", "videos", "audios"})
 
 
 def _models(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -450,7 +450,7 @@ def _facts(source: _Source) -> dict[str, Any]:
     checks_experts = _mentions(fp8, "gate's and up's weight") or _mentions(fp8, "validate_fp8_block_shape_moe")
     mends_experts = _mentions(fp8, "weight_scale_refine")
     entries = list(source.folder("entrypoints"))
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "auto_tool_choice_needs_parser": any(_mentions(tree, "--enable-auto-tool-choice requires") for tree in entries),
         "reads_backend_variable": _mentions(source.first("envs.py"), "VLLM_ATTENTION_BACKEND"),
         "cut_groups_refused": _mentions(marlin, "is not divisible by group_size"),
@@ -459,13 +459,13 @@ def _facts(source: _Source) -> dict[str, Any]:
     }
     settings = [source.first("config.py"), *source.folder("config")]
     if any(_mentions(tree, "Falling back to %s for compatibility") for tree in settings):
-        found["casts_bfloat16"] = True
+        facts["casts_bfloat16"] = True
     refusing = [_assigned(tree, "_FLOAT16_NOT_SUPPORTED_MODELS") for tree in settings]
     if kinds := [kind for table in refusing if isinstance(table, ast.Dict) for kind in _keys(table)]:
-        found["float16_refused"] = sorted(kinds)
+        facts["float16_refused"] = sorted(kinds)
     if any(_listens_everywhere(tree) for tree in entries):
-        found["listens_everywhere"] = True
-    return found
+        facts["listens_everywhere"] = True
+    return facts
 
 
 def _mentions(tree: ast.Module, words: str) -> bool:
@@ -481,12 +481,12 @@ def _listens_everywhere(tree: ast.Module) -> bool:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and any(_name(target) == "sock_addr" for target in node.targets):
             values = [part for part in ast.walk(node.value) if isinstance(part, ast.BoolOp)]
-            if any("" in _strings(part) and any(_name(one) == "host" for one in part.values) for part in values):
+            if any("" in _strings(part) and any(_name(value) == "host" for value in part.values) for part in values):
                 return True
     return False
 
 
-def extract(source_dir: Path) -> Facts:
+def extract(source_dir: Path) -> ReleaseFacts:
     """What the release whose package `vllm` lies in `source_dir` supports; what is not there is left out."""
     source = _Source(source_dir / "vllm" if (source_dir / "vllm").is_dir() else source_dir)
     quantizations, deprecated = _quantizations(source)
@@ -505,7 +505,7 @@ def extract(source_dir: Path) -> Facts:
     }
 
 
-def packed(releases: Mapping[str, Facts]) -> dict[str, Any]:
+def packed(releases: Mapping[str, ReleaseFacts]) -> dict[str, Any]:
     """Many releases as one document: by table and name runs `[first, last, value]`, releases by their position.
 
     `releases` is in order, the oldest first; the value is left out where it is None.
@@ -524,19 +524,19 @@ def packed(releases: Mapping[str, Facts]) -> dict[str, Any]:
     }
 
 
-def unpacked(document: Mapping[str, Any]) -> dict[str, Facts]:
+def unpacked(document: Mapping[str, Any]) -> dict[str, ReleaseFacts]:
     """The releases that `packed` made a document of."""
-    found: dict[str, Facts] = {version: {table: {} for table in TABLES} for version in document["releases"]}
-    for position, facts in enumerate(found.values()):
+    releases: dict[str, ReleaseFacts] = {version: {table: {} for table in TABLES} for version in document["releases"]}
+    for position, facts in enumerate(releases.values()):
         for table in TABLES:
             for name, runs in document[table].items():
                 for first, last, *value in runs:
                     if first <= position <= last:
                         facts[table][name] = value[0] if value else None
-    return found
+    return releases
 
 
-def with_release(document: Mapping[str, Any] | None, version: str, facts: Facts) -> dict[str, Any]:
+def with_release(document: Mapping[str, Any] | None, version: str, facts: ReleaseFacts) -> dict[str, Any]:
     """A document with one more release, in its place by number; one that is there already is replaced."""
     releases = {**(unpacked(document) if document else {}), version: facts}
     return packed(dict(sorted(releases.items(), key=lambda item: [int(part) for part in item[0].split(".")])))

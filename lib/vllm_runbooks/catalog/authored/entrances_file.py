@@ -22,8 +22,10 @@ _PROGRAM = "vllm-runbooks"
 
 def read_entrances(path: Path, where: str | None = None) -> list[Entrance]:
     """Read `entrances.yaml`; raises CatalogError with every problem of the file, one a line."""
-    found: list[Entrance] = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, path.parent))
-    return found
+    entrances: list[Entrance] = read_record(
+        path, where or path.name, ADAPTER, lambda read: _problems(read, path.parent)
+    )
+    return entrances
 
 
 def _problems(entrances: list[Entrance], root: Path) -> Iterator[Problem]:
@@ -32,8 +34,8 @@ def _problems(entrances: list[Entrance], root: Path) -> Iterator[Problem]:
     for index, entrance in enumerate(entrances):
         if ids.index(entrance.id) != index or not _ID.fullmatch(entrance.id):
             yield (index, "id"), f"{entrance.id!r} is taken or no id; write small words with dashes, once"
-        for location, said in _entrance_problems(entrance, symptoms, root.parent):
-            yield (index, *location), said
+        for location, problem in _entrance_problems(entrance, symptoms, root.parent):
+            yield (index, *location), problem
 
 
 def _entrance_problems(entrance: Entrance, symptoms: Iterable[str], data: Path) -> Iterator[tuple[Location, str]]:

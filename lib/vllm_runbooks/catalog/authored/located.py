@@ -84,12 +84,14 @@ def _not_yaml(error: Exception, text: str) -> str:
         line = f":{mark.line + 1}:{mark.column + 1}"
     else:
         line = f":{text.count(chr(10), 0, position) + 1}" if isinstance(position, int) else ":1"
-    known = isinstance(error, YAMLError)
+    is_yaml_error = isinstance(error, YAMLError)
     problem = (
-        getattr(error, "problem", None) or getattr(error, "reason", None) or (error if known else "cannot be parsed")
+        getattr(error, "problem", None)
+        or getattr(error, "reason", None)
+        or (error if is_yaml_error else "cannot be parsed")
     )
-    said = " ".join(str(problem).split("\n", 1)[0].split()) or "cannot be parsed"
-    return f"{line}: not YAML: {said[:200]}; compare with a file that is good"
+    message = " ".join(str(problem).split("\n", 1)[0].split()) or "cannot be parsed"
+    return f"{line}: not YAML: {message[:200]}; compare with a file that is good"
 
 
 def line_of(data: Any, location: Iterable[str | int]) -> int:
@@ -134,8 +136,8 @@ def _joined(pattern: Any) -> Any:
 def named(data: Any, where: str, problems: Iterable[Problem]) -> list[str]:
     """Problems as lines: file, line, field, what is wrong."""
     return [
-        f"{where}:{line_of(data, location)}: {'.'.join(map(str, location)) or '(file)'}: {' '.join(said.split())}"
-        for location, said in problems
+        f"{where}:{line_of(data, location)}: {'.'.join(map(str, location)) or '(file)'}: {' '.join(problem.split())}"
+        for location, problem in problems
     ]
 
 

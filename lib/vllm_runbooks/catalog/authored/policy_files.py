@@ -35,12 +35,12 @@ def _policy_problems(policy: Policy, path: Path) -> Iterator[Problem]:
     root = path.absolute().parent.parent
     roots = dict.fromkeys((folders.catalog_dir(), root))
     symptoms = [file for folder in roots for file in (folder / "symptoms").glob("*.yaml")]
-    known = {*words("classes", root), *(file.stem for file in symptoms)}
+    names = {*words("classes", root), *(file.stem for file in symptoms)}
     for field in ("helps", "refused_for"):
         for index, name in enumerate(getattr(policy, field)):
-            if name not in known:
-                here = name if field == "refused_for" else index
-                yield (field, here), f"{name!r} is neither a symptom nor a class; name one that is"
+            if name not in names:
+                key = name if field == "refused_for" else index
+                yield (field, key), f"{name!r} is neither a symptom nor a class; name one that is"
     for name in policy.refused_for.keys() & set(policy.helps):
         yield ("refused_for", name), "stands among those that it helps against, too; leave it out there or here"
     patterns = [file for folder in roots if (file := folder / "patterns.yaml").is_file()]
@@ -48,5 +48,5 @@ def _policy_problems(policy: Policy, path: Path) -> Iterator[Problem]:
     for index, step in enumerate(policy.steps):
         if not step.edits:
             yield ("steps", index), "changes nothing; give it its edits"
-        for location, said in remedy_problems(step, captures, "any symptom"):
-            yield ("steps", index, *location), said
+        for location, problem in remedy_problems(step, captures, "any symptom"):
+            yield ("steps", index, *location), problem

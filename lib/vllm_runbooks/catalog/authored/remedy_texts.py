@@ -58,13 +58,13 @@ def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this s
         if not is_known(name, captures):
             yield ("needs",), f"{name!r} is neither a capture of {whose} nor a fact"
     for number, condition in enumerate(remedy.unless):
-        for field, said in condition_problems(condition, _TESTED_LATE):
-            yield ("unless", number, field), said
+        for field, problem in condition_problems(condition, _TESTED_LATE):
+            yield ("unless", number, field), problem
         for name in filter(None, (condition.capture or "").split("/")):
             if name not in captures:
                 yield ("unless", number, "capture"), f"{name!r} is no capture of {whose}"
-    for edit, said in ((e, s) for e in remedy.edits for s in _edit_problems(e, captures)):
-        yield ("edits", remedy.edits.index(edit)), said
+    for edit, problem in ((e, s) for e in remedy.edits for s in _edit_problems(e, captures)):
+        yield ("edits", remedy.edits.index(edit)), problem
 
 
 def condition_problems(condition: Condition, allowed: tuple[str, ...] = _TESTED) -> Iterator[tuple[str, str]]:

@@ -43,8 +43,8 @@ def _problems(rule: Rule, stem: str) -> Iterator[Problem]:
     if rule.mends and not any(example.fixed is not None for example in rule.examples):
         yield ("mends",), "is shown by no example; give one its `fixed`"
     for name in ("message", "why", "mends"):
-        said = getattr(rule, name) or ""
-        for wrong in unknown_commands(said if isinstance(said, str) else " ".join(said)):
+        texts = getattr(rule, name) or ""
+        for wrong in unknown_commands(texts if isinstance(texts, str) else " ".join(texts)):
             yield (name,), wrong
     yield from date_problems(rule.verified.date)
     yield from translations.problems(rule)

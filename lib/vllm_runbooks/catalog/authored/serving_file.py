@@ -35,12 +35,12 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}", re.ASCII)
 
 def read_serving(path: Path, where: str | None = None) -> Serving:
     """Read `serving.yaml`; raises CatalogError with every problem of the file, one a line."""
-    known = options.names(path.parent / "releases")
-    serving: Serving = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, known))
+    names = options.names(path.parent / "releases")
+    serving: Serving = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, names))
     return serving
 
 
-def _problems(serving: Serving, known: options.Names) -> Iterator[Problem]:
+def _problems(serving: Serving, names: options.Names) -> Iterator[Problem]:
     yield from _series_problems(serving)
     yield from _fact_problems(serving)
     ids = [condition.id for condition in serving.conditions]
@@ -51,8 +51,8 @@ def _problems(serving: Serving, known: options.Names) -> Iterator[Problem]:
         for place, name in enumerate(condition.instead_of):
             if name not in ids or name == condition.id:
                 yield (*at, "instead_of", place), f"{name!r} is no other condition of this file"
-        for location, said in _condition_problems(condition, serving, known):
-            yield (*at, *location), said
+        for location, problem in _condition_problems(condition, serving, names):
+            yield (*at, *location), problem
 
 
 def _series_problems(serving: Serving) -> Iterator[Problem]:
@@ -80,9 +80,9 @@ def _fact_problems(serving: Serving) -> Iterator[Problem]:
         for field, series in (("series", fact.series), ("of", fact.of)):
             if series is not None and series not in serving.series:
                 yield (*at, field), f"{series!r} is no series of this file"
-        wanted = KINDS[fact.kind]
-        if fact.series in serving.series and serving.series[fact.series].type != wanted:
-            yield (*at, "series"), f"{fact.series!r} is no {wanted}, which a {fact.kind} is made of"
+        expected = KINDS[fact.kind]
+        if fact.series in serving.series and serving.series[fact.series].type != expected:
+            yield (*at, "series"), f"{fact.series!r} is no {expected}, which a {fact.kind} is made of"
         if (fact.of is not None) is not (fact.kind == "share"):
             yield (*at, "of"), "belongs to a share, which needs it"
         if (fact.quantile is not None) is not (fact.kind == "quantile"):
@@ -94,13 +94,13 @@ def _fact_problems(serving: Serving) -> Iterator[Problem]:
 
 
 def _condition_problems(
-    condition: ServingCondition, serving: Serving, known: options.Names
+    condition: ServingCondition, serving: Serving, release_names: options.Names
 ) -> Iterator[tuple[Location, str]]:
     if not condition.when:
         yield ("when",), "is empty; say when it holds"
     for index, test in enumerate(condition.when):
-        for field, said in _test_problems(test, serving):
-            yield ("when", index, field), said
+        for field, problem in _test_problems(test, serving):
+            yield ("when", index, field), problem
     if bool(condition.why_limits) is all(test.fact is None for test in condition.when):
         yield ("why_limits",), "says why a limit is what it is: where a figure decides, and only there"
     if not _SOURCE.fullmatch(condition.source):
@@ -113,7 +113,7 @@ def _condition_problems(
         texts += [(("changes", place, "needs", n), f"{{{name}}}") for n, name in enumerate(change.needs)]
         for n, edit in enumerate(change.edits):
             texts.append((("changes", place, "edits", n, "value"), str(edit.value)))
-            names = known.variables if edit.op == "env" else known.arguments
+            names = release_names.variables if edit.op == "env" else release_names.arguments
             if names and edit.name not in names:
                 yield ("changes", place, "edits", n, "name"), f"{edit.name!r} is in no release"
     for location, text in texts:

@@ -63,9 +63,12 @@ def _gpu_problems(table: GpuTable) -> Iterator[Problem]:
         for place, line in enumerate(gpu.reported):
             if not 0.8 * gpu.memory_gib <= line.gib <= gpu.memory_gib:
                 yield (*at, "reported", place), f"{line.gib} GiB does not belong to a card of {gpu.memory_gib}"
-        for place, shown in enumerate(gpu.nvidia_smi):
-            if not 0.8 * gpu.memory_gib <= shown.mib / 1024 <= 1.1 * gpu.memory_gib:
-                yield (*at, "nvidia_smi", place), f"{shown.mib} MiB does not belong to a card of {gpu.memory_gib} GiB"
+        for place, smi_line in enumerate(gpu.nvidia_smi):
+            if not 0.8 * gpu.memory_gib <= smi_line.mib / 1024 <= 1.1 * gpu.memory_gib:
+                yield (
+                    (*at, "nvidia_smi", place),
+                    f"{smi_line.mib} MiB does not belong to a card of {gpu.memory_gib} GiB",
+                )
         for name in dict.fromkeys(map(specs.name_key, (gpu.name, *gpu.aliases))):
             if seen.setdefault(name, gpu.name) != gpu.name:
                 yield (*at, "name"), f"{name!r} is a name of {seen[name]} as well"
@@ -83,10 +86,12 @@ def _totals(table: GpuTable) -> GpuTable:
     for gpu in table.gpus:
         forms.setdefault(gpu.form_of or gpu.name, []).append(gpu)
     lines = {name: sorted(line.gib for gpu in same for line in gpu.reported) for name, same in forms.items()}
-    shown = {name: [line.mib / 1024 for gpu in same for line in gpu.nvidia_smi] for name, same in forms.items()}
+    smi_sizes = {name: [line.mib / 1024 for gpu in same for line in gpu.nvidia_smi] for name, same in forms.items()}
     boxes = {name: same[0].memory_gib for name, same in forms.items()}
     scatter = max((abs(line / median(seen) - 1) for seen in lines.values() for line in seen), default=0)
-    of_shown = sorted(line / median(shown[name]) for name, seen in lines.items() if shown[name] for line in seen)
+    of_shown = sorted(
+        line / median(smi_sizes[name]) for name, seen in lines.items() if smi_sizes[name] for line in seen
+    )
     of_boxes = sorted(line / boxes[name] for name, seen in lines.items() for line in seen)
 
     def total(gpu: Gpu) -> Total | None:
@@ -99,7 +104,7 @@ def _totals(table: GpuTable) -> GpuTable:
                 source += f", and the widest scatter that lines of one card have, {scatter:.1%}"
             return Total(min(seen[0], middle * (1 - margin)), middle, max(seen[-1], middle * (1 + margin)), source)
         for size, parts, of in (
-            (median(shown[name]) if shown[name] else None, of_shown, "that nvidia-smi prints"),
+            (median(smi_sizes[name]) if smi_sizes[name] else None, of_shown, "that nvidia-smi prints"),
             (gpu.memory_gib, of_boxes, "on the box"),
         ):
             if size is not None and parts and gpu.vendor == "nvidia":
@@ -122,9 +127,12 @@ def _model_problems(file: ModelFile, expected: str) -> Iterator[Problem]:
         yield ("config", "architectures"), "names no class"
 
 
-def _default_problems(table: DefaultReviews, known: options.Names) -> Iterator[Problem]:
+def _default_problems(table: DefaultReviews, release_names: options.Names) -> Iterator[Problem]:
     """What is wrong with the reviews; names are looked up where the catalog has the data of releases."""
-    kinds = (("options", table.options, known.arguments), ("environment", table.environment, known.variables))
+    kinds = (
+        ("options", table.options, release_names.arguments),
+        ("environment", table.environment, release_names.variables),
+    )
     for kind, reviews, names in kinds:
         for name, review in reviews.items():
             at = (kind, name)
@@ -133,7 +141,7 @@ def _default_problems(table: DefaultReviews, known: options.Names) -> Iterator[P
             written = [review.former.option] if review.former is not None and review.former.option else []
             for field, others in (("only_with", review.only_with), ("former", written)):
                 for other in others:
-                    if known.arguments and other not in known.arguments:
+                    if release_names.arguments and other not in release_names.arguments:
                         yield (*at, field), f"{other!r} is in no release"
             if not _SOURCE.fullmatch(review.source):
                 yield (*at, "source"), "is not written as `vllm 0.18.1 config/load.py:57`"

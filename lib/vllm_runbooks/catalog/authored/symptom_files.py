@@ -82,19 +82,19 @@ def _expanded(signatures: tuple[Signature, ...], shared: Mapping[str, list[str]]
 def _signature_problems(symptom: Symptom) -> Iterator[Problem]:
     for name in _SIGNATURES:
         for index, signature in enumerate(getattr(symptom, name)):
-            here = (name, index)
+            location = (name, index)
             if not signature.pattern.startswith("@"):
                 for fault in pattern_faults(signature.pattern):
-                    yield (*here, "pattern"), f"the pattern {fault}"
+                    yield (*location, "pattern"), f"the pattern {fault}"
             if signature.origin not in _ORIGINS:
-                yield (*here, "origin"), f"is {signature.origin!r}; write one of {', '.join(_ORIGINS)}"
+                yield (*location, "origin"), f"is {signature.origin!r}; write one of {', '.join(_ORIGINS)}"
             for phase in signature.phases:
                 if phase not in records.PHASES:
-                    yield (*here, "phases"), f"{phase!r} is no phase; write one of {', '.join(records.PHASES)}"
+                    yield (*location, "phases"), f"{phase!r} is no phase; write one of {', '.join(records.PHASES)}"
             for frame in signature.frames:
                 for fault in pattern_faults(frame):
                     if not fault.startswith(_NO_LITERAL):
-                        yield (*here, "frames"), f"{frame!r} {fault}"
+                        yield (*location, "frames"), f"{frame!r} {fault}"
 
 
 def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Problem]:
@@ -107,9 +107,9 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
         if not getattr(symptom, name):
             yield (name,), "is empty; a symptom needs at least one"
     captures = _captures(symptom)
-    known = words("captures", root)
+    vocabulary = words("captures", root)
     for capture in sorted(captures):
-        if capture.rsplit("_", 1)[-1] not in UNITS and capture not in known:
+        if capture.rsplit("_", 1)[-1] not in UNITS and capture not in vocabulary:
             yield (
                 ("signatures",),
                 f"the group {capture!r} has no unit in its name (_gib, _tokens …) and is not in captures.yaml",
@@ -119,8 +119,8 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
             if capture not in captures:
                 yield ("examples", index, "captures", capture), "is not a group of any signature"
     for index, condition in enumerate(symptom.conditions):
-        for field, said in condition_problems(condition):
-            yield ("conditions", index, field), said
+        for field, problem in condition_problems(condition):
+            yield ("conditions", index, field), problem
     if not filled_or_plain(symptom.do_first, {}, Facts()) or "Otherwise" in symptom.do_first:
         yield ("do_first",), "must hold without any figure, and each sentence by itself; see docs/authoring.md"
     if symptom.explanation and not any(fill(sentence, {}, Facts()) for sentence in symptom.explanation):
@@ -129,11 +129,11 @@ def _symptom_problems(symptom: Symptom, stem: str, root: Path) -> Iterator[Probl
         for name in PLACEHOLDER.findall(text):
             if not is_known(name, captures):
                 yield location, f"{{{name}}} is neither a capture of this symptom nor a fact"
-        for said in command_problems(text):
-            yield location, said
+        for problem in command_problems(text):
+            yield location, problem
     for index, remedy in enumerate(symptom.remedies):
-        for place, said in remedy_problems(remedy, captures):
-            yield ("remedies", index, *place), said
+        for place, problem in remedy_problems(remedy, captures):
+            yield ("remedies", index, *place), problem
     yield from date_problems(symptom.verified.date)
 
 
@@ -143,15 +143,15 @@ def _class_problems(symptom: Symptom, classes: Mapping[str, str]) -> Iterator[Pr
     elif symptom.severity is not Severity.HINT and symptom.class_ not in classes:
         yield ("id",), f"{symptom.class_!r} is not a class of classes.yaml; use one that is, or add it there"
     elif symptom.id.split(".")[0] not in {word.split(".")[0] for word in classes}:
-        known = sorted({word.split(".")[0] for word in classes})
-        yield ("id",), f"{symptom.id.split('.')[0]!r} is no group; use one of {', '.join(known)}"
+        groups_in_use = sorted({word.split(".")[0] for word in classes})
+        yield ("id",), f"{symptom.id.split('.')[0]!r} is no group; use one of {', '.join(groups_in_use)}"
 
 
 def _captures(symptom: Symptom) -> set[str]:
     patterns = [s.pattern for name in _SIGNATURES for s in getattr(symptom, name)]
     frames = [frame for name in _SIGNATURES for s in getattr(symptom, name) for frame in s.frames]
-    told = set(_COMPARED) if symptom.found_by == "comparison" else set()
-    return told | groups(" ".join([*patterns, *frames]))
+    compared = set(_COMPARED) if symptom.found_by == "comparison" else set()
+    return compared | groups(" ".join([*patterns, *frames]))
 
 
 def _texts(symptom: Symptom) -> Iterator[tuple[Location, str]]:

@@ -29,11 +29,11 @@ def read_words(path: Path, where: str | None = None) -> dict[str, str]:
     if not isinstance(data, dict):
         raise CatalogError(f"{where}:1: (file): must map each word to its meaning")
     problems: list[Problem] = [
-        ((word,), "needs its meaning, in words") for word, said in data.items() if not isinstance(said, str)
+        ((word,), "needs its meaning, in words") for word, meaning in data.items() if not isinstance(meaning, str)
     ]
     if problems:
         raise CatalogError("\n".join(named(data, where, problems)))
-    return {str(word): str(said) for word, said in data.items()}
+    return {str(word): str(meaning) for word, meaning in data.items()}
 
 
 def _digest(path: Path) -> str:
@@ -47,12 +47,12 @@ def _words(path: Path, _content: str) -> dict[str, str]:
 
 def words(name: str, root: Path | None = None) -> dict[str, str]:
     """A vocabulary by name, `classes` or `captures`: the shipped one, with that of the user's own folder on top."""
-    found: dict[str, str] = {}
+    vocabulary: dict[str, str] = {}
     for folder in dict.fromkeys((folders.catalog_dir(), root or folders.catalog_dir())):
         path = folder / f"{name}.yaml"
         if path.is_file():
-            found.update(_words(path, _digest(path)))
-    return found
+            vocabulary.update(_words(path, _digest(path)))
+    return vocabulary
 
 
 def pattern_faults(pattern: str) -> list[str]:

@@ -26,64 +26,64 @@ _GPU = ("needed", "advised", None)
 
 def read_toolchain(path: Path, where: str | None = None) -> Toolchain:
     """Read a file of `toolchains/`; raises CatalogError with every problem of the file, one a line."""
-    read: Toolchain = read_record(path, where or path.name, ADAPTER, lambda found: _problems(found, path.stem))
-    return read
+    toolchain: Toolchain = read_record(path, where or path.name, ADAPTER, lambda record: _problems(record, path.stem))
+    return toolchain
 
 
-def _problems(found: Toolchain, stem: str) -> Iterator[Problem]:
-    if found.id != stem or not _ID.fullmatch(found.id) or not found.id.endswith(f"-{found.version}"):
-        yield ("id",), f"{found.id!r} is not the file's name, a small word and the version"
-    for _, said in date_problems(found.released):
-        yield ("released",), said
-    for name, step in found.steps.items():
+def _problems(toolchain: Toolchain, stem: str) -> Iterator[Problem]:
+    if toolchain.id != stem or not _ID.fullmatch(toolchain.id) or not toolchain.id.endswith(f"-{toolchain.version}"):
+        yield ("id",), f"{toolchain.id!r} is not the file's name, a small word and the version"
+    for _, problem in date_problems(toolchain.released):
+        yield ("released",), problem
+    for name, step in toolchain.steps.items():
         if name not in STEPS:
             yield ("steps", name), f"is none of {', '.join(STEPS)}"
         if step.gpu not in _GPU:
             yield ("steps", name, "gpu"), f"{step.gpu!r} is neither needed nor advised"
         if step.vllm is not None and not step.has_vllm:
             yield ("steps", name, "has_vllm"), "is not set, and a release of vLLM is named"
-    names = [name.lower() for model in found.models for name in (model.name, *model.aliases)]
-    for index, model in enumerate(found.models):
+    names = [name.lower() for model in toolchain.models for name in (model.name, *model.aliases)]
+    for index, model in enumerate(toolchain.models):
         if model.kind not in KINDS:
             yield ("models", index, "kind"), f"{model.kind!r} is none of {', '.join(KINDS)}"
         if names.count(model.name.lower()) > 1:
             yield ("models", index, "name"), f"{model.name!r} is listed twice"
-    for name in sorted(_NAMED - found.names.keys()):
+    for name in sorted(_NAMED - toolchain.names.keys()):
         yield ("names",), f"has no {name}"
-    for name in sorted(set(KINDS) - found.limits.prefill.keys()):
+    for name in sorted(set(KINDS) - toolchain.limits.prefill.keys()):
         yield ("limits", "prefill"), f"has no {name}"
-    for name in sorted(set(KINDS) - found.evaluation.datasets.keys()):
+    for name in sorted(set(KINDS) - toolchain.evaluation.datasets.keys()):
         yield ("evaluation", "datasets"), f"has no {name}"
-    for name, template in found.names.items():
+    for name, template in toolchain.names.items():
         for hole in _HOLE.findall(template):
             if hole not in _OF_NAMES:
                 yield ("names", name), f"{{{hole}}} is no setting of a job"
-    lengths = {length.tokens for length in found.lengths}
-    for kind, files in found.trees.items():
+    lengths = {length.tokens for length in toolchain.lengths}
+    for kind, files in toolchain.trees.items():
         if kind not in KINDS:
             yield ("trees", kind), f"is none of {', '.join(KINDS)}"
         for index, file in enumerate(files):
-            for field, said in _file_problems(file, lengths):
-                yield ("trees", kind, index, field), said
-    for index, part in enumerate(found.script):
+            for field, problem in _file_problems(file, lengths):
+                yield ("trees", kind, index, field), problem
+    for index, part in enumerate(toolchain.script):
         if part.kind not in KINDS:
             yield ("script", index, "kind"), f"{part.kind!r} is none of {', '.join(KINDS)}"
         if part.form not in SCRIPT_FORMS:
             yield ("script", index, "form"), f"{part.form!r} is none of {', '.join(SCRIPT_FORMS)}"
-    for name, kind in found.setting_types.items():
-        if name not in found.settings:
+    for name, kind in toolchain.setting_types.items():
+        if name not in toolchain.settings:
             yield ("setting_types", name), "is no setting of this file"
         if kind not in VALUE_TYPES:
             yield ("setting_types", name), f"{kind!r} is none of {', '.join(VALUE_TYPES)}"
-    for index, function in enumerate(found.functions):
-        if function.step not in found.steps:
+    for index, function in enumerate(toolchain.functions):
+        if function.step not in toolchain.steps:
             yield ("functions", index, "step"), f"{function.step!r} is no step of this file"
         for place, argument in enumerate(function.arguments):
             if argument.type is not None and argument.type not in VALUE_TYPES:
                 where = ("functions", index, "arguments", place, "type")
                 yield where, f"{argument.type!r} is none of {', '.join(VALUE_TYPES)}"
-    for index, fault in enumerate(found.faults):
-        if fault.step not in found.steps:
+    for index, fault in enumerate(toolchain.faults):
+        if fault.step not in toolchain.steps:
             yield ("faults", index, "step"), f"{fault.step!r} is no step of this file"
 
 

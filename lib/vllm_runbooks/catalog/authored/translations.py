@@ -38,54 +38,63 @@ _KEPT = (
 
 def unfolded(record: T) -> T:
     """A symptom or a rule, its translations without the blanks that only folded lines of YAML put into them."""
-    return replace(record, translations={lang: _tidied(found) for lang, found in record.translations.items()})
+    return replace(
+        record, translations={lang: _tidied(translation) for lang, translation in record.translations.items()}
+    )
 
 
-def _tidied(said: Any) -> Any:
+def _tidied(texts: Any) -> Any:
     """A text, or a nest of texts, with each of them tidied; digests are none."""
-    if isinstance(said, str):
-        return languages.unfolded(said)
-    if isinstance(said, tuple):
-        return tuple(map(_tidied, said))
-    if is_dataclass(said) and not isinstance(said, type):
-        return replace(said, **{each.name: _tidied(getattr(said, each.name)) for each in fields(said)})
-    return said
+    if isinstance(texts, str):
+        return languages.unfolded(texts)
+    if isinstance(texts, tuple):
+        return tuple(map(_tidied, texts))
+    if is_dataclass(texts) and not isinstance(texts, type):
+        return replace(texts, **{field.name: _tidied(getattr(texts, field.name)) for field in fields(texts)})
+    return texts
 
 
 def problems(record: Symptom | Rule) -> Iterator[Problem]:
     """What is wrong with the translations of a symptom or a rule, whatever their English texts were before."""
-    for lang, found in record.translations.items():
-        here: Location = ("translations", lang)
+    for lang, translation in record.translations.items():
+        location: Location = ("translations", lang)
         if lang not in LANGUAGES:
-            yield here, f"{lang!r} is no language there is; use {' or '.join(LANGUAGES)}"
+            yield location, f"{lang!r} is no language there is; use {' or '.join(LANGUAGES)}"
             continue
-        there, english, old = languages.translated(found), languages.texts(record), languages.stale(record, lang)
-        for name in found.of.keys() - there.keys():
-            yield (*here, "of", name), "is the digest of a text that is not there; take it out"
-        for name, said in there.items():
-            if name in old and name in found.of:
+        translated, english, old = (
+            languages.translated(translation),
+            languages.texts(record),
+            languages.stale(record, lang),
+        )
+        for name in translation.of.keys() - translated.keys():
+            yield (*location, "of", name), "is the digest of a text that is not there; take it out"
+        for name, translation_pieces in translated.items():
+            if name in old and name in translation.of:
                 continue  # told as stale: the English text that it was made from is not at hand
             pieces = english.get(name, ())
-            if len(said) != len(pieces):
-                yield (*here, name), f"has {len(said)} entries where the English text has {len(pieces)}"
+            if len(translation_pieces) != len(pieces):
+                yield (
+                    (*location, name),
+                    f"has {len(translation_pieces)} entries where the English text has {len(pieces)}",
+                )
                 continue
-            for number, (ours, theirs) in enumerate(zip(said, pieces, strict=True)):
+            for number, (ours, theirs) in enumerate(zip(translation_pieces, pieces, strict=True)):
                 for wrong in _differences(ours, theirs):
-                    yield _place(here, name, number), wrong
+                    yield _place(location, name, number), wrong
                 if LANGUAGES[lang].mark in ours:
-                    yield _place(here, name, number), f"has {LANGUAGES[lang].mark}, which is put where it belongs"
-        first = there.get("do_first", ("",))[0]
+                    yield _place(location, name, number), f"has {LANGUAGES[lang].mark}, which is put where it belongs"
+        first = translated.get("do_first", ("",))[0]
         if first and not filled_or_plain(first, {}, Facts()):
-            yield (*here, "do_first"), "must hold without any figure, and each sentence by itself"
+            yield (*location, "do_first"), "must hold without any figure, and each sentence by itself"
 
 
-def _place(here: Location, name: str, number: int) -> Location:
+def _place(location: Location, name: str, number: int) -> Location:
     """Where a piece of a translation stands."""
     if name == "remedies":
-        return (*here, name, number // 2, ("title", "cost")[number % 2])
+        return (*location, name, number // 2, ("title", "cost")[number % 2])
     if name == "look_in":
-        return (*here, name, ("what", "where")[number])
-    return (*here, name, number) if name in ("explanation", "conditions", "message") else (*here, name)
+        return (*location, name, ("what", "where")[number])
+    return (*location, name, number) if name in ("explanation", "conditions", "message") else (*location, name)
 
 
 def _differences(ours: str, theirs: str) -> Iterator[str]:
@@ -93,10 +102,10 @@ def _differences(ours: str, theirs: str) -> Iterator[str]:
         yield "is empty; translate it, or leave the whole field out"
         return
     for kind, pattern in _KEPT:
-        own, english = (set(pattern.findall(text)) for text in (ours, theirs))
-        if lost := sorted(english - own):
+        translated, english = (set(pattern.findall(text)) for text in (ours, theirs))
+        if lost := sorted(english - translated):
             yield f"lacks the {kind} {', '.join(map(repr, lost))}, which stands in the English text"
-        if more := sorted(own - english):
+        if more := sorted(translated - english):
             yield f"has the {kind} {', '.join(map(repr, more))}, which does not stand in the English text"
 
 
@@ -105,8 +114,8 @@ def stale(record: Symptom | Rule) -> Iterator[Problem]:
     for lang in record.translations:
         old = languages.stale(record, lang) if lang in LANGUAGES else []
         if old:
-            said = "the English text has changed since, or nobody has said that they fit"
-            yield ("translations", lang), f"{', '.join(old)}: {said}; compare them, then run `{STAMP} FILE`"
+            reason = "the English text has changed since, or nobody has said that they fit"
+            yield ("translations", lang), f"{', '.join(old)}: {reason}; compare them, then run `{STAMP} FILE`"
 
 
 def stamped(path: Path, record: Symptom | Rule) -> str:
@@ -116,8 +125,10 @@ def stamped(path: Path, record: Symptom | Rule) -> str:
     english = languages.texts(record)
     # From the last one on: what is written moves what stands below.
     for lang in sorted(record.translations, key=lambda name: -line_of(data, ("translations", name))):
-        found = record.translations[lang]
-        made = ", ".join(f"{n}: {languages.digest(english[n])}" for n in languages.translated(found) if n in english)
+        translation = record.translations[lang]
+        made = ", ".join(
+            f"{n}: {languages.digest(english[n])}" for n in languages.translated(translation) if n in english
+        )
         head = line_of(data, ("translations", lang))
         of = line_of(data, ("translations", lang, "of")) - 1
         is_stamped = lines[of].lstrip().startswith("of:")  # also where it is empty

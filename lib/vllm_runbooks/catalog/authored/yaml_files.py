@@ -30,13 +30,13 @@ def parsed(adapter: TypeAdapter[Any], data: Any) -> tuple[Any, list[Problem]]:
     try:
         return adapter.validate_json(json.dumps(plain(data)), strict=True), []
     except ValidationError as error:
-        found: list[Problem] = []
+        problems: list[Problem] = []
         for detail in error.errors(include_url=False, include_input=True):
             location = tuple(p.removesuffix("_") if isinstance(p, str) else p for p in detail["loc"])
             value = json.dumps(detail["input"], default=str)[:60]
-            said = _SAID.get(detail["type"], f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {value}")
-            found.append((location, said))
-        return None, found
+            message = _SAID.get(detail["type"], f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {value}")
+            problems.append((location, message))
+        return None, problems
     except (TypeError, ValueError, RecursionError) as error:
         return None, [((), str(error).splitlines()[0])]
 

@@ -39,8 +39,8 @@ class Span(click.ParamType[float]):
         bounds = (span(self.least) or 0.0, math.inf if self.most is None else span(self.most) or math.inf)
         if seconds is None or not bounds[0] <= seconds <= bounds[1]:
             within = f" from {self.least} to {self.most}" if self.most is not None else ""
-            shown = "30s or 2m" if bounds[1] <= _UNITS["h"] else "90s, 15m, 1h or 2d"
-            self.fail(f"{str(value)[:40]!r} is no time{within}; give one such as {shown}.", param, ctx)
+            example = "30s or 2m" if bounds[1] <= _UNITS["h"] else "90s, 15m, 1h or 2d"
+            self.fail(f"{str(value)[:40]!r} is no time{within}; give one such as {example}.", param, ctx)
         return seconds
 
 

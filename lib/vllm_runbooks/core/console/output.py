@@ -48,9 +48,9 @@ def write(text: str) -> None:
     """Write to standard output; characters that the terminal cannot show are escaped, never an error."""
     stream = opened()
     encoding = stream.encoding or "utf-8"
-    shown = text.encode(encoding, "backslashreplace").decode(encoding)
+    printable = text.encode(encoding, "backslashreplace").decode(encoding)
     with _told(stream):
-        stream.write(shown if shown.endswith("\n") else f"{shown}\n")
+        stream.write(printable if printable.endswith("\n") else f"{printable}\n")
         stream.flush()
 
 
@@ -94,5 +94,5 @@ def write_json(text: str) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         # Only texts have such characters; a large document is not read and written once more for them.
-        text = _BEYOND.sub(lambda found: json.dumps(found[0])[1:-1], text)
+        text = _BEYOND.sub(lambda match: json.dumps(match[0])[1:-1], text)
     write(text)

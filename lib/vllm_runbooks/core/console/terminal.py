@@ -60,9 +60,9 @@ def _is_coloured(stream: TextIO) -> bool:
 
 def _columns(stream: TextIO) -> int:
     """Columns of a terminal: as `COLUMNS` says, else as it says itself, else 80."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told[:9]) > 0:
-        return int(told[:9])
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns[:9]) > 0:
+        return int(columns[:9])
     try:
         return os.get_terminal_size(stream.fileno()).columns or COLUMNS
     except (OSError, ValueError):
@@ -80,8 +80,8 @@ def _shown(lines: Iterable[Styled], *, is_coloured: bool) -> str:
     text = Text(end="", no_wrap=True)
     for number, line in enumerate(lines):
         text.append("\n" if number else "")
-        for said, tone in line.spans:
-            text.append(visible(said), STYLES[tone] if tone is not None else None)
+        for span, tone in line.spans:
+            text.append(visible(span), STYLES[tone] if tone is not None else None)
     # Into a text first: what the stream cannot encode is escaped in the one place that does it. No legacy console, no
     # markup, no links, nothing guessed from what the text looks like.
     written = io.StringIO()

@@ -93,39 +93,39 @@ def find(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
         lowered: The same in small letters.
     """
     if "pass" in lowered or "pw" in lowered:
-        yield from ((found, "password") for found in _SHORT.finditer(text) if _is_password(found))
+        yield from ((match, "password") for match in _SHORT.finditer(text) if _is_password(match))
     if any(name in text for name in (*_WORDS, *_CODED)):
-        yield from ((found, "password") for found in _CHINESE.finditer(text) if _is_said(found))
+        yield from ((match, "password") for match in _CHINESE.finditer(text) if _is_said(match))
     if "key" in text and ("api_base" in text or "_url" in text):
-        yield from ((found, "key") for found in _keys(text))
+        yield from ((match, "key") for match in _keys(text))
     if "send" in text:
         for pattern in _ANSWERED:
             yield from (
-                (found, "password") for found in pattern.finditer(text) if not _NO_PASSWORD.match(found["value"])
+                (match, "password") for match in pattern.finditer(text) if not _NO_PASSWORD.match(match["value"])
             )
     if ".format(" in text and "login" in text:
         for login in _FORMATTED.finditer(text):
             number = login["before"].count("{}")
-            for index, given in enumerate(_LITERAL.finditer(text, *login.span("given"))):
-                if index == number and given["value"]:
-                    yield given, "password"
+            for index, argument in enumerate(_LITERAL.finditer(text, *login.span("given"))):
+                if index == number and argument["value"]:
+                    yield argument, "password"
 
 
-def _is_password(found: re.Match[str]) -> bool:
+def _is_password(match: re.Match[str]) -> bool:
     """Whether the value of a short name is a password: by its form, by the quotes, or by the user's name beside it."""
-    text, value = found.string, found["value"]
-    if _NO_PASSWORD.match(value) or not (found["quote"] or not _CODE.match(text, found.start("value"))):
+    text, value = match.string, match["value"]
+    if _NO_PASSWORD.match(value) or not (match["quote"] or not _CODE.match(text, match.start("value"))):
         return False
-    if found["sign"] == ":" or not found["quote"]:
-        lead = text[max(text.rfind("\n", 0, found.start()) + 1, found.start() - _AROUND) : found.start()]
-        is_text = found[0][0] in "\"'"  # one that begins with the name
-        is_field = found["sign"] == "=" or is_text or _AT_FIELD.search(lead) is not None
-        if not is_field or not _FIELD_ENDS.match(text, found.end()):
+    if match["sign"] == ":" or not match["quote"]:
+        lead = text[max(text.rfind("\n", 0, match.start()) + 1, match.start() - _AROUND) : match.start()]
+        is_text = match[0][0] in "\"'"  # one that begins with the name
+        is_field = match["sign"] == "=" or is_text or _AT_FIELD.search(lead) is not None
+        if not is_field or not _FIELD_ENDS.match(text, match.end()):
             return False
-    elif found["name"].lower() != "pass":
+    elif match["name"].lower() != "pass":
         return True
     return (
-        _is_like_one(value) or _BESIDE.search(text, max(found.start() - _AROUND, 0), found.end() + _AROUND) is not None
+        _is_like_one(value) or _BESIDE.search(text, max(match.start() - _AROUND, 0), match.end() + _AROUND) is not None
     )
 
 
@@ -133,33 +133,33 @@ def _is_like_one(value: str) -> bool:
     return is_telling(value) and turns(value) >= 3 and not _NAME.match(value)
 
 
-def _is_said(found: re.Match[str]) -> bool:
+def _is_said(match: re.Match[str]) -> bool:
     """Whether what stands behind a Chinese word for a secret is one."""
-    value = found["value"]
-    if found["quote"]:
+    value = match["value"]
+    if match["quote"]:
         return True
-    if _CODE.match(found.string, found.start("value")):
+    if _CODE.match(match.string, match.start("value")):
         return False
-    is_sure = _CODED.get(found["name"], found["name"]) in _PASSWORDS and found["sign"].strip(" \t") != ""
-    return is_telling(value) or (is_sure and _FIELD_ENDS.match(found.string, found.end()) is not None)
+    is_sure = _CODED.get(match["name"], match["name"]) in _PASSWORDS and match["sign"].strip(" \t") != ""
+    return is_telling(value) or (is_sure and _FIELD_ENDS.match(match.string, match.end()) is not None)
 
 
 def _keys(text: str) -> Iterator[re.Match[str]]:
     """Fields `key` of mappings that hold an address to ask."""
-    bases = [match.start() for match in _BASE.finditer(text)]
-    for found in _KEY.finditer(text) if bases else ():
-        if found["value"].isdigit() or not (found["quote"] or found["sign"] == ":"):
+    bases = [base_match.start() for base_match in _BASE.finditer(text)]
+    for match in _KEY.finditer(text) if bases else ():
+        if match["value"].isdigit() or not (match["quote"] or match["sign"] == ":"):
             continue
-        if not found["quote"] and not _FIELD_ENDS.match(text, found.end()):
+        if not match["quote"] and not _FIELD_ENDS.match(text, match.end()):
             continue
-        near = bisect_left(bases, found.start())
-        if any(_is_together(text, found.start("name"), base) for base in bases[max(near - 1, 0) : near + 1]):
-            yield found
+        near = bisect_left(bases, match.start())
+        if any(_is_together(text, match.start("name"), base) for base in bases[max(near - 1, 0) : near + 1]):
+            yield match
 
 
-def _is_together(text: str, one: int, other: int) -> bool:
+def _is_together(text: str, offset: int, other_offset: int) -> bool:
     """Whether two names are of one mapping: in the same column of a block, or within the same brackets."""
-    first, last = min(one, other), max(one, other)
+    first, last = min(offset, other_offset), max(offset, other_offset)
     if last - first > _MAX_MAPPING:
         return False
     columns = [at - max(text.rfind("\n", 0, at), at - _MAX_LINE) for at in (first, last)]

@@ -60,4 +60,4 @@ def is_telling(value: str) -> bool:
 def turns(value: str) -> int:
     """How often a text changes between small letters, capitals and digits."""
     kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in value if c.isalnum()]
-    return sum(one != other for one, other in pairwise(kinds))
+    return sum(left != right for left, right in pairwise(kinds))

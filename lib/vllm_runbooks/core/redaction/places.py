@@ -416,11 +416,11 @@ def names_secret(name: str) -> bool:
     return _KEYWORD.search(name) is not None and _NAME.match(name) is not None
 
 
-def tellings(secret: Secret, shown: str) -> list[str]:
+def tellings(secret: Secret, printed: str) -> list[str]:
     """The values by which a secret is known where it stands without its name or form."""
     if secret.kind in ("encoded", "repeated"):
         return []
-    values = _KEY_LINE.findall(shown)[:_MAX_KEY_LINES] if secret.kind == "private_key" else [value_of(shown)]
+    values = _KEY_LINE.findall(printed)[:_MAX_KEY_LINES] if secret.kind == "private_key" else [value_of(printed)]
     return [value for value in values if is_telling(value) and not _is_none(value)]
 
 
@@ -432,16 +432,16 @@ def key_begun(text: str) -> int | None:
     return text.rfind("\n", max(begin.start() - 400, 0), begin.start()) + 1
 
 
-def value_of(shown: str) -> str:
+def value_of(printed: str) -> str:
     """A secret as it is meant: without colours and escapes, and joined where a line's end parts it."""
-    if _MAYBE_CODED.search(shown):
-        shown = _CODE.sub(_meant, shown)
-    if "\n" in shown and "PRIVATE KEY" not in shown:
-        before, _, line = shown.rpartition("\n")
+    if _MAYBE_CODED.search(printed):
+        printed = _CODE.sub(_meant, printed)
+    if "\n" in printed and "PRIVATE KEY" not in printed:
+        before, _, line = printed.rpartition("\n")
         margin = line.rstrip(_OF_TURN)
         if len(margin) <= _MAX_MARGIN and len(line) - len(margin) >= _MIN_TURN:
-            shown = before.removesuffix("\r").rstrip(" \t│|") + line[len(margin) :]
-    return shown
+            printed = before.removesuffix("\r").rstrip(" \t│|") + line[len(margin) :]
+    return printed
 
 
 def places_of(value: str, text: str) -> Iterator[Secret]:
@@ -461,35 +461,35 @@ def parts_of(value: str, text: str) -> Iterator[Secret]:
         yield Secret(len(text) - len(text.lstrip()), position + PART, "repeated", 0)
 
 
-def merged(found: list[Secret]) -> list[Secret]:
-    merged: list[Secret] = []
-    for secret in sorted(found, key=lambda secret: (secret.start, -secret.end)):
-        if merged and secret.start < merged[-1].end:
-            last = merged[-1]
-            merged[-1] = last._replace(end=max(last.end, secret.end), begin=min(last.begin, secret.begin))
+def merged(secrets: list[Secret]) -> list[Secret]:
+    result: list[Secret] = []
+    for secret in sorted(secrets, key=lambda secret: (secret.start, -secret.end)):
+        if result and secret.start < result[-1].end:
+            last = result[-1]
+            result[-1] = last._replace(end=max(last.end, secret.end), begin=min(last.begin, secret.begin))
         else:
-            merged.append(secret)
-    return merged
+            result.append(secret)
+    return result
 
 
-def find(text: str, known: Iterable[str] = ()) -> list[Secret]:
-    """The secrets that a text shows by their form or name; `known` are looked for where they are coded."""
-    found: list[Secret] = []
-    for start, end in _stretches(text, known):
-        found += [
+def find(text: str, values: Iterable[str] = ()) -> list[Secret]:
+    """The secrets that a text shows by their form or name; `values` are looked for where they are coded."""
+    secrets: list[Secret] = []
+    for start, end in _stretches(text, values):
+        secrets += [
             Secret(secret.start + start, secret.end + start, secret.kind, secret.begin + start)
-            for secret in _look(text[start:end], known)
+            for secret in _look(text[start:end], values)
         ]
-    return found
+    return secrets
 
 
-def _stretches(text: str, known: Iterable[str]) -> Iterator[tuple[int, int]]:
+def _stretches(text: str, values: Iterable[str]) -> Iterator[tuple[int, int]]:
     """Yield the stretches of lines in which secrets are worth looking for."""
     coded = _MAYBE_CODED.search(text) is not None
     lowered = (_CODE.sub(_meant, text) if coded else text).lower()
     present = _TRIGGER_WORDS.present(lowered)
     present, names = [t for t in present if t not in _NAME_TRIGGERS], [t for t in present if t in _NAME_TRIGGERS]
-    encoded = [end for _, end in _encoded(text, known)]
+    encoded = [end for _, end in _encoded(text, values)]
     if not (present or names or encoded or coded):
         return
     position, begun, end, done, following, length = 0, -1, 0, 0, 0, len(text)
@@ -504,7 +504,7 @@ def _stretches(text: str, known: Iterable[str]) -> Iterator[tuple[int, int]]:
             hit = after < len(encoded) and encoded[after] <= stop
         if not hit and coded and _MAYBE_CODED.search(line):
             low = _CODE.sub(_meant, line).lower()
-            hit = _is_worth(low, present, names) or any(value.lower() in low for value in known)
+            hit = _is_worth(low, present, names) or any(value.lower() in low for value in values)
         if hit:
             begun = position if begun < 0 else begun
             following = FOLLOWING
@@ -540,15 +540,15 @@ def _holds(text: str, words: Iterable[str]) -> bool:
     return False
 
 
-def _look(text: str, known: Iterable[str]) -> list[Secret]:
+def _look(text: str, values: Iterable[str]) -> list[Secret]:
     """The secrets of some lines, as they are and as they read without colours and escapes."""
-    found = _plain(text, known)
+    secrets = _plain(text, values)
     if _MAYBE_CODED.search(text):
-        view = _View(text)
+        view = _DecodedText(text)
         if view.text != text:
-            found += [view.back(secret) for secret in _plain(view.text, known)]
-            found += [view.back(secret) for value in known for secret in places_of(value, view.text)]
-    return merged(found)
+            secrets += [view.back(secret) for secret in _plain(view.text, values)]
+            secrets += [view.back(secret) for value in values for secret in places_of(value, view.text)]
+    return merged(secrets)
 
 
 def _meant(match: re.Match[str]) -> str:
@@ -560,7 +560,7 @@ def _meant(match: re.Match[str]) -> str:
     return _ENTITIES[match[match.lastgroup]] if match["entity"] else chr(int(match[match.lastgroup], 16))
 
 
-class _View:
+class _DecodedText:
     """A text without colours, its escapes resolved, and where each of its characters stands in the original."""
 
     def __init__(self, text: str) -> None:
@@ -570,8 +570,8 @@ class _View:
             if match.start() > position:
                 length = self._add(pieces, text[position : match.start()], position, length)
             position = match.end()
-            if meant := _meant(match):
-                pieces.append(meant)
+            if character := _meant(match):
+                pieces.append(character)
                 self._at.append(length)
                 self._starts.append(match.start())
                 self._ends.append(match.end())
@@ -601,56 +601,56 @@ class _View:
         return start, start + 1
 
 
-def _plain(text: str, known: Iterable[str] = (), *, encoded: bool = True) -> list[Secret]:
+def _plain(text: str, values: Iterable[str] = (), *, encoded: bool = True) -> list[Secret]:
     """The secrets that stand in a text as they are."""
-    found: list[Secret] = []
+    secrets: list[Secret] = []
     for match in _PEM.finditer(text):
-        if not found or match.start() >= found[-1].end:
-            found.append(Secret(match.start(), _end_of_key(text, match), "private_key", match.start()))
-    begun = [secret.start for secret in found]
+        if not secrets or match.start() >= secrets[-1].end:
+            secrets.append(Secret(match.start(), _end_of_key(text, match), "private_key", match.start()))
+    begun = [secret.start for secret in secrets]
     for match in _PEM_END.finditer(text) if "-----END" in text else ():
         before = bisect_right(begun, match.start()) - 1
         start = _start_of_key(text, match.start())
-        if start < match.start() and (before < 0 or found[before].end <= match.start()):
-            found.append(Secret(start, match.end(), "private_key", start))
+        if start < match.start() and (before < 0 or secrets[before].end <= match.start()):
+            secrets.append(Secret(start, match.end(), "private_key", start))
     lowered = text.lower()
     for match in _URL.finditer(text) if "@" in text and "://" in text else ():
         group = "value" if match["value"] else "only"
         value = match[group]
         is_port = match["scheme"].endswith("ssh://") and value.isdigit()
         if not (_is_unset(match, group) or is_port or (group == "only" and not any(c.isdigit() for c in value))):
-            found.append(_secret(match, group, "url"))
+            secrets.append(_secret(match, group, "url"))
     if _holds(lowered, _ISSUED_TRIGGERS):
-        found += [_secret(match, 0, match.lastgroup or "token") for match in _ISSUED.finditer(text)]
-        found += [_secret(match, 0, "openai") for match in _SK.finditer(text) if _is_key(match["value"])]
+        secrets += [_secret(match, 0, match.lastgroup or "token") for match in _ISSUED.finditer(text)]
+        secrets += [_secret(match, 0, "openai") for match in _SK.finditer(text) if _is_key(match["value"])]
     if _holds(lowered, _HOOK_TRIGGERS):
-        found += [_secret(match, "value", "webhook") for match in _HOOK.finditer(text)]
+        secrets += [_secret(match, "value", "webhook") for match in _HOOK.finditer(text)]
     for match in _BEARER.finditer(text) if _holds(lowered, ("bearer", "basic")) else ():
         if not (_is_unset(match, "value") or _PROSE.match(match["value"])):
-            found.append(_secret(match, "value", "authorization"))
+            secrets.append(_secret(match, "value", "authorization"))
     for match in _LOGIN.finditer(text) if _holds(lowered, _LOGIN_TRIGGERS) else ():
         if not _is_unset(match, match.lastgroup or 0):
-            found.append(_secret(match, match.lastgroup or 0, "password"))
+            secrets.append(_secret(match, match.lastgroup or 0, "password"))
     if _holds(lowered, _REGISTRY_WORDS):
-        found += _of_registries(text)
+        secrets += _of_registries(text)
     for match in _ADDRESSED.finditer(text) if "@" in text else ():
         if not _is_unset(match, "value"):
-            found.append(_secret(match, "value", "url"))
+            secrets.append(_secret(match, "value", "url"))
     if _MAYBE_NAMED.search(lowered):
-        found += _named(text)
+        secrets += _named(text)
     for pattern in _IN_CODE if _holds(lowered, _CODE_TRIGGERS) else ():
         for match in pattern.finditer(text):
             if not (_is_unset(match, "value") or names_secret(match["value"])):
-                found.append(_secret(match, "value", "password"))
+                secrets.append(_secret(match, "value", "password"))
     for match, kind in secret_context.find(text, lowered):
         if not (_is_unset(match, "value") or names_secret(match["value"])):
-            found.append(_secret(match, "value", kind))
+            secrets.append(_secret(match, "value", kind))
     for match in _AUTH_FIELD.finditer(text):
         if b":" in _decoded(match["value"]):
-            found.append(_secret(match, "value", "authorization"))
+            secrets.append(_secret(match, "value", "authorization"))
     if encoded:
-        found += [Secret(start, end, "encoded", start) for start, end in _encoded(text, known)]
-    return _turned(text, merged([_within_quotes(text, secret) for secret in found]))
+        secrets += [Secret(start, end, "encoded", start) for start, end in _encoded(text, values)]
+    return _turned(text, merged([_within_quotes(text, secret) for secret in secrets]))
 
 
 _ESCAPED_END = re.compile(r"(?:\\{1,3}[nrt]){0,4}\\{1,3}\Z|(?:\\{1,3}[nrt]){1,4}\Z")
@@ -679,9 +679,9 @@ def _of_registries(text: str) -> Iterator[Secret]:
         matches = [pattern.search(text, start, end) for pattern in _OF_LOGIN]
         opened = _HERE_DOCUMENT.search(text, start, most)
         matches.append(opened if opened is not None and opened.start() < end else None)
-        for found in matches:
-            if found is not None and not _is_unset(found, "value"):
-                yield Secret(*found.span("value"), "password", login.start())
+        for password in matches:
+            if password is not None and not _is_unset(password, "value"):
+                yield Secret(*password.span("value"), "password", login.start())
 
 
 def _secret(match: re.Match[str], group: int | str, kind: str) -> Secret:
@@ -915,9 +915,9 @@ def _decoded(value: str) -> bytes:
         return b""
 
 
-def _encoded(text: str, known: Iterable[str]) -> list[tuple[int, int]]:
+def _encoded(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
     """Where secrets stand in base64: text that, decoded, holds one."""
-    found = []
+    spans = []
     for match in _BASE64.finditer(text):
         value = match[0]
         if _HEX.match(value):
@@ -927,26 +927,26 @@ def _encoded(text: str, known: Iterable[str]) -> list[tuple[int, int]]:
         if len(_UNPRINTED.findall(inside)) * 5 >= len(inside):
             continue
         lowered = inside.lower()
-        if any(value in inside for value in known) or (
+        if any(value in inside for value in values) or (
             any(trigger in lowered for trigger in _TRIGGERS) and _plain(inside, encoded=False)
         ):
-            found.append(match.span())
-    return found
+            spans.append(match.span())
+    return spans
 
 
-def _turned(text: str, found: list[Secret]) -> list[Secret]:
+def _turned(text: str, secrets: list[Secret]) -> list[Secret]:
     """The secrets with what the next lines hold of them, where a terminal or a box has wrapped them."""
     if "\n" not in text:
-        return found
-    starts = [secret.start for secret in found]
+        return secrets
+    starts = [secret.start for secret in secrets]
     heads = []
     for start, end in _heads(text):
         index = bisect_right(starts, start) - 1
-        if index < 0 or found[index].end <= start:
+        if index < 0 or secrets[index].end <= start:
             heads.append(Secret(start, end, "token", start))
-    kept, told = list[Secret](), set(found)
+    kept, originals = list[Secret](), set(secrets)
     reach = 0
-    for secret in sorted((*found, *heads)):
+    for secret in sorted((*secrets, *heads)):
         end = secret.end
         # What begins within another's further lines has been looked at.
         is_web_token = text.startswith(_WEB_TOKEN, secret.start)
@@ -956,7 +956,7 @@ def _turned(text: str, found: list[Secret]) -> list[Secret]:
                 break
             end = turn
         reach = max(reach, end)
-        if end > secret.end or secret in told:
+        if end > secret.end or secret in originals:
             kept.append(secret._replace(end=end))
     return merged(kept)
 

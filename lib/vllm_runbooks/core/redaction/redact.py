@@ -117,9 +117,9 @@ class Redactor:
             self.learn([whole])
             return "".join(self.pieces([whole]))
         with self._lock:
-            found = find(whole, self._again)
-            self._remember(whole, found)
-            return self._replaced(whole, self._all(whole, found, at_ends=True)) if found or self._again else whole
+            secrets = find(whole, self._again)
+            self._remember(whole, secrets)
+            return self._replaced(whole, self._all(whole, secrets, at_ends=True)) if secrets or self._again else whole
 
     def known(self, whole: str) -> str:
         """The text with the known values replaced; what else looks like a secret in it is none."""
@@ -129,8 +129,8 @@ class Redactor:
     def name(self, name: str) -> str:
         """A file's name or a path with its secrets replaced; its suffix stays."""
         stem = _stem(name)
-        shown = _OWNED.sub(lambda owned: owned["user"] + self.value(owned["value"]) + "@", self.text(stem))
-        return shown + name[len(stem) :]
+        redacted = _OWNED.sub(lambda owned: owned["user"] + self.value(owned["value"]) + "@", self.text(stem))
+        return redacted + name[len(stem) :]
 
     def value(self, value: str) -> str:
         """The placeholder of a value that is secret, as whoever has it apart from its name knows."""
@@ -180,12 +180,12 @@ class Redactor:
         for part in parts:
             for text in windows.take(part):
                 with self._lock:
-                    found = self._learned(windows, text)
-                    shown = self._replaced(text[: windows.cut], self._all(text[: windows.cut], found))
-                yield shown
+                    secrets = self._learned(windows, text)
+                    redacted = self._replaced(text[: windows.cut], self._all(text[: windows.cut], secrets))
+                yield redacted
         with self._lock:
-            shown = self._replaced(windows.rest, self._all(windows.rest, self._learned(windows, windows.rest)))
-        yield shown
+            redacted = self._replaced(windows.rest, self._all(windows.rest, self._learned(windows, windows.rest)))
+        yield redacted
 
     def more(self, lines: str) -> str:
         """The next lines of an output that is shown as it comes, their secrets replaced.
@@ -194,38 +194,38 @@ class Redactor:
         """
         with self._lock:
             text = self._before + lines
-            found = find(text, self._again)
-            self._remember(text, found)
+            secrets = find(text, self._again)
+            self._remember(text, secrets)
             shift = len(self._before)
-            new = [s._replace(start=max(s.start - shift, 0), end=s.end - shift) for s in found if s.end > shift]
+            new = [s._replace(start=max(s.start - shift, 0), end=s.end - shift) for s in secrets if s.end > shift]
             self._before = _going_on(text)
             return self._replaced(lines, self._all(lines, new))
 
     def _learned(self, windows: _Windows, text: str) -> list[Secret]:
         """The secrets in front of a window's cut, which is settled here; they are known from here on."""
         with self._lock:
-            found = find(text, self._again)
-            windows.cut = _cut(text, found) if len(text) >= _WINDOW + _AHEAD else len(text)
-            whole = [secret for secret in found if secret.end <= windows.cut]
+            secrets = find(text, self._again)
+            windows.cut = _cut(text, secrets) if len(text) >= _WINDOW + _AHEAD else len(text)
+            whole = [secret for secret in secrets if secret.end <= windows.cut]
             self._remember(text, whole)
         return whole
 
-    def _all(self, text: str, found: list[Secret], *, at_ends: bool = False) -> list[Secret]:
+    def _all(self, text: str, secrets: list[Secret], *, at_ends: bool = False) -> list[Secret]:
         """These secrets and all further places of known ones, in order, none within another."""
-        found = list(found)
+        secrets = list(secrets)
         if len(text) < len(self._again) and self._edges.keys().isdisjoint(
             text[start : start + PART] for start in range(len(text) - PART + 1)
         ):
-            return merged(found)
+            return merged(secrets)
         for value in self._again:
             if value[:PART] in text:
-                found += places_of(value, text)
+                secrets += places_of(value, text)
             if at_ends and len(value) >= 2 * PART and (value[:PART] in text or value[-PART:] in text):
-                found += parts_of(value, text)
-        return merged(found)
+                secrets += parts_of(value, text)
+        return merged(secrets)
 
-    def _remember(self, text: str, found: list[Secret]) -> None:
-        for secret in found:
+    def _remember(self, text: str, secrets: list[Secret]) -> None:
+        for secret in secrets:
             for value in tellings(secret, text[secret.start : secret.end]):
                 if value in self._first:
                     continue
@@ -246,13 +246,13 @@ class Redactor:
             if not self._edges[edge]:
                 del self._edges[edge]
 
-    def _replaced(self, text: str, found: list[Secret]) -> str:
-        shown, position = [], 0
-        for secret in found:
+    def _replaced(self, text: str, secrets: list[Secret]) -> str:
+        pieces, position = [], 0
+        for secret in secrets:
             self.counts[secret.kind] = self.counts.get(secret.kind, 0) + 1
-            shown += [text[position : secret.start], self._placeholder(value_of(text[secret.start : secret.end]))]
+            pieces += [text[position : secret.start], self._placeholder(value_of(text[secret.start : secret.end]))]
             position = secret.end
-        return "".join([*shown, text[position:]]) if found else text
+        return "".join([*pieces, text[position:]]) if secrets else text
 
     def _placeholder(self, value: str) -> str:
         if value not in self._numbers and len(self._numbers) >= _MAX_TOLD_APART:
@@ -313,8 +313,8 @@ def _redacted(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _redacted(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        held = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        changed = {name: new for name, old in held.items() if (new := _redacted(old)) != old}
+        values = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        changed = {name: new for name, old in values.items() if (new := _redacted(old)) != old}
         return replace(value, **changed) if changed else value
     return value
 
@@ -343,10 +343,10 @@ def _going_on(text: str) -> str:
     return text[start:]
 
 
-def _cut(text: str, found: list[Secret]) -> int:
+def _cut(text: str, secrets: list[Secret]) -> int:
     """Where to cut a stretch: at a line's end where there is one, and never between a secret and what tells it."""
     cut = text.rfind("\n", _WINDOW // 2, _WINDOW) + 1 or text.rfind(" ", _WINDOW // 2, _WINDOW) + 1 or _WINDOW
-    for secret in sorted(found, key=lambda secret: secret.end, reverse=True):
+    for secret in sorted(secrets, key=lambda secret: secret.end, reverse=True):
         if secret.begin < cut < secret.end:
             cut = secret.begin
     return cut or _WINDOW

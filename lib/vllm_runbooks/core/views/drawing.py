@@ -24,17 +24,19 @@ LINES = ("#3f7fc1", "#c9862b", "#8a63c9", "#2f9c8f", "#d05a4e", "#8a94a0")
 """Colours of curves."""
 
 
-def caption(x: float, y: float, said: str, *, size: int = 13, anchor: str = "start", faint: bool = False) -> str:
+def caption(x: float, y: float, text: str, *, size: int = 13, anchor: str = "start", faint: bool = False) -> str:
     """A line of text; `y` is its base line, `anchor` what of it stands at `x`."""
     opacity = ' opacity="0.72"' if faint else ""
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="currentColor"{opacity}'
-    return f"<text {place}>{escape(said)}</text>"
+    return f"<text {place}>{escape(text)}</text>"
 
 
 def rect(x: float, y: float, wide: float, high: float, fill: str, *, title: str = "") -> str:
     """A filled rectangle, and what is shown where the pointer rests on it."""
-    said = f"<title>{escape(title)}</title>" if title else ""
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(wide, 0.0):.1f}" height="{high:.1f}" fill="{fill}">{said}</rect>'
+    tooltip = f"<title>{escape(title)}</title>" if title else ""
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(wide, 0.0):.1f}" height="{high:.1f}" fill="{fill}">{tooltip}</rect>'
+    )
 
 
 def rule(x1: float, y1: float, x2: float, y2: float, *, colour: str = HAIR, thick: float = 1) -> str:
@@ -74,8 +76,8 @@ def axis(longest: float, unit: str, *, left: float, right: float, top: float, bo
     parts = []
     for number in range(int(longest / step + 1e-9) + 1):
         x = left + (right - left) * number * step / longest
-        said = f"{number * step:g}" + (f" {unit}" if number == 0 else "")
-        parts += [rule(x, top, x, bottom), caption(x, bottom + 16, said, size=11, anchor="middle", faint=True)]
+        label = f"{number * step:g}" + (f" {unit}" if number == 0 else "")
+        parts += [rule(x, top, x, bottom), caption(x, bottom + 16, label, size=11, anchor="middle", faint=True)]
     return "".join(parts)
 
 
@@ -93,8 +95,8 @@ def bars(parts: Sequence[tuple[str, float]], *, width: int = 520, height: int = 
         x += wide
     frame = f'<rect x="0" y="0" width="{width}" height="{height}" fill="#8884" />'
     box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    said = escape(", ".join(f"{name} {max(0.0, min(share, 1.0)):.0%}" for name, share in parts)) or "nothing"
-    return f'<svg {box} role="img"><title>{said}</title>{frame}{"".join(shapes)}</svg>'
+    label = escape(", ".join(f"{name} {max(0.0, min(share, 1.0)):.0%}" for name, share in parts)) or "nothing"
+    return f'<svg {box} role="img"><title>{label}</title>{frame}{"".join(shapes)}</svg>'
 
 
 NARROW = 440

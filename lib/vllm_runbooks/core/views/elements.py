@@ -69,19 +69,19 @@ def badge(word: str, colour: str) -> str:
     )
 
 
-def verdict(said: Headline, tone: str) -> str:
+def verdict(headline: Headline, tone: str) -> str:
     """The answer, its verdict as a badge."""
-    told = f"{badge(said.verdict, tone)} <b>{escape(said.why)}</b>"
-    return tag("div", told, "font-size:16px;margin-bottom:6px;max-width:80ch")
+    body = f"{badge(headline.verdict, tone)} <b>{escape(headline.why)}</b>"
+    return tag("div", body, "font-size:16px;margin-bottom:6px;max-width:80ch")
 
 
-def remark(said: str) -> str:
+def remark(text: str) -> str:
     """A paragraph that may be passed over."""
-    return tag("p", escape(said), "opacity:.75;font-size:13px;max-width:80ch")
+    return tag("p", escape(text), "opacity:.75;font-size:13px;max-width:80ch")
 
 
-def heading(said: str) -> str:
-    return tag("div", tag("b", escape(said)), "margin-top:14px;margin-bottom:4px")
+def heading(text: str) -> str:
+    return tag("div", tag("b", escape(text)), "margin-top:14px;margin-bottom:4px")
 
 
 def html_table(
@@ -117,15 +117,15 @@ def cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 _PRE = "white-space:pre-wrap;overflow-wrap:anywhere;text-align:left;font-size:13px;line-height:1.45"
 
 
-def preformatted(said: str) -> str:
+def preformatted(text: str) -> str:
     """A text to be copied, in letters of one width wherever it is shown."""
-    return tag("pre", tag("code", escape(said)), _PRE)
+    return tag("pre", tag("code", escape(text)), _PRE)
 
 
-def quoted(place: str, said: str, tone: str = RED) -> str:
+def quoted(place: str, text: str, tone: str = RED) -> str:
     """A line of a log with its place."""
     place = tag("span", escape(visible(place)), "opacity:.75;margin-right:10px")
-    line = tag("code", escape(visible(said)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
+    line = tag("code", escape(visible(text)), "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent")
     style = f"border-left:3px solid {tone};padding:2px 0 2px 10px;margin:4px 0;font-size:13px"
     return tag("div", place + line, style)
 

@@ -48,10 +48,10 @@ def label(start: Start, number: int) -> str:
 
 def _row_names(start: Start, number: int, y: float, below: str) -> str:
     """The start's name beside its bar, and in a smaller line what tells it from others of the same model."""
-    said = [caption(0, y + (BAR / 2 - 1 if below else BAR / 2 + 4), label(start, number))]
+    captions = [caption(0, y + (BAR / 2 - 1 if below else BAR / 2 + 4), label(start, number))]
     if below:
-        said.append(caption(0, y + BAR / 2 + 13, below, size=11, faint=True))
-    return "".join(said)
+        captions.append(caption(0, y + BAR / 2 + 13, below, size=11, faint=True))
+    return "".join(captions)
 
 
 def distinction(start: Start) -> str:
@@ -60,8 +60,8 @@ def distinction(start: Start) -> str:
     words = [facts.quantization or "", "eager" if start.arguments.get("enforce_eager") is True else ""]
     if facts.gpu_memory_utilization is not None:
         words.append(f"util {facts.gpu_memory_utilization:g}")
-    said = " · ".join(word for word in words if word)
-    return said if len(said) <= 24 else f"{said[:23]}…"
+    text = " · ".join(word for word in words if word)
+    return text if len(text) <= 24 else f"{text[:23]}…"
 
 
 def spent(phase: Phase) -> float | None:
@@ -76,8 +76,8 @@ def timelines(starts: Sequence[Start]) -> str:
         return ""
     longest = max(sum(spent(phase) or 0.0 for phase in start.timeline) for _, start in rows)
     left, right = float(GUTTER), float(WIDTH - END)
-    shown = [name for name in PHASE_NAMES if any(p.name == name and spent(p) for _, s in rows for p in s.timeline)]
-    legend, top = swatches({PHASE_NAMES[name]: _PHASE_FILLS[name] for name in shown}, 12)
+    phases = [name for name in PHASE_NAMES if any(p.name == name and spent(p) for _, s in rows for p in s.timeline)]
+    legend, top = swatches({PHASE_NAMES[name]: _PHASE_FILLS[name] for name in phases}, 12)
     bottom = top + 10 + ROW * len(rows)
     parts = [legend, axis(longest, "s", left=left, right=right, top=top + 4, bottom=bottom)]
     for row, (number, start) in enumerate(rows):
@@ -132,11 +132,11 @@ def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
         if total and budget:
             at = left + min(budget, 1.0) * total * scale
             parts.append(rule(at, y - 5, at, y + BAR + 5, colour="currentColor", thick=2))
-        taken = sum(gib for _, gib, _ in memory_parts(start))
+        used = sum(gib for _, gib, _ in memory_parts(start))
         after = max(x, left + (total or 0.0) * scale)
         parts += [
             _row_names(start, number, y, distinction(start)),
-            caption(after + 6, y + BAR / 2 + 4, f"{taken:.1f}", size=13),
+            caption(after + 6, y + BAR / 2 + 4, f"{used:.1f}", size=13),
         ]
     return picture(parts, bottom + 22, "GPU memory of each start, in GiB; the mark is the budget")
 
@@ -184,8 +184,11 @@ def throughputs(starts: Sequence[Start]) -> str:
         for (x, y), sample, is_steady in zip(points, samples, steady(samples), strict=True):
             title = f"{label(start, number)}, line {sample.line}: {sample.generation_tokens_per_s:g} tokens/s"
             parts.append(_dot(x, y, colour, title, is_filled=is_steady))
-    said = "periodic lines, in the order printed"
-    parts += [rule(left, bottom, right, bottom), caption(right, bottom + 18, said, size=11, anchor="end", faint=True)]
+    legend_text = "periodic lines, in the order printed"
+    parts += [
+        rule(left, bottom, right, bottom),
+        caption(right, bottom + 18, legend_text, size=11, anchor="end", faint=True),
+    ]
     return picture(parts, bottom + 26, "Generated tokens per second, by periodic line")
 
 
@@ -198,8 +201,8 @@ def _dot(x: float, y: float, colour: str, title: str, *, is_filled: bool) -> str
 
 def free_memory(before: float, after: float, total: float | None, budgets: Mapping[str, float]) -> str:
     """Free memory of a GPU before and after profiling, in GiB; with its size known, also what budgets ask for."""
-    asked = {name: gib for name, gib in budgets.items() if total and gib <= total}
-    longest = max(total or 0.0, before, after, *asked.values(), 1e-3)
+    marks = {name: gib for name, gib in budgets.items() if total and gib <= total}
+    longest = max(total or 0.0, before, after, *marks.values(), 1e-3)
     left, right = float(GUTTER), float(WIDTH - END - (0 if total else 24))
     scale = (right - left) / longest
     rise = after - before
@@ -207,7 +210,7 @@ def free_memory(before: float, after: float, total: float | None, budgets: Mappi
     if total:
         entries["in use by others, or by this start"] = HELD
     legend, top = swatches(entries, 12)
-    top += 10 + 15 * len(asked)
+    top += 10 + 15 * len(marks)
     bottom = top + 2 * ROW + 4
     parts = [legend, axis(longest, "GiB", left=left, right=right, top=top, bottom=bottom)]
     for row, (name, gib) in enumerate((("before profiling", before), ("after profiling", after))):
@@ -224,7 +227,7 @@ def free_memory(before: float, after: float, total: float | None, budgets: Mappi
             at, wide = left + before * scale, max(rise * scale, 4.0)
             parts.append(rect(at, y - 3, wide, BAR + 6, RISEN, title=f"freed while profiling: {rise:.2f} GiB"))
             parts.append(caption(at + wide + 6, y + BAR / 2 + 4, f"+{rise:.2f} GiB"))
-    for number, (name, gib) in enumerate(sorted(asked.items(), key=lambda item: item[1])):
+    for number, (name, gib) in enumerate(sorted(marks.items(), key=lambda item: item[1])):
         x = left + gib * scale
         high = top - 15 * number
         parts += [rule(x, high - 9, x, bottom, colour="currentColor", thick=1.5)]

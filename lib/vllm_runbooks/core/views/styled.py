@@ -42,14 +42,14 @@ SEVERITIES = {Severity.FATAL: Tone.BAD, Severity.DEGRADED: Tone.WARN, Severity.H
 GROUNDS = {Tone.BAD: RED, Tone.WARN: AMBER, Tone.GOOD: GREEN, Tone.HINT: BLUE, Tone.FAINT: GREY}
 """Colour of what says a tone in HTML: the ground of a badge, the edge of a quotation."""
 
-Span = tuple[str, Tone | None]
+TextSpan = tuple[str, Tone | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Styled:
     """A text in spans, each with what it means."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[TextSpan, ...]
 
     def __str__(self) -> str:
         return "".join(text for text, _ in self.spans)
@@ -73,17 +73,17 @@ class Styled:
 Words = Styled | str
 
 
-def styled(said: Words, tone: Tone | None = None) -> Styled:
+def styled(words: Words, tone: Tone | None = None) -> Styled:
     """A text with one meaning; what is in spans already keeps them."""
-    return said if isinstance(said, Styled) else Styled(((said, tone),))
+    return words if isinstance(words, Styled) else Styled(((words, tone),))
 
 
-def listed(said: Sequence[Words], between: str = ", ") -> Styled:
+def listed(items: Sequence[Words], between: str = ", ") -> Styled:
     """Texts one behind another."""
-    spans: list[Span] = []
-    for number, each in enumerate(said):
+    spans: list[TextSpan] = []
+    for number, item in enumerate(items):
         spans += [(between, None)] if number else []
-        spans += styled(each).spans
+        spans += styled(item).spans
     return Styled(tuple(spans))
 
 
@@ -171,13 +171,13 @@ class Table:
         if layout.table is not None:
             least = [self._least(i, [row[i] for row in table]) for i in range(len(self.head))]
             _narrow(widths, least, layout.table - len(self.indent))
-        shown: list[Styled] = []
+        rows: list[Styled] = []
         for row in table:
             cells = [_cell(cell, width) for cell, width in zip(row, widths, strict=True)]
             for number in range(max(map(len, cells), default=1)):
                 parts = [cell[number] if number < len(cell) else styled("") for cell in cells]
-                shown.append(self._row(parts, widths))
-        return shown
+                rows.append(self._row(parts, widths))
+        return rows
 
     def _least(self, column: int, cells: Sequence[Styled]) -> int:
         """How narrow a column may become: numbers are never broken, nor are the words above them."""
@@ -185,7 +185,7 @@ class Table:
         return longest if column in self.numeric else min(longest, _LEAST)
 
     def _row(self, parts: Sequence[Styled], widths: Sequence[int]) -> Styled:
-        spans: list[Span] = [(self.indent, None)]
+        spans: list[TextSpan] = [(self.indent, None)]
         for i, (part, width) in enumerate(zip(parts, widths, strict=True)):
             room = " " * (width - columns.width(str(part)))
             is_right = i in self.numeric
@@ -215,9 +215,9 @@ def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
         over -= 1
 
 
-def wrapped(said: Words, width: int, indent: str, first: Words | None = None, most: int | None = None) -> list[Styled]:
+def wrapped(text: Words, width: int, indent: str, first: Words | None = None, most: int | None = None) -> list[Styled]:
     """A paragraph's lines; at least one, and at most so many."""
-    words = _flat(styled(said))
+    words = _flat(styled(text))
     lead = styled(indent if first is None else first)
     whole = str(words)
     laid = columns.wrap(whole, width, str(lead), indent, most=most, ellipsis=_ELLIPSIS)
@@ -241,7 +241,7 @@ _ELLIPSIS = " …"
 
 def _flat(words: Styled) -> Styled:
     """The words with one space between them, as far as their spans allow."""
-    spans: list[Span] = []
+    spans: list[TextSpan] = []
     is_apart = False
     for text, tone in words.spans:
         pieces = text.split()
@@ -255,9 +255,9 @@ def _flat(words: Styled) -> Styled:
     return Styled(tuple(spans))
 
 
-def bulleted(said: Words) -> Prose:
+def bulleted(text: Words) -> Prose:
     """An entry of a list."""
-    return Prose(said, "    ", "  - ")
+    return Prose(text, "    ", "  - ")
 
 
 def headed(name: str, blocks: Iterable[Block]) -> list[Block]:

@@ -43,10 +43,10 @@ def cut(text: str, columns: int) -> str:
 
 def _fitting(text: str, columns: int) -> int:
     """How many signs of a text fit into so many columns."""
-    taken = 0
+    used = 0
     for end, sign in enumerate(text):
-        taken += width(sign)
-        if taken > columns:
+        used += width(sign)
+        if used > columns:
             return end
     return len(text)
 
@@ -96,11 +96,11 @@ _UNIT = re.compile(rf" ?(?:[{_OPENING}]*(?:[^\s\u1100-\U0003ffff]+|[^\s])[{_CLOS
 def _units(text: str, most: int) -> Iterator[str]:
     """Yield the pieces between which a line may end; one that is wider than a line is broken."""
     for match in _UNIT.finditer(text):
-        unit, start, taken = match[0], 0, 0
+        unit, start, used = match[0], 0, 0
         for at, sign in enumerate(unit):
             takes = width(sign)
-            if taken + takes > most and at > start:
+            if used + takes > most and at > start:
                 yield unit[start:at]
-                start, taken = at, 0
-            taken += takes
+                start, used = at, 0
+            used += takes
         yield unit[start:]

@@ -1,0 +1,1 @@
+from vllm_runbooks.catalog.host_commands import *
