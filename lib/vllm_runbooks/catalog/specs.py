@@ -667,24 +667,13 @@ def sources(root: Path) -> list[Path]:
 
 
 def _decoded(index: Any) -> Specs:
-    fits = Fits(
-        **{
-            kind: {name: record(ParserFit, data) for name, data in index["fits"][kind].items()}
-            for kind in ("tool_parsers", "reasoning_parsers", "chat_templates")
-        }
-    )
     return Specs(
         record(GpuTable, index["gpus"]),
         index["models"],
         {name: record(Architecture, data) for name, data in index["architectures"].items()},
-        fits,
+        record(Fits, index["fits"]),
         tuple(index.get("problems", ())),
-        DefaultReviews(
-            **{
-                kind: {name: record(DefaultReview, data) for name, data in index["defaults"][kind].items()}
-                for kind in ("options", "environment")
-            }
-        ),
+        record(DefaultReviews, index["defaults"]),
     )
 
 

@@ -1,1 +1,1 @@
-from vllm_runbooks.catalog.host_commands import *
+from vllm_runbooks.catalog.host_commands import *  # noqa: F403

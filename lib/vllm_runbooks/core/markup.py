@@ -12,21 +12,9 @@ _TAGS = {
     *("svg", "g", "rect", "line", "path", "text", "title"),
 }
 _SHAPE = {
-    "x",
-    "y",
-    "x1",
-    "y1",
-    "x2",
-    "y2",
-    "width",
-    "height",
-    "d",
-    "fill",
-    "stroke",
-    "stroke-width",
-    "transform",
+    "x", "y", "x1", "y1", "x2", "y2", "width", "height", "d", "fill", "stroke", "stroke-width", "transform",
     "opacity",
-}
+}  # fmt: skip
 _ATTRIBUTES: dict[str, set[str]] = {
     "*": {"style"},
     "svg": {"width", "height", "viewBox", "role"},

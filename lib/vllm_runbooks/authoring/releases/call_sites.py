@@ -46,14 +46,8 @@ _PERCENT = re.compile(r"%(?:\((?P<name>\w{1,60})\))?[-#0+]{0,3}\d{0,4}(?:\.\d{1,
 _BRACES = re.compile(r"\{(?:(?P<name>[\w.\[\]]{0,60})(?:![rsa])?(?::(?P<format>[^{}]{0,20}))?)\}")
 _HOLE = "\ue000"
 """Stands in a message for what is filled in when it is printed."""
-_SHAPES = (
-    _HOLE,
-    f"'{_HOLE}'",
-    f"torch.Size([{_HOLE}])",
-    f"[{_HOLE}]",
-    f"<class '{_HOLE}'>",
-    f"{{{_HOLE}}}",
-    f"-{_HOLE}",
+_SHAPES = tuple(
+    shape.replace("_", _HOLE) for shape in ("_", "'_'", "torch.Size([_])", "[_]", "<class '_'>", "{_}", "-_")
 )
 """How what is filled in may be printed."""
 _MOST_SHAPED = 3

@@ -24,20 +24,13 @@ _REGISTRIES = {
     "tool_parsers": ("_TOOL_PARSERS_TO_REGISTER", ("tool_parsers", "entrypoints/openai/tool_parsers")),
     "reasoning_parsers": ("_REASONING_PARSERS_TO_REGISTER", ("reasoning", "entrypoints/openai/reasoning_parsers")),
 }
-_GIVEN = frozenset(
-    ("kwargs", "mm_kwargs", "merged_kwargs", "mm_processor_kwargs", "hf_processor_mm_kwargs", "override_kwargs")
-)
+_GIVEN = frozenset((
+    "kwargs", "mm_kwargs", "merged_kwargs", "mm_processor_kwargs", "hf_processor_mm_kwargs", "override_kwargs",
+))  # fmt: skip
 """Names under which vLLM's model code holds the processor arguments."""
 _NOT_ARGUMENTS = (
-    "pixel_",
-    "image_embed",
-    "video_embed",
-    "audio_embed",
-    "grid_thw",
-    "features",
-    "input_",
-    "num_patches",
-)
+    "pixel_", "image_embed", "video_embed", "audio_embed", "grid_thw", "features", "input_", "num_patches",
+)  # fmt: skip
 """Parts of names that are inputs of a model, not arguments of its processor."""
 _REACH = 4
 """How far the modules of a model's base classes are followed."""

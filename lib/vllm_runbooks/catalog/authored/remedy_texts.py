@@ -16,20 +16,9 @@ from vllm_runbooks.catalog.templates import PLACEHOLDER
 from vllm_runbooks.core.records import Edit, Facts, Outcome
 
 UNITS = (
-    "gib",
-    "mib",
-    "kib",
-    "bytes",
-    "tokens",
-    "blocks",
-    "seconds",
-    "minutes",
-    "s",
-    "percent",
-    "characters",
-    "items",
+    "gib", "mib", "kib", "bytes", "tokens", "blocks", "seconds", "minutes", "s", "percent", "characters", "items",
     "requests",
-)
+)  # fmt: skip
 """Last words of the names of captures that are numbers."""
 FACTS = frozenset(field.name for field in fields(Facts))
 """Names of what a start prints about itself."""

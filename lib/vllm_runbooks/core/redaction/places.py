@@ -12,6 +12,7 @@ import re
 import string
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from html import unescape
 from typing import NamedTuple
 
 from vllm_runbooks.core.redaction import context as secret_context
@@ -87,16 +88,14 @@ _NO_TOKEN = "".join(
     f"(?<!{word})"
     for word in (
         "EOS", "BOS", "PAD", "UNK", "SEP", "CLS", "MASK", "IMAGE", "VIDEO", "AUDIO", "STOP", "NEXT", "MAX", "MIN",
-        "PER",
-        "START", "END", "SPECIAL", "LAST", "FIRST", "NUM", "DRAFT", "IMG", "EOT", "EOD",
+        "PER", "START", "END", "SPECIAL", "LAST", "FIRST", "NUM", "DRAFT", "IMG", "EOT", "EOD",
     )
 )  # fmt: skip
 _NO_KEY = "".join(
     f"(?<!{word})"
     for word in (
         "PUBLIC", "CACHE", "PRIMARY", "FOREIGN", "SORT", "HASH", "PREFIX", "BLOCK", "KV", "INDEX", "LOOKUP",
-        "PARTITION",
-        "ROUTING", "GROUP", "STATE", "CONFIG", "LAYER", "DICT", "NUM", "ORDER",
+        "PARTITION", "ROUTING", "GROUP", "STATE", "CONFIG", "LAYER", "DICT", "NUM", "ORDER",
     )
 )  # fmt: skip
 _SENSITIVE = (
@@ -291,34 +290,20 @@ _HEX = re.compile(r"[0-9a-fA-F-]+\Z|[0-9_]+\Z")
 
 _ISSUED_TRIGGERS = (
     "hf_", "api_org_", "sk-", "nvapi-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-",
-    "glrt-",
-    "glptt-", "glcbt-", "glsoat-", "glft-", "glagent-", "glimt-", "gloas-", "akia", "asia", "absk", "aiza", "ya29.",
-    "gocspx-", "xox", "xapp-", "eyj", "ms-", "wandb_v1_", "dckr_", "gsk_", "xai-", "pplx-", "r8_", "npm_", "rpa_",
-    "fw_",
-    "tvly-", "lsv2_", "tgp_v1_", "sk_live_", "sk_test_", "dop_v1_", "hvs.", "csk-", "jina_", "pypi-", "sg.",
-    "age-secret-",
+    "glrt-", "glptt-", "glcbt-", "glsoat-", "glft-", "glagent-", "glimt-", "gloas-", "akia", "asia", "absk", "aiza",
+    "ya29.", "gocspx-", "xox", "xapp-", "eyj", "ms-", "wandb_v1_", "dckr_", "gsk_", "xai-", "pplx-", "r8_", "npm_",
+    "rpa_", "fw_", "tvly-", "lsv2_", "tgp_v1_", "sk_live_", "sk_test_", "dop_v1_", "hvs.", "csk-", "jina_", "pypi-",
+    "sg.", "age-secret-",
 )  # fmt: skip
 _HOOK_TRIGGERS = ("hooks.slack.com", "/webhook", "api.telegram.org", "dingtalk", "feishu")
 _LOGIN_TRIGGERS = ("login", "sshpass", "curl ", "wget ", "http ", "redis-cli", "mysql ", "creds")
 _REGISTRY_WORDS = ("docker", "podman", "nerdctl", "helm", "crane", "skopeo", "oras", "buildah", "creds")
 _CODE_TRIGGERS = (
-    "login",
-    "auth=(",
-    "auth = (",
-    "basicauth(",
-    "digestauth(",
-    "ctr ",
-    "regctl ",
-    "crictl ",
-    "@",
-    '"]',
-    "']",
-    "--",
-)
+    "login", "auth=(", "auth = (", "basicauth(", "digestauth(", "ctr ", "regctl ", "crictl ", "@", '"]', "']", "--",
+)  # fmt: skip
 _NAME_TRIGGERS = (
     "key", "token", "secret", "pass", "masterauth", "credential", "cookie", "authorization", "_auth", "signature",
-    "pwd",
-    "sig=", "webhook", "pw",
+    "pwd", "sig=", "webhook", "pw",
 )  # fmt: skip
 _TRIGGERS = (
     *_ISSUED_TRIGGERS, *_HOOK_TRIGGERS, *_LOGIN_TRIGGERS, *_CODE_TRIGGERS[1:8], *secret_context.TRIGGERS,
@@ -343,17 +328,6 @@ _CODE = Pattern(
     rf"|(?<=&)(?P<entity>quot|apos|amp|lt|gt|#34|#39|#x27|#x22);|(?<=\[){_COLOUR}|(?<=\^)\[\[{_COLOUR}|(?<=[{_CONTROLS}]))"
 )
 """What stands between the characters of a text, or for one of them: colours, percent signs, escapes, entities."""
-_ENTITIES = {
-    "quot": '"',
-    "apos": "'",
-    "amp": "&",
-    "lt": "<",
-    "gt": ">",
-    "#34": '"',
-    "#39": "'",
-    "#x27": "'",
-    "#x22": '"',
-}
 _MAYBE_CODED = Pattern(
     rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\\"']|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
 )
@@ -557,7 +531,7 @@ def _meant(match: re.Match[str]) -> str:
         return ""
     if match["quote"]:
         return match["quote"]
-    return _ENTITIES[match[match.lastgroup]] if match["entity"] else chr(int(match[match.lastgroup], 16))
+    return unescape(f"&{match['entity']};") if match["entity"] else chr(int(match[match.lastgroup], 16))
 
 
 class _DecodedText:
