@@ -87,7 +87,7 @@ _PRINTED: dict[str, type] = {
 
 
 def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:
-    """The fields of printed records, and of those in them, that have a mark, by the record's name."""
+    """By record, the fields with a mark, of printed records and of those in them."""
     by_record: dict[str, set[str]] = {}
     left = list(_PRINTED.values())
     while left:
@@ -99,7 +99,7 @@ def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:
 
 
 def _kinds_in(hint: Any) -> Iterator[type]:
-    """The classes that a hint names, as in `tuple[Issue, ...] | None`."""
+    """Classes in a type hint, as in `tuple[Issue, ...] | None`."""
     if isinstance(hint, type) and not get_args(hint):
         yield hint
     for part in get_args(hint):
@@ -125,13 +125,12 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _unused(schema: Mapping[str, Any]) -> set[str]:
-    """Definitions that nothing in a schema refers to."""
     text = json.dumps(schema)
     return {name for name in schema.get("$defs", ()) if f'"#/$defs/{name}"' not in text}
 
 
 def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str, Any]:
-    """The JSON Schema of a record; a printed document has every field and no others."""
+    """JSON Schema of a record; a printed document has every field and no others."""
 
     def adapted(node: Any, key: str | None = None) -> Any:
         if isinstance(node, list):
@@ -150,7 +149,7 @@ def _schema(adapter: TypeAdapter[Any], *, is_printed: bool = False) -> dict[str,
         return schema
 
     def _or_pieces(name: str, node: Any) -> Any:
-        """Patterns may be written as a list of pieces, which are joined."""
+        """Allow patterns as lists of pieces, which are joined."""
         pieces = {"type": "array", "items": {"type": "string"}}
         if is_printed or name not in ("pattern", "patterns"):
             return node

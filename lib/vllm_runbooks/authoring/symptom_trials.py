@@ -58,7 +58,7 @@ def _example_problems(symptom: Symptom, shelf: Catalog, shown_patterns: set[str]
 
 
 def _tried(symptom: Symptom, text: str, shelf: Catalog) -> tuple[list[Hit], bool]:
-    """The symptom's own matches in a text, and whether they count once all that the text says is weighed."""
+    """The symptom's matches in a text, and whether they count once the whole text is diagnosed."""
     starts = startup_log.read(Evidence((Document("example", text),)), shelf)
     hits = [hit for start in starts for hit in start.hits if hit.symptom == symptom.id]
     symptoms = {finding.symptom for start in starts for finding in diagnose(start, shelf).findings}

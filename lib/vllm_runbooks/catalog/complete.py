@@ -10,6 +10,8 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import click
@@ -25,75 +27,8 @@ _COUNTED = re.compile(r"(.*,)?(\d{1,4}[xX])?", re.ASCII)
 _VALUE = re.compile(r"--[\w-]{1,60}=", re.ASCII)
 _MAX_READ = 1 << 20
 
-_BASH = """\
-%(complete_func)s() {
-    local kind value help name IFS=$'\\n'
-    COMPREPLY=()
-    while IFS=$'\\t' read -r kind value help; do
-        case $kind in
-            plain) COMPREPLY+=("$value") ;;
-            file | dir)
-                compopt -o filenames 2>/dev/null
-                while read -r name; do
-                    COMPREPLY+=("$name")
-                done < <(compgen -"${kind:0:1}" -- "${COMP_WORDS[COMP_CWORD]}")
-                ;;
-        esac
-    done < <(COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(complete_var)s=bash_complete "$1" 2>/dev/null)
-}
-
-complete -F %(complete_func)s %(prog_name)s
-"""
-_ZSH = """\
-#compdef %(prog_name)s
-
-%(complete_func)s() {
-    local kind value help
-    local -a offered
-    while IFS=$'\\t' read -r kind value help; do
-        case $kind in
-            plain) offered+=("${value//:/\\\\:}:$help") ;;
-            file) _path_files -f ;;
-            dir) _path_files -/ ;;
-        esac
-    done < <(COMP_WORDS="${(pj:\\n:)words}" COMP_CWORD=$((CURRENT - 1)) \\
-        %(complete_var)s=zsh_complete "${words[1]}" 2>/dev/null)
-    (( $#offered )) && _describe -V '%(prog_name)s' offered
-}
-
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
-    %(complete_func)s "$@"
-else
-    compdef %(complete_func)s %(prog_name)s
-fi
-"""
-_FISH = """\
-function %(complete_func)s
-    set -l words (commandline -opc)
-    set -l current (commandline -ct)
-    set -l joined (string join -- \\n $words $current | string collect)
-    for line in (env COMP_WORDS=$joined COMP_CWORD=(count $words) %(complete_var)s=fish_complete $words[1] 2>/dev/null)
-        set -l parts (string split -- \\t $line)
-        switch $parts[1]
-            case plain
-                printf '%%s\\t%%s\\n' $parts[2] $parts[3]
-            case file
-                __fish_complete_path $current
-            case dir
-                __fish_complete_directories $current
-        end
-    end
-end
-
-complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
-"""
-SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
-"""The script of each shell. They read one form: a line for each thing offered, its kind, its value, what it is."""
-
 
 class _Shell(ShellComplete):
-    """What all shells have in common."""
-
     name: ClassVar[str] = "shell"
     _before = ""
     """What the shell takes for a part of the word, and is none of the value: an option and its sign."""
@@ -114,16 +49,24 @@ class _Shell(ShellComplete):
         return f"{item.type}\t{self._before}{item.value}\t{' '.join((item.help or '').split())}".rstrip()
 
 
+SCRIPTS = ("bash", "zsh", "fish")
+
+
+def _shell_class(shell: str) -> type[_Shell]:
+    """Completion for a shell, by its script: it reads a line for each item, with its type, value and help."""
+    script = Path(__file__).with_name("completion").joinpath(f"{shell}.txt").read_text(encoding="utf-8")
+    return type(f"_{shell}", (_Shell,), {"name": shell, "source_template": script})
+
+
 def install() -> None:
     """Have click use these scripts and this form."""
-    for name, script in SCRIPTS.items():
-        add_completion_class(type(f"_{name}", (_Shell,), {"name": name, "source_template": script}), name)
+    for shell in SCRIPTS:
+        add_completion_class(_shell_class(shell), shell)
 
 
 def script(shell: str, commands: click.Command) -> str:
     """What makes a shell ask this program."""
-    made = type(f"_{shell}", (_Shell,), {"name": shell, "source_template": SCRIPTS[shell]})
-    return str(made(commands, {}, "vllm-runbooks", VARIABLE).source())
+    return str(_shell_class(shell)(commands, {}, "vllm-runbooks", VARIABLE).source())
 
 
 Names = Callable[[], Iterable[str]]
@@ -134,20 +77,10 @@ def cases(kind: str = "*") -> list[str]:
     return sorted({path.parent.name for path in folders.cases_dir().glob(f"*/{kind}")})
 
 
-def logs() -> list[str]:
-    return cases("*.log")
-
-
-def snapshots() -> list[str]:
-    return cases(evidence_records.SNAPSHOT)
-
-
-def servers() -> list[str]:
-    return cases(evidence_records.OBSERVATION)
-
-
-def nodes() -> list[str]:
-    return cases(evidence_records.NODES)
+logs = partial(cases, "*.log")
+snapshots = partial(cases, evidence_records.SNAPSHOT)
+servers = partial(cases, evidence_records.OBSERVATION)
+nodes = partial(cases, evidence_records.NODES)
 
 
 def runbooks() -> list[str]:
@@ -242,12 +175,8 @@ class GpuNames(CompletedName):
         return [*items, CompletionItem(incomplete, type="file")]
 
 
-def _files() -> list[str]:
-    return []
-
-
 LOG = CompletedName(logs, is_file=True)
-SCRIPT = CompletedName(_files, is_file=True)
+SCRIPT = CompletedName(list, is_file=True)
 SNAPSHOT = CompletedName(snapshots, is_file=True)
 SERVER = CompletedName(servers, is_file=True)
 NODES = CompletedName(nodes, is_file=True)

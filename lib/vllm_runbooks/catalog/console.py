@@ -12,7 +12,7 @@ from vllm_runbooks.core.errors import InputError
 
 
 def _use(context: click.Context, _parameter: click.Parameter, chosen: tuple[str, ...]) -> None:
-    """Have this command, and the kernels that it starts, use the folders on top of those of the environment."""
+    """Add the folders to those of the environment, for this command and the kernels that it starts."""
     if not chosen:
         return
     from vllm_runbooks.catalog import load as catalog
@@ -28,7 +28,7 @@ def _use(context: click.Context, _parameter: click.Parameter, chosen: tuple[str,
 
 
 def _set_for(context: click.Context, name: str, value: str) -> None:
-    """Set a variable of the environment until the command ends."""
+    """Set an environment variable until the command ends."""
     before = os.environ.get(name)
     os.environ[name] = value
 
@@ -51,7 +51,7 @@ CATALOG = click.option(
 
 
 def _speak(context: click.Context, _parameter: click.Parameter, lang: str | None) -> None:
-    """Have this command, and the kernels that it starts, tell in a language, whatever the environment says."""
+    """Print in a language, also in the kernels that the command starts."""
     if lang is None:
         return
     from vllm_runbooks.catalog import languages

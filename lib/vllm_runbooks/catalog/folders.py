@@ -28,7 +28,7 @@ def data_dir(override: str | Path | None = None) -> Path:
 
 @cache
 def _own_data(module: str) -> Path:
-    """That of the checkout which the package of a module lies in, else that in the package."""
+    """Data folder of the checkout that contains a module, else of the installed package."""
     package = Path(module).resolve().parents[1]
     checkout = package.parent.parent
     if (checkout / "pyproject.toml").is_file() and (checkout / "catalog" / "lines.yaml").is_file():

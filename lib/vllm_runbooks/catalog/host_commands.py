@@ -190,7 +190,7 @@ def _is_word(word: str, template: str) -> bool:
 
 
 def _pattern(template: str) -> str:
-    """Of a word of a row, what may stand in its place; each value is a group."""
+    """Pattern of a word of a row; each value is a group."""
     parts = string.Formatter().parse(template)
     return "".join(re.escape(text) + (f"({_PLACED}|{VALUES[field]})" if field else "") for text, field, _, _ in parts)
 

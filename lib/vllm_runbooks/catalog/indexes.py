@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @cache
 def _code(*kinds: type) -> str:
-    """The package's version and the form of its records: an index depends on them beside the authored files."""
+    """Version of the package and the form of its records: an index depends on them, too."""
     from importlib import metadata
 
     try:
@@ -50,7 +50,7 @@ def digest(files: Iterable[Path], *kinds: type) -> str:
 
 
 def _read_index(path: Path, key: str | None, decode: Callable[[Any], T]) -> T | None:
-    """The index in a file; None if it is missing, damaged, or has another key."""
+    """Index in a file; None if it is missing, damaged, or has another key."""
     try:
         index = json.loads(path.read_text(encoding="utf-8"))
         return decode(index) if key is None or index.get("key") == key else None

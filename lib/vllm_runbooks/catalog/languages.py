@@ -84,7 +84,7 @@ _LEAST = 14
 
 @cache
 def _templates(lang: str) -> list[tuple[re.Pattern[str], str]]:
-    """The texts of a language's table that have holes, as patterns."""
+    """Texts of a language's table that have holes, as patterns."""
     templates = []
     for text, translation in LANGUAGES[lang].words.items():
         if _HOLE.search(text) and len(re.findall("[a-z]", _HOLE.sub("", text))) >= _LEAST:
@@ -257,7 +257,7 @@ def _first(fields: Texts, name: str) -> str:
 
 
 def _marked(name: str, pieces: tuple[str, ...], mark: str) -> tuple[str, ...]:
-    """An English text with one mark for each of its parts that stand alone."""
+    """English text with a mark for each of its parts that stand alone."""
     if name in ("explanation", "message"):
         return (mark, *pieces)  # a sentence of its own: whichever of the others is left out, the mark stays
     if name == "conditions":

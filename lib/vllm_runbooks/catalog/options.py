@@ -362,8 +362,6 @@ def _bound(name: str, fields: Mapping[str, Any], at: str) -> Bound:
 
 
 class _Device(NamedTuple):
-    """What is known of the GPU."""
-
     name: str | None
     memory_gib: float | None
     capability: str | None
@@ -380,7 +378,7 @@ class _Device(NamedTuple):
 
 
 def _moving_default(fields: Mapping[str, Any], context: str, device: _Device) -> Default:
-    """The value that the release computes, from the rows of its own table; unknown where a row cannot be decided."""
+    """Value that the release computes from the rows of its table; unknown where a row cannot be decided."""
     for row in fields.get("rows", ()):
         outcomes = [device.holds(condition) for condition in row["if"]]
         if False in outcomes:
@@ -648,7 +646,7 @@ def standing(name: str, data: ReleaseData, past_releases: Past, more: Iterable[L
 
 @cache
 def _lives(folder: Path) -> Mapping[str, tuple[Life, ...]]:
-    """The lives of every spelling of an option and of every variable; a name may go and come back."""
+    """Releases that have each spelling of an option and each variable; a name may disappear and come back."""
     lives_by_name: dict[str, list[Life]] = {}
     begun: dict[tuple[str, str], int] = {}
     spelt: dict[str, tuple[str, ...]] = {}
@@ -670,7 +668,6 @@ def _lives(folder: Path) -> Mapping[str, tuple[Life, ...]]:
 
 
 def _names(key: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that a record of a release's data stands for."""
     kind, _, name = key.partition(" ")
     if kind == "environment":
         return (name,)

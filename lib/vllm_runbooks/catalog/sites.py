@@ -117,7 +117,7 @@ def site(source: str) -> Site | None:
 
 
 class _ModuleRow:
-    """A source file from one release on, as it is written; decoded as it is asked for."""
+    """A source file from one release on, decoded when used."""
 
     def __init__(self, text: str, names: Sequence[str]) -> None:
         self._sites, _, self._functions = text.partition("=")
@@ -185,7 +185,7 @@ class Book:
         return {path: Module(row.sites, row.functions) for path, row in rows if row}
 
     def _in_releases(self, path: str) -> list[_ModuleRow | None]:
-        """A source file in each of the releases; None where a release has none."""
+        """A source file in each of the releases; None where a release lacks it."""
         if path not in self._rows:
             texts = {
                 first: rest for first, _, rest in (line.strip().partition(" ") for line in self._lines.get(path, ()))
@@ -231,7 +231,7 @@ def read_book(path: Path) -> Book:
 
 @dataclass
 class _Tally:
-    """What speaks for and against one release."""
+    """Evidence for and against a release."""
 
     weight: float = 0.0
     matched: int = 0
@@ -259,13 +259,13 @@ def fit(sites: Iterable[Site], frames: Iterable[Frame] = (), *, book: Book | Non
 
 
 def _in_package(frame: Frame) -> tuple[str, int, str] | None:
-    """A frame of vLLM's own by its path in the package; None for another's, and for code without a name."""
+    """Path, line and function of a frame in vLLM's package; None for other packages and unnamed code."""
     _, package, path = frame.path.replace("\\", "/").rpartition("/vllm/")
     return (path, frame.line, frame.function) if package and frame.line > 0 and frame.function[:1] != "<" else None
 
 
 def _weigh_site(place: Site, book: Book, tallies: Mapping[str, _Tally]) -> bool:
-    """Weigh one site; whether any release has such a file."""
+    """Weigh a site; False if no release has such a file."""
     sites = book.sites(place.file)
     if not any(sites):
         return False
@@ -277,7 +277,7 @@ def _weigh_site(place: Site, book: Book, tallies: Mapping[str, _Tally]) -> bool:
 
 
 def _weigh_frame(path: str, line: int, function: str, book: Book, tallies: Mapping[str, _Tally]) -> bool:
-    """Weigh one frame; whether any release has functions in such a file."""
+    """Weigh a frame; False if no release has functions in such a file."""
     ranges = book.ranges(path)
     if not any(ranges):
         return False
@@ -311,7 +311,7 @@ def _judged(tallies: Mapping[str, _Tally], total: int) -> Fit:
 
 
 def _common(alike: Sequence[str]) -> str | None:
-    """The one release, or the one of which all others are post-releases: those often change no line that logs."""
+    """The one release, or the one that all others are post-releases of: those often change no line that logs."""
     for name in alike:
         if all(other == name or other.startswith(f"{name}.post") for other in alike):
             return name

@@ -335,7 +335,7 @@ _SCALES_NOTHING = ("default", "mrope", "llama3", "su", "longrope", "proportional
 
 
 def _positions(text: Mapping[str, Any]) -> int | None:
-    """The longest context, as vLLM derives it: a scaling that stretches the trained length is counted."""
+    """Longest context, as vLLM derives it: with scaling that stretches the trained length."""
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
     lengths = [length for name in names if (length := _number(text, name)) is not None]
     scaling = _part(text, "rope_scaling", "rope_parameters")
@@ -444,7 +444,7 @@ def model_from_config(
 
 
 def _hub_id(name: str) -> str:
-    """The Hub id of a folder of the Hub's cache; any other name as it is."""
+    """Hub id of a folder of the Hub's cache; any other name as it is."""
     cached = _HUB_CACHE.search(name)
     return f"{cached[1]}/{cached[2]}" if cached else name.strip()
 
@@ -454,7 +454,6 @@ def _parts(name: str) -> list[str]:
 
 
 def _is_hub_id(name: str) -> bool:
-    """Whether a model's name has the form of a Hub id, not of a folder."""
     return len(_parts(name)) == 2 and not name.startswith(("/", ".", "~")) and "\\" not in name
 
 
@@ -471,7 +470,7 @@ def name_key(name: str) -> str:
 
 
 def _prefixes(name: str) -> Iterator[str]:
-    """The names that a card's name begins with, as they are compared: A100 of A100-80GB-PCIe."""
+    """Names that a GPU's name begins with, normalized: A100 of A100-80GB-PCIe."""
     words = [word for word in _APART.split(name.casefold()) if word]
     while words and words[0] in _BRANDS:
         del words[0]
@@ -480,7 +479,7 @@ def _prefixes(name: str) -> Iterator[str]:
 
 
 def _of_file(item: str) -> tuple[str, str, str]:
-    """A file and the host behind its last @; one within a path names no host."""
+    """Split a file and the host behind its last @; one within a path names no host."""
     name, at, node = (part.strip() for part in item.rpartition("@"))
     return (item, "", "") if _FILE.search(node) else (name, at, node)
 
@@ -515,14 +514,14 @@ class Specs:
         return exact | {name_key(gpu.name): gpu for gpu in self.table.gpus}
 
     def _beginning(self, key: str) -> list[Gpu]:
-        """Cards whose name goes on where the asked one ends; where one goes on from another, the shorter alone."""
+        """GPUs whose name continues the given one; where one continues another, only the shorter."""
         fitting = [gpu for gpu in self.table.gpus if key in _prefixes(gpu.name)]
         longer = {gpu.name for gpu in fitting for other in fitting if name_key(other.name) in _prefixes(gpu.name)}
         return [gpu for gpu in fitting if gpu.name not in longer]
 
     @cached_property
     def _known(self) -> dict[str, Gpu | None]:
-        """What `known` has answered: the thousands of cards of a cluster have few names."""
+        """Answers of `known`: the thousands of GPUs of a cluster have few names."""
         return {}
 
     def known(self, name: str) -> Gpu | None:
@@ -560,7 +559,7 @@ class Specs:
         raise InputError(f"{text or 'an empty name'}: is no GPU that is known; {hint}")
 
     def _family(self, name: str) -> list[Gpu]:
-        """Cards of a name that does not say their memory."""
+        """GPUs of a name without its memory size."""
         exact = self._exact.get(name_key(name))
         return [exact] if exact else self._beginning(name_key(name))
 
@@ -641,12 +640,12 @@ class Specs:
 
     @cached_property
     def _by_id(self) -> dict[str, str]:
-        """Ids as they are written, by their small letters."""
+        """Ids by their lower-case form."""
         return {name.casefold(): name for name in self.texts}
 
     @cached_property
     def _by_last(self) -> dict[str, str]:
-        """Ids by their last part, where it is no other's."""
+        """Ids by their last part, where it is unique."""
         lasts = Counter(key.rpartition("/")[2] for key in self._by_id)
         return {last: name for key, name in self._by_id.items() if lasts[last := key.rpartition("/")[2]] == 1}
 

@@ -71,7 +71,7 @@ class Support:
 
 
 def _at(runs: list[list[Any]], position: int) -> list[Any] | None:
-    """What a fact's runs say of a release: None where it has none, else [] or [value]."""
+    """Value of a fact in a release: None if it has none, else [] or [value]."""
     return next((run[2:] for run in runs if run[0] <= position <= run[1]), None)
 
 

@@ -122,7 +122,7 @@ def read(path: Path) -> Archive:
 
 
 def _bounded(file: IO[bytes], where: str) -> None:
-    """Refuse, before the list of members is read, a file or a list that is larger than any pack's."""
+    """Reject a file or a list of members that is larger than any pack's before the list is read."""
     size = file.seek(0, io.SEEK_END)
     if size > _MAX_PACKED:
         raise InputError(f"{where}: is an archive of more than {_MAX_PACKED >> 20} MiB, no pack; give the log itself")
@@ -182,7 +182,7 @@ def _read(archive: ZipFile, where: str) -> Archive:
 
 
 def _plain(info: ZipInfo, where: str) -> None:
-    """Refuse a member that is no plain file with a plain name."""
+    """Reject a member that is no plain file with a plain name."""
     name, mode = info.filename, info.external_attr >> 16
     why = None
     if not _NAME.fullmatch(name) or info.orig_filename != name:
@@ -198,7 +198,7 @@ def _plain(info: ZipInfo, where: str) -> None:
 
 
 def _bytes(archive: ZipFile, info: ZipInfo, where: str) -> bytes:
-    """What a member holds, never more than it says."""
+    """Content of a member, never more than its listed size."""
     with archive.open(info) as file:
         raw = file.read(info.file_size + 1)
     if len(raw) != info.file_size:
@@ -223,7 +223,6 @@ def _manifest(raw: bytes, where: str) -> dict[str, Any]:
 
 
 def _member(entry: Any, where: str) -> tuple[str, str, str | None, str]:
-    """Name, role, source and digest of a member as the manifest tells them."""
     if isinstance(entry, dict):
         name, role, source, digest = (entry.get(key) for key in ("name", "role", "source", "sha256"))
         is_sound = isinstance(source, str | None) and isinstance(digest, str) and _SHA256.fullmatch(digest)

@@ -32,7 +32,7 @@ class RunbooksError(Exception):
     """Base of all errors raised on purpose; its text is one line that a person can act on."""
 
     def _render_traceback_(self) -> list[str]:
-        """Shown by IPython instead of a traceback: in a notebook the one line is the whole message."""
+        """Render one line in IPython in place of a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 

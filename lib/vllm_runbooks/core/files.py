@@ -71,7 +71,7 @@ def replace_folder(new: Path, place: Path) -> None:
 
 
 def _unnamed(folder: Path) -> int | None:
-    """A descriptor of a new file that has no name yet, so that a crash leaves nothing of it; None: there is no such."""
+    """Descriptor of a new file without a name, so that a crash leaves nothing of it; None if unsupported."""
     flag = getattr(os, "O_TMPFILE", 0)
     if flag and os.link in os.supports_dir_fd and Path("/proc/self/fd").is_dir():
         with contextlib.suppress(OSError):
@@ -80,7 +80,6 @@ def _unnamed(folder: Path) -> int | None:
 
 
 def _name(descriptor: int, path: Path) -> None:
-    """Give a file without a name its name."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         # With a folder's descriptor alone the system is asked to follow the link, which is the file.

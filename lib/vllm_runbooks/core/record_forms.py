@@ -56,7 +56,7 @@ def _hints(record: type) -> dict[str, Any]:
 
 @cache
 def _printed(kind: type) -> tuple[tuple[str, str, bool], ...]:
-    """The fields of a record that are printed: name, key, and whether the key is there whatever the value is."""
+    """Printed fields of a record: name, key, and whether the key is printed whatever the value is."""
     return tuple(
         (field.name, field.name.rstrip("_"), field.metadata != WHERE_TOLD)
         for field in fields(kind)
@@ -66,7 +66,7 @@ def _printed(kind: type) -> tuple[tuple[str, str, bool], ...]:
 
 @cache
 def _decoder(hint: Any) -> Callable[[Any], Any] | None:
-    """What makes a field's value of its JSON form, where that is not None; None: it stays as it is."""
+    """Function that decodes the JSON form of a field's value, unless it is None; None to keep it as it is."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         kinds = [kind for kind in inner if kind is not NoneType]
@@ -92,7 +92,7 @@ def _decoded(decode: Callable[[Any], Any] | None, value: Any) -> Any:
 
 @cache
 def _read(kind: type) -> Mapping[str, tuple[str, Callable[[Any], Any] | None]]:
-    """The fields of a record by key: name, and what makes its value."""
+    """Fields of a record by key: name, and decoder."""
     return {
         name.rstrip("_"): (name, _decoder(hint)) for name, hint in _hints(kind).items() if not name.startswith("__")
     }

@@ -36,7 +36,7 @@ _REPEAT = re.compile(r"\{(\d{1,4})(,?)(\d{0,4})\}")
 
 
 def _signs(pattern: str) -> list[str]:
-    """Escapes, classes, openings of groups, repeats and single characters of a pattern."""
+    """Split a pattern into escapes, classes, openings of groups, repeats and single characters."""
     return _SIGN.findall(pattern)
 
 
@@ -142,7 +142,7 @@ def _widest(branches: list[_Size]) -> _Size:
 
 
 def _literals(pattern: str) -> tuple[str, ...]:
-    """Words that every match must contain: the literal runs outside groups, classes, alternatives and options."""
+    """Words that every match contains: literal runs outside groups, classes, alternatives and options."""
     words, word, depth = [""], "", 0
     signs = _signs(pattern)
     for sign, follower in zip(signs, [*signs[1:], ""], strict=True):
@@ -162,7 +162,7 @@ def _literals(pattern: str) -> tuple[str, ...]:
 
 
 def _alternatives(pattern: str) -> tuple[str, ...]:
-    """Words one of which every match must contain: one of each branch of a group; none where no group has them."""
+    """Words one of which every match contains: one for each branch of a group; empty if no group has them."""
     branches: list[list[str]] = []
     depth = 0
     signs = _signs(pattern)
@@ -186,7 +186,6 @@ def _alternatives(pattern: str) -> tuple[str, ...]:
 
 
 def _is_literal(sign: str) -> bool:
-    """Whether a sign stands for one character, itself."""
     return not sign[1:].isalnum() if sign[0] == "\\" else len(sign) == 1 and sign not in " .^?*+"
 
 
@@ -242,7 +241,7 @@ class WordSet:
 
 @dataclass
 class _Search:
-    """One pattern, compiled by the engine that is asked for first."""
+    """A pattern, compiled by the engines that use it."""
 
     source: str
     uses: int = 0
@@ -271,24 +270,24 @@ class PatternSet:
 
     @cached_property
     def _words(self) -> list[tuple[str, ...]]:
-        """Words that a match of each pattern holds, the rarest among all patterns first; none where it names none."""
+        """Words that a match of each pattern contains, the rarest among all patterns first."""
         words = [_literals(pattern) for pattern in self.patterns]
         often = Counter(word for some in words for word in some)
         return [tuple(sorted(some, key=often.__getitem__)) for some in words]
 
     @cached_property
     def _first_words(self) -> list[str]:
-        """The rarest word of each pattern; empty where it names none."""
+        """Rarest word of each pattern; empty if it has none."""
         return [words[0] if words else "" for words in self._words]
 
     @cached_property
     def _either(self) -> list[tuple[str, ...]]:
-        """Words one of which a match holds, of the patterns that name none for all of their matches."""
+        """For patterns without a common word, words one of which a match contains."""
         return [() if words else _alternatives(p) for p, words in zip(self.patterns, self._words, strict=True)]
 
     @cached_property
     def _by_word(self) -> dict[str, list[int]]:
-        """Patterns by the word, or words, by which they are looked for."""
+        """Patterns by the words by which they are found."""
         table: dict[str, list[int]] = {}
         for index, word in enumerate(self._first_words):
             for either in self._either[index] or (word,):
@@ -365,7 +364,7 @@ class PatternSet:
 
 
 def _encodable(text: str) -> str:
-    """The text with lone surrogates replaced: they are no text for RE2."""
+    """Text without lone surrogates, which RE2 cannot read."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -4,50 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import click
 
 from vllm_runbooks.catalog import complete, folders
 from vllm_runbooks.catalog import console as catalog_options
-from vllm_runbooks.catalog.records import Policy
 from vllm_runbooks.core.console import given, output
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.core.files import store
 
-_SCAFFOLD = """\
-# yaml-language-server: $schema={schema}
-id: {id}
-title: TODO the fault in a few words, never the fix
-severity: {severity:<17}# fatal | degraded | hint
-role: cause                # cause | wrapper | consequence | benign
-signatures:                # one per wording; a blank stands for any blank space, or none
-  - origin: vllm           # vllm | torch | cuda | nccl | ray | python | uvicorn | shell | kernel | wrapper
-    pattern: 'TODO the words that are always printed, (?P<need_gib>[\\d.]{{1,12}}) GiB'
-examples:
-  - text: 'TODO a line as the software prints it'
-    source: TODO the recorded run it comes from, or release, file and line of the template
-    vllm: null
-    captures: {{}}
-near_misses:
-  - text: 'TODO the line most easily confused with it'
-    why: TODO what that line means instead
-cause: |
-  TODO what the software does, and why it fails here.
-explanation:               # sentences; {{need}} is need_gib with its unit; one with an unknown figure is left out
-  - TODO what happened, without a figure.
-  - TODO the same with this log's numbers.
-conditions: []
-do_first: TODO one action.
-confirm: TODO what to look at, and what it shows if this is the cause.
-refute: TODO what it shows if this is not the cause.
-remedies: []
-references: []
-verified: {{date: '{date}', vllm: null}}
-"""
+_SCAFFOLD = (Path(__file__).parents[1] / "symptom_scaffold.txt").read_text(encoding="utf-8")
 
 
 @click.group()
@@ -142,25 +112,21 @@ def list_(form: str, *, is_policies: bool) -> int:
 
     shelf = catalog.load_catalog()
     output.name_left_out(shelf.problems)
+    rows: list[dict[str, Any]]
     if is_policies:
-        return _list_policies(form, shelf.policies.values())
-    symptoms = shelf.symptoms.values()
-    if form == "json":
-        rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
-        output.write_json(json.dumps({"schema": 1, "symptoms": rows}, ensure_ascii=False, indent=2))
-        return 0
-    width = max((len(s.id) for s in symptoms), default=0)
-    output.write("\n".join(f"{s.id:<{width}}  {s.severity.value:<8}  {s.title}" for s in symptoms))
-    return 0
-
-
-def _list_policies(form: str, policies: Collection[Policy]) -> int:
-    if form == "json":
+        policies = shelf.policies.values()
         rows = [{"id": p.id, "title": p.title, "steps": [step.title for step in p.steps]} for p in policies]
-        output.write_json(json.dumps({"schema": 1, "policies": rows}, ensure_ascii=False, indent=2))
+    else:
+        symptoms = shelf.symptoms.values()
+        rows = [{"id": s.id, "title": s.title, "severity": s.severity, "role": s.role} for s in symptoms]
+    if form == "json":
+        key = "policies" if is_policies else "symptoms"
+        output.write_json(json.dumps({"schema": 1, key: rows}, ensure_ascii=False, indent=2))
         return 0
-    width = max((len(p.id) for p in policies), default=0)
-    output.write("\n".join(f"{p.id:<{width}}  {p.title}" for p in policies))
+    width = max((len(row["id"]) for row in rows), default=0)
+    severities = [f"{row['severity'].value:<8}  " if "severity" in row else "" for row in rows]
+    lines = (f"{row['id']:<{width}}  {extra}{row['title']}" for row, extra in zip(rows, severities, strict=True))
+    output.write("\n".join(lines))
     return 0
 
 

@@ -95,7 +95,7 @@ def add(
 
 
 def _wordings(added: Added, *, are_listed: bool) -> Iterator[str]:
-    """What reading the release told of the catalog's wordings, a line each."""
+    """Changes of the catalog's wordings in the release, a line each."""
     for wording in added.reworded:
         verb = "now prints" if wording.is_printed else "no longer prints"
         yield f"{added.version} {verb} this wording of {wording.asked_by}: {wording.pattern}"
@@ -127,7 +127,7 @@ def history(name: str) -> int:
 
 
 def _spellings(name: str) -> list[str]:
-    """The name as it is given and, of an option, as it is written on a command line."""
+    """The name as it was given and as it is written on a command line."""
     is_option = not name.startswith("-") and not name.isupper()
     return [name, f"--{name.replace('_', '-')}" if is_option else name.replace("_", "-") if name[:1] == "-" else name]
 
@@ -137,7 +137,7 @@ _UNTOLD = ("group", "help")
 
 
 def _line(change: options.Change) -> str:
-    """What a release did, on one line; nothing where only the parser's insides changed."""
+    """Change of a release on one line; empty if only the parser's insides changed."""
     if change.kind == "came" and change.after is None:
         return f"{change.release} or before: came"
     fields = (_field(name, old, new) for name, (old, new) in change.fields.items() if name not in _UNTOLD)

@@ -154,7 +154,7 @@ def claimed_lines() -> dict[str, list[str]]:
 
 
 def _download(version: str, scratch: Path) -> tuple[str, Path]:
-    """The package and the folder where its files lie."""
+    """Name of the package and the folder of its files."""
     message = ""
     for package in PACKAGES:
         target = scratch / package
@@ -330,7 +330,6 @@ def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = 
 
 
 def _bound_records(package: Path) -> dict[str, Any]:
-    """The records of what the sources refuse of the engine's arguments; places change more often than bounds."""
     bounds, places = argument_bounds(package)
     records: dict[str, Any] = {f"bound {name}": data for name, data in bounds.items()}
     return records | ({"place bounds": places} if places else {})
@@ -346,7 +345,7 @@ def _name(option: Mapping[str, Any]) -> str:
 
 
 def _option(option: Mapping[str, Any]) -> dict[str, Any]:
-    """An option's record: what is usual is left out."""
+    """Record of an option, without usual values."""
     name, strings, takes = _name(option), option["option_strings"], option["nargs"] != 0
     usual = {text: not text.startswith("--no-") for text in strings}
     metavar = option["metavar"]
@@ -371,7 +370,7 @@ def _option(option: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variable(variable: Mapping[str, Any]) -> dict[str, Any]:
-    """An environment variable's record, from what reading it gave for a list of texts."""
+    """Record of an environment variable, from what reading it gave for a list of texts."""
     probes = variable["probes"]
     values = {text: outcome["value"] for text, outcome in probes.items() if "value" in outcome}
     refused = sorted(text for text, outcome in probes.items() if "error" in outcome)
@@ -567,7 +566,7 @@ def _rows(body: list[ast.stmt], conditions: list[dict[str, Any]], rows: dict[str
 
 
 def _by_context(node: ast.expr) -> Any:
-    """A number, or numbers by the program that asks; None for anything else."""
+    """A number, or numbers by program; None for anything else."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return node.value
     if isinstance(node, ast.Dict):
@@ -583,7 +582,7 @@ def _conditions(test: ast.expr, names: Mapping[str, str]) -> list[dict[str, Any]
 
 
 def _locals(function: ast.FunctionDef) -> dict[str, str]:
-    """What a function calls by a name of its own: the last plain value that each name is given before an exception."""
+    """Expressions that a function assigns to its local names, the last of each."""
     values: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.Call)):
@@ -592,7 +591,7 @@ def _locals(function: ast.FunctionDef) -> dict[str, str]:
 
 
 def _condition(test: ast.expr, locals_: Mapping[str, str]) -> dict[str, Any]:
-    """A condition on the device's memory, name or compute capability; any other one is kept as its text."""
+    """Condition on the device's memory, name or compute capability; any other one is kept as its text."""
     text = ast.unparse(test)
     for name, meaning in locals_.items():
         text = meaning if text == name else f"not {meaning}" if text == f"not {name}" else text
@@ -615,7 +614,7 @@ _UNKNOWN = object()
 
 
 def _by_environment(node: ast.expr, environment: Mapping[str, Any]) -> Any:
-    """The value of an expression of constants and environment variables as these are where they are not set."""
+    """Value of an expression of constants and environment variables that are not set."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "envs":
@@ -635,7 +634,7 @@ def _by_environment(node: ast.expr, environment: Mapping[str, Any]) -> Any:
 def _assigned(
     function: ast.FunctionDef, arguments: set[str], environment: Mapping[str, Any]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Arguments that a method sets where they are not given, with what that depends on."""
+    """Arguments that a method sets by default, with the conditions for that."""
     by_argument: dict[str, list[dict[str, Any]]] = {}
     names = _locals(function)
 
@@ -696,7 +695,7 @@ def with_known_entry(records: Mapping[str, Any], folder: Path, version: str) -> 
 
 
 def _stored(folder: Path) -> dict[str, tuple[Mapping[str, Any], dict[str, Any]]]:
-    """What each release of a folder was made from, and all of its records."""
+    """Origin and records of each release of a folder."""
     wholes: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {}
     state: dict[str, Any] = {}
     for _, release, path in options.files(folder):

@@ -62,7 +62,7 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
 
 
 def _free(name: str, names_in_use: Mapping[str, Any]) -> str:
-    """The name, where it is taken with the first number from 2 that is not."""
+    """The name, if it is in use with the first free number from 2."""
     return next(
         candidate
         for candidate in chain((name,), (f"{name} {number}" for number in count(2)))
@@ -71,8 +71,6 @@ def _free(name: str, names_in_use: Mapping[str, Any]) -> str:
 
 
 class _Bound(NamedTuple):
-    """A bound with its name and the place where it stands."""
-
     name: str
     told: dict[str, Any]
     at: str
@@ -80,7 +78,7 @@ class _Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class _ConfigClass:
-    """A class of the configuration and where it stands."""
+    """A class of the configuration and its place."""
 
     node: ast.ClassDef
     tree: ast.Module
@@ -102,7 +100,7 @@ class _Handed:
 
 
 def _handed(tree: ast.Module) -> dict[str, dict[str, _Handed]]:
-    """By class and field of the configuration the argument that it is made of."""
+    """By class and field of the configuration, the argument that it is made of."""
     by_class: dict[str, dict[str, _Handed]] = {}
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef) and owner.name in _ARGUMENTS:
@@ -131,7 +129,7 @@ def _take(call: ast.Call, guards: tuple[Any, ...], by_class: dict[str, dict[str,
 
 
 def _calls(node: ast.AST, reader: CheckReader, guards: tuple[Any, ...]) -> Iterator[tuple[ast.Call, tuple[Any, ...]]]:
-    """Calls inside a function with the conditions on arguments that they stand under; none under any other."""
+    """Calls inside a function with the conditions on arguments that guard them; none under other conditions."""
     if isinstance(node, (ast.If, ast.IfExp)):
         try:
             test = reader.read(node.test)
@@ -168,7 +166,7 @@ def _unique(conditions: list[Any]) -> list[Any]:
 
 
 def _limits(owner: ast.ClassDef) -> Iterator[tuple[str, dict[str, float], int]]:
-    """Fields whose values have limits, with these and their line."""
+    """Fields with limits: name, limits and line."""
     for node in owner.body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
@@ -189,7 +187,7 @@ def _number(node: ast.expr) -> float | None:
 
 
 def _renamed(condition: Any, handed: Mapping[str, _Handed]) -> Any:
-    """A condition on fields as one on the arguments that they are made of."""
+    """Rewrite a condition on fields as one on the arguments that they are made of."""
     if not isinstance(condition, list) or not condition:
         return condition
     if condition[0] in ("arg", "given"):
@@ -201,7 +199,7 @@ def _renamed(condition: Any, handed: Mapping[str, _Handed]) -> Any:
 
 
 def _checks(owner: _ConfigClass) -> Iterator[dict[str, Any]]:
-    """The checks of a class, in the order in which they are made: on values as given, then as changed."""
+    """Checks of a class, in the order in which they are made: on values as given, then as changed."""
     methods = owner.methods()
     for function in methods.values():
         for decorator in _validators(function, "field_validator"):
@@ -221,7 +219,7 @@ def _checks(owner: _ConfigClass) -> Iterator[dict[str, Any]]:
 
 
 def _validators(function: ast.FunctionDef, kind: str) -> Iterator[ast.Call]:
-    """Decorators of pydantic's on a method that judges what has been converted."""
+    """Pydantic's decorators of a method that checks converted values."""
     for decorator in function.decorator_list:
         if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == kind:
             modes = [word.value for word in decorator.keywords if word.arg == "mode"]
@@ -284,7 +282,7 @@ class _ConfigReader(CheckReader):
             yield from super()._block([statement], guards)
 
     def _behind(self, statement: ast.If, guards: list[Any]) -> Any:
-        """The guards of what follows a branch; None where nothing is known of when it is reached."""
+        """Guards of the code behind a branch; None if they are unknown."""
         if not _leaves(statement):
             return guards
         condition = self._readable(statement.test)
@@ -296,7 +294,7 @@ class _ConfigReader(CheckReader):
         return [*guards, ["not", condition] if any(map(_is_leave, statement.body)) else condition]
 
     def _readable(self, node: ast.expr) -> Any:
-        """An expression as a condition; None where it is none."""
+        """An expression as a condition; None if it is none."""
         try:
             return self.read(node)
         except UnreadableError:
@@ -316,7 +314,7 @@ class _ConfigReader(CheckReader):
         return guards_after
 
     def _own_call(self, statement: ast.stmt) -> tuple[ast.FunctionDef, ast.Call] | None:
-        """The method of the class that a statement calls, with the call."""
+        """Method of the class that a statement calls, with the call."""
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             return None
@@ -324,7 +322,7 @@ class _ConfigReader(CheckReader):
         return (method, call) if method is not None else None
 
     def _forget_by_call(self, node: ast.AST) -> None:
-        """What a method that is called may have changed is not known any more."""
+        """Forget what a called method may have changed."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and self._is_subject(node.func.value):
             for inner in ast.walk(self.methods.get(node.func.attr, ast.Pass())):
                 if isinstance(inner, ast.Attribute):
@@ -357,12 +355,12 @@ def _is_leave(statement: ast.stmt) -> bool:
 
 
 def _leaves(statement: ast.If) -> bool:
-    """Whether what follows a branch may not be reached."""
+    """Whether the code behind a branch may be skipped."""
     return any(_is_leave(inner) for inner in ast.walk(statement) if isinstance(inner, ast.stmt))
 
 
 def _is_none(test: ast.expr) -> str | None:
-    """The attribute of which a test asks whether it is None, and nothing else."""
+    """Attribute that a test compares with None; None for any other test."""
     if (
         not isinstance(test, ast.Compare)
         or not isinstance(test.left, ast.Attribute)

@@ -172,7 +172,7 @@ class _ModuleReading:
         self.calls.append(_Call(name, is_logger, isinstance(func, ast.Name), line or node.lineno))
 
     def _text(self, node: ast.expr) -> str | None:
-        """The string that an expression makes, with its holes; None where it makes none."""
+        """String that an expression makes, with its holes; None if it makes none."""
         match node:
             case ast.Constant(value=str(text)):
                 return _PERCENT.sub(_HOLE, text).replace("%%", "%")
@@ -197,7 +197,7 @@ class _ModuleReading:
 
 
 def _called(node: ast.expr | None) -> str | None:
-    """The name of what is called or raised, without what stands in front of it."""
+    """Last part of the name that is called or raised."""
     if isinstance(node, ast.Call):
         node = node.func
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
@@ -209,13 +209,12 @@ def _is_logger(node: ast.expr) -> bool:
 
 
 def _holds_method(node: ast.expr) -> bool:
-    """Whether a value is a logger's method, or one of two."""
     choices = [node.body, node.orelse] if isinstance(node, ast.IfExp) else [node]
     return any(isinstance(part, ast.Attribute) and part.attr in _LEVELS and _is_logger(part.value) for part in choices)
 
 
 def _texts(text: str) -> Iterator[str]:
-    """A message as it may be printed: what is filled in takes several shapes."""
+    """Printed forms of a message: each hole has several shapes."""
     first, *rest = text.split(_HOLE)
     if len(rest) <= _MOST_SHAPED:
         shapes: Iterable[Sequence[str]] = itertools.product(_SHAPES, repeat=len(rest))
@@ -228,7 +227,7 @@ def _texts(text: str) -> Iterator[str]:
 
 @cache
 def _admitting(pattern: str) -> re.Pattern[str]:
-    """A pattern that takes a hole wherever it takes more than one text: in a class, or for one of several words."""
+    """Compile a pattern that accepts a hole wherever it accepts more than one text."""
     signs = []
     depths: list[bool] = []
     for sign in _SIGN.findall(expand(pattern)):
@@ -396,7 +395,7 @@ _HEAD = """\
 
 
 def _row(module: Module, numbers: Mapping[str, int]) -> str:
-    """A module as it is written; functions are named by their number in the file's list of names."""
+    """Encode a module; functions are named by their number in the file's list of names."""
     lines = _gaps(module.sites)
     starts = _gaps([function.first for function in module.functions])
     functions = [

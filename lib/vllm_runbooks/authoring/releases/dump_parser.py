@@ -59,7 +59,7 @@ class _Caught(BaseException):
 
 
 def _caught(program: Callable[[], object], argv: list[str]) -> argparse.ArgumentParser:
-    """The first parser of vLLM's own class that a program is about to parse its command line with."""
+    """First parser of vLLM's own class that a program is about to parse its command line with."""
     original, old_argv = argparse.ArgumentParser.parse_known_args, sys.argv
 
     def catch(self: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
@@ -80,7 +80,6 @@ def _caught(program: Callable[[], object], argv: list[str]) -> argparse.Argument
 
 
 def _command_line() -> Callable[[], object]:
-    """The function behind the `vllm` command."""
     for name in ("vllm.entrypoints.cli.main", "vllm.scripts"):
         with suppress(ModuleNotFoundError):
             main: Callable[[], object] = importlib.import_module(name).main
@@ -93,7 +92,7 @@ def _api_server() -> None:
 
 
 def _prepare(*, as_gpu: bool) -> None:
-    """Let a release be imported that the installed Torch and Transformers do not fit in ways that no parser needs."""
+    """Patch Torch and Transformers where the release cannot be imported with them and no parser needs it."""
     with suppress(Exception):  # it may register a model that Transformers has since got itself
         auto = importlib.import_module("transformers.models.auto.configuration_auto")
         register = auto._LazyConfigMapping.register  # noqa: SLF001
@@ -121,7 +120,7 @@ def _serve_parser() -> argparse.ArgumentParser:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """A value in the terms of JSON; what JSON does not know becomes {"repr": …} or {"object": its class}."""
+    """JSON form of a value; what JSON lacks becomes {"repr": …} or {"object": its class}."""
     if value is None or (isinstance(value, bool | int | str) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, float):
@@ -200,7 +199,7 @@ class Types:
 
     @staticmethod
     def _pattern(convert: Any) -> str | None:
-        """The regular expression that decides whether a text is read as JSON."""
+        """Regular expression that decides whether a text is read as JSON."""
         for node in ast.walk(_tree(convert)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "match":
                 first = node.args[0]
@@ -210,7 +209,7 @@ class Types:
 
     @staticmethod
     def _via(convert: Any) -> dict[str, Any]:
-        """How a class method reads its text: words it takes as a level, and what reads the rest."""
+        """How a class method reads its text: words that are levels, and what reads the rest."""
         description: dict[str, Any] = {"reads": "other"}
         for node in ast.walk(_tree(convert)):
             if isinstance(node, ast.Call):
@@ -324,7 +323,7 @@ class Types:
         return {"opaque": kind}
 
     def _tried(self, schema: Any) -> dict[str, Any]:
-        """What a value with a check of its own accepts, of the names of its enumeration and of a fixed list."""
+        """Values that a type with its own check accepts: of its enumeration's names and of a fixed list."""
         from pydantic_core import SchemaValidator, core_schema
 
         name = self._key_name
@@ -360,7 +359,7 @@ class Types:
         return description
 
     def _together(self, name: str, read: Callable[[str], object]) -> None:
-        """Note what an object with a check of its own refuses although each key's type accepts it."""
+        """Record what an object with its own check rejects although each key's type accepts it."""
         description = self.objects[name]
         if not description.get("checks"):
             return
@@ -389,7 +388,6 @@ class Types:
         description["tried"] = {"empty": accepts({}), "alone": alone, "needs": needs}
 
     def _samples(self, kind: Any) -> list[Any]:
-        """A few values that a type accepts."""
         plain: dict[str, list[Any]] = {
             "bool": [True, False], "int": [1, 0, -1], "float": [0.5, 0.0, -1.0, 2.0], "str": ["abc", ""],
         }  # fmt: skip
@@ -464,7 +462,7 @@ class Types:
 
 
 def _without_words(kind: Any, words: list[str]) -> Any:
-    """A type without the texts of its enumerations that a check before it refuses."""
+    """Remove from a type's enumerations the texts that a check in front of it rejects."""
     if isinstance(kind, dict):
         return {
             key: [v for v in value if not isinstance(v, str) or v in words]
@@ -476,7 +474,7 @@ def _without_words(kind: Any, words: list[str]) -> Any:
 
 
 def _members(schema: Any) -> list[str]:
-    """The names and values, as words, of every enumeration and literal inside a schema."""
+    """Names and values of every enumeration and literal inside a schema."""
     names: list[str] = []
     if isinstance(schema, dict):
         if schema.get("type") == "enum":
@@ -493,7 +491,7 @@ def _members(schema: Any) -> list[str]:
 
 
 def _mentioned(check: Any, depth: int = 2) -> list[str]:
-    """The words in collections and enumerations that a check of vLLM's names, also through functions that it calls."""
+    """Words in collections and enumerations that a check of vLLM's uses, also through functions that it calls."""
     function = inspect.unwrap(getattr(check, "__func__", check))
     code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     if code is None or not str(names.get("__name__", "")).startswith("vllm") or not depth:
@@ -528,7 +526,7 @@ def _calls(function: Any, name: str) -> bool:
 
 
 def _made_of_keywords(function: Any) -> list[type]:
-    """The dataclasses that a function makes of a mapping: `NAME(**mapping)`."""
+    """Dataclasses that a function makes of a mapping: `NAME(**mapping)`."""
     calls = [node for node in ast.walk(_tree(function)) if isinstance(node, ast.Call)]
     names = [
         call.func.id
@@ -540,7 +538,7 @@ def _made_of_keywords(function: Any) -> list[type]:
 
 
 def _held(function: Any) -> dict[str, Any]:
-    """What a function's closure holds, by name."""
+    """Variables of a function's closure."""
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if code is None or not cells:
         return {}
@@ -552,7 +550,6 @@ def _held(function: Any) -> dict[str, Any]:
 
 
 def _outcome(convert: Any, *arguments: Any) -> Any:
-    """{"value": …} or {"error": class}."""
     try:
         return {"value": _plain(convert(*arguments))}
     except Exception as error:  # noqa: BLE001 - which one it is, is what is asked
@@ -563,7 +560,7 @@ def _outcome(convert: Any, *arguments: Any) -> Any:
 
 
 def _flag_values(action: argparse.Action, parser: argparse.ArgumentParser, strings: list[str]) -> dict[str, Any]:
-    """What each spelling of an option without a value sets."""
+    """Value that each spelling of an option without a value sets."""
     values = {}
     for text in strings:
         space = argparse.Namespace()
@@ -576,7 +573,7 @@ def _flag_values(action: argparse.Action, parser: argparse.ArgumentParser, strin
 
 
 def _effect(action: argparse.Action, parser: argparse.ArgumentParser, text: str) -> Any:
-    """What an action of vLLM's own makes of a value."""
+    """Result of an action of vLLM's own for a value."""
 
     class _RejectedError(Exception):
         pass

@@ -196,7 +196,7 @@ class CheckReader:
                 self._forget(target)
 
     def _forget(self, node: ast.AST) -> None:
-        """A value or name that may be changed is not known any more."""
+        """Forget a value or name that may have changed."""
         targets = (
             node.targets
             if isinstance(node, ast.Assign)
@@ -223,7 +223,7 @@ class CheckReader:
         yield self.told(statement, [*guards, ["not", condition]], "AssertionError", says)
 
     def _called(self, call: ast.Call, guards: list[Any]) -> Iterator[dict[str, Any]]:
-        """The checks of a function that is handed the parsed values, alone or one of them."""
+        """Checks of a function that is called with the parsed values, or with one of them."""
         if not isinstance(call.func, ast.Name) or not self.depth or len(call.args) != 1:
             return
         tree: ast.Module | None = self.tree
@@ -340,7 +340,7 @@ class CheckReader:
         raise UnreadableError
 
     def _listed(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
-        """The items of a list that meet a condition, as whether there are any."""
+        """Items of a list that meet a condition."""
         generator = node.generators[0]
         if len(node.generators) > 1:
             raise UnreadableError
@@ -372,7 +372,7 @@ def joined(conditions: list[Any]) -> Any:
 
 
 def _imports(tree: ast.AST) -> dict[str, str]:
-    """Module by name, of what is imported from vLLM itself, anywhere in the file."""
+    """Modules of vLLM by imported name, anywhere in the file."""
     return {
         alias.asname or alias.name: str(node.module)
         for node in ast.walk(tree)
@@ -382,7 +382,7 @@ def _imports(tree: ast.AST) -> dict[str, str]:
 
 
 def _literal(tree: ast.Module, name: str) -> list[Any]:
-    """The values of a module's `NAME = Literal[…]`, also as a union of such."""
+    """Values of a module's `NAME = Literal[…]`, also as a union of such."""
     for node in tree.body:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
@@ -403,7 +403,7 @@ def _literal(tree: ast.Module, name: str) -> list[Any]:
 
 
 def _member(tree: ast.Module, owner: str, name: str) -> Any:
-    """The value of a class's constant, such as a member of an enumeration."""
+    """Value of a class's constant, such as a member of an enumeration."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == owner:
             for line in node.body:
@@ -417,7 +417,7 @@ def _member(tree: ast.Module, owner: str, name: str) -> Any:
 
 
 def _asked(condition: Any) -> Iterator[str]:
-    """The names of the values that a condition asks for."""
+    """Names of the values in a condition."""
     if isinstance(condition, list) and condition:
         if condition[0] == "arg":
             yield condition[1]
@@ -435,7 +435,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def _texts(node: ast.AST | None) -> Iterator[str]:
-    """The fixed parts of a message, with … for what is put into it."""
+    """Fixed parts of a message, with … for its holes."""
     if isinstance(node, ast.Constant):
         yield str(node.value)
     elif isinstance(node, ast.JoinedStr):

@@ -52,12 +52,12 @@ def _is_string(node: ast.AST) -> bool:
 
 
 def _name(node: ast.AST | None) -> str:
-    """The last part of a name: `Backend` of `registry.Backend`."""
+    """Last part of a name: `Backend` of `registry.Backend`."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 class _Source:
-    """The modules of a release, parsed where they are asked for."""
+    """Modules of a release, parsed when used."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -96,7 +96,7 @@ class _Source:
 
 
 def _assigned(tree: ast.AST, name: str) -> ast.expr | None:
-    """The value that a module gives a name, at any depth."""
+    """Value that a module assigns to a name, at any depth."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and any(_name(target) == name for target in node.targets):
             return node.value
@@ -106,7 +106,7 @@ def _assigned(tree: ast.AST, name: str) -> ast.expr | None:
 
 
 def _parsers(source: _Source, table: str) -> dict[str, Any]:
-    """Names of a registry: a mapping of newer releases, decorators of older ones."""
+    """Names in a registry: a mapping in newer releases, decorators in older ones."""
     variable, folders = _REGISTRIES[table]
     names: dict[str, Any] = {}
     for tree in source.folder(*folders):
@@ -126,7 +126,7 @@ def _classes(trees: Iterable[ast.Module]) -> dict[str, ast.ClassDef]:
 
 
 def _method(classes: Mapping[str, ast.ClassDef], name: str, method: str) -> ast.FunctionDef | None:
-    """A method of a class or of the first base that has it."""
+    """Method of a class or of the first base that has it."""
     seen: set[str] = set()
     waiting = [name]
     while waiting:
@@ -148,7 +148,7 @@ def _returned(method: ast.FunctionDef | None) -> list[ast.expr]:
 
 
 def _quantizations(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Methods with the least compute capability that each asks for, as 75; and those that are to go."""
+    """Methods with the least compute capability of each, as 75; and the deprecated ones."""
     tree = source.first("model_executor/layers/quantization/__init__.py")
     names = [name for variable in ("QuantizationMethods", "QUANTIZATION_METHODS") for name in _methods(tree, variable)]
     config, classes = _configurations(source)
@@ -161,7 +161,7 @@ def _quantizations(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _configurations(source: _Source) -> tuple[dict[str, str], dict[str, ast.ClassDef]]:
-    """The class that describes each quantisation method, and all classes among which it is found."""
+    """Class that describes each quantisation method, and all classes of their modules."""
     mapping = _assigned(source.first("model_executor/layers/quantization/__init__.py"), "method_to_config")
     pairs = zip(mapping.keys, mapping.values, strict=True) if isinstance(mapping, ast.Dict) else ()
     config = {key.value: _name(value) for key, value in pairs if key is not None and _is_string(key)}  # type: ignore[attr-defined]
@@ -169,7 +169,7 @@ def _configurations(source: _Source) -> tuple[dict[str, str], dict[str, ast.Clas
 
 
 def _activations(source: _Source) -> dict[str, list[str]]:
-    """The types that each quantisation method computes in, where its sources list them."""
+    """Activation types of each quantisation method, where its sources list them."""
     config, classes = _configurations(source)
     by_method = {}
     for method, name in config.items():
@@ -198,7 +198,7 @@ def _choices(tree: ast.Module, option: str) -> list[str]:
 
 
 class _UndecidedError(Exception):
-    """An expression that the sources alone do not decide."""
+    """Raised for an expression that the sources alone do not decide."""
 
 
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -214,7 +214,7 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def _value(node: ast.expr, capability: tuple[int, int]) -> Any:
-    """The value of a backend's test on a compute capability."""
+    """Value of a backend's test on a compute capability."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.BoolOp):
@@ -250,7 +250,7 @@ def _undecided() -> Any:
 
 
 def _capabilities(method: ast.FunctionDef | None) -> list[str] | None:
-    """Of the capabilities tried those that a backend's own test lets through; None: it cannot be told."""
+    """Capabilities, of those tried, that pass a backend's own test; None if unknown."""
     values = _returned(method)
     statements = [part for part in method.body if not isinstance(part, ast.Expr)] if method else []
     if len(values) != 1 or len(statements) != 1:
@@ -262,7 +262,7 @@ def _capabilities(method: ast.FunctionDef | None) -> list[str] | None:
 
 
 def _backends(source: _Source) -> dict[str, Any]:
-    """Attention backends, each with the capabilities and the cache types that it takes."""
+    """Attention backends with the capabilities and cache types of each."""
     modules = [
         source.first("v1/attention/backends/registry.py", "attention/backends/registry.py"),
         source.first("platforms/interface.py"),
@@ -302,7 +302,7 @@ def _backend(
 
 
 def _decided(method: ast.FunctionDef) -> list[str]:
-    """Beginnings of the cache types that a backend judges by the card; the list of types tells the others."""
+    """Prefixes of the cache types that a backend checks by GPU; the list of types decides the others."""
     last = method.body[-1]
     hands_on = isinstance(last, ast.Return) and "super" in {_name(part) for part in ast.walk(last)}
     words: set[str] = set()
@@ -313,7 +313,7 @@ def _decided(method: ast.FunctionDef) -> list[str]:
 
 
 def _least_capability(method: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> str | None:
-    """The least capability that the functions which a method asks do name: what is below them is refused."""
+    """Least capability in the functions that a method calls: lower ones are rejected."""
     names = {_name(part.func) for part in ast.walk(method) if isinstance(part, ast.Call)}
     numbers: set[int] = set()
     for function in (functions[name] for name in names if name in functions and "fp8" in ast.dump(functions[name])):
@@ -330,7 +330,7 @@ def _least_capability(method: ast.FunctionDef, functions: Mapping[str, ast.Funct
 
 
 def _registry(source: _Source) -> dict[str, tuple[str, str]]:
-    """Module and class of each architecture that is registered."""
+    """Module and class of each registered architecture."""
     registered: dict[str, tuple[str, str]] = {}
     for node in source.tree(source.models / "registry.py").body:
         value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
@@ -344,7 +344,6 @@ def _registry(source: _Source) -> dict[str, tuple[str, str]]:
 
 
 def _infos(classes: Mapping[str, ast.ClassDef]) -> dict[str, str]:
-    """Processing information that each model class registers."""
     infos = {}
     for name, node in classes.items():
         for decorator in node.decorator_list:
@@ -356,7 +355,7 @@ def _infos(classes: Mapping[str, ast.ClassDef]) -> dict[str, str]:
 
 
 def _modalities(method: ast.FunctionDef | None) -> dict[str, bool] | None:
-    """What a model takes: each modality, and whether always (else it depends on the checkpoint)."""
+    """Modalities of a model, and whether each is always supported (else it depends on the checkpoint)."""
     if method is None or any(_is_undecided(node) for node in ast.walk(method)):
         return None
     always: set[str] = set()
@@ -374,7 +373,7 @@ def _modalities(method: ast.FunctionDef | None) -> dict[str, bool] | None:
 
 
 def _is_undecided(node: ast.AST) -> bool:
-    """Whether a part of a method makes its answer depend on another class, or on a condition inside an expression."""
+    """Whether a part of a method depends on another class, or on a condition inside an expression."""
     is_spread = isinstance(node, ast.Dict) and None in node.keys
     return is_spread or isinstance(node, (ast.IfExp, ast.DictComp)) or _name(node) == "super"
 
@@ -386,7 +385,7 @@ def _keys(node: ast.Dict) -> Iterator[str]:
 
 
 def _read_names(tree: ast.Module) -> set[str]:
-    """Processor arguments that a module asks for by name."""
+    """Processor arguments that a module reads by name."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
@@ -400,7 +399,7 @@ def _read_names(tree: ast.Module) -> set[str]:
 
 
 def _neighbours(tree: ast.Module) -> set[str]:
-    """Modules of the same folder from which a module takes something."""
+    """Modules of the same folder that a module imports from."""
     return {
         node.module
         for node in tree.body
@@ -421,7 +420,7 @@ def _reads(source: _Source, module: str) -> list[str]:
 
 
 def _models(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
-    """By registered architecture its modalities, and the processor arguments that vLLM's own code reads."""
+    """Modalities of each registered architecture, and the processor arguments that vLLM's own code reads."""
     classes = _classes(source.folder("model_executor/models"))
     infos = _infos(classes)
     modalities: dict[str, Any] = {}
@@ -435,7 +434,7 @@ def _models(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _facts(source: _Source) -> dict[str, Any]:
-    """Single facts, each yes or no, or a list of names; one that is not there is unknown."""
+    """Single facts, each true, false or a list of names; a missing one is unknown."""
     folder = "model_executor/layers/quantization"
     fp8 = source.first(f"{folder}/fp8.py")
     shapes = [fp8, source.first(f"{folder}/utils/fp8_utils.py")]
@@ -462,7 +461,6 @@ def _facts(source: _Source) -> dict[str, Any]:
 
 
 def _mentions(tree: ast.Module, words: str) -> bool:
-    """Whether a text or a name of a module holds these words."""
     return any(
         (_is_string(node) and words in node.value) or _name(node) == words  # type: ignore[attr-defined]
         for node in ast.walk(tree)
@@ -470,7 +468,7 @@ def _mentions(tree: ast.Module, words: str) -> bool:
 
 
 def _listens_everywhere(tree: ast.Module) -> bool:
-    """Whether a server binds every interface when no host is named: its address is `(host or "", port)`."""
+    """Whether a server binds every interface by default: its address is `(host or "", port)`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and any(_name(target) == "sock_addr" for target in node.targets):
             values = [part for part in ast.walk(node.value) if isinstance(part, ast.BoolOp)]

@@ -24,7 +24,7 @@ Problem = tuple[Location, str]
 
 
 class _GuardedParser(RoundTripParser):
-    """Refuses, as it is read, what would make the loader slow, deep or creative: aliases, tags, deep nesting."""
+    """Rejects what would make the loader slow, deep or creative: aliases, tags, deep nesting."""
 
     depth = 0
 
@@ -43,7 +43,7 @@ class _GuardedParser(RoundTripParser):
 
 @lru_cache(maxsize=1024)
 def _loaded(text: str, where: str) -> Any:
-    """The data of a YAML text, with positions; a catalog is read more than once while it is checked."""
+    """Data of a YAML text, with positions; a catalog is read more than once while it is checked."""
     yaml = YAML(typ="rt", pure=True)
     yaml.Parser = _GuardedParser
     try:

@@ -128,7 +128,7 @@ def _model_problems(file: ModelFile, expected: str) -> Iterator[Problem]:
 
 
 def _default_problems(table: DefaultReviews, release_names: options.Names) -> Iterator[Problem]:
-    """What is wrong with the reviews; names are looked up where the catalog has the data of releases."""
+    """Problems of the reviews; names are looked up where the catalog has data of releases."""
     kinds = (
         ("options", table.options, release_names.arguments),
         ("environment", table.environment, release_names.variables),

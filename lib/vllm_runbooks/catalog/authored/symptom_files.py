@@ -71,7 +71,7 @@ def read_symptom(path: Path, where: str | None = None) -> Symptom:
 
 
 def _expanded(signatures: tuple[Signature, ...], shared: Mapping[str, list[str]]) -> tuple[Signature, ...]:
-    """Signatures with every `@name` replaced by the wordings of that name."""
+    """Replace every `@name` by the wordings of that name."""
     return tuple(
         replace(signature, pattern=wording)
         for signature in signatures

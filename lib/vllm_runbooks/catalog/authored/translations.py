@@ -44,7 +44,7 @@ def unfolded(record: T) -> T:
 
 
 def _tidied(texts: Any) -> Any:
-    """A text, or a nest of texts, with each of them tidied; digests are none."""
+    """Tidy every text of a nest of texts."""
     if isinstance(texts, str):
         return languages.unfolded(texts)
     if isinstance(texts, tuple):
@@ -89,7 +89,6 @@ def problems(record: Symptom | Rule) -> Iterator[Problem]:
 
 
 def _place(location: Location, name: str, number: int) -> Location:
-    """Where a piece of a translation stands."""
     if name == "remedies":
         return (*location, name, number // 2, ("title", "cost")[number % 2])
     if name == "look_in":

@@ -45,7 +45,7 @@ class Span(click.ParamType[float]):
 
 
 class _Target(click.Path):
-    """Where something is written; an empty name, as of a variable that is not set, is none."""
+    """Path that is written to; an empty name, as of an unset variable, is rejected."""
 
     def __init__(self, what: str) -> None:
         super().__init__(path_type=Path)
@@ -58,7 +58,7 @@ class _Target(click.Path):
 
 
 class _TargetFolder(_Target):
-    """A folder that is written into, made where there is none."""
+    """Folder that is written into, created if missing."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path: Path = super().convert(value, param, ctx)
@@ -68,7 +68,7 @@ class _TargetFolder(_Target):
 
 
 class _TargetFile(_Target):
-    """A file that is written; what is no plain file, such as a folder or a device, is never replaced."""
+    """File that is written; a folder or a device is never replaced."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path: Path = super().convert(value, param, ctx)
@@ -120,7 +120,7 @@ _MOST = 72
 
 
 def _broken(call: str) -> Iterator[str]:
-    """A command line in lines that a shell joins again; broken in front of an option or of a command behind `--`."""
+    """Split a command line into lines that a shell joins again, in front of an option or of `--`."""
     while len(call) > _MOST and (at := call.rfind(" -", 4, _MOST - 1)) > 0:
         yield f"{call[:at]} \\"
         call = f"  {call[at + 1 :]}"

@@ -77,7 +77,7 @@ def opened() -> TextIO:
 
 @contextmanager
 def _told(stream: TextIO) -> Iterator[None]:
-    """Say why standard output cannot be written."""
+    """Report why standard output cannot be written."""
     try:
         yield
     except BrokenPipeError:

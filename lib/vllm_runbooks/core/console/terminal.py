@@ -53,13 +53,12 @@ def _is_forced() -> bool:
 
 
 def _is_coloured(stream: TextIO) -> bool:
-    """Whether colours are wanted here."""
     is_dumb = os.environ.get("TERM", "") in ("dumb", "unknown")
     return _is_forced() or (stream.isatty() and not is_dumb and not os.environ.get("NO_COLOR"))
 
 
 def _columns(stream: TextIO) -> int:
-    """Columns of a terminal: as `COLUMNS` says, else as it says itself, else 80."""
+    """Columns of a terminal: from `COLUMNS`, else from the terminal, else 80."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns[:9]) > 0:
         return int(columns[:9])

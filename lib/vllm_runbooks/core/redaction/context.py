@@ -17,7 +17,6 @@ _PASSWORDS = _WORDS[:3]
 
 
 def _coded(text: str) -> str:
-    """A text as JSON may write it."""
     return "".join(rf"\u{ord(sign):04x}" for sign in text)
 
 
@@ -112,7 +111,7 @@ def find(text: str, lowered: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def _is_password(match: re.Match[str]) -> bool:
-    """Whether the value of a short name is a password: by its form, by the quotes, or by the user's name beside it."""
+    """Whether the value of a short name is a password: by its form, its quotes, or a user's name next to it."""
     text, value = match.string, match["value"]
     if _NO_PASSWORD.match(value) or not (match["quote"] or not _CODE.match(text, match.start("value"))):
         return False
@@ -134,7 +133,7 @@ def _is_like_one(value: str) -> bool:
 
 
 def _is_said(match: re.Match[str]) -> bool:
-    """Whether what stands behind a Chinese word for a secret is one."""
+    """Whether the text behind a Chinese word for a secret is one."""
     value = match["value"]
     if match["quote"]:
         return True
@@ -145,7 +144,7 @@ def _is_said(match: re.Match[str]) -> bool:
 
 
 def _keys(text: str) -> Iterator[re.Match[str]]:
-    """Fields `key` of mappings that hold an address to ask."""
+    """Fields `key` of mappings that also have an address."""
     bases = [base_match.start() for base_match in _BASE.finditer(text)]
     for match in _KEY.finditer(text) if bases else ():
         if match["value"].isdigit() or not (match["quote"] or match["sign"] == ":"):
@@ -158,7 +157,7 @@ def _keys(text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_together(text: str, offset: int, other_offset: int) -> bool:
-    """Whether two names are of one mapping: in the same column of a block, or within the same brackets."""
+    """Whether two names are in one mapping: in the same column of a block, or within the same brackets."""
     first, last = min(offset, other_offset), max(offset, other_offset)
     if last - first > _MAX_MAPPING:
         return False

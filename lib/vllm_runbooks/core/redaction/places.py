@@ -458,7 +458,7 @@ def find(text: str, values: Iterable[str] = ()) -> list[Secret]:
 
 
 def _stretches(text: str, values: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """Yield the stretches of lines in which secrets are worth looking for."""
+    """Yield the stretches of lines that may contain secrets."""
     coded = _MAYBE_CODED.search(text) is not None
     lowered = (_CODE.sub(_meant, text) if coded else text).lower()
     present = _TRIGGER_WORDS.present(lowered)
@@ -503,7 +503,7 @@ def is_row(line: str) -> bool:
 
 
 def _is_worth(line: str, words: Iterable[str], names: Iterable[str]) -> bool:
-    """Whether a lower-cased line can hold a secret; a name alone, such as that of tokens that are counted, is none."""
+    """Whether a lower-cased line can contain a secret; a name alone, such as that of counted tokens, is none."""
     return _holds(line, words) or (_holds(line, names) and _MAYBE_NAMED.search(line) is not None)
 
 
@@ -515,7 +515,7 @@ def _holds(text: str, words: Iterable[str]) -> bool:
 
 
 def _look(text: str, values: Iterable[str]) -> list[Secret]:
-    """The secrets of some lines, as they are and as they read without colours and escapes."""
+    """Secrets of some lines, as they are and without colours and escapes."""
     secrets = _plain(text, values)
     if _MAYBE_CODED.search(text):
         view = _DecodedText(text)
@@ -526,7 +526,7 @@ def _look(text: str, values: Iterable[str]) -> list[Secret]:
 
 
 def _meant(match: re.Match[str]) -> str:
-    """The character that an escape stands for; none for a colour."""
+    """Character that an escape stands for; empty for a colour."""
     if not match.lastgroup:
         return ""
     if match["quote"]:
@@ -535,7 +535,7 @@ def _meant(match: re.Match[str]) -> str:
 
 
 class _DecodedText:
-    """A text without colours, its escapes resolved, and where each of its characters stands in the original."""
+    """Text without colours, its escapes resolved, and the place of each character in the original."""
 
     def __init__(self, text: str) -> None:
         pieces: list[str] = []
@@ -567,7 +567,7 @@ class _DecodedText:
         )
 
     def _place(self, offset: int) -> tuple[int, int]:
-        """Where a character begins and ends in the original."""
+        """Start and end of a character in the original."""
         index = bisect_right(self._at, offset) - 1
         if self._ends[index]:
             return self._starts[index], self._ends[index]
@@ -576,7 +576,7 @@ class _DecodedText:
 
 
 def _plain(text: str, values: Iterable[str] = (), *, encoded: bool = True) -> list[Secret]:
-    """The secrets that stand in a text as they are."""
+    """Secrets in a text as it is."""
     secrets: list[Secret] = []
     for match in _PEM.finditer(text):
         if not secrets or match.start() >= secrets[-1].end:
@@ -631,7 +631,7 @@ _ESCAPED_END = re.compile(r"(?:\\{1,3}[nrt]){0,4}\\{1,3}\Z|(?:\\{1,3}[nrt]){1,4}
 
 
 def _within_quotes(text: str, secret: Secret) -> Secret:
-    """A secret without what escapes the quote behind it, and the line's end in front of that: a text within a text."""
+    """Trim the escape of the closing quote, and of the line's end before it, in a text within a text."""
     if text[secret.end : secret.end + 1] not in ('"', "'"):
         return secret
     escaped = _ESCAPED_END.search(text, max(secret.end - 20, secret.start + 1), secret.end)
@@ -639,7 +639,7 @@ def _within_quotes(text: str, secret: Secret) -> Secret:
 
 
 def _of_registries(text: str) -> Iterator[Secret]:
-    """The passwords of registries, which have no name of their own."""
+    """Passwords of registries, which have no name of their own."""
     for pattern in _REGISTRIES:
         for match in pattern.finditer(text):
             if not _is_unset(match, "value"):
@@ -677,7 +677,7 @@ def _is_none(value: str) -> bool:
 
 
 def _is_shut(text: str, start: int, end: int) -> bool:
-    """Whether a value is a placeholder or code that is closed, in or behind it."""
+    """Whether a value is a placeholder or a closed piece of code."""
     shut = _SHUT.match(text, start)
     return shut is not None and shut.end() >= end
 
@@ -687,7 +687,7 @@ def _is_unset(match: re.Match[str], group: int | str) -> bool:
 
 
 def _is_key(value: str) -> bool:
-    """Whether a text is a key made by chance rather than a model's name: one long piece with digits throughout."""
+    """Whether a text is a random key rather than a model's name: one long piece with digits throughout."""
     return any(
         len(piece) >= 12
         and (sum(c.isdigit() for c in piece) >= 3 or (turns(piece) >= 4 and any(c.isdigit() for c in piece)))
@@ -696,7 +696,7 @@ def _is_key(value: str) -> bool:
 
 
 def _start_of_key(text: str, end: int) -> int:
-    """Where a private key begins whose first line is not shown: all lines but the last are of one length."""
+    """Start of a private key whose first line is missing: all lines but the last have one length."""
     start, length = end, 0
     for number in range(_MAX_KEY_LINES):
         before = text.rfind("\n", max(start - _PEM_LINE_REACH, 0), max(start - 1, 0)) + 1
@@ -711,7 +711,7 @@ def _start_of_key(text: str, end: int) -> int:
 
 
 def _end_of_key(text: str, begin: re.Match[str]) -> int:
-    """Where a private key ends: at its last line, or with what can be of its body where that is not shown."""
+    """End of a private key: its last line, or the last line that can be of its body."""
     last = text.find("-----END", begin.end(), begin.end() + MAX_KEY)
     if last >= 0 and (end := _PEM_END.match(text, last)):
         return end.end()
@@ -720,7 +720,7 @@ def _end_of_key(text: str, begin: re.Match[str]) -> int:
 
 
 def _end_of_lines(text: str, begin: int, end: int) -> int:
-    """Where the lines of a private key end, each with as much in front of it as its first line has."""
+    """End of the lines of a private key, each with the margin of its first line."""
     margin = begin - text.rfind("\n", max(begin - 400, 0), begin) - 1
     mark, is_last = text[begin - min(margin, 2) : begin], False
     length = end - max(text.rfind(sign, begin, end) for sign in "-\n") - 1
@@ -742,7 +742,7 @@ def _end_of_lines(text: str, begin: int, end: int) -> int:
 
 
 def _named(text: str) -> Iterator[Secret]:
-    """The values of options, variables, fields and headers with a secret's name."""
+    """Values of options, variables, fields and headers with a secret's name."""
     lowered = text.lower()
     for match in _AUTHORIZATION.finditer(text) if "authorization" in lowered else ():
         if not (_PROSE.match(match["value"]) or _is_unset(match, "value")):
@@ -768,7 +768,7 @@ def _named(text: str) -> Iterator[Secret]:
 
 
 def _values(match: re.Match[str]) -> Iterator[Secret]:
-    """The values that stand behind a secret's name; none where it is no secret."""
+    """Values behind a secret's name; none where it is no secret."""
     text, kind = match.string, _kind(match["name"])
     if _REFERENCE.search(text, max(match.start() - 90, 0), match.start()) and not _ASSIGNED.search(match["between"]):
         return
@@ -801,7 +801,7 @@ def _values(match: re.Match[str]) -> Iterator[Secret]:
 
 
 def _further(match: re.Match[str], end: int) -> Iterator[Secret]:
-    """The further keys of an option that takes several."""
+    """Further keys of an option that accepts several."""
     text = match.string
     line = text.rfind("\n", max(match.start() - 2000, 0), match.start()) + 1
     is_command = _COMMAND.search(text, max(line, match.start() - 2000), match.start()) is not None
@@ -847,7 +847,7 @@ def _is_its_name(match: re.Match[str], value: str) -> bool:
 
 
 def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
-    """Whether what stands behind a secret's name is prose, a count, a word of a model's vocabulary or a path."""
+    """Whether the text behind a secret's name is prose, a count, a word of a vocabulary or a path."""
     name = match["name"].lower()
     is_spoken = (
         match["between"].strip("\\\"'").isspace()
@@ -881,7 +881,7 @@ def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
 
 
 def _decoded(value: str) -> bytes:
-    """What base64 stands for; empty where it is none."""
+    """Bytes of a base64 text; empty if it is none."""
     bare = value.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return binascii.a2b_base64(bare + "=" * (-len(bare) % 4), strict_mode=True)
@@ -890,7 +890,7 @@ def _decoded(value: str) -> bytes:
 
 
 def _encoded(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
-    """Where secrets stand in base64: text that, decoded, holds one."""
+    """Places of base64 texts that contain a secret."""
     spans = []
     for match in _BASE64.finditer(text):
         value = match[0]
@@ -909,7 +909,7 @@ def _encoded(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
 
 
 def _turned(text: str, secrets: list[Secret]) -> list[Secret]:
-    """The secrets with what the next lines hold of them, where a terminal or a box has wrapped them."""
+    """Extend secrets over the next lines where a terminal or a box has wrapped them."""
     if "\n" not in text:
         return secrets
     starts = [secret.start for secret in secrets]
@@ -936,7 +936,7 @@ def _turned(text: str, secrets: list[Secret]) -> list[Secret]:
 
 
 def _heads(text: str) -> Iterator[tuple[int, int]]:
-    """Where tokens begin that a line's end may part."""
+    """Starts of tokens that a line's end may cut."""
     for line in _END_OF_WORD.finditer(text):
         end = line.start()
         words = text[max(end - _MAX_HEAD, 0) : end]
@@ -945,7 +945,7 @@ def _heads(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_full(text: str, end: int) -> bool:
-    """Whether a line that a row ends is as long as a terminal's or a box's: the next row is as long, or is the last."""
+    """Whether a wrapped line is as long as its terminal or box: the next row is as long, or is the last."""
     start = text.rfind("\n", max(end - 4000, 0), end) + 1
     newline = text.find("\n", end, end + 202)
     following = text.find("\n", newline + 1, newline + 4000)
@@ -954,7 +954,7 @@ def _is_full(text: str, end: int) -> bool:
 
 
 def _turn(text: str, end: int, of: Pattern = _TURN) -> int | None:
-    """Where the word ends that goes on with a secret in the next line; None where nothing goes on."""
+    """End of the word that continues a secret in the next line; None if nothing does."""
     newline = text.find("\n", end, end + 202)
     if newline < 0:
         return None

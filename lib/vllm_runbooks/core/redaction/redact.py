@@ -64,7 +64,7 @@ _AHEAD = 1 << 15
 
 
 class _Windows:
-    """Cuts a text that arrives in parts into windows that overlap: whoever takes one says where it is cut."""
+    """Cuts a text that arrives in parts into overlapping windows; the user of a window sets where it is cut."""
 
     def __init__(self) -> None:
         self.cut = 0
@@ -202,7 +202,7 @@ class Redactor:
             return self._replaced(lines, self._all(lines, new))
 
     def _learned(self, windows: _Windows, text: str) -> list[Secret]:
-        """The secrets in front of a window's cut, which is settled here; they are known from here on."""
+        """Secrets in front of a window's cut, which is set here; they are known from here on."""
         with self._lock:
             secrets = find(text, self._again)
             windows.cut = _cut(text, secrets) if len(text) >= _WINDOW + _AHEAD else len(text)
@@ -211,7 +211,7 @@ class Redactor:
         return whole
 
     def _all(self, text: str, secrets: list[Secret], *, at_ends: bool = False) -> list[Secret]:
-        """These secrets and all further places of known ones, in order, none within another."""
+        """These secrets and all further places of known ones, in order and without overlaps."""
         secrets = list(secrets)
         if len(text) < len(self._again) and self._edges.keys().isdisjoint(
             text[start : start + PART] for start in range(len(text) - PART + 1)
@@ -320,13 +320,12 @@ def _redacted(value: Any) -> Any:
 
 
 def _stem(name: str) -> str:
-    """A file's name without its suffix."""
     suffix = _SUFFIX.search(name)
     return name[: suffix.start()] if suffix and suffix.start() else name
 
 
 def _going_on(text: str) -> str:
-    """The end of a text as far as a secret in it may go on: its last lines, or a private key that is not at its end."""
+    """End of a text in which a secret may continue: its last lines, or an unfinished private key."""
     begun = key_begun(text)
     if begun is not None:
         return text[begun:]
@@ -344,7 +343,7 @@ def _going_on(text: str) -> str:
 
 
 def _cut(text: str, secrets: list[Secret]) -> int:
-    """Where to cut a stretch: at a line's end where there is one, and never between a secret and what tells it."""
+    """Where to cut a window: at a line's end if possible, and never between a secret and its name."""
     cut = text.rfind("\n", _WINDOW // 2, _WINDOW) + 1 or text.rfind(" ", _WINDOW // 2, _WINDOW) + 1 or _WINDOW
     for secret in sorted(secrets, key=lambda secret: secret.end, reverse=True):
         if secret.begin < cut < secret.end:

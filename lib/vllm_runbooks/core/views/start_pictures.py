@@ -47,7 +47,7 @@ def label(start: Start, number: int) -> str:
 
 
 def _row_names(start: Start, number: int, y: float, below: str) -> str:
-    """The start's name beside its bar, and in a smaller line what tells it from others of the same model."""
+    """Name of the run next to its bar, and below it what distinguishes it from runs of the same model."""
     captions = [caption(0, y + (BAR / 2 - 1 if below else BAR / 2 + 4), label(start, number))]
     if below:
         captions.append(caption(0, y + BAR / 2 + 13, below, size=11, faint=True))

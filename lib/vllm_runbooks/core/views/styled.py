@@ -180,7 +180,7 @@ class Table:
         return rows
 
     def _least(self, column: int, cells: Sequence[Styled]) -> int:
-        """How narrow a column may become: numbers are never broken, nor are the words above them."""
+        """Least width of a column: numbers are never broken, nor are the words above them."""
         longest = max((columns.width(word) for cell in cells for word in str(cell).split()), default=0)
         return longest if column in self.numeric else min(longest, _LEAST)
 
@@ -204,7 +204,7 @@ def _cell(cell: Styled, width: int) -> list[Styled]:
 
 
 def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
-    """Take what is too much from the widest columns, as far as they can be narrower."""
+    """Narrow the widest columns until the table fits, as far as possible."""
     over = sum(widths) + 2 * (len(widths) - 1) - room
     while over > 0:
         wide = [i for i, width in enumerate(widths) if width > least[i]]
@@ -240,7 +240,7 @@ _ELLIPSIS = " …"
 
 
 def _flat(words: Styled) -> Styled:
-    """The words with one space between them, as far as their spans allow."""
+    """Words with one space between them, as far as their spans allow."""
     spans: list[TextSpan] = []
     is_apart = False
     for text, tone in words.spans:

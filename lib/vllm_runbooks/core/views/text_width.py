@@ -42,7 +42,6 @@ def cut(text: str, columns: int) -> str:
 
 
 def _fitting(text: str, columns: int) -> int:
-    """How many signs of a text fit into so many columns."""
     used = 0
     for end, sign in enumerate(text):
         used += width(sign)
