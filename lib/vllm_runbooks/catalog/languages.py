@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, reduce
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from vllm_runbooks.catalog.records import Rule, RuleTexts, Symptom, SymptomTexts
 from vllm_runbooks.catalog.tables import Table
@@ -228,32 +228,23 @@ def told_in(record: T, lang: str) -> T:
         {n: pieces for n, pieces in translated(translation).items() if n not in old} if translation is not None else {}
     )
     pieces = {name: current.get(name) or _marked(name, english, mark) for name, english in texts(record).items()}
+    is_rule = isinstance(record, Rule)
+    names = ("title", "why") if is_rule else ("title", "cause", "do_first", "confirm", "refute")
+    changes: dict[str, Any] = {name: pieces.get(name, ("",))[0] for name in names}
     if isinstance(record, Rule):
-        mends = _first(pieces, "mends") if record.mends else record.mends
-        return replace(
-            record, title=_first(pieces, "title"), message=pieces["message"], why=_first(pieces, "why"), mends=mends
+        changes["message"] = pieces["message"]
+        changes["mends"] = pieces.get("mends", ("",))[0] if record.mends else record.mends
+    else:
+        changes["explanation"] = pieces.get("explanation", ())
+        conditions = zip(record.conditions, pieces.get("conditions", ()), strict=True)
+        changes["conditions"] = tuple(replace(condition, says=text) for condition, text in conditions)
+        changes["look_in"] = LookIn(*pieces["look_in"]) if record.look_in else None
+        remedy_texts = iter(pieces.get("remedies", ()))
+        changes["remedies"] = tuple(
+            replace(remedy, title=title, cost=cost)
+            for remedy, title, cost in zip(record.remedies, remedy_texts, remedy_texts, strict=True)
         )
-    return replace(
-        record,
-        title=_first(pieces, "title"),
-        cause=_first(pieces, "cause"),
-        do_first=_first(pieces, "do_first"),
-        confirm=_first(pieces, "confirm"),
-        refute=_first(pieces, "refute"),
-        explanation=pieces.get("explanation", ()),
-        conditions=tuple(
-            replace(c, says=text) for c, text in zip(record.conditions, pieces.get("conditions", ()), strict=True)
-        ),
-        look_in=LookIn(*pieces["look_in"]) if record.look_in else None,
-        remedies=tuple(
-            replace(remedy, title=pieces["remedies"][2 * n], cost=pieces["remedies"][2 * n + 1])
-            for n, remedy in enumerate(record.remedies)
-        ),
-    )
-
-
-def _first(fields: Texts, name: str) -> str:
-    return fields.get(name, ("",))[0]
+    return replace(record, **changes)
 
 
 def _marked(name: str, pieces: tuple[str, ...], mark: str) -> tuple[str, ...]:

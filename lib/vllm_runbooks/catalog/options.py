@@ -58,28 +58,28 @@ class Option:
     strings: tuple[str, ...]
     """All accepted spellings, in the parser's order; none for a positional."""
     dest: str
-    action: str
-    """argparse's or vLLM's class of action."""
-    nargs: int | str | None
-    """Number of values as argparse counts them: None is one."""
-    const: Any
-    default: Any
-    """JSON, or {"repr": text}, or {"object": class} for an object of a configuration class with its own defaults."""
     type: Any
     """The conversion, in the grammar described in `docs/releases.md`; None where no value is taken."""
-    choices: tuple[Any, ...] | None
-    """The only values allowed after conversion."""
-    required: bool
-    deprecated: bool
-    group: str | None
-    hints: tuple[str, ...]
-    """Values that the help names without excluding others."""
     flag_values: Mapping[str, Any]
-    """What each spelling of an option without a value sets."""
-    by_device: tuple[str, ...]
+    """Value that each spelling of an option without a value sets."""
+    action: str = "_StoreAction"
+    """argparse's or vLLM's class of action."""
+    nargs: int | str | None = None
+    """Number of values as argparse counts them: None is one."""
+    const: Any = None
+    default: Any = None
+    """JSON, or {"repr": text}, or {"object": class} for an object of a configuration class with its own defaults."""
+    choices: tuple[Any, ...] | None = None
+    """The only values allowed after conversion."""
+    required: bool = False
+    deprecated: bool = False
+    group: str | None = None
+    hints: tuple[str, ...] = ()
+    """Values that the help names without excluding others."""
+    by_device: tuple[str, ...] = ()
     """Fields that depend on the device: a default is a GPU's, choices are those of GPU and CPU together."""
-    probes: Mapping[str, Any]
-    """For an action of vLLM's own: what it made of a list of texts."""
+    probes: Mapping[str, Any] = field(default_factory=dict)
+    """Results of an action of vLLM's own for a list of texts."""
 
     @property
     def name(self) -> str:
@@ -318,31 +318,24 @@ class ReleaseData:
         return _moving_default(moving, context, _Device(gpu, memory_gib, capability))
 
 
+_TUPLES = ("strings", "choices", "hints", "by_device")
+"""Fields of an option that are lists in JSON."""
+
+
 def _option(name: str, fields: Mapping[str, Any]) -> Option:
-    values = fields.get("values")
-    strings = fields.get("strings", (name,) if name.startswith("-") else ())
-    nargs = fields.get("nargs")
-    if values is None:
-        values = {}
-        if nargs == 0:
-            values = {text: not text.startswith("--no-") for text in strings}
-    return Option(
-        strings=tuple(strings),
-        dest=fields.get("dest", name.lstrip("-").replace("-", "_")),
-        action=fields.get("action", "_StoreAction"),
-        nargs=nargs,
-        const=fields.get("const"),
-        default=fields.get("default"),
-        type=None if nargs == 0 else fields.get("type", "str"),
-        choices=tuple(fields["choices"]) if "choices" in fields else None,
-        required=fields.get("required", False),
-        deprecated=fields.get("deprecated", False),
-        group=fields.get("group"),
-        hints=tuple(fields.get("hints", ())),
-        flag_values=values,
-        by_device=tuple(fields.get("by_device", ())),
-        probes=fields.get("probes", {}),
-    )
+    strings = tuple(fields.get("strings", (name,) if name.startswith("-") else ()))
+    is_switch = fields.get("nargs") == 0
+    flag_values = {text: not text.startswith("--no-") for text in strings} if is_switch else {}
+    values: dict[str, Any] = {
+        "dest": name.lstrip("-").replace("-", "_"),
+        "type": "str",
+        **{key: tuple(value) if key in _TUPLES else value for key, value in fields.items()},
+        "strings": strings,
+        "flag_values": flag_values if fields.get("values") is None else fields["values"],
+    }
+    if is_switch:
+        values["type"] = None
+    return Option(**{key: value for key, value in values.items() if key not in ("values", "only")})
 
 
 def inner_type(kind: Any) -> Any:

@@ -15,7 +15,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vllm_runbooks.authoring.releases.serve_checks import CheckReader, UnreadableError, joined, parsed
+from vllm_runbooks.authoring.releases.serve_checks import CheckReader, UnreadableError, joined, parsed, validators
 from vllm_runbooks.catalog.options import LIMITS
 from vllm_runbooks.reading.arguments.conditions import names
 
@@ -202,7 +202,7 @@ def _checks(owner: _ConfigClass) -> Iterator[dict[str, Any]]:
     """Checks of a class, in the order in which they are made: on values as given, then as changed."""
     methods = owner.methods()
     for function in methods.values():
-        for decorator in _validators(function, "field_validator"):
+        for decorator in validators(function, "field_validator"):
             if len(function.args.args) > 1:
                 for name in decorator.args:
                     if isinstance(name, ast.Constant):
@@ -214,17 +214,8 @@ def _checks(owner: _ConfigClass) -> Iterator[dict[str, Any]]:
         if made in methods:
             yield from reader.method(methods[made])
     for function in methods.values():
-        if any(True for _ in _validators(function, "model_validator")):
+        if any(True for _ in validators(function, "model_validator")):
             yield from reader.method(function)
-
-
-def _validators(function: ast.FunctionDef, kind: str) -> Iterator[ast.Call]:
-    """Pydantic's decorators of a method that checks converted values."""
-    for decorator in function.decorator_list:
-        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == kind:
-            modes = [word.value for word in decorator.keywords if word.arg == "mode"]
-            if all(isinstance(mode, ast.Constant) and mode.value == "after" for mode in modes):
-                yield decorator
 
 
 class _ConfigReader(CheckReader):

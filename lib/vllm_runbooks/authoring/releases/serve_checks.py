@@ -71,23 +71,24 @@ def _of_class(owner: ast.ClassDef, tree: ast.Module, sources: Path) -> Iterator[
             continue
         if function.name in ("__post_init__", "model_post_init"):
             yield from CheckReader(tree, sources, "self", 0).checks(function)
-        for decorator in function.decorator_list:
-            if not isinstance(decorator, ast.Call) or not isinstance(decorator.func, ast.Name):
-                continue
-            mode = next(
-                (k.value.value for k in decorator.keywords if k.arg == "mode" and isinstance(k.value, ast.Constant)),
-                "after",
-            )
-            if decorator.func.id == "model_validator" and mode == "after":
-                yield from CheckReader(tree, sources, "self", 0).checks(function)
-            elif decorator.func.id == "field_validator" and mode == "after" and len(function.args.args) > 1:
-                value = function.args.args[1].arg
-                for name in decorator.args:
-                    if isinstance(name, ast.Constant):
-                        reader = CheckReader(tree, sources, "self", 0)
-                        reader.local[value] = ["arg", name.value]
-                        # A default is not validated.
-                        yield from reader.checks(function, [["given", name.value]])
+        if any(True for _ in validators(function, "model_validator")):
+            yield from CheckReader(tree, sources, "self", 0).checks(function)
+        for decorator in validators(function, "field_validator"):
+            for name in decorator.args if len(function.args.args) > 1 else ():
+                if isinstance(name, ast.Constant):
+                    reader = CheckReader(tree, sources, "self", 0)
+                    reader.local[function.args.args[1].arg] = ["arg", name.value]
+                    # A default is not validated.
+                    yield from reader.checks(function, [["given", name.value]])
+
+
+def validators(function: ast.FunctionDef, kind: str) -> Iterator[ast.Call]:
+    """Yield pydantic's decorators of a method that checks converted values."""
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == kind:
+            modes = [word.value for word in decorator.keywords if word.arg == "mode"]
+            if all(isinstance(mode, ast.Constant) and mode.value == "after" for mode in modes):
+                yield decorator
 
 
 def parsed(path: Path) -> ast.Module:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks.catalog import compiled, options
 from vllm_runbooks.catalog.authored.located import Location, Problem
-from vllm_runbooks.catalog.authored.yaml_files import compile_files, read_record, unknown_commands
+from vllm_runbooks.catalog.authored.yaml_files import compile_files, not_one_of, read_record, unknown_commands
 from vllm_runbooks.catalog.serving import (
     KINDS,
     OPERATORS,
@@ -58,8 +58,7 @@ def _problems(serving: Serving, names: options.Names) -> Iterator[Problem]:
 def _series_problems(serving: Serving) -> Iterator[Problem]:
     for name, series in serving.series.items():
         at = ("series", name)
-        if series.type not in TYPES:
-            yield (*at, "type"), f"{series.type!r} is none of {', '.join(TYPES)}"
+        yield from not_one_of((*at, "type"), series.type, TYPES)
         if not series.names:
             yield (*at, "names"), "is empty; name what releases export"
         for index, exported in enumerate(series.names):
@@ -129,17 +128,14 @@ def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, s
     if len(tested) != 1:
         yield "fact", "each test is of one thing: a fact, a rung or a setting"
     for rung in test.rung:
-        if rung not in RUNGS:
-            yield "rung", f"{rung!r} is none of {', '.join(RUNGS)}"
+        yield from not_one_of("rung", rung, RUNGS)
     for reason in test.reason:
-        if reason not in REASONS:
-            yield "reason", f"{reason!r} is none of {', '.join(REASONS)}"
+        yield from not_one_of("reason", reason, REASONS)
     if (test.setting is None) is not (test.equals is None):
         yield "equals", "belongs to a setting, which needs it"
     if test.fact is None:
         return
-    if test.op not in OPERATORS:
-        yield "op", f"{test.op!r} is none of {', '.join(OPERATORS)}"
+    yield from not_one_of("op", test.op, OPERATORS)
     if (test.limit is None) is (test.than is None):
         yield "limit", "give a limit, or another fact as `than`"
     for field, name in (("fact", test.fact), ("than", test.than)):

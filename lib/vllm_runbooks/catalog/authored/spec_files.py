@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks.catalog import options, specs
 from vllm_runbooks.catalog.authored.located import Problem
-from vllm_runbooks.catalog.authored.yaml_files import read_record
+from vllm_runbooks.catalog.authored.yaml_files import not_one_of, read_record
 from vllm_runbooks.catalog.specs import Architecture, DefaultReviews, Fits, Gpu, GpuTable, Matter, ModelFile, Total
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.record_forms import document
@@ -50,10 +50,8 @@ def _gpu_problems(table: GpuTable) -> Iterator[Problem]:
             yield (*at, "memory_gib"), f"{gpu.memory_gib} is no size of a card in GiB"
         if gpu.capability is not None and gpu.version is None:
             yield (*at, "capability"), f"{gpu.capability!r} is not written as 8.6"
-        if gpu.interconnect not in (None, *INTERCONNECTS):
-            yield (*at, "interconnect"), f"{gpu.interconnect!r} is none of {', '.join(INTERCONNECTS)}"
-        if gpu.vendor not in VENDORS:
-            yield (*at, "vendor"), f"{gpu.vendor!r} is none of {', '.join(VENDORS)}"
+        yield from not_one_of((*at, "interconnect"), gpu.interconnect, INTERCONNECTS)
+        yield from not_one_of((*at, "vendor"), gpu.vendor, VENDORS)
         if gpu.total is not None:
             yield (*at, "total"), "is computed from the table; leave it out"
         if gpu.form_of is not None and sizes.get(gpu.form_of) != gpu.memory_gib:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from vllm_runbooks.catalog import compiled
 from vllm_runbooks.catalog.authored.located import Problem
-from vllm_runbooks.catalog.authored.yaml_files import compile_files, date_problems, read_record
+from vllm_runbooks.catalog.authored.yaml_files import compile_files, date_problems, not_one_of, read_record
 from vllm_runbooks.catalog.toolchains import KINDS, PHASES, SCRIPT_FORMS, STEPS, VALUE_TYPES, Toolchain, TreeFile
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(Toolchain)
@@ -44,8 +44,7 @@ def _problems(toolchain: Toolchain, stem: str) -> Iterator[Problem]:
             yield ("steps", name, "has_vllm"), "is not set, and a release of vLLM is named"
     names = [name.lower() for model in toolchain.models for name in (model.name, *model.aliases)]
     for index, model in enumerate(toolchain.models):
-        if model.kind not in KINDS:
-            yield ("models", index, "kind"), f"{model.kind!r} is none of {', '.join(KINDS)}"
+        yield from not_one_of(("models", index, "kind"), model.kind, KINDS)
         if names.count(model.name.lower()) > 1:
             yield ("models", index, "name"), f"{model.name!r} is listed twice"
     for name in sorted(_NAMED - toolchain.names.keys()):
@@ -66,30 +65,24 @@ def _problems(toolchain: Toolchain, stem: str) -> Iterator[Problem]:
             for field, problem in _file_problems(file, lengths):
                 yield ("trees", kind, index, field), problem
     for index, part in enumerate(toolchain.script):
-        if part.kind not in KINDS:
-            yield ("script", index, "kind"), f"{part.kind!r} is none of {', '.join(KINDS)}"
-        if part.form not in SCRIPT_FORMS:
-            yield ("script", index, "form"), f"{part.form!r} is none of {', '.join(SCRIPT_FORMS)}"
+        yield from not_one_of(("script", index, "kind"), part.kind, KINDS)
+        yield from not_one_of(("script", index, "form"), part.form, SCRIPT_FORMS)
     for name, kind in toolchain.setting_types.items():
         if name not in toolchain.settings:
             yield ("setting_types", name), "is no setting of this file"
-        if kind not in VALUE_TYPES:
-            yield ("setting_types", name), f"{kind!r} is none of {', '.join(VALUE_TYPES)}"
+        yield from not_one_of(("setting_types", name), kind, VALUE_TYPES)
     for index, function in enumerate(toolchain.functions):
         if function.step not in toolchain.steps:
             yield ("functions", index, "step"), f"{function.step!r} is no step of this file"
         for place, argument in enumerate(function.arguments):
-            if argument.type is not None and argument.type not in VALUE_TYPES:
-                where = ("functions", index, "arguments", place, "type")
-                yield where, f"{argument.type!r} is none of {', '.join(VALUE_TYPES)}"
+            yield from not_one_of(("functions", index, "arguments", place, "type"), argument.type, VALUE_TYPES)
     for index, fault in enumerate(toolchain.faults):
         if fault.step not in toolchain.steps:
             yield ("faults", index, "step"), f"{fault.step!r} is no step of this file"
 
 
 def _file_problems(file: TreeFile, lengths: set[int]) -> Iterator[tuple[str, str]]:
-    if file.phase is not None and file.phase not in PHASES:
-        yield "phase", f"{file.phase!r} is none of {', '.join(PHASES)}"
+    yield from not_one_of("phase", file.phase, PHASES)
     for field in ("path", "renamed_from"):
         text = getattr(file, field)
         if text.startswith("/") or ".." in text.split("/"):

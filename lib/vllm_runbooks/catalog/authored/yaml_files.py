@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from vllm_runbooks.catalog import host_commands
 from vllm_runbooks.catalog.authored import located as authored
-from vllm_runbooks.catalog.authored.located import Problem, plain
+from vllm_runbooks.catalog.authored.located import Location, Problem, plain
 from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.record_forms import document
 
-_SAID = {
+L = TypeVar("L", str, Location)
+_MESSAGES = {
     "missing": "is missing",
     "missing_argument": "is missing",
     "extra_forbidden": "is not a known field",
@@ -34,7 +35,7 @@ def parsed(adapter: TypeAdapter[Any], data: Any) -> tuple[Any, list[Problem]]:
         for detail in error.errors(include_url=False, include_input=True):
             location = tuple(p.removesuffix("_") if isinstance(p, str) else p for p in detail["loc"])
             value = json.dumps(detail["input"], default=str)[:60]
-            message = _SAID.get(detail["type"], f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {value}")
+            message = _MESSAGES.get(detail["type"], f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {value}")
             problems.append((location, message))
         return None, problems
     except (TypeError, ValueError, RecursionError) as error:
@@ -61,6 +62,12 @@ def compile_files(paths: Iterable[Path], root: Path, read: Callable[[Path, str],
         except CatalogError as error:
             problems += str(error).splitlines()
     return documents, problems
+
+
+def not_one_of(location: L, value: object, allowed: Collection[str]) -> Iterator[tuple[L, str]]:
+    """Yield the problem of a value that is not one of the allowed ones; None always is."""
+    if value is not None and value not in allowed:
+        yield location, f"{value!r} is none of {', '.join(allowed)}"
 
 
 def date_problems(written: str) -> Iterator[Problem]:
