@@ -1,4 +1,4 @@
-"""Symptoms tried on their own examples and near misses, and beside all others of a catalog folder."""
+"""Try symptoms on their own examples and near misses, and next to all others of a catalog folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Symptoms and rules with their translations: which there are, how far they are translated, and their digests."""
+"""List translated symptoms and rules, and what is missing or out of date."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _read_translatable(path: Path) -> Symptom | Rule:
 
 
 def stamped(path: Path) -> str:
-    """The text of a symptom's or rule's file that says: its translations fit its English texts of now.
+    """Text of a symptom's or rule's file with digests that mark its translations as up to date.
 
     Raises:
         InputError: it is neither, or broken, or has no translation.

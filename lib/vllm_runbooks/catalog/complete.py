@@ -1,7 +1,7 @@
-"""What a shell offers while a command is typed: commands, options, and names that the catalog has.
+"""Shell completion: commands, options, and names in the catalog.
 
-The shell asks the program for every press of the key, so nothing here compiles the catalog or imports what a command
-does: names are those of files, or lines of one. Where anything is wrong, nothing is offered and nothing is said.
+The shell calls the program for every press of the key, so nothing here compiles the catalog or imports a command: names
+are those of files, or lines of one. On any error nothing is offered.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def symptoms() -> list[str]:
 
 
 def classes() -> list[str]:
-    """Classes of root causes, and what stands for none."""
+    """Classes of root causes, and "ok" for none."""
     return [*dict.fromkeys(".".join(name.split(".")[:2]) for name in symptoms()), "ok"]
 
 
@@ -136,13 +136,13 @@ def languages() -> list[str]:
 
 
 def gpus() -> list[str]:
-    """Names of cards, as their file lists them."""
+    """Names of GPUs in their file."""
     with (folders.catalog_dir() / "gpus.yaml").open(encoding="utf-8") as file:
         return [name.replace(" ", "-") for name in _GPU.findall(file.read(_MAX_READ))]
 
 
 class CompletedName(click.ParamType[str]):
-    """A word that is one of some names, or a file where files are offered as well; any other is taken, too."""
+    """A word that completes to one of some names, or to a file; any other word is accepted, too."""
 
     name = "text"
 
@@ -158,7 +158,7 @@ class CompletedName(click.ParamType[str]):
 
 
 class GpuNames(CompletedName):
-    """Names of cards behind a number and behind commas, as in `8xRTX3090` and `A100-80GB@node1,A100-80GB@node2`."""
+    """Names of GPUs behind a number and behind commas, as in `8xRTX3090` and `A100-80GB@node1,A100-80GB@node2`."""
 
     def __init__(self) -> None:
         super().__init__(gpus, is_file=True)
@@ -192,5 +192,5 @@ CARDS = GpuNames()
 
 
 def is_asked() -> bool:
-    """Whether a shell asks for completions."""
+    """Whether a shell requests completions."""
     return bool(os.environ.get(VARIABLE))

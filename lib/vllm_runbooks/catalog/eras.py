@@ -1,4 +1,4 @@
-"""What holds in which releases of vLLM: eras, values by era, and tables of changes."""
+"""Facts by release of vLLM: eras, values by era, and tables of changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Era(NamedTuple):
     until: Key = NEVER
 
     def holds(self, release: Key | None) -> bool:
-        """Whether a release lies in it; one that is not known is judged as the newest."""
+        """Whether a release is in the era; an unknown one counts as the newest."""
         return self.until == NEVER if release is None else self.since <= release < self.until
 
 
@@ -33,7 +33,7 @@ class Rule(NamedTuple):
 
 
 def in_release(rules: Sequence[Rule], release: Key | None) -> Any:
-    """The value of the last rule that has begun; of a release that is not known, of the last one."""
+    """Value of the last rule that has begun in a release; of the last rule if the release is unknown."""
     return next(rule.value for rule in reversed(rules) if release is None or rule.since <= release)
 
 

@@ -1,4 +1,4 @@
-"""Where the data is: the catalog, its cases, the runbooks, and the user's own catalogs."""
+"""Folders of the data: the catalog, its cases, the runbooks, and the user's own catalogs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CATALOGS = "VLLM_RUNBOOKS_CATALOG"
 
 
 def data_dir(override: str | Path | None = None) -> Path:
-    """The folder that holds `catalog/` and `runbooks/`."""
+    """The folder of `catalog/` and `runbooks/`."""
     named = override or os.environ.get(DATA)
     if named:
         root = Path(named)

@@ -144,7 +144,7 @@ def line(name: str, **values: str) -> str:
 
 
 def row_of(printed: str) -> HostCommand | None:
-    """The row that a printed command is of; its last words may be missing, and `{name}` stands for a value."""
+    """The row of a printed command; its last words may be missing, and `{name}` stands for a value."""
     try:
         words = shlex.split(printed)
     except ValueError:
@@ -196,12 +196,12 @@ def _pattern(template: str) -> str:
 
 
 def printed(text: str) -> list[str]:
-    """What stands between backticks."""
+    """Texts between backticks."""
     return re.findall(r"`([^`\n]{1,200})`", text)
 
 
 def unknown(text: str) -> Iterator[str]:
-    """Commands between backticks that are in no row, pipes taken apart."""
+    """Commands between backticks that are in no row, split at pipes."""
     for span in printed(text):
         for part in span.split(" | "):
             words = part.split()

@@ -1,7 +1,7 @@
-"""Languages beside English: the catalog's texts and the fixed words around them, and which translations are stale.
+"""Languages beside English: translations of the catalog's texts and of the fixed words around them.
 
-A translation stands beside its English text in the same file and carries a digest of it. One whose English text has
-changed since, or that is missing, is not shown: the English text is, behind a mark.
+A translation is in the same file as its English text and has a digest of it. If it is missing or the English text has
+changed, the English text is shown behind a mark.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _templates(lang: str) -> list[tuple[re.Pattern[str], str]]:
 
 
 class Phrase(str):
-    """What fills a hole in words of the code's own: English as it stands, and known by its template elsewhere."""
+    """A phrase with filled holes: English as a text, and translated by its template."""
 
     __slots__ = ("template", "values")
 
@@ -139,13 +139,13 @@ class Wording(NamedTuple):
         return f"{language.mark}{text.format(**values) if values else text}"
 
     def filling(self, text: str) -> str:
-        """What fills a hole: a phrase in this language, anything else as it stands."""
+        """Value of a hole: a phrase in this language, anything else unchanged."""
         if self.lang is None or not isinstance(text, Phrase):
             return text
         return self(text.template, **{name: self.filling(value) for name, value in text.values.items()})
 
     def joined(self, text: str, *others: str) -> str:
-        """The text in this language, with sentences behind it that are in it already."""
+        """Translate a text and join it with sentences that are translated already."""
         return joined((self(text), *others))
 
     @property
@@ -155,7 +155,7 @@ class Wording(NamedTuple):
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """Sentences one behind the other; behind a full stop of Chinese stands no blank."""
+    """Join sentences; there is no blank behind a Chinese full stop."""
     result = ""
     for sentence in sentences:
         result += f"{'' if not result or result[-1] in _ENDS else ' '}{sentence}"
@@ -194,7 +194,7 @@ def _said(record: Symptom | SymptomTexts | Rule | RuleTexts) -> Texts:
 
 
 def digest(pieces: tuple[str, ...]) -> str:
-    """Seven letters by which an English text is known again, however its lines are broken."""
+    """Seven letters that identify an English text, however its lines are broken."""
     number = int.from_bytes(hashlib.sha256("\n".join(" ".join(text.split()) for text in pieces).encode()).digest()[:8])
     letters = ""
     for _ in range(_DIGEST):
@@ -220,7 +220,7 @@ def stale(record: Symptom | Rule, lang: str) -> list[str]:
 
 
 def told_in(record: T, lang: str) -> T:
-    """A symptom or a rule with its texts in a language; what is missing or stale is in English, behind a mark."""
+    """A symptom or a rule with its texts in a language; a missing or stale one is in English, behind a mark."""
     mark = LANGUAGES[lang].mark
     translation = record.translations.get(lang)
     old = stale(record, lang)

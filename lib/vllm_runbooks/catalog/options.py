@@ -1,8 +1,7 @@
-"""What vLLM's releases accept: options, keys of JSON options, environment variables, defaults, and their history.
+"""Options, keys of JSON options, environment variables and defaults of vLLM's releases, and their history.
 
-The data is generated from the releases themselves (`authoring.releases` is its generator) and lies in
-`catalog/releases`: a file a release, one record a line, and only the records that differ from the release before it.
-Any version can be asked for: it is judged by the nearest release that is known.
+The data is generated from the releases (`authoring.releases`) and is in `catalog/releases`: a file for each release,
+one record a line, and only the records that differ from the release before. Any other version uses the nearest release.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ class EnvironmentVariable:
 
 
 class Limit(NamedTuple):
-    """A limit of a number, as it is written, said and applied."""
+    """A limit of a number: its sign, its words and its test."""
 
     sign: str
     words: str
@@ -130,7 +129,7 @@ LIMITS: Mapping[str, Limit] = {
 
 
 class Bound(NamedTuple):
-    """What a release refuses of arguments that its parser takes."""
+    """A check of a release on arguments that its parser accepts."""
 
     dests: tuple[str, ...]
     """The arguments that it is about."""
@@ -168,7 +167,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ReleaseData:
-    """Everything that is known of one release."""
+    """All data of one release."""
 
     version: str
     """The release that the data was made from."""
@@ -223,7 +222,7 @@ class ReleaseData:
         return {name: {**fields, "keys": keys.get(name, {})} for name, fields in self.of("object").items()}
 
     def keys(self, option: str) -> Mapping[str, Any] | None:
-        """The keys of the JSON object that an option (any of its spellings) takes; None where they are not known."""
+        """Keys of the JSON object that is an option's value, by any of its spellings; None if unknown."""
         option_record = self.by_string.get(option)
         kind = inner_type(option_record.type) if option_record else None
         keys: Mapping[str, Any] | None = None
@@ -243,12 +242,12 @@ class ReleaseData:
 
     @cached_property
     def checks(self) -> tuple[Mapping[str, Any], ...]:
-        """What the release refuses once a command is parsed: `when`, a condition, and `says`."""
+        """Checks of a parsed command: `when`, a condition, and `says`."""
         return tuple(self.of("check").values())
 
     @cached_property
     def bounds(self) -> tuple[Bound, ...]:
-        """What the release refuses only when it starts: values out of bounds, and such as exclude each other."""
+        """Checks that the release makes only at launch: values out of bounds, and options that exclude each other."""
         places = self.of("place").get("bounds", {})
         return tuple(_bound(name, fields, places.get(name, "")) for name, fields in self.of("bound").items())
 
@@ -278,7 +277,7 @@ class ReleaseData:
 
     @cached_property
     def parameters(self) -> Mapping[str, Mapping[str, Any]]:
-        """Parameters of `LLM`, `EngineArgs` and `AsyncEngineArgs` by name, with their defaults where these are told."""
+        """Parameters of `LLM`, `EngineArgs` and `AsyncEngineArgs` by name, with their defaults if known."""
         by_class: dict[str, dict[str, Any]] = {}
         for name, fields in self.of("parameter").items():
             owner, _, parameter = name.partition(".")
@@ -286,7 +285,7 @@ class ReleaseData:
         return by_class
 
     def taken_by(self, call: str) -> Mapping[str, Any]:
-        """The parameters that a class takes, by name: its own and those that it hands on to the engine's."""
+        """Parameters of a class, by name: its own and those that it passes to the engine's."""
         parameters = self.parameters.get(call, {})
         handed = self.parameters.get("EngineArgs", {}) if "kwargs" in parameters else {}
         return {name: fields for name, fields in {**handed, **parameters}.items() if name != "kwargs"}
@@ -339,7 +338,7 @@ def _option(name: str, fields: Mapping[str, Any]) -> Option:
 
 
 def inner_type(kind: Any) -> Any:
-    """A type without the optional ones around it: what a value that is given is converted to."""
+    """A type without the optional ones around it: the type of a value that is passed."""
     while isinstance(kind, Mapping) and "optional" in kind:
         kind = kind["optional"]
     return kind
@@ -461,12 +460,12 @@ def is_within(version: str, row: Mapping[str, Any]) -> bool:
 
 
 def known_releases() -> tuple[str, ...]:
-    """The releases that are known, the oldest first."""
+    """The known releases, the oldest first."""
     return tuple(version for _, version, _ in _files(releases_dir()))
 
 
 class Nearest(NamedTuple):
-    """The known release that a version is judged by."""
+    """The known release whose data stands for a version."""
 
     version: str
     is_beyond: bool
@@ -474,7 +473,7 @@ class Nearest(NamedTuple):
 
 
 def nearest(version: str) -> Nearest:
-    """The known release that a version is judged by: the same minor release, else the next lower one.
+    """The known release whose data stands for a version: the same minor release, else the next lower one.
 
     Raises:
         InputError: The text is no version.
@@ -567,7 +566,7 @@ def histories(kind: str) -> dict[str, tuple[Change, ...]]:
 
 
 def history(name: str) -> tuple[Change, ...]:
-    """What releases did to a spelling of an option, or to an environment variable; none: no release knows it.
+    """Changes of an option's spelling, or of an environment variable; empty if no release has it.
 
     What became of the option itself is told of the releases in which the spelling is one of its own.
     """
@@ -587,7 +586,7 @@ def history(name: str) -> tuple[Change, ...]:
 
 
 class Standing(NamedTuple):
-    """Where a name stands in the history of the releases, seen from one of them."""
+    """Place of a name in the history of the releases, seen from one of them."""
 
     kind: str
     """"known", "gone", "to come" or "never"."""
@@ -602,7 +601,7 @@ class Standing(NamedTuple):
 
 
 class Life(NamedTuple):
-    """Releases in a row that know a name, as indices of the known releases."""
+    """Consecutive releases that have a name, as indices of the known releases."""
 
     first: int
     last: int
@@ -610,19 +609,19 @@ class Life(NamedTuple):
 
 
 class Past(NamedTuple):
-    """The releases that are known, and which of them know each name."""
+    """The known releases, and which of them have each name."""
 
     known: tuple[str, ...]
     lives: Mapping[str, tuple[Life, ...]]
 
 
 def past() -> Past:
-    """What is known of the releases' names; looked up once for many of them."""
+    """Names of all releases; looked up once for many names."""
     return Past(known_releases(), _lives(releases_dir()))
 
 
 def standing(name: str, data: ReleaseData, past_releases: Past, more: Iterable[Life] = ()) -> Standing:
-    """Where an option's spelling or a variable's name stands for a release; `more` is known beside the data."""
+    """Standing of an option's spelling or a variable in a release; `more` adds releases to the data."""
     lives = [*past_releases.lives.get(name, ()), *more]
     releases = past_releases.known
     at = releases.index(data.version)

@@ -1,7 +1,4 @@
-"""What the catalog holds as written by hand: symptoms, rules, policies, entrances and printed lines.
-
-Units and names are as in `core.records`.
-"""
+"""Records of authored files: symptoms, rules, policies, entrances and printed lines."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ class Signature(Authored):
 
 @dataclass(frozen=True)
 class Condition(Authored):
-    """Something that holds when the symptom is the cause; tested on the start's record."""
+    """A condition that holds when the symptom is the cause."""
 
     says: str
     """The condition in words, as shown; `{name}` is replaced by a capture or fact."""
@@ -82,7 +79,7 @@ class Condition(Authored):
 
 @dataclass(frozen=True)
 class RemedyText(Authored):
-    """A way out, as authored."""
+    """A remedy, as authored."""
 
     title: str
     cost: str
@@ -120,7 +117,7 @@ class Verified(Authored):
 
 @dataclass(frozen=True)
 class RemedyWords(Authored):
-    """A way out in another language."""
+    """A remedy in another language."""
 
     title: str
     cost: str
@@ -205,7 +202,7 @@ class Symptom(Authored):
 
 @dataclass(frozen=True)
 class RuleExample(Authored):
-    """A text that breaks a rule; it is a test of the rule and stands on its page."""
+    """A text that breaks a rule: a test of the rule and an example on its page."""
 
     text: str
     """A script, file or command of our own."""

@@ -1,4 +1,4 @@
-"""What a start asks for of a card's memory beside what is free of it; any unit, the same throughout."""
+"""The memory that a launch claims on a GPU and the memory that is free there; any unit, the same throughout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TAKEN_GIB = 1.0
 
 @dataclass(frozen=True)
 class Room:
-    """A claim on a card's memory."""
+    """A claim on a GPU's memory."""
 
     total: float
     """That processes can have."""
@@ -37,11 +37,11 @@ class Room:
 
 
 def of_share(total: float, used: float, share: float) -> Room:
-    """The claim of a start that asks for a share of a card."""
+    """The claim of a launch that requests a share of a GPU."""
     return Room(total, used, share * total)
 
 
 def usual_share() -> float | None:
-    """The share that a server of the newest known release asks for by default; None: not known."""
+    """Share that a server of the newest known release requests by default; None if unknown."""
     value = options.load(options.known_releases()[-1]).default("gpu_memory_utilization").value
     return value if isinstance(value, (int, float)) else None

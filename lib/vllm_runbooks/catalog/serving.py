@@ -1,4 +1,4 @@
-"""The conditions of running servers, as `catalog/serving.yaml` states them."""
+"""The conditions of running servers, as in `catalog/serving.yaml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vllm_runbooks.core.records import Severity
 
 @dataclass(frozen=True)
 class MetricName(Authored):
-    """A name under which releases export a series, as it stands in /metrics."""
+    """A name of a series in /metrics."""
 
     name: str
     """As exported: counters with `_total`, histograms without `_bucket`."""
@@ -65,7 +65,7 @@ class ServingFact(Authored):
 
 @dataclass(frozen=True)
 class ServingTest(Authored):
-    """One thing that must hold: of a fact, of a rung of the ladder, or of a setting that the server tells."""
+    """A test of a fact, of a health check, or of a setting that the server reports."""
 
     fact: str | None = None
     over: str = "window"
@@ -91,7 +91,7 @@ class ServingTest(Authored):
 
 @dataclass(frozen=True)
 class ServingCondition(Authored):
-    """Something that can be wrong with a running server: it is so where every test holds."""
+    """A problem of a running server, which exists if every test holds."""
 
     id: str
     """`serving.` and words; never used for another condition."""

@@ -1,10 +1,7 @@
-"""Which vLLM release wrote a log that does not say it: by the source lines its log lines and tracebacks name.
+"""Find the vLLM release of a log that does not name it, by the source lines in its log lines and tracebacks.
 
-A log line names the file and line that wrote it, a traceback's frame a file, a line and a function. The catalog holds,
-for each release read, the lines that write log lines and the ranges of the functions of start-up code. Releases are
-weighed by how likely each would have printed what the log shows: a line that a release lacks counts against it, one
-that it has counts for it the more, the fewer such lines the file has. A few names that many files share prove little,
-so a judgement needs weight, not only agreement.
+The catalog has, for each release, the lines that write log lines and the ranges of the functions of start-up code. Each
+release is weighed by how likely it would have printed what is in the log; a rare line counts more than a common one.
 """
 
 from __future__ import annotations
@@ -69,7 +66,7 @@ class ModuleFunction(NamedTuple):
 
 
 class Module(NamedTuple):
-    """What is known of one source file of a release."""
+    """Log lines and functions of a source file of a release."""
 
     sites: tuple[int, ...] = ()
     """Lines that write log lines, ascending."""
@@ -154,7 +151,7 @@ class _ModuleRow:
 
 
 class Book:
-    """The sites and functions of every release, decoded file by file as they are asked for."""
+    """Log lines and functions of every release, decoded file by file when used."""
 
     def __init__(self, text: str) -> None:
         """Take the text of a sites file; of one that is damaged what can be read."""
@@ -179,7 +176,7 @@ class Book:
         return table
 
     def modules(self, release: str) -> dict[str, Module]:
-        """All that is known of a release, by path in the package."""
+        """All modules of a release, by path in the package."""
         index = self.releases.index(release)
         rows = ((path, self._in_releases(path)[index]) for path in self._lines)
         return {path: Module(row.sites, row.functions) for path, row in rows if row}
@@ -222,7 +219,7 @@ def data_folder() -> Path:
 
 @lru_cache(maxsize=4)
 def read_book(path: Path) -> Book:
-    """The book in a file; an empty one where there is none."""
+    """The book in a file; an empty one if there is none."""
     try:
         return Book(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -319,7 +316,7 @@ def _common(alike: Sequence[str]) -> str | None:
 
 
 def wording(line: str) -> str:
-    """The pattern of a line as it is said to be printed: a number stands for any number, `…` for anything."""
+    """Pattern of a printed line: a number stands for any number, `…` for anything."""
     signs = []
     for part in _ANY.split(line.strip()):
         if part == "…":
@@ -345,13 +342,13 @@ class Wordings:
     """By the pattern's digest a sign for each release: 1 has it, 0 has not, ? not read."""
 
     def has(self, pattern: str, release: str) -> bool | None:
-        """Whether a release has a wording; None where that is not known."""
+        """Whether a release has a wording; None if unknown."""
         signs = self.signs.get(digest(pattern), "")
         index = self.releases.index(release) if release in self.releases else len(signs)
         return {"1": True, "0": False}.get(signs[index : index + 1])
 
     def spans(self, patterns: Iterable[str]) -> tuple[ReleaseSpan, ...]:
-        """The runs of releases that have one of these wordings, as far as is known."""
+        """Runs of releases that have one of these wordings, as far as known."""
         spans: list[ReleaseSpan] = []
         is_within = False
         for release in self.releases:
@@ -370,7 +367,7 @@ class Wordings:
 
 @lru_cache(maxsize=4)
 def read_wordings(path: Path) -> Wordings:
-    """The wordings in a file; none where there is no such file."""
+    """The wordings in a file; none if there is no such file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         signs = {key: row for rows in document["patterns"].values() for key, row in rows.items()}
@@ -380,6 +377,6 @@ def read_wordings(path: Path) -> Wordings:
 
 
 def worded(symptom: Symptom) -> tuple[ReleaseSpan, ...]:
-    """The runs of releases that word a symptom in one of the ways the catalog knows; empty where that is not known."""
+    """Runs of releases that print a wording of a symptom; empty if unknown."""
     patterns = [signature.pattern for signature in symptom.signatures if signature.origin == "vllm"]
     return read_wordings(data_folder() / WORDINGS).spans(patterns)

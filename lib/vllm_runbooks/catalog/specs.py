@@ -1,7 +1,4 @@
-"""GPUs, models and reviewed defaults by name: what a command's meaning depends on, each from a source.
-
-What no source says is unknown, and left so.
-"""
+"""GPUs, models and reviewed defaults by name. A value that no source has is None."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ Capability = tuple[int, int]
 
 @dataclass(frozen=True)
 class Reported(Authored):
-    """Memory that the driver leaves of a card, as a line that was really printed shows it."""
+    """Memory of a GPU in a printed line, without what the driver reserves."""
 
     gib: float
     source: str
@@ -53,7 +50,7 @@ class Reported(Authored):
 
 @dataclass(frozen=True)
 class NvidiaSmi(Authored):
-    """A card's memory as nvidia-smi prints it: what the driver keeps for itself is still in it."""
+    """Memory of a GPU as nvidia-smi prints it, with what the driver reserves."""
 
     mib: int
     source: str
@@ -62,7 +59,7 @@ class NvidiaSmi(Authored):
 
 @dataclass(frozen=True)
 class Total:
-    """Memory that a start will find on a card, what the driver keeps taken off, in GiB."""
+    """Memory of a GPU that a launch finds, without what the driver reserves, in GiB."""
 
     low: float
     expected: float
@@ -73,7 +70,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Gpu(Authored):
-    """A graphics card; what no source says is None."""
+    """A GPU; None where no source has a figure."""
 
     name: str
     memory_gib: float
@@ -114,14 +111,14 @@ class Gpu(Authored):
 
     @cached_property
     def formats(self) -> tuple[str, ...] | None:
-        """Formats beside fp16 that its tensor cores multiply: "bf16", "fp8", "mxfp4"; None: not known."""
+        """Formats beside fp16 that its tensor cores multiply: "bf16", "fp8", "mxfp4"; None if unknown."""
         capability = self.version
         return None if capability is None else tuple(name for name, least in _FORMATS if capability >= least)
 
 
 @dataclass(frozen=True)
 class Card:
-    """One card of a host."""
+    """One GPU of a host."""
 
     gpu: Gpu
     node: str | None = None
@@ -147,7 +144,7 @@ class GpuTable(Authored):
 
 @dataclass(frozen=True)
 class Architecture(Authored):
-    """What is known of all models of a `model_type`, beside what their configuration says."""
+    """Facts about all models of a `model_type` that their configuration lacks."""
 
     source: str
     processor_arguments: tuple[str, ...] = ()
@@ -208,7 +205,7 @@ class Matter(StrEnum):
 
 @dataclass(frozen=True)
 class Former(Authored):
-    """How a script says what was so by default before."""
+    """How to write a former default."""
 
     of: Any
     """The former default."""
@@ -268,7 +265,7 @@ class ModelFile(Authored):
 
 @dataclass(frozen=True)
 class Model:
-    """What a model's configuration says; None is unknown."""
+    """Facts of a model's configuration; None if unknown."""
 
     id: str | None
     config: Mapping[str, Any] = field(repr=False)
@@ -387,7 +384,7 @@ def model_from_config(
     name: str | None = None,
     is_partial: bool = False,
 ) -> Model:
-    """What a `config.json` says; never raises: what has another form than expected is unknown.
+    """Facts of a `config.json`; never raises: an unexpected form is unknown.
 
     `architectures` is what is known by `model_type`; with `is_partial` what the configuration leaves out is unknown.
     """
@@ -490,7 +487,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def is_by_name(spec: str) -> bool:
-    """Whether a request names its cards by their names alone: no snapshot's file, and not this host's own."""
+    """Whether a request names its GPUs by name only, not by a snapshot's file or as this host's."""
     names = (item.partition("@")[0].strip() for item in spec.split(","))
     return not any(name.casefold() == LOCAL or _FILE.search(name) for name in names) and not _FILE.search(spec)
 
@@ -525,7 +522,7 @@ class Specs:
         return {}
 
     def known(self, name: str) -> Gpu | None:
-        """The card of that name; None: none has it, or several have."""
+        """The GPU of that name; None if none or several have it."""
         if name not in self._known:
             try:
                 self._known[name] = self.gpu(name)
@@ -534,7 +531,7 @@ class Specs:
         return self._known[name]
 
     def gpu(self, name: str) -> Gpu:
-        """The card of that name.
+        """The GPU of that name.
 
         Raises:
             InputError: no card has it, or several have.
@@ -574,7 +571,7 @@ class Specs:
     def gpus(
         self, spec: str, read: Read | None = None, is_case: Callable[[str], bool] = lambda _: False
     ) -> tuple[Card, ...]:
-        """The cards that a request names: `8xRTX3090`, `A100-80GB`, `RTX3090@node1,H800@node2`.
+        """The GPUs of a request: `8xRTX3090`, `A100-80GB`, `RTX3090@node1,H800@node2`.
 
         With `read` also those of snapshots, `host.json` or `host.json@node1`, and `local`, those of this host; of a
         name that is no card's those of the snapshot's case, where `is_case` says that it is one.
@@ -618,7 +615,7 @@ class Specs:
         return tuple(map(self.file, self.texts))
 
     def file(self, name: str) -> ModelFile:
-        """The file of a Hub id; KeyError: there is none."""
+        """The file of a Hub id; raises KeyError if there is none."""
         return ModelFile(**json.loads(self.texts[name]))
 
     @cached_property
@@ -650,7 +647,7 @@ class Specs:
         return {last: name for key, name in self._by_id.items() if lasts[last := key.rpartition("/")[2]] == 1}
 
     def model(self, name: str) -> Model | None:
-        """The model of a Hub id, or of a local folder that carries its name; None: not known."""
+        """The model of a Hub id, or of a local folder with its name; None if unknown."""
         key = _hub_id(name).casefold()
         if hub_id := self._by_id.get(key):
             return self._made(hub_id)

@@ -1,4 +1,4 @@
-"""How an authored value follows from the present one."""
+"""Derive an authored value from the present one."""
 
 from __future__ import annotations
 

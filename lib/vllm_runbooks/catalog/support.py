@@ -1,4 +1,4 @@
-"""What a release of vLLM supports, loaded: parsers, quantisations, cache types, attention backends, models."""
+"""Features of a release of vLLM: parsers, quantisations, cache types, attention backends, models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Backend:
     """Below this capability it refuses the FP8 types that it decides."""
 
     def takes(self, cache_type: str, capability: tuple[int, int]) -> bool | None:
-        """Whether it takes a type of the KV cache on a card; None: its sources do not decide it."""
+        """Whether it supports a KV-cache type on a GPU; None if its sources do not decide it."""
         if self.capabilities is not None and capability not in self.capabilities:
             return False
         if any(cache_type.startswith(beginning) for beginning in self.decides):
@@ -61,7 +61,7 @@ class Support:
     """By quantisation method the types that it computes in, of those whose sources list them."""
 
     def cache_takers(self, cache_type: str, capability: tuple[int, int]) -> tuple[str, ...] | None:
-        """Backends for NVIDIA cards, MLA apart, that take a KV-cache type there; None: this release does not say."""
+        """Backends for NVIDIA GPUs, without MLA, that support a KV-cache type there; None if unknown."""
         judged = {
             name: backend.takes(cache_type, capability)
             for name, backend in self.backends.items()
@@ -104,7 +104,7 @@ def _document() -> dict[str, Any]:
 
 @cache
 def load(version: str) -> Support:
-    """What a release supports, by the nearest one that is known.
+    """Features of a release, or of the nearest one that is known.
 
     Raises:
         InputError: it is no version, or the catalog's data is damaged or of other releases than the options.

@@ -14,7 +14,7 @@ from vllm_runbooks.core.scan import PatternSet
 
 
 class Meaning(NamedTuple):
-    """What asks for a pattern."""
+    """The symptom or line format that uses a pattern."""
 
     kind: str
     """"line", "signature" or "companion"."""
@@ -68,7 +68,7 @@ class Catalog:
 
     @cached_property
     def patterns(self) -> PatternSet:
-        """All patterns in one set, each once; `meanings` tells whose each is."""
+        """All patterns in one set, each once; `meanings` has their users."""
         return PatternSet(list(self._table)) if self.english is None else self.english.patterns
 
     @cached_property

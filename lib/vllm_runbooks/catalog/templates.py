@@ -1,4 +1,4 @@
-"""Sentences of the catalog with `{name}` in them, filled with what a start printed."""
+"""Fill the `{name}` of the catalog's sentences with what a server run printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLACEHOLDER = re.compile(r"\{(\w{1,60})\}")
 
 
 def fill(text: str, captures: Mapping[str, str], facts: Facts) -> str | None:
-    """The text with its `{name}` replaced by captures and facts; None when one of them is not known."""
+    """Replace each `{name}` by a capture or fact; None if one of them is unknown."""
     values = {name: value_of(name, captures, facts) for name in PLACEHOLDER.findall(text)}
     if None in values.values():
         return None
@@ -32,7 +32,7 @@ def filled_or_plain(text: str, captures: Mapping[str, str], facts: Facts) -> str
 
 
 def value_of(name: str, captures: Mapping[str, str], facts: Facts) -> str | None:
-    """A capture or fact in words: `tried` finds `tried_mib` and says "698.00 MiB"."""
+    """A capture or fact in words: `tried` is `tried_mib` as "698.00 MiB"."""
     if name in captures:
         return captures[name]
     for suffix, unit in UNITS.items():

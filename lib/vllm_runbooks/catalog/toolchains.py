@@ -1,6 +1,6 @@
-"""A toolchain that compiles models for edge chips: its facts as the catalog has them, and what is found by them.
+"""The facts of a toolchain that compiles models for edge chips, from `catalog/toolchains/<id>.yaml`.
 
-The facts of one version are `catalog/toolchains/<id>.yaml`; `None` is what its source does not tell.
+None means that the source does not say.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Calibration(Authored):
 
 @dataclass(frozen=True)
 class Evaluation(Authored):
-    """How the source has the float and the quantised model served, and what it asks them."""
+    """Servers and questions of the source's evaluation of the float and the quantised model."""
 
     datasets: Mapping[str, tuple[str, ...]]
     """By kind of model."""
@@ -102,7 +102,7 @@ class Evaluation(Authored):
 
 @dataclass(frozen=True)
 class CompileLimits(Authored):
-    """Sizes that a compile takes."""
+    """Limits and defaults of a compile."""
 
     remap_entries: int
     """Exactly so many entries a list of dies has."""
@@ -245,7 +245,7 @@ VALUE_TYPES = ("a whole number", "a list of whole numbers", "a truth value", "a 
 
 @dataclass(frozen=True)
 class Toolchain(Authored):
-    """One version of a toolchain: what `catalog/toolchains/<id>.yaml` holds."""
+    """One version of a toolchain: `catalog/toolchains/<id>.yaml`."""
 
     id: str
     name: str
@@ -297,7 +297,7 @@ class ToolchainFinding:
 
 @dataclass(frozen=True)
 class AskedModel:
-    """What a toolchain's list says of a model."""
+    """Entry of a toolchain's list for a model."""
 
     name: str
     listed: EdgeModel | None

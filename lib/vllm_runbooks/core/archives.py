@@ -1,7 +1,7 @@
-"""An evidence pack as an archive: the same members make the same bytes; read within bounds, never unpacked to disk.
+"""Evidence packs as zip archives: the same members make the same bytes; read within bounds, never unpacked to disk.
 
-An archive may come from anybody. Nothing of it decides a path, every size is bounded before anything is read, and what
-its manifest does not name, or names otherwise than it is, makes the whole archive refused.
+An archive may come from anybody. Nothing in it decides a path, every size is bounded before anything is read, and an
+archive that differs from its manifest is rejected.
 """
 
 from __future__ import annotations

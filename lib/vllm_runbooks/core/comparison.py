@@ -1,4 +1,4 @@
-"""Several starts side by side: which settings differ, and which figures may be compared."""
+"""Compare several server runs: which settings differ, and which figures are comparable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FRONT_SETTINGS = frozenset({
 
 
 def differing(starts: Sequence[Start]) -> dict[str, list[Any]]:
-    """Settings that are not the same in all starts, each with its value by start; None: not set."""
+    """Settings that differ between runs, each with its value by run; None if not set."""
     names = dict.fromkeys(name for start in starts for name in start.arguments)
     rows = {name: [start.arguments.get(name) for start in starts] for name in names}
     return {name: values for name, values in sorted(rows.items()) if any(value != values[0] for value in values)}
@@ -29,7 +29,7 @@ def steady(samples: Sequence[Throughput]) -> list[bool]:
 
 
 def comparable(starts: Sequence[Start]) -> list[Comparison]:
-    """Which figures of several starts may be set side by side, and why the others may not."""
+    """Which figures of several runs are comparable, and why the others are not."""
     if len(starts) < 2:
         return []
     return [

@@ -1,4 +1,4 @@
-"""What is shown: rich in a notebook, plain in a terminal, and nothing in it that moves a cursor."""
+"""Rendered text: rich in a notebook, plain in a terminal, without control characters."""
 
 from __future__ import annotations
 

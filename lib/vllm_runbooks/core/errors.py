@@ -1,17 +1,12 @@
-"""Every exception the library raises on purpose.
+"""Every exception that the library raises on purpose.
 
 - RunbooksError
-  - InputError          the request or its input cannot be read; the caller asked for something impossible (exit 2)
+  - InputError          the request or its input cannot be read (exit 2)
     - CatalogError      a catalog file is broken: names file, line and field
-    - WrongFileError    what was named is not what was wanted, as a picture in place of a log
+    - WrongFileError    a file is of another kind, as a picture in place of a log
   - VerdictFailed       raised by a runbook's last cell when its verdict is "fail", so that any executor notices
 
 A message is one line, `where: what is wrong; what to do`.
-
-    try:
-        evidence = load("startup.log")
-    except RunbooksError as error:
-        print(error)
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ from pathlib import Path
 
 
 def meant(name: str, names: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
-    """What to do about an unknown name: "did you mean …?" of the known one nearest to it, else what is given."""
+    """Hint for an unknown name: "did you mean …?" with the nearest known one, else `otherwise`."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, sorted(names), n=1, cutoff=cutoff)

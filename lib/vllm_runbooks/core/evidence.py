@@ -1,7 +1,4 @@
-"""What is given to be read: texts, and recorded cases with what they expect and what documents claim of them.
-
-Units and names are as in `records`.
-"""
+"""Input of a diagnosis: texts, and recorded cases with what they expect and what documents claim about them."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ class IssueRef(Authored):
 
 @dataclass(frozen=True)
 class BestLayout(Authored):
-    """How cards are used."""
+    """Expected layout."""
 
     replicas: int = 1
     tp: int = 1
@@ -95,7 +92,7 @@ class Expectation(Authored):
 
 @dataclass(frozen=True)
 class PlanAsked(Authored):
-    """A question to the planner; none of the three sizes given asks for every layout, one given makes the others 1."""
+    """Request to the planner; without a parallel size it is for every layout, else missing sizes are 1."""
 
     model: str
     """Name in the catalog."""
@@ -115,7 +112,7 @@ class PlanAsked(Authored):
 
 @dataclass(frozen=True)
 class CardAsked(Authored):
-    """A graphics card by name."""
+    """A GPU by name."""
 
     card: str
     """As in A100-48GB."""
@@ -123,7 +120,7 @@ class CardAsked(Authored):
 
 @dataclass(frozen=True)
 class LineAsked(Authored):
-    """A line that a release is said to print."""
+    """A line that a document says a release prints."""
 
     vllm: str
     """Release."""
@@ -143,7 +140,7 @@ class Given(Authored):
 
 @dataclass(frozen=True)
 class Credit(Authored):
-    """An effect that is put down to one setting: two starts tell only if nothing else differs between them."""
+    """An effect attributed to one setting: it needs two runs that differ in nothing else."""
 
     setting: str
     """Argument (argparse destination)."""
@@ -186,7 +183,7 @@ class Claim(Authored):
 
 @dataclass(frozen=True)
 class Claims(Authored):
-    """What a document says about a recorded case: `claims.yaml` beside `case.yaml`."""
+    """Claims of a document about a recorded case: `claims.yaml` next to `case.yaml`."""
 
     document: str
     """The document, in a few words."""
@@ -199,7 +196,7 @@ class Claims(Authored):
 
 
 class CaseKind(StrEnum):
-    """What a recorded case holds, and is judged by."""
+    """Kind of a recorded case, which decides how it is checked."""
 
     LOG = "log"
     SCRIPT = "script"
@@ -250,7 +247,7 @@ class CaseFile(Authored):
 
 @dataclass(frozen=True)
 class Case(CaseFile):
-    """A recorded case, with what a document says about it."""
+    """A recorded case, with the claims of a document about it."""
 
     claims: Claims | None = None
 

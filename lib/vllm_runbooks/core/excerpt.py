@@ -1,4 +1,4 @@
-"""A piece of a file's text that knows where in the file each of its characters stands."""
+"""Pieces of a file's text that know the place of each of their characters in the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Place(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A change of a file's text: what stands from `start` to `end` (offsets) becomes `new_text`."""
+    """A change of a file's text: `new_text` replaces what is between the offsets `start` and `end`."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Replacement(NamedTuple):
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A text taken out of a file: a fenced block, a block scalar, a quoted string with its escapes undone."""
+    """Text from a file: a fenced block, a block scalar, a quoted string without its escapes."""
 
     text: str
     at: Sequence[int]

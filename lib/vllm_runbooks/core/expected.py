@@ -1,4 +1,4 @@
-"""A result against what a recorded case expects."""
+"""Compare results with what a recorded case expects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vllm_runbooks.core.records import JudgedClaim, Judgement, Verdict
 
 
 def together(found: Sequence[Judgement], case: Case | None) -> Judgement:
-    """The verdict on several parts of one question: pass where each passes; what is known of them is put together."""
+    """Combine the verdicts on several parts of one question: pass only if each passes."""
     failed = [judgement for judgement in found if judgement.verdict is not Verdict.PASS]
     return Judgement(
         verdict=failed[0].verdict if failed else Verdict.PASS,
@@ -33,7 +33,7 @@ def verdict_on_findings(names: Sequence[str], expect: Expectation) -> tuple[Verd
 
 
 def finding_differences(names: Collection[str], expect: Expectation) -> Iterator[str]:
-    """The findings that are not those which a case expects, where it names any, or says that there are none."""
+    """Findings that differ from those that a case expects, if it lists any."""
     got = set(names)
     expected = got if expect.findings is None else set(expect.findings)
     yield from (f"finding {name}: expected, not found" for name in sorted(expected - got))

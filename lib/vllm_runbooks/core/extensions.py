@@ -1,4 +1,4 @@
-"""What a package needs of one above it: named here and imported when it is called, so that imports go one way."""
+"""Functions that a package needs from one above it, imported when used, so that imports go one way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the program that need more than a plain installation, and the line for one that is used without it."""
+"""Features that need an optional dependency, and the error for a missing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Store a file, or a folder, whole or not at all."""
+"""Store a file or a folder atomically."""
 
 from __future__ import annotations
 

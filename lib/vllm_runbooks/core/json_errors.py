@@ -1,4 +1,4 @@
-"""What is wrong with a JSON text, told alike by every Python."""
+"""Read JSON with the same error messages in every Python."""
 
 from __future__ import annotations
 

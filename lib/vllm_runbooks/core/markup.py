@@ -1,4 +1,4 @@
-"""HTML of a notebook's outputs, with nothing left in it that runs, loads, links or poses as a part of the page."""
+"""Clean the HTML of a notebook's outputs: nothing in it may run, load, link or pose as a part of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments as they are written down: UTC, to the second, as in `2026-11-21T13:37:18Z`; as text their order is theirs."""
+"""Timestamps in UTC, to the second, as in `2026-11-21T13:37:18Z`; they sort as text."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from datetime import UTC, datetime
 
 
 def now() -> str:
-    """This moment."""
+    """The current timestamp."""
     return stamp(datetime.now(tz=UTC))
 
 
 def stamp(at: datetime) -> str:
-    """A moment as it is written everywhere."""
+    """A time as a timestamp."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def in_a_name() -> str:
-    """This moment as a part of a file's name, as in `20261121T133718Z`."""
+    """The current timestamp for a file's name, as in `20261121T133718Z`."""
     return now().replace("-", "").replace(":", "")
 
 
 def moment(text: str) -> datetime | None:
-    """The moment that was written, in any zone that is told; None: it is none."""
+    """Time of a timestamp in any zone; None if it is none or has no zone."""
     try:
         time = datetime.fromisoformat(text)
         return time.astimezone(UTC) if time.tzinfo is not None else None

@@ -1,4 +1,4 @@
-"""Records of an evidence pack: what is in the archive, and what was left out of it. Sizes are in bytes."""
+"""Records of an evidence pack: its members, and what was left out of them. Sizes are in bytes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a pack holds. The logs stand in the order in which they were given."""
+    """Manifest of a pack; the logs are in the order in which they were passed."""
 
     kind: str
     tool: str

@@ -1,4 +1,4 @@
-"""Python's text as a tree, parsed by one thread at a time and in silence."""
+"""Parse Python in one thread at a time and without warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all records share: marks of their fields, how pydantic takes authored ones, and JSON, there and back."""
+"""Records as JSON, there and back; marks of their fields; settings of authored records."""
 
 from __future__ import annotations
 

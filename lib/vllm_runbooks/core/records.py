@@ -1,8 +1,7 @@
-"""What a log says of a start, the answer to it, and the runs of runbooks: frozen dataclasses, each written once.
+"""Records of a server run read from a log, of its diagnosis, and of the runs of runbooks.
 
-Field names carry units (`_gib` is 2**30 bytes, `_s` or `_seconds` seconds, `_tokens` tokens); `None` means unknown and
-is shown as unknown. Lines and columns count from 1 in the file given. A trailing underscore (`class_`) keeps a Python
-keyword usable as a name; it is dropped in JSON and YAML.
+Field names carry units (`_gib` is 2**30 bytes, `_s` or `_seconds` seconds, `_tokens` tokens); None means unknown. Lines
+and columns count from 1. A trailing underscore (`class_`) avoids a Python keyword; it is dropped in JSON and YAML.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from vllm_runbooks.core.record_forms import UNPRINTED, WHERE_TOLD, Authored
 
 
 class Outcome(StrEnum):
-    """The last state of a start that its text proves."""
+    """The last state of a server run that its log proves."""
 
     READY = "ready"
     RUNNING = "running"
@@ -31,7 +30,7 @@ class Outcome(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much a finding matters: it ends the start, it costs something, or it is worth knowing."""
+    """How much a finding matters: the launch fails, it costs something, or it is worth knowing."""
 
     FATAL = "fatal"
     DEGRADED = "degraded"
@@ -76,7 +75,7 @@ class Verdict(StrEnum):
 
 
 class Truth(StrEnum):
-    """What a log says about a statement."""
+    """Verdict of a log on a statement."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -104,7 +103,7 @@ class Edit(Authored):
 
 @dataclass(frozen=True)
 class Quote:
-    """A piece of the input and where it stands."""
+    """A piece of the input and its place."""
 
     file: int
     """Index into the files given."""
@@ -135,7 +134,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of the start-up, from the first line that shows it to the first line of the next."""
+    """A phase of startup, from its first line to the first line of the next phase."""
 
     name: str
     first: Quote
@@ -236,7 +235,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Release:
-    """The vLLM release that wrote a log, and how it is known."""
+    """The vLLM release that wrote a log, and how it was determined."""
 
     version: str | None = None
     source: str = "unknown"
@@ -250,7 +249,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Facts:
-    """What one start printed about itself; over ranks: weights the largest, KV cache the smallest."""
+    """What one server run printed about itself; over ranks: weights the largest, KV cache the smallest."""
 
     weights_gib: float | None = None
     kv_cache_gib: float | None = None
@@ -301,7 +300,7 @@ class RankFacts:
 
 @dataclass(frozen=True)
 class Warned:
-    """A warning, once, however often it was printed."""
+    """A warning and how often it was printed."""
 
     quote: Quote
     count: int
@@ -309,7 +308,7 @@ class Warned:
 
 @dataclass(frozen=True)
 class Seat:
-    """What a log tells of its place among the logs of one start; None: it does not say."""
+    """Place of a log among the logs of one launch; None if unknown."""
 
     nodes: int | None = None
     """Nodes over which the start is spread, where it was told so itself."""
@@ -337,7 +336,7 @@ class Seat:
 
 @dataclass(frozen=True)
 class RayDemand:
-    """Resources that Ray was asked for and has not found yet."""
+    """Resources that Ray has not found yet."""
 
     amounts: Mapping[str, float]
     """By resource, what all bundles of it ask for together; memory in GiB."""
@@ -365,7 +364,7 @@ class RayCluster:
 
 @dataclass(frozen=True)
 class Start:
-    """One start of vLLM, read from a log."""
+    """One server run, read from a log."""
 
     file: int
     first_line: int
@@ -400,7 +399,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What speaks for a finding, what against it, and what the log does not say."""
+    """Conditions that support a finding, contradict it, or are unknown."""
 
     matched: tuple[str, ...] = ()
     mismatched: tuple[str, ...] = ()
@@ -428,7 +427,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A line that was recognised, and is neither the cause nor a finding beside it."""
+    """A recognized line that is neither the cause nor a finding."""
 
     file: int
     """Index into the files given."""
@@ -438,7 +437,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class StartSummary:
-    """One start among those of the files."""
+    """Summary of one server run."""
 
     file: int
     first_line: int
@@ -451,7 +450,7 @@ class StartSummary:
 
 @dataclass(frozen=True)
 class Checks:
-    """What judged a remedy: "passed", or "unknown: why"."""
+    """Results of a remedy's checks: "passed", or "unknown: why"."""
 
     lint: str
     plan: str
@@ -460,7 +459,7 @@ class Checks:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A way out, with what it costs."""
+    """A remedy with its cost."""
 
     title: str
     cost: str
@@ -484,7 +483,7 @@ class ComparedTerm:
 
 @dataclass(frozen=True)
 class Residual:
-    """What a start's own figures say of a term; kept, it corrects later plans."""
+    """Difference between plan and log for a term, which corrects later plans."""
 
     release: str
     gpu: str | None
@@ -498,7 +497,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class Compared:
-    """Plan against actual."""
+    """Plan compared with the log."""
 
     terms: tuple[ComparedTerm, ...]
     off: str | None
@@ -510,7 +509,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class NodeLog:
-    """One log of a start over several nodes, beside the others."""
+    """One log of a launch over several nodes."""
 
     file: int
     """Index into the files given."""
@@ -529,7 +528,7 @@ class NodeLog:
 
 @dataclass(frozen=True)
 class Nodes:
-    """The logs of one start over several nodes."""
+    """The logs of one launch over several nodes."""
 
     count: int | None
     """Nodes of the start; None: no log says."""
@@ -594,7 +593,7 @@ class FindingRef:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A runbook's own verdict, written by its last cell."""
+    """Verdict of a runbook, written by its last cell."""
 
     verdict: Verdict
     reason: str
@@ -609,7 +608,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """What the record says about a claim."""
+    """Verdict of the record on a claim."""
 
     id: str
     says: str
@@ -627,7 +626,7 @@ class JudgedClaim:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether a figure may be compared between starts."""
+    """Whether a figure is comparable between runs."""
 
     figure: str
     may: bool | None

@@ -1,9 +1,8 @@
 """Find many patterns in hostile text, in time linear in the text.
 
-A pattern is written in the common subset of RE2 and Python's `re`. A blank in it stands for any blank space of up to
-four characters, or none: logs are glued, re-wrapped and pasted, and a message keeps its meaning. Every pattern names a
-word that its matches hold; the words are looked for all at once, in blocks of lines, and only patterns whose words a
-line holds are tried on it. google-re2 decides where it is installed; elsewhere (a browser) `re` gives the same answers.
+A pattern is written in the common subset of RE2 and Python's `re`. A blank in it matches up to four blanks, or none:
+logs are glued, re-wrapped and pasted. Only patterns whose words occur in a line are tried on it; the words of all
+patterns are found together, in blocks of lines. Without google-re2 (in a browser) `re` gives the same answers.
 """
 
 from __future__ import annotations
@@ -233,7 +232,7 @@ class WordSet:
         return chosen
 
     def present(self, text: str) -> list[str]:
-        """The words that a text holds, in no order."""
+        """The words in a text, in no order."""
         if self._set is None:
             return [word for word in self.words if word in text]
         return [self.words[index] for index in self._set.Match(_encodable(text)) or ()]
@@ -299,7 +298,7 @@ class PatternSet:
         return WordSet([word for word in self._by_word if word], engine="re" if self._re2 is None else None)
 
     def candidates(self, text: str) -> Sequence[int]:
-        """Indices of the patterns that may match somewhere in a text, of any length: those whose word it holds.
+        """Indices of the patterns that may match somewhere in a text of any length: those whose word it contains.
 
         What is found for a block of lines serves for each of them, as `among` of `find`.
         """

@@ -1,7 +1,4 @@
-"""This user's folders: what is kept, configured and made anew, where the XDG base directories say.
-
-Source: XDG Base Directory Specification 0.8.
-"""
+"""This user's folders for state, configuration and cache (XDG Base Directory Specification 0.8)."""
 
 from __future__ import annotations
 

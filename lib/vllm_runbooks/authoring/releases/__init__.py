@@ -1,7 +1,7 @@
-"""Make the data of `catalog/releases` from a release's own package; nothing in it is written by hand.
+"""Generate the data of `catalog/releases` from a release's own package.
 
-A release is unpacked, its parser is dumped by `dump_parser` inside a Python that can import it, what no parser tells is
-read from its sources, and the whole is stored as the difference to the release before.
+`dump_parser` dumps the release's parser in a Python that can import it; the rest is read from its sources. A release is
+stored as the difference to the one before.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _package_of(source: Path) -> str:
 
 
 def dumped(version: str, python: Path, root: Path, scratch: Path, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
-    """What `dump_parser` prints for the package in a folder; paths of this host are taken out of it."""
+    """Output of `dump_parser` for the package in a folder, without paths of this host."""
     overlay, home, temporary = (scratch / name for name in ("overlay", "home", "tmp"))
     information = overlay / f"vllm-{version}+cpu.dist-info"
     for path in (information, home, temporary):
@@ -255,7 +255,7 @@ def _run_dump(
 
 
 def with_gpu(dump: dict[str, Any], other: Mapping[str, Any]) -> None:
-    """Mark in a dump made on a CPU what is different where the release is told that it runs on a GPU.
+    """Mark in a dump made on a CPU what differs when the release detects a GPU.
 
     The GPU's defaults are kept, for that is where vLLM runs, and the choices of both; what differs between any two runs
     is no default at all.
@@ -437,7 +437,7 @@ def features(rewrites: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_read(package: Path) -> set[str]:
-    """Names beginning with VLLM_ that any module takes from the environment."""
+    """Names beginning with VLLM_ that any module reads from the environment."""
     names: set[str] = set()
     for path in sorted(package.rglob("*.py")):
         try:
@@ -461,7 +461,7 @@ def _name_read(node: ast.AST) -> Iterator[str]:
 
 
 def api_server_model(package: Path) -> str | None:
-    """Whether the API server's program reads the model that its parser takes as the first argument: taken or ignored.
+    """Whether the API server's program uses the model in its first argument: "taken" or "ignored".
 
     It does if its module, or one that it imports when it is run, asks for `model_tag`. None: there is no such module.
     """
@@ -480,7 +480,7 @@ def api_server_model(package: Path) -> str | None:
 
 
 def image_entry(dockerfile: str) -> str | None:
-    """The program that the published image starts, from its Dockerfile: serve or api_server; None: it is not known."""
+    """Program of the published image, from its Dockerfile: serve or api_server; None if unknown."""
     parents: dict[str, str] = {}
     entries: dict[str, str] = {}
     stage = ""
@@ -689,7 +689,7 @@ def write(folder: Path, version: str, made: Mapping[str, Any], records: Mapping[
 
 
 def with_known_entry(records: Mapping[str, Any], folder: Path, version: str) -> dict[str, Any]:
-    """The records with what is known of the image already: no package tells it."""
+    """Keep the known record of the image: no package has it."""
     _, entry = _stored(folder).get(version, ({}, {}))
     return {**records, **{name: value for name, value in entry.items() if name == _IMAGE_ENTRY}}
 

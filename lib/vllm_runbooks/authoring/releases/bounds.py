@@ -1,9 +1,8 @@
-"""Bounds that a release sets to its engine's arguments where its parser takes any value, read from its sources.
+"""Read from a release's sources the bounds of engine arguments that its parser does not check; nothing is executed.
 
-The parser hands its values to `EngineArgs`, which builds the objects of the configuration from them: these refuse what
-is out of bounds, by `Field(ge=…)` or by `if CONDITION: raise …`. Nothing is executed. An argument is followed where it
-is handed on as it is, `Config(field=self.argument)`; what stands under a condition that is not one on other arguments
-is left out, as is what the configuration may have changed before it looks.
+`EngineArgs` builds the configuration from the parsed values, and that rejects values by `Field(ge=…)` or by
+`if CONDITION: raise …`. An argument is followed where it is passed on unchanged, `Config(field=self.argument)`; checks
+under other conditions, or of values that may have changed, are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MAX_METHODS = 8
 
 
 def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """What a release in a folder (`…/vllm`) refuses of arguments that its parser takes, and where that stands, by name.
+    """Bounds of arguments in a release's package `vllm`, and the place of each, by name.
 
     A limit is named by its argument and has ge, gt, le or lt, and `if` where it counts under a condition only; anything
     else is named by its arguments and has `when`, a condition under which the start is refused, and `says`.
@@ -234,7 +233,7 @@ class _ConfigReader(CheckReader):
         return super().told(statement, guards, error, says) | {"line": statement.lineno}
 
     def method(self, function: ast.FunctionDef, call: ast.Call | None = None) -> Iterator[dict[str, Any]]:
-        """The checks of a method of the class; one that nobody calls here is handed what the object is made of."""
+        """Checks of a method of the class; without a call its parameters are what the object is made of."""
         if function.name in self.followed or len(self.followed) >= _MAX_METHODS:
             return
         parameters = [parameter.arg for parameter in (*function.args.args[1:], *function.args.kwonlyargs)]

@@ -1,7 +1,6 @@
-"""Read from a release's sources where it writes log lines, where its start-up functions stand, and how it words things.
+"""Read from a release's sources where it writes log lines, the ranges of its start-up functions, and its messages.
 
-Everything is read with `ast`; nothing of the release is imported or run. What is kept are names and numbers: lines,
-ranges of functions, and whether a pattern of the catalog matches one of the release's messages.
+Kept are line numbers, and whether a pattern of the catalog matches a message. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -278,7 +277,7 @@ class Matcher:
 
 
 def patterns_of(shelf: Catalog) -> dict[str, list[str]]:
-    """The patterns of the catalog whose words are vLLM's own, by the symptom or line format that asks for them."""
+    """Patterns of vLLM's own words, by the symptom or line format that uses them."""
     by_id = {entry.id: [s.pattern for s in entry.signatures if s.origin == "vllm"] for entry in shelf.symptoms.values()}
     by_id |= {f"line:{entry.id}": list(entry.patterns) for entry in shelf.lines}
     return {name: patterns for name, patterns in by_id.items() if patterns}
@@ -303,7 +302,7 @@ class Reworded(NamedTuple):
 
 
 def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) -> list[Reworded]:
-    """What reading a release changed: against what was known of it, or where nothing was, of the release before it."""
+    """Patterns that a release changed, compared with what was known of it, else with the release before."""
     older = sorted((version for version in before.releases if order(version) <= order(release)), key=order)
     pairs = ((name, pattern) for name, asking in patterns_of(shelf).items() for pattern in asking)
     return [
@@ -316,7 +315,7 @@ def reworded(shelf: Catalog, release: str, before: Wordings, after: Wordings) ->
 def write(
     packages: Mapping[str, Path], shelf: Catalog, folder: Path, claimed: Mapping[str, Sequence[str]] | None = None
 ) -> list[Unworded]:
-    """Read releases, each given by its folder `vllm`, into the catalog's data; what it holds of others is kept.
+    """Read releases, each a folder `vllm`, into the catalog's data; data of other releases is kept.
 
     Args:
         packages: The releases.

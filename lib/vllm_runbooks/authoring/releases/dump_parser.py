@@ -1,8 +1,7 @@
 """Print what the vLLM of this Python accepts, as JSON: the parsers of its entries, JSON types, environment variables.
 
-A script of its own: it runs inside another Python, one that can import vLLM, and needs nothing but vLLM and the
-standard library. The parsers are caught as the release's own programs build them, so that nothing here depends on where
-a release keeps them. Every value is described by what it does, not by where it is written; no help text is taken over.
+This script runs in another Python and needs only vLLM and the standard library. It catches the parsers as the release's
+own programs build them, and describes every value by its behaviour.
 """
 
 from __future__ import annotations
@@ -155,7 +154,7 @@ class Types:
         """The key whose type is being described; a check may ask for it."""
 
     def of(self, convert: Any) -> Any:
-        """The type that argparse's `type=` stands for."""
+        """Type of argparse's `type=`."""
         if convert is None:
             return "str"
         if convert is json.loads:
@@ -743,7 +742,7 @@ def _python() -> dict[str, Any]:
 
 
 def dump(*, as_gpu: bool = False) -> dict[str, Any]:
-    """Everything, as one JSON value; a part that this release does not have as asked becomes {"error": …}.
+    """The whole dump as one JSON value; a part that this release lacks becomes {"error": …}.
 
     With `as_gpu` the release is told that it runs on a CUDA GPU; what then differs depends on the device.
     """

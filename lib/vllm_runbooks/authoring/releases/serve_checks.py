@@ -1,8 +1,7 @@
-"""The checks that a release of vLLM makes beside types, read from its sources, never executed.
+"""Read from a release's sources the checks that it makes beyond types; nothing is executed.
 
-Functions that check parsed values are lists of `if CONDITION: raise …`: `validate_parsed_serve_args` for the command as
-a whole, `__post_init__` and pydantic's validators for the objects inside JSON options. Each becomes a condition on
-values, as `reading.arguments.conditions.holds` evaluates it; a condition that asks for anything else is left out.
+`validate_parsed_serve_args`, `__post_init__` and pydantic's validators are lists of `if CONDITION: raise …`. Each
+becomes a condition on values for `reading.arguments.conditions.holds`; one that depends on anything else is left out.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _MAX_CALLS = 4
 
 
 class UnreadableError(Exception):
-    """Raised where a condition asks for something other than values."""
+    """Raised for a condition on anything other than values."""
 
 
 def serve_checks(sources: Path) -> list[dict[str, Any]]:
-    """What the release in a folder (`…/vllm`) refuses after parsing: `when`, `error` and `says` of each check."""
+    """Checks of the release in a folder (`…/vllm`) after parsing: `when`, `error` and `says` of each."""
     for path in sorted(sources.glob("entrypoints/**/cli_args.py")):
         tree = parsed(path)
         function = _function(tree, "validate_parsed_serve_args")
@@ -368,7 +367,7 @@ class CheckReader:
 
 
 def joined(conditions: list[Any]) -> Any:
-    """One condition that holds where all of them hold."""
+    """One condition that holds if all of them hold."""
     return conditions[0] if len(conditions) == 1 else ["and", *conditions]
 
 

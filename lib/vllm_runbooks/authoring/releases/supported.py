@@ -1,7 +1,6 @@
 """Read from a release's sources what it supports: parsers, quantisations, cache types, attention backends, models.
 
-Everything is read with `ast`; nothing of the release is imported or run. `extract` reads one release, `packed` joins
-many into the document that is kept in the catalog: each fact once, with the releases it holds in.
+`extract` reads one release, `packed` joins many into the document that is kept in the catalog. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class _Source:
         self._reads: dict[str, set[str]] = {}
 
     def tree(self, path: Path) -> ast.Module:
-        """A module; an empty one where there is none or it cannot be parsed."""
+        """A module; an empty one if it is missing or cannot be parsed."""
         if path not in self._trees:
             try:
                 self._trees[path] = ast.parse(path.read_text(encoding="utf-8"))
@@ -84,7 +83,7 @@ class _Source:
         return self.tree(next((self.root / name for name in names if (self.root / name).is_file()), self.root))
 
     def reads(self, module: str) -> set[str]:
-        """Processor arguments that a module of model classes asks for by name."""
+        """Processor arguments that a module of model classes reads by name."""
         if module not in self._reads:
             self._reads[module] = _read_names(self.tree(self.models / f"{module}.py"))
         return self._reads[module]
@@ -478,7 +477,7 @@ def _listens_everywhere(tree: ast.Module) -> bool:
 
 
 def extract(source_dir: Path) -> ReleaseFacts:
-    """What the release whose package `vllm` lies in `source_dir` supports; what is not there is left out."""
+    """Features of the release whose package `vllm` is in `source_dir`; missing ones are left out."""
     source = _Source(source_dir / "vllm" if (source_dir / "vllm").is_dir() else source_dir)
     quantizations, deprecated = _quantizations(source)
     modalities, reads = _models(source)

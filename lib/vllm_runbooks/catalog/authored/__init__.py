@@ -1,1 +1,1 @@
-"""The authored files of the catalog: YAML to records, every problem named by file, line and field."""
+"""Read the authored files of the catalog: YAML to records, every problem with file, line and field."""

@@ -1,4 +1,4 @@
-"""A catalog folder to its index."""
+"""Compile the symptoms, policies and printed lines of a catalog folder."""
 
 from __future__ import annotations
 

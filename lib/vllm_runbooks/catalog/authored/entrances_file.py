@@ -1,4 +1,4 @@
-"""The authored entrances (what people see) to records and index: every problem named by file, line and field."""
+"""Read, check and compile `entrances.yaml`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _entrance_problems(entrance: Entrance, symptoms: Iterable[str], data: Path) 
 
 
 def line_problems(path: Path, symptoms: Iterable[Symptom]) -> list[str]:
-    """Lines that no example of the symptoms they lead to holds, one problem a line: nobody may have seen them."""
+    """Problems of lines that are in no example of the symptoms that they lead to."""
     try:
         entrances = read_entrances(path)
     except CatalogError:

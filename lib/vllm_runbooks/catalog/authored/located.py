@@ -1,4 +1,4 @@
-"""Read authored YAML with its places: a broken file is refused by file, line and field, a hostile one at once."""
+"""Read authored YAML with line numbers, and reject hostile YAML."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _not_yaml(error: Exception, text: str) -> str:
 
 
 def line_of(data: Any, location: Iterable[str | int]) -> int:
-    """Line (from 1) at which the value at a location is written, as near as the file tells."""
+    """Line (from 1) of the value at a location, or the nearest known one."""
     line = 1
     for key in location:
         position = getattr(data, "lc", None)

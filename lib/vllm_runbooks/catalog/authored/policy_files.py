@@ -1,4 +1,4 @@
-"""Authored policies to records: every problem named by file, line and field."""
+"""Read and check the authored policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with authored conditions, edits and ways out, and with what their texts name: captures and commands."""
+"""Check authored conditions, edits and remedies, and the captures and commands in their texts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_known(name: str, captures: set[str]) -> bool:
 
 
 def command_problems(text: str) -> Iterator[str]:
-    """Printed commands that are none of the table, or hold what a log prints: that is text of whoever wrote the log."""
+    """Problems of printed commands: not in the table, or with text of a log in them."""
     yield from unknown_commands(text)
     for printed in host_commands.printed(text):
         if re.search(r"\{\w+\}", printed) and printed.split()[0] in host_commands.programs():
@@ -42,7 +42,7 @@ def command_problems(text: str) -> Iterator[str]:
 
 
 def remedy_problems(remedy: RemedyText, captures: set[str], whose: str = "this symptom") -> Iterator[Problem]:
-    """Problems of a way out; `captures` are what it may name, and `whose` says in words whose they are."""
+    """Problems of a remedy; `captures` are the names that it may use, and `whose` names their owner."""
     for name in remedy.needs:
         if not is_known(name, captures):
             yield ("needs",), f"{name!r} is neither a capture of {whose} nor a fact"

@@ -1,4 +1,4 @@
-"""Authored rules to records and their index: every problem named by file, line and field."""
+"""Read, check and compile the authored rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The authored conditions of running servers to their record and index: every problem named by file, line and field."""
+"""Read, check and compile `serving.yaml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authored GPUs, models, fits and reviewed defaults to the index of specifications: each problem by file and line."""
+"""Read, check and compile the authored GPUs, models, fits and reviewed defaults."""
 
 from __future__ import annotations
 

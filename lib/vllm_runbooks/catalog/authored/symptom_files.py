@@ -1,4 +1,4 @@
-"""Authored symptoms to records: every problem named by file, line and field."""
+"""Read and check the authored symptoms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The authored tables of a catalog folder (words, shared patterns, printed lines): each problem named by its place."""
+"""Read and check the vocabularies, shared patterns and printed lines of a catalog folder."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pattern_faults(pattern: str) -> list[str]:
 
 
 def groups(text: str) -> set[str]:
-    """Names of the groups in a text that holds patterns."""
+    """Names of the groups of the patterns in a text."""
     return set(_GROUP.findall(text))
 
 

@@ -1,4 +1,4 @@
-"""The authored facts of toolchains to their records and index: every problem named by file, line and field."""
+"""Read, check and compile the authored facts of toolchains."""
 
 from __future__ import annotations
 

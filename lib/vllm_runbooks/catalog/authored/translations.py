@@ -1,4 +1,4 @@
-"""Translations beside their English texts: what is wrong with them, what is stale or missing, and their digests."""
+"""Check translations against their English texts, and stamp them with digests."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _differences(ours: str, theirs: str) -> Iterator[str]:
 
 
 def stale(record: Symptom | Rule) -> Iterator[Problem]:
-    """Fields of translations whose English text has changed, or that nobody has said to fit it."""
+    """Problems of translations whose English text has changed, or that were never stamped."""
     for lang in record.translations:
         old = languages.stale(record, lang) if lang in LANGUAGES else []
         if old:

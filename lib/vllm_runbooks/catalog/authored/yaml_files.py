@@ -1,4 +1,4 @@
-"""Records of authored YAML, validated by pydantic, and what is wrong with several kinds of them."""
+"""Validate authored records with pydantic, and checks that several kinds of files share."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def not_one_of(location: L, value: object, allowed: Collection[str]) -> Iterator
 
 
 def date_problems(written: str) -> Iterator[Problem]:
-    """What is wrong with the date on which something was verified."""
+    """Problems of the date on which something was verified."""
     try:
         date.fromisoformat(written)
     except ValueError:
@@ -79,6 +79,6 @@ def date_problems(written: str) -> Iterator[Problem]:
 
 
 def unknown_commands(text: str) -> Iterator[str]:
-    """What is wrong with commands that a text prints: they are none of the table."""
+    """Problems of commands in a text that are not in the table."""
     for part in host_commands.unknown(text):
         yield f"`{part}` is no command of host_commands.py; add it there with its effect and how it is undone"

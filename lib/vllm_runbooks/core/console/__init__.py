@@ -1,1 +1,1 @@
-"""What commands share: options, output, the terminal."""
+"""Options, output and terminal of commands."""

@@ -1,4 +1,4 @@
-"""What commands are given: the options that several of them share, and the paths that they write to."""
+"""Options and types of values that several commands share."""
 
 from __future__ import annotations
 

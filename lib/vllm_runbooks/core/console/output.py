@@ -1,4 +1,4 @@
-"""What a command prints: UTF-8 whatever the terminal's locale says, whole or not at all."""
+"""Print the output of a command: in UTF-8 whatever the locale is, whole or not at all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def name_left_out(left_out: Iterable[str]) -> None:
 
 
 def say(line: str) -> None:
-    """Say a line on standard error, secrets replaced; where nobody reads it, the command goes on."""
+    """Print a line on standard error, secrets replaced; errors while printing are ignored."""
     from vllm_runbooks.core.display import one_line
     from vllm_runbooks.core.redaction.redact import redact_text
 
@@ -55,7 +55,7 @@ def write(text: str) -> None:
 
 
 def write_script(text: str) -> None:
-    """Write a text that is kept and run: as it is, in UTF-8 whatever the terminal's locale says."""
+    """Write a script as it is, in UTF-8 whatever the locale is."""
     stream = opened()
     with _told(stream):
         stream.flush()

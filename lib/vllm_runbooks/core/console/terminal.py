@@ -1,9 +1,7 @@
-"""How a terminal shows a view: in colours that mean something, as wide as it is; anything else gets plain text.
+"""Print a view to a terminal in colours and at its width; anything else gets plain text.
 
-`NO_COLOR` (any value but an empty one) and `TERM=dumb` turn colours off; the layout stays that of the terminal's width.
-`FORCE_COLOR` (any value but an empty one and `0`) turns them on where the output is no terminal, 80 columns wide or as
-`COLUMNS` says; `NO_COLOR` is stronger. Colours are the sixteen of the terminal's own palette, so that they suit its
-ground.
+`NO_COLOR` (not empty) and `TERM=dumb` turn colours off. `FORCE_COLOR` (neither empty nor `0`) turns them on where the
+output is no terminal, at 80 columns or `COLUMNS`; `NO_COLOR` wins. Colours are the terminal's own sixteen.
 """
 
 from __future__ import annotations

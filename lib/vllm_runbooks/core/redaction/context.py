@@ -1,7 +1,7 @@
-"""Secrets whose name is short, common or none: what stands around them tells that they are some.
+"""Find secrets whose name is short, common or missing, by the text around them.
 
-A field `pass` or `pwd`, a variable `pw`, `密码`, the `key` of a model that is asked over an address, what a program
-answers when it is asked for a password, and what is put into the words of a login.
+These are a field `pass` or `pwd`, a variable `pw`, `密码`, the `key` next to an address, the answer to a password
+prompt, and values formatted into a login command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What finders of secrets share: patterns that are compiled when first used, and what a value tells by itself."""
+"""Patterns that are compiled when first used, and tests of a single value."""
 
 from __future__ import annotations
 

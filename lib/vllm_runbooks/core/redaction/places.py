@@ -1,8 +1,8 @@
-"""Where secrets stand in a text: by their form, by the name beside them, and where a known one stands again.
+"""Find secrets in a text: by their form, by a name next to them, and by their value where it is known.
 
-Tokens that name their issuer, values of options, variables and fields whose name says that they are secret, credentials
-in headers and URLs, private keys; coloured, escaped, in base64, wrapped over lines. Counts, hashes, UUIDs, versions and
-token *ids* are none: nothing is judged by how random it looks alone.
+Found are tokens that name their issuer, values with a secret's name, credentials in headers and URLs, and private keys;
+also coloured, escaped, in base64, and wrapped over lines. Counts, hashes, UUIDs, versions and token *ids* are no
+secrets: nothing is one only because it looks random.
 """
 
 from __future__ import annotations
@@ -376,7 +376,7 @@ _OPTION = re.compile(r"(?:(?<![\w-])|(?<=\\[nrt]))--?[\w-]{0,60}\Z", re.ASCII)
 
 
 class Secret(NamedTuple):
-    """Where a secret stands."""
+    """Place of a secret."""
 
     start: int
     end: int
@@ -391,7 +391,7 @@ def names_secret(name: str) -> bool:
 
 
 def tellings(secret: Secret, printed: str) -> list[str]:
-    """The values by which a secret is known where it stands without its name or form."""
+    """Values by which a secret is recognized where it has neither name nor form."""
     if secret.kind in ("encoded", "repeated"):
         return []
     values = _KEY_LINE.findall(printed)[:_MAX_KEY_LINES] if secret.kind == "private_key" else [value_of(printed)]
@@ -399,7 +399,7 @@ def tellings(secret: Secret, printed: str) -> list[str]:
 
 
 def key_begun(text: str) -> int | None:
-    """Where the line begins on which a private key starts that goes on behind the text; None where there is none."""
+    """Start of the line of a private key that continues behind the text; None if there is none."""
     begin = _PEM.match(text, max(text.rfind("-----BEGIN", max(len(text) - MAX_KEY, 0)), 0))
     if begin is None or _PEM_END.search(text, begin.end()) or text[_end_of_key(text, begin) :].strip(" \t\r\n│|"):
         return None
@@ -407,7 +407,7 @@ def key_begun(text: str) -> int | None:
 
 
 def value_of(printed: str) -> str:
-    """A secret as it is meant: without colours and escapes, and joined where a line's end parts it."""
+    """Value of a secret: without colours and escapes, and joined where it is wrapped."""
     if _MAYBE_CODED.search(printed):
         printed = _CODE.sub(_meant, printed)
     if "\n" in printed and "PRIVATE KEY" not in printed:
@@ -426,7 +426,7 @@ def places_of(value: str, text: str) -> Iterator[Secret]:
 
 
 def parts_of(value: str, text: str) -> Iterator[Secret]:
-    """Where a text begins or ends inside a known secret: whoever cut it did not know."""
+    """Places where a text begins or ends inside a known secret."""
     position = text.rfind(value[:PART])
     if position >= 0 and value.startswith(text[position:].rstrip()):
         yield Secret(position, len(text.rstrip()), "repeated", position)

@@ -1,16 +1,8 @@
 """Replace secrets in any text that leaves the library, each by a placeholder that stays the same within one run.
 
-One text, such as a message: `redact_text(text)`; a file's name: `redact_name`; bytes: `redact_bytes`. These share what
-they know: `watch(parts)` passes a document's parts on and takes in its secrets, and `redact_record(record)` replaces
-what is known by then in all texts of a record.
-
-A run whose placeholders and counts belong together: a `Redactor`. `text(whole)` is for a document at hand,
-`pieces(parts)` for one that is read in parts of any size (a part may end inside a secret), after `learn(parts)` also
-where a value stands in front of its name; `more(lines)` is for lines that are shown as they come, `known(whole)` for a
-text that names no further ones, `name(name)` for a file's name, `value(value)` for a secret apart from its name,
-`raw(whole)` for bytes; `counts` says how many were replaced, by kind.
-
-What is replaced: what `places` finds, and each of these values wherever else it stands.
+The functions share one `Redactor`: `redact_text`, `redact_name` (a file's name), `redact_bytes`, `watch` (learn a
+document's secrets as its parts pass) and `redact_record`. Use a `Redactor` of its own where placeholders and counts
+belong to one run.
 """
 
 from __future__ import annotations
@@ -91,7 +83,7 @@ class _Windows:
 
 
 class Redactor:
-    """Replace the secrets of one run: the same value by the same placeholder wherever it stands.
+    """Replaces the secrets of one run: the same value by the same placeholder everywhere.
 
     A value that is named once is replaced from then on also where it stands without its name; `text` and `learn` look
     at the whole document first, so there it is replaced in front of its name too.
@@ -122,7 +114,7 @@ class Redactor:
             return self._replaced(whole, self._all(whole, secrets, at_ends=True)) if secrets or self._again else whole
 
     def known(self, whole: str) -> str:
-        """The text with the known values replaced; what else looks like a secret in it is none."""
+        """Replace only known values."""
         with self._lock:
             return self._replaced(whole, self._all(whole, []))
 
@@ -133,7 +125,7 @@ class Redactor:
         return redacted + name[len(stem) :]
 
     def value(self, value: str) -> str:
-        """The placeholder of a value that is secret, as whoever has it apart from its name knows."""
+        """Placeholder of a secret value."""
         if _PLACEHOLDER.match(value):
             return value
         whole = [Secret(0, len(value), "key", 0)]

@@ -1,8 +1,7 @@
 """Shapes, words and scales of pictures in SVG.
 
-Text takes the colour of the page around it, and the fills are of middle lightness, so that a picture reads on a light
-page and on a dark one. All text is escaped. Elements and attributes are those that the site lets through (see
-`core.markup`): no classes, no scripts, no references.
+Text has the colour of the page, and fills are of middle lightness, so that a picture is readable on light and dark
+pages. All text is escaped. Elements and attributes are those that `core.markup` allows.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LINES = ("#3f7fc1", "#c9862b", "#8a63c9", "#2f9c8f", "#d05a4e", "#8a94a0")
 
 
 def caption(x: float, y: float, text: str, *, size: int = 13, anchor: str = "start", faint: bool = False) -> str:
-    """A line of text; `y` is its base line, `anchor` what of it stands at `x`."""
+    """A line of text; `y` is its base line, `anchor` its point at `x`."""
     opacity = ' opacity="0.72"' if faint else ""
     place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="currentColor"{opacity}'
     return f"<text {place}>{escape(text)}</text>"
@@ -46,7 +45,7 @@ def rule(x1: float, y1: float, x2: float, y2: float, *, colour: str = HAIR, thic
 
 
 def picture(parts: Iterable[str], height: float, title: str) -> str:
-    """The whole picture, with what a screen reader says in its place."""
+    """A picture with its title for screen readers."""
     box = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
     return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
 
@@ -103,6 +102,6 @@ NARROW = 440
 
 
 def narrow(parts: Iterable[str], height: float, title: str) -> str:
-    """A picture that a telephone shows whole; it has no height of its own, and follows the width that there is."""
+    """A picture that fits a phone; its height follows the available width."""
     box = f'width="{NARROW}" viewBox="0 0 {NARROW} {height:.0f}"'
     return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'

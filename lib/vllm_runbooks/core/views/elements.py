@@ -1,7 +1,4 @@
-"""What every view is made of: wrapped lines of a terminal, and elements of HTML.
-
-Text from a log is escaped in every HTML that leaves here; nothing of it is ever markup.
-"""
+"""Parts of every view: wrapped lines of a terminal, and elements of HTML, in which text of a log is escaped."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ def cut(line: str, width: int = 160) -> str:
 
 
 def beyond(rows: Sequence[object], most: int) -> list[str]:
-    """A line that says how many more rows there are than are shown; none where all are."""
+    """A line with the number of rows that are not listed; none if all are."""
     return [f"and {len(rows) - most:,} more: see --format json"] if len(rows) > most else []
 
 
@@ -58,7 +55,7 @@ def tag(name: str, body: str, style: str = "") -> str:
 
 
 def prose(text: str) -> str:
-    """A catalog's sentence as HTML: what stands between backticks is code."""
+    """A catalog's sentence as HTML, with text between backticks as code."""
     return re.sub(r"`([^`]{1,200})`", r"<code>\1</code>", escape(text))
 
 
@@ -92,7 +89,7 @@ def html_table(
     below: Sequence[str] = (),
     widest: str = "52em",
 ) -> str:
-    """A table; cells are HTML already. What stands `below` a row has its whole width, which a telephone needs."""
+    """A table of HTML cells; the text `below` a row has its whole width."""
     right = frozenset(numeric)
     styles = [
         f"padding:4px 14px 4px 0;vertical-align:top;text-align:{'right' if n in right else 'left'}"
@@ -131,7 +128,7 @@ def quoted(place: str, text: str, tone: str = RED) -> str:
 
 
 def tinted(tone: str, padding: str) -> str:
-    """The style of what stands out: a bar at its left, and its ground in the same tone."""
+    """Style of a highlighted part: a bar at its left, and a background of the same tone."""
     return f"border-left:4px solid {tone};background:{tone}1c;padding:{padding}"
 
 

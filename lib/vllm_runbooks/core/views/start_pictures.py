@@ -1,4 +1,4 @@
-"""Pictures of starts: their phases, memory and throughput."""
+"""Charts of server runs: their phases, memory and throughput."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MAX_POINTS = 600
 
 
 def label(start: Start, number: int) -> str:
-    """What a start is called in a picture: its number and its model's own name."""
+    """Name of a run in a picture: its number and its model's own name."""
     model = re.split(r"[/\\]", (start.facts.model or "").rstrip("/\\"))[-1]
     name = f"{number} {model}".strip()
     return name if len(name) <= 21 else f"{name[:20]}…"
@@ -55,7 +55,7 @@ def _row_names(start: Start, number: int, y: float, below: str) -> str:
 
 
 def distinction(start: Start) -> str:
-    """The settings by which readers tell starts apart, as far as they are printed: quantisation, eager mode, budget."""
+    """Settings that distinguish runs, if printed: quantisation, eager mode, memory utilization."""
     facts = start.facts
     words = [facts.quantization or "", "eager" if start.arguments.get("enforce_eager") is True else ""]
     if facts.gpu_memory_utilization is not None:
@@ -65,12 +65,12 @@ def distinction(start: Start) -> str:
 
 
 def spent(phase: Phase) -> float | None:
-    """Seconds of a phase by the log's clock, so that the phases of a start add up; else what was printed."""
+    """Seconds of a phase by the log's clock, so that phases add up; else as printed."""
     return phase.clock_seconds if phase.clock_seconds is not None else phase.printed_seconds
 
 
 def timelines(starts: Sequence[Start]) -> str:
-    """One bar a start, its phases one after the other on a common scale of seconds; empty where no time is known."""
+    """One bar for each run, its phases on a common scale of seconds; empty if no time is known."""
     rows = [(n, s) for n, s in enumerate(starts, 1) if sum(spent(p) or 0.0 for p in s.timeline) > 0][:MAX_ROWS]
     if not rows:
         return ""
@@ -97,7 +97,7 @@ def timelines(starts: Sequence[Start]) -> str:
 
 
 def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
-    """One bar a start: weights, KV cache, CUDA graphs, and what is left of the GPU where its size is known.
+    """One bar for each run: weights, KV cache, CUDA graphs, and the rest of the GPU if its size is known.
 
     A mark shows the budget: utilisation times the GPU's memory. Empty where no start prints its memory.
     """
@@ -142,7 +142,7 @@ def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
 
 
 def memory_parts(start: Start) -> list[tuple[str, float, str]]:
-    """Name, GiB and fill of what a start printed about its memory."""
+    """Name, GiB and colour of each memory term that a run printed."""
     facts = start.facts
     parts = (
         ("weights", facts.weights_gib, WEIGHTS),
@@ -153,7 +153,7 @@ def memory_parts(start: Start) -> list[tuple[str, float, str]]:
 
 
 def throughputs(starts: Sequence[Start]) -> str:
-    """Generated tokens per second over each start's periodic lines; hollow where the interval was not busy throughout.
+    """Generated tokens per second by periodic line; hollow where the interval was not busy throughout.
 
     Empty where no start prints any.
     """
@@ -200,7 +200,7 @@ def _dot(x: float, y: float, colour: str, title: str, *, is_filled: bool) -> str
 
 
 def free_memory(before: float, after: float, total: float | None, budgets: Mapping[str, float]) -> str:
-    """Free memory of a GPU before and after profiling, in GiB; with its size known, also what budgets ask for."""
+    """Free memory of a GPU before and after profiling, in GiB, with budgets if its size is known."""
     marks = {name: gib for name, gib in budgets.items() if total and gib <= total}
     longest = max(total or 0.0, before, after, *marks.values(), 1e-3)
     left, right = float(GUTTER), float(WIDTH - END - (0 if total else 24))

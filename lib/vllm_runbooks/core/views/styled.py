@@ -1,8 +1,7 @@
-"""Text of a terminal whose spans say what they mean: laid out for a width, in colours or plain.
+"""Terminal text whose spans have a meaning: laid out for a width, in colours or plain.
 
-A view is a sequence of blocks, and a block comes to lines for a layout. `plain` is the text for a pipe, a file and a
-notebook; whoever has a terminal lays the same blocks out for its width and gives each `Tone` a colour. What a log says
-is text of a span and nothing else: it chooses no tone, and no part of it is read as markup.
+A view is a sequence of blocks, and each block becomes lines for a layout. `plain` renders them for a pipe, a file and a
+notebook; `core.console.terminal` for a terminal. Text of a log never chooses a tone or is read as markup.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Text in the columns of a terminal: a Chinese sign takes two, and a line may end between any two of them.
+"""Text in the columns of a terminal: a Chinese character takes two, and a line may end between any two of them.
 
-Widths are those of Unicode's East Asian Width (UAX 11): wide and fullwidth signs take two columns, marks that are set
-on the sign before take none. Text without wide signs is wrapped by its words alone.
+Widths are those of Unicode's East Asian Width (UAX 11). Text without wide characters is wrapped at its words.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def _is_wide(sign: str) -> bool:
 
 
 def width(text: str) -> int:
-    """How many columns a text takes."""
+    """Columns of a text."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.category(sign) in ("Mn", "Me", "Cf") else 1 + _is_wide(sign) for sign in text)
@@ -35,7 +34,7 @@ def padded(text: str, columns: int, *, is_right: bool = False) -> str:
 
 
 def cut(text: str, columns: int) -> str:
-    """A text with its end left out where it takes more columns than that."""
+    """A text, cut to a number of columns."""
     if width(text) <= columns:
         return text
     return text[: _fitting(text, columns - 1)] + "…"
