@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from pkgutil import resolve_name
 from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter
@@ -20,26 +21,9 @@ from vllm_runbooks.catalog.authored import (
     tables,
     toolchain_files,
 )
-from vllm_runbooks.catalog.toolchains import AskedModels
-from vllm_runbooks.core.packs import Manifest
 from vllm_runbooks.core.record_forms import UNPRINTED, WHERE_TOLD
-from vllm_runbooks.core.records import Answer, Compared
-from vllm_runbooks.edge10.accuracy.records import JudgedAccuracy
-from vllm_runbooks.edge10.artefacts.records import CheckedFolder
-from vllm_runbooks.edge10.chain.records import OpenChain
-from vllm_runbooks.edge10.host.records import CheckedHost
-from vllm_runbooks.edge10.jobs.records import MadeJob
-from vllm_runbooks.edge10.scripts.records import LintedScripts
-from vllm_runbooks.history.records import EntryDifferences as Differences
-from vllm_runbooks.history.records import HistoryEntry, Listed, Trend
-from vllm_runbooks.host.nodes.records import CheckedCluster
-from vllm_runbooks.host.records import Inspected
-from vllm_runbooks.lint.records import Linted, Migrated
-from vllm_runbooks.plan.records import Layouts, Plan, StartFiles
-from vllm_runbooks.probe.records import Health, Observation
-from vllm_runbooks.probe.starts import Guarded
 from vllm_runbooks.runbooks import case_files, claims_file
-from vllm_runbooks.schedule.records import Jobs, ScheduledJob, Turns
+from vllm_runbooks.schedule.records import ScheduledJob
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "symptom": symptom_files.ADAPTER,
@@ -54,34 +38,34 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {
     "toolchain": toolchain_files.ADAPTER,
     **table_files.adapters(),
 }
-_PRINTED: dict[str, type] = {
-    "diagnose": Answer,
-    "pack": Manifest,
-    "lint": Linted,
-    "migrate": Migrated,
-    "plan": Plan,
-    "layouts": Layouts,
-    "compared": Compared,
-    "serve": Guarded,
-    "schedule-list": Jobs,
-    "schedule-show": ScheduledJob,
-    "schedule-wake": Turns,
-    "probe": Health,
-    "observation": Observation,
-    "history": Listed,
-    "entry": HistoryEntry,
-    "trend": Trend,
-    "diff": Differences,
-    "inventory": Inspected,
-    "cluster": CheckedCluster,
-    "cluster-files": StartFiles,
-    "edge10-check": CheckedFolder,
-    "edge10-judge": JudgedAccuracy,
-    "edge10-lint": LintedScripts,
-    "edge10-models": AskedModels,
-    "edge10-make": MadeJob,
-    "edge10-preflight": CheckedHost,
-    "open-chain": OpenChain,
+_PRINTED: dict[str, str] = {
+    "diagnose": "vllm_runbooks.core.records:Answer",
+    "pack": "vllm_runbooks.core.packs:Manifest",
+    "lint": "vllm_runbooks.lint.records:Linted",
+    "migrate": "vllm_runbooks.lint.records:Migrated",
+    "plan": "vllm_runbooks.plan.records:Plan",
+    "layouts": "vllm_runbooks.plan.records:Layouts",
+    "compared": "vllm_runbooks.core.records:Compared",
+    "serve": "vllm_runbooks.probe.starts:Guarded",
+    "schedule-list": "vllm_runbooks.schedule.records:Jobs",
+    "schedule-show": "vllm_runbooks.schedule.records:ScheduledJob",
+    "schedule-wake": "vllm_runbooks.schedule.records:Turns",
+    "probe": "vllm_runbooks.probe.records:Health",
+    "observation": "vllm_runbooks.probe.records:Observation",
+    "history": "vllm_runbooks.history.records:Listed",
+    "entry": "vllm_runbooks.history.records:HistoryEntry",
+    "trend": "vllm_runbooks.history.records:Trend",
+    "diff": "vllm_runbooks.history.records:EntryDifferences",
+    "inventory": "vllm_runbooks.host.records:Inspected",
+    "cluster": "vllm_runbooks.host.nodes.records:CheckedCluster",
+    "cluster-files": "vllm_runbooks.plan.records:StartFiles",
+    "edge10-check": "vllm_runbooks.edge10.artefacts.records:CheckedFolder",
+    "edge10-judge": "vllm_runbooks.edge10.accuracy.records:JudgedAccuracy",
+    "edge10-lint": "vllm_runbooks.edge10.scripts.records:LintedScripts",
+    "edge10-models": "vllm_runbooks.catalog.toolchains:AskedModels",
+    "edge10-make": "vllm_runbooks.edge10.jobs.records:MadeJob",
+    "edge10-preflight": "vllm_runbooks.edge10.host.records:CheckedHost",
+    "open-chain": "vllm_runbooks.edge10.chain.records:OpenChain",
 }
 """Records that commands print as JSON, and those of a step that is for others to read."""
 
@@ -89,7 +73,7 @@ _PRINTED: dict[str, type] = {
 def _fields_with(mark: Mapping[str, Any]) -> dict[str, set[str]]:
     """By record, the fields with a mark, of printed records and of those in them."""
     by_record: dict[str, set[str]] = {}
-    left = list(_PRINTED.values())
+    left: list[type] = [resolve_name(kind) for kind in _PRINTED.values()]
     while left:
         kind = left.pop()
         if is_dataclass(kind) and kind.__name__ not in by_record:
@@ -117,7 +101,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     """JSON Schemas for the authored files and for the documents that commands print, by file name."""
     by_file = {f"{name}.json": _schema(adapter) for name, adapter in _ADAPTERS.items()}
     for name, kind in _PRINTED.items():
-        printed = _schema(TypeAdapter(kind), is_printed=True)
+        printed = _schema(TypeAdapter(resolve_name(kind)), is_printed=True)
         printed["properties"] = {"schema": {"const": 1, "title": "Schema"}, **printed["properties"]}
         printed["required"] = ["schema", *printed["required"]]
         by_file[f"{name}.json"] = printed

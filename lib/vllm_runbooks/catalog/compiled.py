@@ -27,22 +27,18 @@ def sources(root: Path) -> list[Path]:
 
 
 def rule_sources(root: Path) -> list[Path]:
-    """The authored files that the index of rules is made of, in a fixed order."""
     return sorted((root / "rules").glob("*.yaml"))
 
 
 def serving_source(root: Path) -> Path:
-    """The authored file that the conditions of running servers are made of."""
     return root / "serving.yaml"
 
 
 def entrances_source(root: Path) -> Path:
-    """The authored file of what people see, and where it leads."""
     return root / "entrances.yaml"
 
 
 def toolchain_sources(root: Path) -> list[Path]:
-    """The authored files of toolchains, in a fixed order."""
     return sorted((root / "toolchains").glob("*.yaml"))
 
 

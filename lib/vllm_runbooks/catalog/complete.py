@@ -192,5 +192,4 @@ CARDS = GpuNames()
 
 
 def is_asked() -> bool:
-    """Whether a shell requests completions."""
     return bool(os.environ.get(VARIABLE))

@@ -12,7 +12,6 @@ from vllm_runbooks.core.errors import InputError
 
 
 def _use(context: click.Context, _parameter: click.Parameter, chosen: tuple[str, ...]) -> None:
-    """Add the folders to those of the environment, for this command and the kernels that it starts."""
     if not chosen:
         return
     from vllm_runbooks.catalog import load as catalog
@@ -28,7 +27,6 @@ def _use(context: click.Context, _parameter: click.Parameter, chosen: tuple[str,
 
 
 def _set_for(context: click.Context, name: str, value: str) -> None:
-    """Set an environment variable until the command ends."""
     before = os.environ.get(name)
     os.environ[name] = value
 
@@ -51,7 +49,6 @@ CATALOG = click.option(
 
 
 def _speak(context: click.Context, _parameter: click.Parameter, lang: str | None) -> None:
-    """Print in a language, also in the kernels that the command starts."""
     if lang is None:
         return
     from vllm_runbooks.catalog import languages

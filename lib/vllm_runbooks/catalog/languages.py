@@ -84,7 +84,6 @@ _LEAST = 14
 
 @cache
 def _templates(lang: str) -> list[tuple[re.Pattern[str], str]]:
-    """Texts of a language's table that have holes, as patterns."""
     templates = []
     for text, translation in LANGUAGES[lang].words.items():
         if _HOLE.search(text) and len(re.findall("[a-z]", _HOLE.sub("", text))) >= _LEAST:

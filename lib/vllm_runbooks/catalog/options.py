@@ -87,7 +87,6 @@ class Option:
 
     @property
     def takes_value(self) -> bool:
-        """Whether words after the option belong to it."""
         return self.nargs != 0
 
 
@@ -460,7 +459,6 @@ def is_within(version: str, row: Mapping[str, Any]) -> bool:
 
 
 def known_releases() -> tuple[str, ...]:
-    """The known releases, the oldest first."""
     return tuple(version for _, version, _ in _files(releases_dir()))
 
 

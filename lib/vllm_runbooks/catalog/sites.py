@@ -228,8 +228,6 @@ def read_book(path: Path) -> Book:
 
 @dataclass
 class _Tally:
-    """Evidence for and against a release."""
-
     weight: float = 0.0
     matched: int = 0
 

@@ -556,7 +556,6 @@ class Specs:
         raise InputError(f"{text or 'an empty name'}: is no GPU that is known; {hint}")
 
     def _family(self, name: str) -> list[Gpu]:
-        """GPUs of a name without its memory size."""
         exact = self._exact.get(name_key(name))
         return [exact] if exact else self._beginning(name_key(name))
 
@@ -637,7 +636,6 @@ class Specs:
 
     @cached_property
     def _by_id(self) -> dict[str, str]:
-        """Ids by their lower-case form."""
         return {name.casefold(): name for name in self.texts}
 
     @cached_property

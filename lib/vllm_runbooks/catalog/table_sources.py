@@ -16,10 +16,8 @@ TABLES: Mapping[str, str] = {
 
 
 def table_source(root: Path, name: str) -> Path:
-    """The authored file of a table."""
     return root / "tables" / f"{name}.yaml"
 
 
 def table_key(root: Path, name: str, row: type) -> str:
-    """Key of a table's compiled index."""
     return digest((table_source(root, name),), row)

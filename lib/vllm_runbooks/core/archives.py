@@ -36,6 +36,7 @@ _MAX_MANIFEST = 4 << 20
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,119}(?:/[A-Za-z0-9_][A-Za-z0-9._-]{0,119})?", re.ASCII)
 """Path of a member: a file, or one in a folder."""
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_AS_MADE = "; give the pack as it was made"
 _UNPACK_IT = "unpack it, and give its logs or their folder"
 _BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
 _END = struct.Struct("<4s4H2LH")
@@ -116,9 +117,9 @@ def read(path: Path) -> Archive:
             with zipfile.ZipFile(file) as archive:
                 return _read(archive, where)
     except (zipfile.BadZipFile, OSError):  # the second where a place lies outside of the file
-        raise InputError(f"{where}: is a damaged or truncated archive; give the pack as it was made") from None
+        raise InputError(f"{where}: is a damaged or truncated archive{_AS_MADE}") from None
     except (zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError):
-        raise InputError(f"{where}: is an archive that cannot be read; give the pack as it was made") from None
+        raise InputError(f"{where}: is an archive that cannot be read{_AS_MADE}") from None
 
 
 def _bounded(file: IO[bytes], where: str) -> None:
@@ -131,10 +132,7 @@ def _bounded(file: IO[bytes], where: str) -> None:
     file.seek(0)
     end = tail[-_END.size :]
     if len(end) < _END.size or not end.startswith(_BEGINS[1]) or tail.startswith(b"PK\x06\x07"):
-        raise InputError(
-            f"{where}: is a damaged or truncated archive, or none that vllm-runbooks pack made; "
-            "give the pack as it was made"
-        )
+        raise InputError(f"{where}: is a damaged or truncated archive, or none that vllm-runbooks pack made{_AS_MADE}")
     _, _, _, _, members, listed, _, _ = _END.unpack(end)
     if members > MAX_MEMBERS or listed > MAX_MEMBERS * _MAX_ENTRY:
         raise InputError(f"{where}: holds more than {MAX_MEMBERS} files, which no pack does; give the log itself")
@@ -151,7 +149,7 @@ def _read(archive: ZipFile, where: str) -> Archive:
     for info in infos:
         _plain(info, where)
         if info.filename.casefold() in names_in_use:
-            raise InputError(f"{where}: holds {info.filename} twice; give the pack as it was made")
+            raise InputError(f"{where}: holds {info.filename} twice{_AS_MADE}")
         names_in_use.add(info.filename.casefold())
         by_name[info.filename] = info
     if sum(info.file_size for info in infos) > _MAX_UNPACKED or by_name[MANIFEST].file_size > _MAX_MANIFEST:
@@ -163,21 +161,19 @@ def _read(archive: ZipFile, where: str) -> Archive:
     names = [name for name, _, _, _ in listed]
     if sorted(names) != sorted(by_name):
         odd = sorted({*names} ^ {*by_name}) or names
-        raise InputError(
-            f"{where}: its manifest and its files differ, as in {odd[0][:80]}; give the pack as it was made"
-        )
+        raise InputError(f"{where}: its manifest and its files differ, as in {odd[0][:80]}{_AS_MADE}")
     parts = []
     for name, role, source, digest in listed:
         raw = _bytes(archive, by_name[name], where)
         if hashlib.sha256(raw).hexdigest() != digest:
-            raise InputError(f"{where}: {name} is not what its manifest says; give the pack as it was made")
+            raise InputError(f"{where}: {name} is not what its manifest says{_AS_MADE}")
         parts.append(Part(name, role, source, raw))
     request = {name: manifest.get(name) for name in ("vllm", "gpus")}
     start = manifest.get("start")
     is_number = isinstance(start, int) and not isinstance(start, bool) and start > 0
     is_text = all(value is None or isinstance(value, str) for value in request.values())
     if not is_text or not (start is None or is_number):
-        raise InputError(f"{where}: its {MANIFEST} cannot be read; give the pack as it was made")
+        raise InputError(f"{where}: its {MANIFEST} cannot be read{_AS_MADE}")
     return Archive(request["vllm"], request["gpus"], start, manifest.get("is_inventory_of_start") is True, tuple(parts))
 
 
@@ -202,7 +198,7 @@ def _bytes(archive: ZipFile, info: ZipInfo, where: str) -> bytes:
     with archive.open(info) as file:
         raw = file.read(info.file_size + 1)
     if len(raw) != info.file_size:
-        raise InputError(f"{where}: {info.filename} has another size than it says; give the pack as it was made")
+        raise InputError(f"{where}: {info.filename} has another size than it says{_AS_MADE}")
     if raw.startswith(_BEGINS):
         raise InputError(f"{where}: {info.filename} is itself an archive; give a pack that vllm-runbooks pack made")
     return raw
@@ -228,4 +224,4 @@ def _member(entry: Any, where: str) -> tuple[str, str, str | None, str]:
         is_sound = isinstance(source, str | None) and isinstance(digest, str) and _SHA256.fullmatch(digest)
         if isinstance(name, str) and isinstance(role, str) and isinstance(digest, str) and is_sound:
             return name, role, source, digest
-    raise InputError(f"{where}: its {MANIFEST} cannot be read; give the pack as it was made")
+    raise InputError(f"{where}: its {MANIFEST} cannot be read{_AS_MADE}")

@@ -38,7 +38,6 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The whole text."""
         return "".join(self.pieces())
 
 

@@ -34,7 +34,6 @@ class Excerpt:
 
     @classmethod
     def whole(cls, text: str) -> Excerpt:
-        """The file itself."""
         return cls(text, range(len(text) + 1))
 
     def part(self, start: int, end: int) -> Excerpt:

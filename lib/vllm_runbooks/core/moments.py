@@ -6,12 +6,10 @@ from datetime import UTC, datetime
 
 
 def now() -> str:
-    """The current timestamp."""
     return stamp(datetime.now(tz=UTC))
 
 
 def stamp(at: datetime) -> str:
-    """A time as a timestamp."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

@@ -276,7 +276,6 @@ class PatternSet:
 
     @cached_property
     def _first_words(self) -> list[str]:
-        """Rarest word of each pattern; empty if it has none."""
         return [words[0] if words else "" for words in self._words]
 
     @cached_property

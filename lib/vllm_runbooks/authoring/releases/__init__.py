@@ -695,7 +695,6 @@ def with_known_entry(records: Mapping[str, Any], folder: Path, version: str) -> 
 
 
 def _stored(folder: Path) -> dict[str, tuple[Mapping[str, Any], dict[str, Any]]]:
-    """Origin and records of each release of a folder."""
     wholes: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {}
     state: dict[str, Any] = {}
     for _, release, path in options.files(folder):

@@ -77,22 +77,17 @@ class _Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class _ConfigClass:
-    """A class of the configuration and its place."""
-
     node: ast.ClassDef
     tree: ast.Module
     package: Path
     place: str
 
     def methods(self) -> Mapping[str, ast.FunctionDef]:
-        """Its methods by name."""
         return {node.name: node for node in self.node.body if isinstance(node, ast.FunctionDef)}
 
 
 @dataclass(frozen=True)
 class _Handed:
-    """An argument that becomes a field."""
-
     argument: str
     guards: tuple[Any, ...]
     """Conditions on arguments under which the object is made."""
@@ -186,7 +181,6 @@ def _number(node: ast.expr) -> float | None:
 
 
 def _renamed(condition: Any, handed: Mapping[str, _Handed]) -> Any:
-    """Rewrite a condition on fields as one on the arguments that they are made of."""
     if not isinstance(condition, list) or not condition:
         return condition
     if condition[0] in ("arg", "given"):
@@ -284,7 +278,6 @@ class _ConfigReader(CheckReader):
         return [*guards, ["not", condition] if any(map(_is_leave, statement.body)) else condition]
 
     def _readable(self, node: ast.expr) -> Any:
-        """An expression as a condition; None if it is none."""
         try:
             return self.read(node)
         except UnreadableError:
@@ -312,7 +305,6 @@ class _ConfigReader(CheckReader):
         return (method, call) if method is not None else None
 
     def _forget_by_call(self, node: ast.AST) -> None:
-        """Forget what a called method may have changed."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and self._is_subject(node.func.value):
             for inner in ast.walk(self.methods.get(node.func.attr, ast.Pass())):
                 if isinstance(inner, ast.Attribute):

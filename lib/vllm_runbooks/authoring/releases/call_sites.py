@@ -113,8 +113,6 @@ def read_sources(package: Path) -> ReleaseSources:
 
 
 class _ModuleReading:
-    """One walk over a module."""
-
     def __init__(self, tree: ast.Module) -> None:
         self.calls: list[_Call] = []
         self.functions: list[ModuleFunction] = []

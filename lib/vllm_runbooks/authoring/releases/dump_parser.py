@@ -537,7 +537,6 @@ def _made_of_keywords(function: Any) -> list[type]:
 
 
 def _held(function: Any) -> dict[str, Any]:
-    """Variables of a function's closure."""
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if code is None or not cells:
         return {}
@@ -559,7 +558,6 @@ def _outcome(convert: Any, *arguments: Any) -> Any:
 
 
 def _flag_values(action: argparse.Action, parser: argparse.ArgumentParser, strings: list[str]) -> dict[str, Any]:
-    """Value that each spelling of an option without a value sets."""
     values = {}
     for text in strings:
         space = argparse.Namespace()
@@ -572,7 +570,6 @@ def _flag_values(action: argparse.Action, parser: argparse.ArgumentParser, strin
 
 
 def _effect(action: argparse.Action, parser: argparse.ArgumentParser, text: str) -> Any:
-    """Result of an action of vLLM's own for a value."""
 
     class _RejectedError(Exception):
         pass

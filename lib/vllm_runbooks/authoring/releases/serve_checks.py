@@ -91,7 +91,6 @@ def validators(function: ast.FunctionDef, kind: str) -> Iterator[ast.Call]:
 
 
 def parsed(path: Path) -> ast.Module:
-    """A module of the release."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -196,7 +195,6 @@ class CheckReader:
                 self._forget(target)
 
     def _forget(self, node: ast.AST) -> None:
-        """Forget a value or name that may have changed."""
         targets = (
             node.targets
             if isinstance(node, ast.Assign)
@@ -372,7 +370,6 @@ def joined(conditions: list[Any]) -> Any:
 
 
 def _imports(tree: ast.AST) -> dict[str, str]:
-    """Modules of vLLM by imported name, anywhere in the file."""
     return {
         alias.asname or alias.name: str(node.module)
         for node in ast.walk(tree)

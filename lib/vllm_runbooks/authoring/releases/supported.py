@@ -90,12 +90,10 @@ class _Source:
 
     @cached_property
     def models(self) -> Path:
-        """The folder of model classes."""
         return self.root / "model_executor" / "models"
 
 
 def _assigned(tree: ast.AST, name: str) -> ast.expr | None:
-    """Value that a module assigns to a name, at any depth."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and any(_name(target) == name for target in node.targets):
             return node.value
@@ -125,7 +123,6 @@ def _classes(trees: Iterable[ast.Module]) -> dict[str, ast.ClassDef]:
 
 
 def _method(classes: Mapping[str, ast.ClassDef], name: str, method: str) -> ast.FunctionDef | None:
-    """Method of a class or of the first base that has it."""
     seen: set[str] = set()
     waiting = [name]
     while waiting:
@@ -168,7 +165,6 @@ def _configurations(source: _Source) -> tuple[dict[str, str], dict[str, ast.Clas
 
 
 def _activations(source: _Source) -> dict[str, list[str]]:
-    """Activation types of each quantisation method, where its sources list them."""
     config, classes = _configurations(source)
     by_method = {}
     for method, name in config.items():
@@ -213,7 +209,6 @@ _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def _value(node: ast.expr, capability: tuple[int, int]) -> Any:
-    """Value of a backend's test on a compute capability."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.BoolOp):
@@ -329,7 +324,6 @@ def _least_capability(method: ast.FunctionDef, functions: Mapping[str, ast.Funct
 
 
 def _registry(source: _Source) -> dict[str, tuple[str, str]]:
-    """Module and class of each registered architecture."""
     registered: dict[str, tuple[str, str]] = {}
     for node in source.tree(source.models / "registry.py").body:
         value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
@@ -398,7 +392,6 @@ def _read_names(tree: ast.Module) -> set[str]:
 
 
 def _neighbours(tree: ast.Module) -> set[str]:
-    """Modules of the same folder that a module imports from."""
     return {
         node.module
         for node in tree.body
@@ -419,7 +412,6 @@ def _reads(source: _Source, module: str) -> list[str]:
 
 
 def _models(source: _Source) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Modalities of each registered architecture, and the processor arguments that vLLM's own code reads."""
     classes = _classes(source.folder("model_executor/models"))
     infos = _infos(classes)
     modalities: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from vllm_runbooks.catalog.authored.yaml_files import compile_files, read_record
 from vllm_runbooks.catalog.records import Entrance, Symptom
 from vllm_runbooks.core.errors import CatalogError
 
-ADAPTER: TypeAdapter[list[Entrance]] = TypeAdapter(list[Entrance])
+ADAPTER = TypeAdapter(list[Entrance])
 _ID = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+){0,8}", re.ASCII)
 _PROGRAM = "vllm-runbooks"
 

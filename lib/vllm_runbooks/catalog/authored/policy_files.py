@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -16,13 +15,12 @@ from vllm_runbooks.catalog.authored.tables import groups, words
 from vllm_runbooks.catalog.authored.yaml_files import read_record
 from vllm_runbooks.catalog.records import Policy
 
-ADAPTER: TypeAdapter[Any] = TypeAdapter(Policy)
+ADAPTER = TypeAdapter(Policy)
 
 
 def read_policy(path: Path, where: str | None = None) -> Policy:
     """Read one policy; raises CatalogError with every problem of the file, one a line."""
-    policy: Policy = read_record(path, where or path.name, ADAPTER, lambda read: _policy_problems(read, path))
-    return policy
+    return read_record(path, where or path.name, ADAPTER, lambda read: _policy_problems(read, path))
 
 
 def _policy_problems(policy: Policy, path: Path) -> Iterator[Problem]:

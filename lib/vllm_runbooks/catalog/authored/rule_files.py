@@ -15,7 +15,7 @@ from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import compile_files, date_problems, read_record, unknown_commands
 from vllm_runbooks.catalog.records import Rule
 
-ADAPTER: TypeAdapter[Any] = TypeAdapter(Rule)
+ADAPTER = TypeAdapter(Rule)
 GROUPS = ("shell", "option", "environment", "meaning", "safety", "parser", "file", "edge10")
 """First words of ids, in the order in which pages list them."""
 _ID = re.compile(rf"(?:{'|'.join(GROUPS)})\.[a-z][a-z0-9]*(?:-[a-z0-9]+){{0,8}}", re.ASCII)

@@ -26,7 +26,7 @@ from vllm_runbooks.catalog.serving import (
 )
 from vllm_runbooks.catalog.templates import PLACEHOLDER
 
-ADAPTER: TypeAdapter[Any] = TypeAdapter(Serving)
+ADAPTER = TypeAdapter(Serving)
 _ID = re.compile(r"serving\.[a-z][a-z0-9]*(?:_[a-z0-9]+){0,8}", re.ASCII)
 _PLACE = r"(?:vllm \d[\d.]*(?:post\d+)? )?[\w/.-]+\.py(?::\d+)?"
 _SOURCE = re.compile(rf"vllm \d[\d.]* [\w/.-]+\.py(?::\d+)?(?: and {_PLACE})?", re.ASCII)
@@ -36,8 +36,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}", re.ASCII)
 def read_serving(path: Path, where: str | None = None) -> Serving:
     """Read `serving.yaml`; raises CatalogError with every problem of the file, one a line."""
     names = options.names(path.parent / "releases")
-    serving: Serving = read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, names))
-    return serving
+    return read_record(path, where or path.name, ADAPTER, lambda read: _problems(read, names))
 
 
 def _problems(serving: Serving, names: options.Names) -> Iterator[Problem]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -19,6 +20,7 @@ from vllm_runbooks.core import scan
 from vllm_runbooks.core.errors import CatalogError
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(list[LineFormat])
+T = TypeVar("T")
 _GROUP = re.compile(r"\(\?P<(\w+)>")
 
 
@@ -36,23 +38,24 @@ def read_words(path: Path, where: str | None = None) -> dict[str, str]:
     return {str(word): str(meaning) for word, meaning in data.items()}
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @cache
-def _words(path: Path, _content: str) -> dict[str, str]:
-    return read_words(path)
+def _read(read: Callable[[Path], T], path: Path, _content: str) -> T:
+    return read(path)
+
+
+def _merged(name: str, root: Path, read: Callable[[Path], dict[str, T]]) -> dict[str, T]:
+    """The shipped file of that name, with that of the user's own folder on top."""
+    merged: dict[str, T] = {}
+    for folder in dict.fromkeys((folders.catalog_dir(), root)):
+        path = folder / f"{name}.yaml"
+        if path.is_file():
+            merged.update(_read(read, path, hashlib.sha256(path.read_bytes()).hexdigest()))
+    return merged
 
 
 def words(name: str, root: Path | None = None) -> dict[str, str]:
-    """A vocabulary by name, `classes` or `captures`: the shipped one, with that of the user's own folder on top."""
-    vocabulary: dict[str, str] = {}
-    for folder in dict.fromkeys((folders.catalog_dir(), root or folders.catalog_dir())):
-        path = folder / f"{name}.yaml"
-        if path.is_file():
-            vocabulary.update(_words(path, _digest(path)))
-    return vocabulary
+    """A vocabulary by name, `classes` or `captures`."""
+    return _merged(name, root or folders.catalog_dir(), read_words)
 
 
 def pattern_faults(pattern: str) -> list[str]:
@@ -94,18 +97,9 @@ def read_patterns(path: Path, where: str | None = None) -> dict[str, list[str]]:
     return shared
 
 
-@cache
-def _patterns(path: Path, _content: str) -> dict[str, list[str]]:
-    return read_patterns(path)
-
-
 def shared_patterns(root: Path) -> dict[str, list[str]]:
-    """Patterns by name, each with its wordings: the shipped ones, and those of a folder of the user's own."""
-    shared: dict[str, list[str]] = {}
-    for path in dict.fromkeys((folders.catalog_dir() / "patterns.yaml", root / "patterns.yaml")):
-        if path.is_file():
-            shared.update(_patterns(path, _digest(path)))
-    return shared
+    """Patterns by name, each with its wordings."""
+    return _merged("patterns", root, read_patterns)
 
 
 def read_line_formats(path: Path, where: str | None = None) -> list[LineFormat]:

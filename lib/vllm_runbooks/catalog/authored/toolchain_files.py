@@ -14,7 +14,7 @@ from vllm_runbooks.catalog.authored.located import Problem
 from vllm_runbooks.catalog.authored.yaml_files import compile_files, date_problems, not_one_of, read_record
 from vllm_runbooks.catalog.toolchains import KINDS, PHASES, SCRIPT_FORMS, STEPS, VALUE_TYPES, Toolchain, TreeFile
 
-ADAPTER: TypeAdapter[Any] = TypeAdapter(Toolchain)
+ADAPTER = TypeAdapter(Toolchain)
 _ID = re.compile(r"[a-z][a-z0-9]{0,30}-\d{1,4}(?:\.\d{1,4}){1,3}", re.ASCII)
 _HOLE = re.compile(r"\{(\w{0,40})\}", re.ASCII)
 _OF_PATHS = frozenset(("die", "length"))
@@ -26,8 +26,7 @@ _GPU = ("needed", "advised", None)
 
 def read_toolchain(path: Path, where: str | None = None) -> Toolchain:
     """Read a file of `toolchains/`; raises CatalogError with every problem of the file, one a line."""
-    toolchain: Toolchain = read_record(path, where or path.name, ADAPTER, lambda record: _problems(record, path.stem))
-    return toolchain
+    return read_record(path, where or path.name, ADAPTER, lambda record: _problems(record, path.stem))
 
 
 def _problems(toolchain: Toolchain, stem: str) -> Iterator[Problem]:

@@ -44,7 +44,6 @@ def unfolded(record: T) -> T:
 
 
 def _tidied(texts: Any) -> Any:
-    """Tidy every text of a nest of texts."""
     if isinstance(texts, str):
         return languages.unfolded(texts)
     if isinstance(texts, tuple):

@@ -18,6 +18,7 @@ from vllm_runbooks.core.errors import CatalogError
 from vllm_runbooks.core.record_forms import document
 
 L = TypeVar("L", str, Location)
+T = TypeVar("T")
 _MESSAGES = {
     "missing": "is missing",
     "missing_argument": "is missing",
@@ -42,15 +43,14 @@ def parsed(adapter: TypeAdapter[Any], data: Any) -> tuple[Any, list[Problem]]:
         return None, [((), str(error).splitlines()[0])]
 
 
-def read_record(
-    path: Path, where: str, adapter: TypeAdapter[Any], problems_of: Callable[[Any], Iterable[Problem]]
-) -> Any:
+def read_record(path: Path, where: str, adapter: TypeAdapter[T], problems_of: Callable[[T], Iterable[Problem]]) -> T:
     """The record that an authored file holds, and that `problems_of` finds nothing wrong with.
 
     Raises:
         CatalogError: the file is broken; every problem is named, one a line.
     """
-    return authored.read_record(path, where, partial(parsed, adapter), problems_of)
+    record: T = authored.read_record(path, where, partial(parsed, adapter), problems_of)
+    return record
 
 
 def compile_files(paths: Iterable[Path], root: Path, read: Callable[[Path, str], Any]) -> tuple[list[Any], list[str]]:

@@ -567,7 +567,6 @@ class _DecodedText:
         )
 
     def _place(self, offset: int) -> tuple[int, int]:
-        """Start and end of a character in the original."""
         index = bisect_right(self._at, offset) - 1
         if self._ends[index]:
             return self._starts[index], self._ends[index]
@@ -576,7 +575,6 @@ class _DecodedText:
 
 
 def _plain(text: str, values: Iterable[str] = (), *, encoded: bool = True) -> list[Secret]:
-    """Secrets in a text as it is."""
     secrets: list[Secret] = []
     for match in _PEM.finditer(text):
         if not secrets or match.start() >= secrets[-1].end:
@@ -639,7 +637,6 @@ def _within_quotes(text: str, secret: Secret) -> Secret:
 
 
 def _of_registries(text: str) -> Iterator[Secret]:
-    """Passwords of registries, which have no name of their own."""
     for pattern in _REGISTRIES:
         for match in pattern.finditer(text):
             if not _is_unset(match, "value"):
@@ -742,7 +739,6 @@ def _end_of_lines(text: str, begin: int, end: int) -> int:
 
 
 def _named(text: str) -> Iterator[Secret]:
-    """Values of options, variables, fields and headers with a secret's name."""
     lowered = text.lower()
     for match in _AUTHORIZATION.finditer(text) if "authorization" in lowered else ():
         if not (_PROSE.match(match["value"]) or _is_unset(match, "value")):
@@ -801,7 +797,6 @@ def _values(match: re.Match[str]) -> Iterator[Secret]:
 
 
 def _further(match: re.Match[str], end: int) -> Iterator[Secret]:
-    """Further keys of an option that accepts several."""
     text = match.string
     line = text.rfind("\n", max(match.start() - 2000, 0), match.start()) + 1
     is_command = _COMMAND.search(text, max(line, match.start() - 2000), match.start()) is not None
@@ -881,7 +876,6 @@ def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
 
 
 def _decoded(value: str) -> bytes:
-    """Bytes of a base64 text; empty if it is none."""
     bare = value.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return binascii.a2b_base64(bare + "=" * (-len(bare) % 4), strict_mode=True)
@@ -936,7 +930,6 @@ def _turned(text: str, secrets: list[Secret]) -> list[Secret]:
 
 
 def _heads(text: str) -> Iterator[tuple[int, int]]:
-    """Starts of tokens that a line's end may cut."""
     for line in _END_OF_WORD.finditer(text):
         end = line.start()
         words = text[max(end - _MAX_HEAD, 0) : end]

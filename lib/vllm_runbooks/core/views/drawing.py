@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-WIDTH = 720
+WIDTH, NARROW = 720, 440
 GUTTER = 150
 """Room for the names in front of the bars."""
 END = 62
@@ -44,9 +44,11 @@ def rule(x1: float, y1: float, x2: float, y2: float, *, colour: str = HAIR, thic
     return f'<line {place} stroke="{colour}" stroke-width="{thick:g}" />'
 
 
-def picture(parts: Iterable[str], height: float, title: str) -> str:
+def picture(parts: Iterable[str], height: float, title: str, *, is_narrow: bool = False) -> str:
     """A picture with its title for screen readers."""
-    box = f'width="{WIDTH}" height="{height:.0f}" viewBox="0 0 {WIDTH} {height:.0f}"'
+    width = NARROW if is_narrow else WIDTH
+    fixed = "" if is_narrow else f'height="{height:.0f}" '
+    box = f'width="{width}" {fixed}viewBox="0 0 {width} {height:.0f}"'
     return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
 
 
@@ -98,10 +100,6 @@ def bars(parts: Sequence[tuple[str, float]], *, width: int = 520, height: int = 
     return f'<svg {box} role="img"><title>{label}</title>{frame}{"".join(shapes)}</svg>'
 
 
-NARROW = 440
-
-
 def narrow(parts: Iterable[str], height: float, title: str) -> str:
     """A picture that fits a phone; its height follows the available width."""
-    box = f'width="{NARROW}" viewBox="0 0 {NARROW} {height:.0f}"'
-    return f'<svg {box} role="img" style="max-width:100%"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+    return picture(parts, height, title, is_narrow=True)
