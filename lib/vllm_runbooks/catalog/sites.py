@@ -85,9 +85,6 @@ class Fit:
     """Sites and frames that the best release has."""
     total: int = 0
     """Sites and frames in files that some known release has."""
-    runner_up: str | None = None
-    """The best release that is not among the candidates."""
-    runner_up_matched: int = 0
 
     @property
     def is_known(self) -> bool:
@@ -294,15 +291,7 @@ def _judged(tallies: Mapping[str, _Tally], total: int) -> Fit:
         near = ranked[:1]
     else:
         near = sorted(alike, key=order) if len(alike) > 1 else []
-    runner_up = max((name for name in ranked[1:] if name not in alike), key=lambda n: tallies[n].matched, default=None)
-    return Fit(
-        release=_common(alike),
-        candidates=tuple(near),
-        matched=best.matched,
-        total=total,
-        runner_up=runner_up,
-        runner_up_matched=tallies[runner_up].matched if runner_up else 0,
-    )
+    return Fit(_common(alike), tuple(near), best.matched, total)
 
 
 def _common(alike: Sequence[str]) -> str | None:

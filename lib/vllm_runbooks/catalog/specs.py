@@ -98,12 +98,6 @@ class Gpu(Authored):
     """Whether the vendor's driver lets cards read each other's memory."""
 
     @cached_property
-    def reported_gib(self) -> tuple[float, float] | None:
-        """Least and most memory that printed lines show; None where none was seen."""
-        seen = [line.gib for line in self.reported]
-        return (min(seen), max(seen)) if seen else None
-
-    @cached_property
     def version(self) -> Capability | None:
         """The compute capability as numbers that can be compared."""
         major, _, minor = (self.capability or "").partition(".")

@@ -26,6 +26,7 @@ _COMPARED: Mapping[type[ast.cmpop], str] = {
 _COUNTED: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mod: "%"}
 _CALLED = ("bool", "len", "set", "any", "all", "sorted")
 _METHODS = ("startswith", "endswith", "lower", "upper", "strip", "values", "keys")
+_KINDS = ("str", "int", "float", "bool", "dict", "list")
 _MAX_CALLS = 4
 """Functions within functions that are followed."""
 
@@ -195,21 +196,12 @@ class CheckReader:
                 self._forget(target)
 
     def _forget(self, node: ast.AST) -> None:
-        targets = (
-            node.targets
-            if isinstance(node, ast.Assign)
-            else [node.target]
-            if isinstance(node, ast.AnnAssign | ast.AugAssign)
-            else [node]
-        )
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
         for target in targets:
-            if (
-                isinstance(target, ast.Attribute)
-                and self._is_subject(target.value)
-                and isinstance(target.ctx, ast.Store)
-            ):
+            is_stored = isinstance(getattr(target, "ctx", None), ast.Store)
+            if isinstance(target, ast.Attribute) and is_stored and self._is_subject(target.value):
                 self.changed.add(target.attr)
-            elif isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+            elif isinstance(target, ast.Name) and is_stored:
                 self.local[target.id] = None
 
     def _assert(self, statement: ast.Assert, guards: list[Any]) -> Iterator[dict[str, Any]]:
@@ -250,10 +242,10 @@ class CheckReader:
         """An expression as a condition."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | bool | None):
             return ["const", node.value]
-        if isinstance(node, ast.Tuple | ast.List | ast.Set) and all(
-            isinstance(item, ast.Constant) for item in node.elts
-        ):
-            return ["const", [item.value for item in node.elts if isinstance(item, ast.Constant)]]
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            items = [item.value for item in node.elts if isinstance(item, ast.Constant)]
+            if len(items) == len(node.elts):
+                return ["const", items]
         if isinstance(node, ast.Attribute):
             return self._attribute(node)
         if isinstance(node, ast.BoolOp):
@@ -301,12 +293,9 @@ class CheckReader:
 
     def _call(self, node: ast.Call) -> Any:
         arguments = node.args
-        if (
-            isinstance(node.func, ast.Attribute)
-            and node.func.attr in _METHODS
-            and not self._is_subject(node.func.value)
-        ):
-            return [node.func.attr, self.read(node.func.value), *(self.read(argument) for argument in arguments)]
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr in _METHODS and not self._is_subject(function.value):
+            return [function.attr, self.read(function.value), *map(self.read, arguments)]
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in ("getattr", "hasattr") and self._is_subject(arguments[0]) and isinstance(arguments[1], ast.Constant):
             # What only `vllm serve` has is asked for to tell it from other commands.
@@ -314,12 +303,9 @@ class CheckReader:
             return value if name == "getattr" else ["is not", value, ["const", None]]
         if name == "get_args" and isinstance(arguments[0], ast.Name):
             return ["const", self.literal(arguments[0].id)]
-        if (
-            name == "isinstance"
-            and isinstance(arguments[1], ast.Name)
-            and arguments[1].id in ("str", "int", "float", "bool", "dict", "list")
-        ):
-            return ["isinstance", self.read(arguments[0]), arguments[1].id]
+        kind = arguments[1].id if name == "isinstance" and isinstance(arguments[1], ast.Name) else ""
+        if kind in _KINDS:
+            return ["isinstance", self.read(arguments[0]), kind]
         if name in _CALLED and len(arguments) == 1:
             return [name, self.read(arguments[0])]
         raise UnreadableError
@@ -403,13 +389,12 @@ def _member(tree: ast.Module, owner: str, name: str) -> Any:
     """Value of a class's constant, such as a member of an enumeration."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == owner:
-            for line in node.body:
-                if (
-                    isinstance(line, ast.Assign)
-                    and getattr(line.targets[0], "id", "") == name
-                    and isinstance(line.value, ast.Constant)
-                ):
-                    return line.value.value
+            values = {
+                getattr(line.targets[0], "id", ""): line.value for line in node.body if isinstance(line, ast.Assign)
+            }
+            value = values.get(name)
+            if isinstance(value, ast.Constant):
+                return value.value
     raise UnreadableError
 
 

@@ -800,14 +800,8 @@ def _further(match: re.Match[str], end: int) -> Iterator[Secret]:
     text = match.string
     line = text.rfind("\n", max(match.start() - 2000, 0), match.start()) + 1
     is_command = _COMMAND.search(text, max(line, match.start() - 2000), match.start()) is not None
-    end += (
-        1
-        if match["quote"]
-        and text[end : end + 1] in "\"'"
-        and "," not in match["between"]
-        and "\n" not in match["between"]
-        else 0
-    )
+    is_quoted = match["quote"] and "," not in match["between"] and "\n" not in match["between"]
+    end += 1 if is_quoted and text[end : end + 1] in "\"'" else 0
     for _ in range(16):
         more = _MORE_QUOTED.match(text, end) or _MORE_LISTED.match(text, end) or _MORE.match(text, end)
         if more is None or _is_unset(more, "value"):
@@ -844,32 +838,21 @@ def _is_its_name(match: re.Match[str], value: str) -> bool:
 def _is_other(match: re.Match[str], value: str, *, is_option: bool) -> bool:
     """Whether the text behind a secret's name is prose, a count, a word of a vocabulary or a path."""
     name = match["name"].lower()
-    is_spoken = (
-        match["between"].strip("\\\"'").isspace()
-        and "\n" not in match["between"]
-        and not match["scheme"]
-        and not is_option
-    )
-    if is_spoken:
+    between = match["between"].strip("\\\"'")
+    if between.isspace() and "\n" not in match["between"] and not match["scheme"] and not is_option:
         return len(value) < 8 or not any(c.isdigit() for c in value) or not value.isalnum()
     if is_option or match["scheme"]:
         return False
-    if (
-        name in ("token", "_token", "secrets", "secret")
-        and value.isdigit()
-        and (name == "token" or len(value) <= _MAX_COUNT)
-    ):
+    is_number = value.isdigit() and name in ("token", "_token", "secrets", "secret")
+    if is_number and (name == "token" or len(value) <= _MAX_COUNT):
         return True
     is_fault = _FAULT.search(match.string, max(match.start() - 8, 0), match.start()) is not None
     if value in _VERBS or (is_fault and value.istitle() and value.isalpha()):
         return _GOES_ON.match(match.string, match.end()) is not None
     is_parameter = match.string[match.start() - 1 : match.start()] in ("?", "&")
     if name == "token" and not is_parameter and match["name"] != "TOKEN":
-        return not (
-            len(value) >= 8
-            and value.isascii()
-            and (any(c.isdigit() for c in value) or turns(value) >= 4 or len(value) >= 24)
-        )
+        is_random = any(c.isdigit() for c in value) or turns(value) >= 4 or len(value) >= 24
+        return not (len(value) >= 8 and value.isascii() and is_random)
     if name == "passwd" and match.string[match.start() - 1 : match.start()] == "/":
         return True  # a mount, /etc/passwd:/etc/passwd:ro
     return name.startswith(("credential", "secret")) and value.startswith(("/", "./", "~", "../"))

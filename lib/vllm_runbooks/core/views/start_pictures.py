@@ -69,29 +69,38 @@ def spent(phase: Phase) -> float | None:
     return phase.clock_seconds if phase.clock_seconds is not None else phase.printed_seconds
 
 
+_LEFT, _RIGHT = float(GUTTER), float(WIDTH - END)
+
+
+def _frame(entries: Mapping[str, str], longest: float, unit: str, rows: int) -> tuple[list[str], float, float]:
+    """Legend and axis of a chart with a bar in each row, the top of the first bar, and the bottom."""
+    legend, top = swatches(entries, 12)
+    bottom = top + 10 + ROW * rows
+    return [legend, axis(longest, unit, left=_LEFT, right=_RIGHT, top=top + 4, bottom=bottom)], top + 14, bottom
+
+
+def _bar(x: float, y: float, wide: float, fill: str, title: str) -> str:
+    # A hair of the page between two parts keeps them apart.
+    return rect(x, y, wide - 0.8 if wide > 2 else wide, BAR, fill, title=title)
+
+
 def timelines(starts: Sequence[Start]) -> str:
     """One bar for each run, its phases on a common scale of seconds; empty if no time is known."""
-    rows = [(n, s) for n, s in enumerate(starts, 1) if sum(spent(p) or 0.0 for p in s.timeline) > 0][:MAX_ROWS]
+    totals = [sum(spent(phase) or 0.0 for phase in start.timeline) for start in starts]
+    rows = [row for row in zip(range(1, len(starts) + 1), starts, totals, strict=True) if row[2] > 0][:MAX_ROWS]
     if not rows:
         return ""
-    longest = max(sum(spent(phase) or 0.0 for phase in start.timeline) for _, start in rows)
-    left, right = float(GUTTER), float(WIDTH - END)
-    phases = [name for name in PHASE_NAMES if any(p.name == name and spent(p) for _, s in rows for p in s.timeline)]
-    legend, top = swatches({PHASE_NAMES[name]: _PHASE_FILLS[name] for name in phases}, 12)
-    bottom = top + 10 + ROW * len(rows)
-    parts = [legend, axis(longest, "s", left=left, right=right, top=top + 4, bottom=bottom)]
-    for row, (number, start) in enumerate(rows):
-        x, y = left, top + 14 + row * ROW
+    longest = max(total for _, _, total in rows)
+    phases = [name for name in PHASE_NAMES if any(p.name == name and spent(p) for _, s, _ in rows for p in s.timeline)]
+    parts, top, bottom = _frame({PHASE_NAMES[name]: _PHASE_FILLS[name] for name in phases}, longest, "s", len(rows))
+    for row, (number, start, total) in enumerate(rows):
+        x, y = _LEFT, top + row * ROW
         for phase in start.timeline:
             seconds = spent(phase) or 0.0
-            wide = (right - left) * seconds / longest
+            wide = (_RIGHT - _LEFT) * seconds / longest
             title = f"{PHASE_NAMES.get(phase.name, phase.name)}: {seconds:.0f} s"
-            # A hair of the page between two phases keeps them apart.
-            parts.append(
-                rect(x, y, wide - 0.8 if wide > 2 else wide, BAR, _PHASE_FILLS.get(phase.name, REST), title=title)
-            )
+            parts.append(_bar(x, y, wide, _PHASE_FILLS.get(phase.name, REST), title))
             x += wide
-        total = sum(spent(phase) or 0.0 for phase in start.timeline)
         parts += [_row_names(start, number, y, distinction(start)), caption(x + 6, y + BAR / 2 + 4, f"{total:.0f} s")]
     return picture(parts, bottom + 22, "Phases of each start, in seconds")
 
@@ -99,7 +108,7 @@ def timelines(starts: Sequence[Start]) -> str:
 def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
     """One bar for each run: weights, KV cache, CUDA graphs, and the rest of the GPU if its size is known.
 
-    A mark shows the budget: utilisation times the GPU's memory. Empty where no start prints its memory.
+    A mark shows the budget: utilisation times the GPU's memory. Empty if no run prints its memory.
     """
     rows = [
         (number, start, total)
@@ -109,31 +118,28 @@ def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
     if not rows:
         return ""
     longest = max(total or sum(v for _, v, _ in memory_parts(start)) for _, start, total in rows)
-    left, right = float(GUTTER), float(WIDTH - END)
     entries = {name: fill for name, _, fill in (part for _, s, _ in rows for part in memory_parts(s))}
     if any(total for _, _, total in rows):
         entries["everything else, and free"] = REST
-    legend, top = swatches(entries, 12)
-    bottom = top + 10 + ROW * len(rows)
-    parts = [legend, axis(longest, "GiB", left=left, right=right, top=top + 4, bottom=bottom)]
-    scale = (right - left) / longest
+    parts, top, bottom = _frame(entries, longest, "GiB", len(rows))
+    scale = (_RIGHT - _LEFT) / longest
     for row, (number, start, total) in enumerate(rows):
-        x, y = left, top + 14 + row * ROW
+        x, y = _LEFT, top + row * ROW
         if total:
-            parts.append(rect(left, y, total * scale, BAR, REST, title=f"GPU: {total:.2f} GiB"))
+            parts.append(rect(_LEFT, y, total * scale, BAR, REST, title=f"GPU: {total:.2f} GiB"))
         for name, gib, fill in memory_parts(start):
-            wide = min(gib * scale, right - x)
-            parts.append(rect(x, y, wide - 0.8 if wide > 2 else wide, BAR, fill, title=f"{name}: {gib:.2f} GiB"))
+            wide = min(gib * scale, _RIGHT - x)
+            parts.append(_bar(x, y, wide, fill, f"{name}: {gib:.2f} GiB"))
             if wide > 44:
                 inside = f'x="{x + wide / 2:.1f}" y="{y + BAR / 2 + 4:.1f}" font-size="12" text-anchor="middle"'
                 parts.append(f'<text {inside} fill="#fff">{gib:.4g}</text>')
             x += wide
         budget = start.facts.gpu_memory_utilization
         if total and budget:
-            at = left + min(budget, 1.0) * total * scale
+            at = _LEFT + min(budget, 1.0) * total * scale
             parts.append(rule(at, y - 5, at, y + BAR + 5, colour="currentColor", thick=2))
         used = sum(gib for _, gib, _ in memory_parts(start))
-        after = max(x, left + (total or 0.0) * scale)
+        after = max(x, _LEFT + (total or 0.0) * scale)
         parts += [
             _row_names(start, number, y, distinction(start)),
             caption(after + 6, y + BAR / 2 + 4, f"{used:.1f}", size=13),
