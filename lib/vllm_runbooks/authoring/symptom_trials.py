@@ -31,10 +31,7 @@ def check_symptom(path: Path, where: str | None = None) -> Symptom:
 
 
 def _example_problems(symptom: Symptom, shelf: Catalog, shown_patterns: set[str] | None = None) -> list[Problem]:
-    """Examples that the symptom does not find, or finds with other captures, and near misses that it claims.
-
-    The wordings that an example shows are added to `shown_patterns`.
-    """
+    """Problems of examples and near misses; wordings that examples show are added to `shown_patterns`."""
     problems: list[Problem] = []
     for index, example in enumerate(symptom.examples):
         hits, _ = _tried(symptom, example.text, shelf)
@@ -101,10 +98,7 @@ def cross_check(root: Path) -> list[str]:
 
 
 def _bare_patterns(symptom: Symptom) -> Iterator[tuple[str, bool]]:
-    """What two symptoms may not share: words at no place in particular, be it of an exception or of any line.
-
-    One that asks for more than the words, as a condition, may share them.
-    """
+    """Yield patterns without a place or condition, which two symptoms may not share."""
     if any(condition.required for condition in symptom.conditions):
         return
     for signature in symptom.signatures:

@@ -28,11 +28,7 @@ def translatable(root: Path) -> Iterator[tuple[Path, Symptom | Rule]]:
 
 
 def _read_translatable(path: Path) -> Symptom | Rule:
-    """The symptom or the rule of a file.
-
-    Raises:
-        InputError: it is neither, or broken.
-    """
+    """The symptom or rule of a file; raises InputError if it is neither, or broken."""
     is_rule = path.absolute().parent.name == "rules"
     try:
         return read_rule(path, str(path)) if is_rule else read_symptom(path, str(path))
@@ -41,11 +37,7 @@ def _read_translatable(path: Path) -> Symptom | Rule:
 
 
 def stamped(path: Path) -> str:
-    """Text of a symptom's or rule's file with digests that mark its translations as up to date.
-
-    Raises:
-        InputError: it is neither, or broken, or has no translation.
-    """
+    """Text of a file with digests that mark its translations as current; raises InputError if it has none."""
     record = _read_translatable(path)
     if not record.translations:
         raise InputError(f"{path}: has no translation; write one under translations, as docs/languages.md says")
@@ -63,11 +55,7 @@ class Translated(NamedTuple):
 
 
 def translated(files: Sequence[Path], root: Path, *, is_missing: bool = False) -> Translated:
-    """How far files, or those of a catalog folder, are translated; `is_missing` names what is not.
-
-    Raises:
-        InputError: a file is no symptom and no rule, or is broken.
-    """
+    """How far files, or a catalog folder, are translated; `is_missing` lists what is not; raises InputError."""
     records = [(path, _read_translatable(path)) for path in files] or [
         (path.relative_to(root), record) for path, record in translatable(root)
     ]

@@ -38,10 +38,7 @@ def in_release(rules: Sequence[Rule], release: Key | None) -> Any:
 
 
 def changed(changes: Iterable[tuple[str, Mapping[str, Any]]], release: Key) -> dict[str, Any]:
-    """What a release does by a table of changes: each row replaces what rows before it say of the same name.
-
-    One that is older than the first row does what that says; one that was not read does what the one before it does.
-    """
+    """Values of a release by a table of changes, where rows change those before them; the oldest row always counts."""
     current: dict[str, Any] = {}
     for number, (since, values) in enumerate(changes):
         if number == 0 or release >= tuple(map(int, since.split("."))):

@@ -99,12 +99,7 @@ _PYTHON = re.compile(
 
 
 def argv(name: str, **values: str) -> tuple[str, ...]:
-    """The words of a command with its values.
-
-    Raises:
-        InputError: a value is not of its kind; or the command is text for a shell.
-        KeyError: there is no such command, or a value is missing.
-    """
+    """Words of a command; raises InputError if a value is not of its kind or the command is text for a shell."""
     if TABLE[name].is_expanded:
         raise InputError(f"`{' '.join(TABLE[name].argv)}` is text for a shell; type it")
     return tuple(_filled(word, values) for word in TABLE[name].argv)
@@ -132,12 +127,7 @@ def is_of_kind(kind: str, value: str) -> bool:
 
 
 def line(name: str, **values: str) -> str:
-    """The command as one would type it.
-
-    Raises:
-        InputError: a value is not of its kind.
-        KeyError: as `argv`.
-    """
+    """The command as one types it; raises InputError if a value is not of its kind."""
     if TABLE[name].is_expanded:
         return " ".join(TABLE[name].argv)
     return shlex.join(argv(name, **values))

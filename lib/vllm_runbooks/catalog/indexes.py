@@ -59,11 +59,7 @@ def _read_index(path: Path, key: str | None, decode: Callable[[Any], T]) -> T | 
 
 
 def indexed(name: str, root: Path, key: Callable[[Path], str], compiler: Compiler, decode: Callable[[Any], T]) -> T:
-    """A compiled index of a catalog folder: the packaged one, else the one kept under its key, else compiled anew.
-
-    Raises:
-        InputError: there is none and it cannot be compiled, or this user has no home to keep it in.
-    """
+    """Index of a catalog folder: packaged, cached under its key, or compiled; raises InputError if none can be had."""
     packaged = _read_index(root / f"{name}.json", None, decode) if root == folders.catalog_dir() else None
     if packaged is not None:
         return packaged
@@ -110,11 +106,7 @@ class Index(Generic[T]):
 
 
 def whole(index: Mapping[str, Any], name: str) -> Any:
-    """The data of an index that is made of one file.
-
-    Raises:
-        InputError: the file is broken or missing.
-    """
+    """Data of an index that is made of one file; raises InputError if the file is broken or missing."""
     if index.get(name) is None:
         problems = "; ".join(index.get("problems", ())) or "missing"
         raise InputError(f"{folders.catalog_dir()}: {name}.yaml is broken: {problems}")

@@ -30,11 +30,7 @@ def load_catalog(folders: tuple[str, ...] | None = None) -> Catalog:
 
 
 def language(lang: str | None = None) -> str | None:
-    """The language to print in: the given one, else that of `VLLM_RUNBOOKS_LANG`; None for English.
-
-    Raises:
-        InputError: the language is unknown.
-    """
+    """The given language, else that of `VLLM_RUNBOOKS_LANG`; None for English; raises InputError if it is unknown."""
     if lang is None:
         return languages.chosen(os.environ.get(languages.LANG), languages.LANG)
     return languages.chosen(lang)
@@ -47,11 +43,7 @@ def in_language(shelf: Catalog, lang: str | None) -> Catalog:
 
 
 def toolchain(version: str | None = None) -> Toolchain:
-    """The facts of a toolchain for edge chips: of a version as in `1.1.7`, else of the newest one.
-
-    Raises:
-        InputError: the version is unknown.
-    """
+    """Facts of a toolchain version such as `1.1.7`, else of the newest; raises InputError if it is unknown."""
     toolchains = compiled.TOOLCHAINS.load()
     if version is None:
         return toolchains[-1]

@@ -492,11 +492,7 @@ def nearest(version: str) -> Nearest:
 
 
 def load(version: str) -> ReleaseData:
-    """The data of a release; of the nearest one where this very one is not known.
-
-    Raises:
-        InputError: The text is no version, or the data is damaged.
-    """
+    """Data of a release, or of the nearest known one; raises InputError if the text is no version."""
     return _asked(releases_dir(), version.strip())
 
 
@@ -564,10 +560,7 @@ def histories(kind: str) -> dict[str, tuple[Change, ...]]:
 
 
 def history(name: str) -> tuple[Change, ...]:
-    """Changes of an option's spelling, or of an environment variable; empty if no release has it.
-
-    What became of the option itself is told of the releases in which the spelling is one of its own.
-    """
+    """Changes of an option's spelling, or of an environment variable; empty if no release has it."""
     releases, all_of = known_releases(), _histories(releases_dir())
     events: list[Change] = []
     for life in _lives(releases_dir()).get(name, ()):

@@ -378,10 +378,7 @@ def model_from_config(
     name: str | None = None,
     is_partial: bool = False,
 ) -> Model:
-    """Facts of a `config.json`; never raises: an unexpected form is unknown.
-
-    `architectures` is what is known by `model_type`; with `is_partial` what the configuration leaves out is unknown.
-    """
+    """Facts of a `config.json`, unknown where its form is unexpected, or absent from a partial configuration."""
     text = {**config, **_text_config(config)}
     listed = config.get("architectures")
     architecture = _word(listed[0]) if isinstance(listed, (list, tuple)) and listed else None

@@ -104,11 +104,7 @@ def _document() -> dict[str, Any]:
 
 @cache
 def load(version: str) -> Support:
-    """Features of a release, or of the nearest one that is known.
-
-    Raises:
-        InputError: it is no version, or the catalog's data is damaged or of other releases than the options.
-    """
+    """Features of a release, or of the nearest known one; raises InputError if it is no version."""
     document = _document()
     nearest = options.nearest(version).version
     if nearest not in document["releases"]:

@@ -57,11 +57,7 @@ class Catalog:
         return replace(self, symptoms=symptoms, policies=policies, lang=lang, english=self)
 
     def policy(self, name: str) -> Policy:
-        """The policy of that name.
-
-        Raises:
-            InputError: there is none.
-        """
+        """The policy of that name; raises InputError if there is none."""
         if name not in self.policies:
             raise InputError(f"{name}: is no policy; known: {', '.join(sorted(self.policies)) or 'none'}")
         return self.policies[name]

@@ -74,11 +74,7 @@ class Archive:
 
 
 def written(members: Mapping[str, bytes]) -> bytes:
-    """The archive of members by name, in order of their names and without times: the same members, the same bytes.
-
-    Raises:
-        InputError: it would be larger than what is read of one.
-    """
+    """Zip archive of members by name, reproducible byte for byte; raises InputError if it is too large to be read."""
     import zipfile
 
     if len(members) > MAX_MEMBERS or sum(map(len, members.values())) > _MAX_UNPACKED:
@@ -103,11 +99,7 @@ def is_archive(path: Path) -> bool:
 
 
 def read(path: Path) -> Archive:
-    """Read a pack.
-
-    Raises:
-        InputError: it is no pack, is damaged, or is not as its manifest says.
-    """
+    """Read a pack; raises InputError if it is none, is damaged, or differs from its manifest."""
     import zipfile
 
     where = str(path)

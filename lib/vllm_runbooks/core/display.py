@@ -56,11 +56,7 @@ _SPACES = "\t\u3000"
 
 
 def visible(text: str) -> str:
-    """The text with everything that no sign shows written as an escape.
-
-    That is what steers a terminal, reorders or hides other letters, has no meaning that fonts agree on, or looks like a
-    space and is none to a shell.
-    """
+    """Escape what steers a terminal, reorders or hides text, has no glyph, or only looks like a space."""
     if _PLAIN.fullmatch(text):
         return text
     return "".join(c if c.isprintable() or c == "\n" else " " if c in _SPACES else _escaped(c) for c in text)

@@ -57,11 +57,7 @@ class VerdictFailed(RunbooksError):  # noqa: N818 - what a notebook's reader see
 
 
 def check_texts(**values: object) -> None:
-    """See that what a runbook hands over is text: a scheduler makes a number of 0.10, which is then another release.
-
-    Raises:
-        InputError: one of them is a number.
-    """
+    """Raise InputError if a parameter is a number: a scheduler turns 0.10 into another release."""
     for name, value in values.items():
         if value is not None and not isinstance(value, (str, Path)):
             raise InputError(f"{name}: {value!r} is no text; quote it, or hand it over as text (papermill -r {name} …)")

@@ -26,11 +26,7 @@ class Document:
     """The text, or what yields it in pieces: a log may be larger than memory."""
 
     def pieces(self) -> Iterator[str]:
-        """Yield the text in pieces; a source that is a pipe can be read once.
-
-        Raises:
-            InputError: it cannot be read, or is no text.
-        """
+        """Yield the text in pieces, from a pipe only once; raises InputError if it cannot be read or is no text."""
         if not isinstance(self.source, str):
             return self.source()
         text = self.source

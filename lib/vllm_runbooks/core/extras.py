@@ -33,11 +33,7 @@ def missing(part: str) -> str:
 
 
 def require(part: str) -> None:
-    """See that a part has what it needs.
-
-    Raises:
-        InputError: it has not; the line says what to install.
-    """
+    """Raise InputError, with the command that installs it, if a dependency of a feature is missing."""
     if module := missing(part):
         extra = _PARTS[part]
         raise InputError(

@@ -49,11 +49,7 @@ def store(path: Path, content: str | bytes) -> None:
 
 
 def replace_folder(new: Path, place: Path) -> None:
-    """Put a copy of a folder in a place, instead of the one there: a reader finds the one or the other.
-
-    Raises:
-        OSError: it could not be put there, or somebody else was quicker; what is there is whole.
-    """
+    """Replace a folder atomically by a copy of another; raises OSError, with a whole folder in place, if it fails."""
     import tempfile
 
     place.parent.mkdir(parents=True, exist_ok=True)

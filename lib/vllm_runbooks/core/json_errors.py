@@ -8,11 +8,7 @@ from typing import Any
 
 
 def loaded(text: str) -> Any:
-    """The value of a JSON text.
-
-    Raises:
-        ValueError: it is none; its words say in brief what is wrong, and in which line.
-    """
+    """Value of a JSON text; raises ValueError with the line and a brief reason."""
     try:
         return json.loads(text)
     except JSONDecodeError as error:
@@ -23,10 +19,7 @@ def loaded(text: str) -> Any:
 
 
 def same_words(error: JSONDecodeError) -> JSONDecodeError:
-    """What is wrong with a JSON text in the same words and at the same place, whatever Python reads it.
-
-    From 3.13 on a comma too many is told at its own place; before, the bracket behind it.
-    """
+    """The error as Python before 3.13 reports it: for a trailing comma, at the bracket behind it."""
     if not error.msg.startswith("Illegal trailing comma"):
         return error
     behind = error.doc[error.pos + 1 :]

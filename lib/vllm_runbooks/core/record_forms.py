@@ -107,11 +107,7 @@ def form(kind: Any) -> Any:
 
 
 def record(kind: type[T], data: Mapping[str, Any]) -> T:
-    """The record that `document` made this mapping from.
-
-    Raises:
-        KeyError, TypeError, ValueError: the mapping does not have the record's form.
-    """
+    """Record of a JSON form; raises KeyError, TypeError or ValueError if the form is another one's."""
     hashable: Any = kind
     readers = _read(hashable)
     values = {}

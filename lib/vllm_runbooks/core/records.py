@@ -569,10 +569,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class CauseRef:
-    """A root cause by name.
-
-    A condition of a running server is a class of its own: both are its id, as in `serving.kv_pressure`.
-    """
+    """A root cause by name; for a condition of a running server both names are its id."""
 
     symptom: str
     """Id of the symptom, or of the condition."""

@@ -62,11 +62,7 @@ _ODD_CLASS = re.compile(r"\[.*(?:\[|--|&&|~~|\|\|)", re.DOTALL)
 
 
 def faults(pattern: str) -> list[str]:
-    """Why a pattern may not be used; empty when it may.
-
-    What both engines must agree on is kept to the subset that they share. `re` stays linear because the text is cut
-    into windows, every repeat is bounded, and the bounds together allow few ways to share a window.
-    """
+    """Reasons why a pattern may not be used: both engines must agree on it, and `re` must stay linear."""
     signs = _signs(pattern)
     bare = "".join(
         "[x]" if sign[0] == "[" and sign != "[" else "x" if sign[0] == "\\" and not sign[1:].isalnum() else sign
@@ -297,21 +293,14 @@ class PatternSet:
         return WordSet([word for word in self._by_word if word], engine="re" if self._re2 is None else None)
 
     def candidates(self, text: str) -> Sequence[int]:
-        """Indices of the patterns that may match somewhere in a text of any length: those whose word it contains.
-
-        What is found for a block of lines serves for each of them, as `among` of `find`.
-        """
+        """Indices of the patterns whose word is in a text of any length; `find` takes them as `among`."""
         indices = list(self._by_word.get("", ()))
         for word in self._wordlist.present(text):
             indices += self._by_word[word]
         return sorted(set(indices))
 
     def _search(self, index: int, length: int) -> tuple[Callable[[str, int], Any], Sequence[str]]:
-        """What searches for a pattern in a text of this length, and the names of its groups in order.
-
-        A call of RE2 costs more than `re` takes for a short line, and compiling twice more than a few calls: so `re`
-        serves for short lines once a pattern is known to come often.
-        """
+        """Search function for a pattern in a text of this length, and the names of its groups."""
         search = self._searches.get(index) or self._searches.setdefault(index, _Search(expand(self.patterns[index])))
         if self._re2 is None or (length <= _SHORT and search.uses >= _OFTEN):
             return search.by_re, search.names

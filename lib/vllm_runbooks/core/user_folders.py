@@ -13,21 +13,17 @@ _OURS = "vllm-runbooks"
 
 
 def state() -> Path:
-    """Our folder for what is kept from one command to the next.
-
-    Raises:
-        InputError: this user has no home, and no variable names another place.
-    """
+    """Our folder for state; raises InputError if this user has no home and no variable names another folder."""
     return _base(STATE, "~/.local/state") / _OURS
 
 
 def config() -> Path:
-    """Our folder for what the user has set up; raises as `state`."""
+    """Our folder for configuration; raises as `state`."""
     return every_config() / _OURS
 
 
 def cache() -> Path:
-    """Our folder for what can be made anew; raises as `state`."""
+    """Our folder for what can be computed again; raises as `state`."""
     return _base(CACHE, "~/.cache") / _OURS
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,12 +97,7 @@ def add(
         if not (root / "vllm").is_dir():
             raise InputError(f"{root}: holds no package `vllm`; name the folder that contains vllm/")
         dump = dumped(version, python, root, scratch, time_limit)
-        made = {
-            "package": f"{package} {version}",
-            "origin": dump["origin"],
-            "python": dump["python"],
-            "device": dump["device"],
-        }
+        made = {"package": f"{package} {version}", **{key: dump[key] for key in ("origin", "python", "device")}}
         target = folder or options.releases_dir()
         records = records_of(dump, root / "vllm", docker)
         if docker is None:
@@ -120,18 +115,11 @@ def _read(path: Path) -> str:
 
 
 def _add_others(package: Path, version: str, folder: Path) -> tuple[list[str], list[Unworded], list[Reworded]]:
-    """Store what else the sources tell of the release.
-
-    Returns:
-        The files that changed, the patterns that no release has, and those that this release alone changed.
-    """
+    """Store the other data of the sources; returns changed files, patterns without a release, and changed patterns."""
     paths = [folder / "support.json", folder / "logs" / SITES, folder / "logs" / WORDINGS]
     before = [path.read_bytes() if path.is_file() else b"" for path in paths]
     support = json.loads(before[0]) if before[0] else None
-    store(
-        paths[0],
-        supported.written(supported.with_release(support, version, supported.extract(package))),
-    )
+    store(paths[0], supported.written(supported.with_release(support, version, supported.extract(package))))
     shelf = compiled.load(compiling.compile_index)
     wordings = read_wordings(paths[2])
     unworded = call_sites.write({version: package}, shelf, folder / "logs", claimed_lines())
@@ -173,11 +161,8 @@ def _download(version: str, scratch: Path) -> tuple[str, Path]:
 
 
 def _is_wanted(name: str) -> bool:
-    return (
-        name.startswith("vllm/")
-        and name.endswith((".py", ".json", ".txt", ".jinja"))
-        and "fused_moe/configs" not in name
-    )
+    is_text = name.startswith("vllm/") and name.endswith((".py", ".json", ".txt", ".jinja"))
+    return is_text and "fused_moe/configs" not in name
 
 
 def _package_of(source: Path) -> str:
@@ -205,61 +190,35 @@ def dumped(version: str, python: Path, root: Path, scratch: Path, time_limit: fl
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
     }
-    paths = ((home, "~"), (temporary, "/tmp"), (root, ""))  # noqa: S108 - as a reader knows it
 
     def run(*arguments: str) -> dict[str, Any]:
-        return _run_dump(version, [str(python), "-P", str(_SCRIPT), *arguments], environment, paths, time_limit)
+        command = [str(python), "-P", str(_SCRIPT), *arguments]
+        output: dict[str, Any] = {"capture_output": True, "text": True, "timeout": time_limit}
+        try:
+            done = subprocess.run(command, check=False, env=environment, cwd=temporary, **output)  # noqa: S603 - no shell
+            text: str = done.stdout
+            for path, name in ((home, "~"), (temporary, "/tmp"), (root, "")):  # noqa: S108 - as a reader knows it
+                text = text.replace(json.dumps(str(path))[1:-1], name)
+            result: dict[str, Any] = json.loads(text)
+        except subprocess.TimeoutExpired:
+            problem = f"was not dumped within {time_limit:.0f} s; allow more with --time-limit"
+            raise InputError(f"{version}: {problem}") from None
+        except ValueError:
+            message = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            problem = f"could not be dumped by {command[0]} ({message[:200]}); see docs/releases.md"
+            raise InputError(f"{version}: {problem}") from None
+        return result
 
     dump = run()
-    for part, data in [
-        *dump["entries"].items(),
-        ("environment", dump["environment"]),
-        ("python_api", dump["python_api"]),
-    ]:
+    for part, data in {**dump["entries"], **{key: dump[key] for key in ("environment", "python_api")}}.items():
         if set(data) == {"error"}:
             raise InputError(f"{version}: {part} could not be dumped ({data['error'][:200]}); see docs/releases.md")
     with_gpu(dump, run("--as-gpu"))
     return dump
 
 
-def _run_dump(
-    version: str,
-    command: list[str],
-    environment: Mapping[str, str],
-    paths: Iterable[tuple[Path, str]],
-    time_limit: float,
-) -> dict[str, Any]:
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=time_limit,
-            env=dict(environment),
-            cwd=environment["TMPDIR"],
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(f"{version}: was not dumped within {time_limit:.0f} s; allow more with --time-limit") from None
-    try:
-        text = done.stdout
-        for path, name in paths:
-            text = text.replace(json.dumps(str(path))[1:-1], name)
-        dump: dict[str, Any] = json.loads(text)
-    except ValueError:
-        message = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise InputError(
-            f"{version}: could not be dumped by {command[0]} ({message[:200]}); see docs/releases.md"
-        ) from None
-    return dump
-
-
 def with_gpu(dump: dict[str, Any], other: Mapping[str, Any]) -> None:
-    """Mark in a dump made on a CPU what differs when the release detects a GPU.
-
-    The GPU's defaults are kept, for that is where vLLM runs, and the choices of both; what differs between any two runs
-    is no default at all.
-    """
+    """Mark what differs on a GPU in a dump made on a CPU; keep the GPU's defaults, and the choices of both."""
     for entry, data in dump["entries"].items():
         gpu_options = {_name(option): option for option in other["entries"].get(entry, {}).get("options", ())}
         for option in data["options"]:
@@ -324,15 +283,10 @@ def records_of(dump: Mapping[str, Any], package: Path, dockerfile: str | None = 
         if name in conditions and f"object {name}" in records:
             records[f"object {name}"] |= {"conditions": conditions[name]}
     records |= {f"check {_digest(check['when'])}": check for check in serve_checks(package)}
-    records |= _bound_records(package)
+    bounds, places = argument_bounds(package)  # places change more often than bounds
+    records |= {f"bound {name}": data for name, data in bounds.items()} | ({"place bounds": places} if places else {})
     records |= {f"default {name}": data for name, data in moving_defaults(package, dump).items()}
     return records
-
-
-def _bound_records(package: Path) -> dict[str, Any]:
-    bounds, places = argument_bounds(package)
-    records: dict[str, Any] = {f"bound {name}": data for name, data in bounds.items()}
-    return records | ({"place bounds": places} if places else {})
 
 
 def _digest(value: Any) -> str:
@@ -461,10 +415,7 @@ def _name_read(node: ast.AST) -> Iterator[str]:
 
 
 def api_server_model(package: Path) -> str | None:
-    """Whether the API server's program uses the model in its first argument: "taken" or "ignored".
-
-    It does if its module, or one that it imports when it is run, asks for `model_tag`. None: there is no such module.
-    """
+    """ "taken" if the API server or one of its imports uses `model_tag`, else "ignored"; None without such a module."""
     try:
         text = (package / _API_SERVER).read_text(encoding="utf-8")
         tree = ast.parse(text)

@@ -15,17 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from vllm_runbooks.catalog.sites import (
-    SITES,
-    WORDINGS,
-    Module,
-    ModuleFunction,
-    Wordings,
-    digest,
-    order,
-    read_book,
-    read_wordings,
-)
+from vllm_runbooks.catalog import sites
+from vllm_runbooks.catalog.sites import SITES, WORDINGS, Module, ModuleFunction, Wordings, digest, order
 from vllm_runbooks.catalog.symptoms import Catalog
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.scan import PatternSet, expand
@@ -324,12 +315,12 @@ def write(
     Returns:
         The patterns of vLLM's own words that no release has; of those that are claimed none.
     """
-    kept = read_book(folder / SITES)
+    kept = sites.read_book(folder / SITES)
     book = {release: kept.modules(release) for release in kept.releases}
     catalog_patterns = patterns_of(shelf)
     all_patterns = {**catalog_patterns, **{name: list(lines) for name, lines in (claimed or {}).items()}}
     patterns = sorted({pattern for asking in all_patterns.values() for pattern in asking})
-    worded = read_wordings(folder / WORDINGS)
+    worded = sites.read_wordings(folder / WORDINGS)
     has_pattern = {
         release: {pattern: worded.has(pattern, release) for pattern in patterns} for release in worded.releases
     }
@@ -342,8 +333,8 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     store(folder / SITES, sites_text(book))
     store(folder / WORDINGS, wordings_text(all_patterns, has_pattern))
-    read_book.cache_clear()
-    read_wordings.cache_clear()
+    sites.read_book.cache_clear()
+    sites.read_wordings.cache_clear()
     return [
         Unworded(name, pattern)
         for name, asking in catalog_patterns.items()

@@ -739,10 +739,7 @@ def _python() -> dict[str, Any]:
 
 
 def dump(*, as_gpu: bool = False) -> dict[str, Any]:
-    """The whole dump as one JSON value; a part that this release lacks becomes {"error": …}.
-
-    With `as_gpu` the release is told that it runs on a CUDA GPU; what then differs depends on the device.
-    """
+    """Dump as one JSON value, `as_gpu` as if on a CUDA GPU; a part that this release lacks becomes {"error": …}."""
     _prepare(as_gpu=as_gpu)
     types = Types()
     data: dict[str, Any] = {

@@ -100,10 +100,7 @@ def _function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
 
 
 class CheckReader:
-    """Reads the checks of one function; `subject` is the name whose attributes are the values.
-
-    A kind of reader may tell more of a check (`told`), or follow more of what a function does.
-    """
+    """Reads the checks of one function; `subject` is the name whose attributes are the values."""
 
     def __init__(self, tree: ast.Module, sources: Path, subject: str, depth: int) -> None:
         self.tree, self.sources, self.subject, self.depth = tree, sources, subject, depth

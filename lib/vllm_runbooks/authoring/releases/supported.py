@@ -488,10 +488,7 @@ def extract(source_dir: Path) -> ReleaseFacts:
 
 
 def packed(releases: Mapping[str, ReleaseFacts]) -> dict[str, Any]:
-    """Many releases as one document: by table and name runs `[first, last, value]`, releases by their position.
-
-    `releases` is in order, the oldest first; the value is left out where it is None.
-    """
+    """Releases, the oldest first, as one document: by table and name runs `[first, last, value]` of positions."""
     tables: dict[str, dict[str, list[list[Any]]]] = {table: {} for table in TABLES}
     for index, facts in enumerate(releases.values()):
         for table in TABLES:

@@ -10,20 +10,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from vllm_runbooks.catalog import compiled, options
+from vllm_runbooks.catalog import serving as serving_rules
 from vllm_runbooks.catalog.authored.located import Location, Problem
 from vllm_runbooks.catalog.authored.yaml_files import compile_files, not_one_of, read_record, unknown_commands
-from vllm_runbooks.catalog.serving import (
-    KINDS,
-    OPERATORS,
-    OVER,
-    REASONS,
-    RUNGS,
-    TOLD,
-    TYPES,
-    Serving,
-    ServingCondition,
-    ServingTest,
-)
+from vllm_runbooks.catalog.serving import Serving, ServingCondition, ServingTest
 from vllm_runbooks.catalog.templates import PLACEHOLDER
 
 ADAPTER = TypeAdapter(Serving)
@@ -57,7 +47,7 @@ def _problems(serving: Serving, names: options.Names) -> Iterator[Problem]:
 def _series_problems(serving: Serving) -> Iterator[Problem]:
     for name, series in serving.series.items():
         at = ("series", name)
-        yield from not_one_of((*at, "type"), series.type, TYPES)
+        yield from not_one_of((*at, "type"), series.type, serving_rules.TYPES)
         if not series.names:
             yield (*at, "names"), "is empty; name what releases export"
         for index, exported in enumerate(series.names):
@@ -70,15 +60,15 @@ def _series_problems(serving: Serving) -> Iterator[Problem]:
 def _fact_problems(serving: Serving) -> Iterator[Problem]:
     for name, fact in serving.facts.items():
         at = ("facts", name)
-        if not _NAME.fullmatch(name) or name in TOLD:
+        if not _NAME.fullmatch(name) or name in serving_rules.TOLD:
             yield at, f"{name!r} is taken or no name; write small words"
-        if fact.kind not in KINDS:
-            yield (*at, "kind"), f"{fact.kind!r} is none of {', '.join(KINDS)}"
+        if fact.kind not in serving_rules.KINDS:
+            yield (*at, "kind"), f"{fact.kind!r} is none of {', '.join(serving_rules.KINDS)}"
             continue
         for field, series in (("series", fact.series), ("of", fact.of)):
             if series is not None and series not in serving.series:
                 yield (*at, field), f"{series!r} is no series of this file"
-        expected = KINDS[fact.kind]
+        expected = serving_rules.KINDS[fact.kind]
         if fact.series in serving.series and serving.series[fact.series].type != expected:
             yield (*at, "series"), f"{fact.series!r} is no {expected}, which a {fact.kind} is made of"
         if (fact.of is not None) is not (fact.kind == "share"):
@@ -116,8 +106,8 @@ def _condition_problems(
                 yield ("changes", place, "edits", n, "name"), f"{edit.name!r} is in no release"
     for location, text in texts:
         for name in PLACEHOLDER.findall(text):
-            if name not in serving.facts and name not in TOLD:
-                yield location, f"{{{name}}} is no fact of this file, and none of {', '.join(TOLD)}"
+            if name not in serving.facts and name not in serving_rules.TOLD:
+                yield location, f"{{{name}}} is no fact of this file, and none of {', '.join(serving_rules.TOLD)}"
         for wrong in unknown_commands(text):
             yield location, wrong
 
@@ -127,22 +117,25 @@ def _test_problems(test: ServingTest, serving: Serving) -> Iterator[tuple[str, s
     if len(tested) != 1:
         yield "fact", "each test is of one thing: a fact, a rung or a setting"
     for rung in test.rung:
-        yield from not_one_of("rung", rung, RUNGS)
+        yield from not_one_of("rung", rung, serving_rules.RUNGS)
     for reason in test.reason:
-        yield from not_one_of("reason", reason, REASONS)
+        yield from not_one_of("reason", reason, serving_rules.REASONS)
     if (test.setting is None) is not (test.equals is None):
         yield "equals", "belongs to a setting, which needs it"
     if test.fact is None:
         return
-    yield from not_one_of("op", test.op, OPERATORS)
+    yield from not_one_of("op", test.op, serving_rules.OPERATORS)
     if (test.limit is None) is (test.than is None):
         yield "limit", "give a limit, or another fact as `than`"
     for field, name in (("fact", test.fact), ("than", test.than)):
         fact = None if name is None else serving.facts.get(name)
         if name is not None and fact is None:
             yield field, f"{name!r} is no fact of this file"
-        if fact is not None and test.over not in OVER.get(fact.kind, ()):
-            yield "over", f"{test.over!r} does not go with a {fact.kind}: {', '.join(OVER.get(fact.kind, ()))}"
+        if fact is not None and test.over not in serving_rules.OVER.get(fact.kind, ()):
+            yield (
+                "over",
+                f"{test.over!r} does not go with a {fact.kind}: {', '.join(serving_rules.OVER.get(fact.kind, ()))}",
+            )
 
 
 def compile_serving(root: Path) -> tuple[dict[str, Any], list[str]]:

@@ -64,11 +64,7 @@ def write_script(text: str) -> None:
 
 
 def opened() -> TextIO:
-    """Standard output.
-
-    Raises:
-        NotPrintedError: it is closed.
-    """
+    """Standard output; raises NotPrintedError if it is closed."""
     stream = sys.stdout
     if stream is None or stream.closed:
         raise NotPrintedError("standard output is closed; give the command somewhere to write to")

@@ -16,21 +16,8 @@ from enum import Enum
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from vllm_runbooks.core.redaction.places import (
-    FOLLOWING,
-    MAX_KEY,
-    PART,
-    TURNS,
-    Secret,
-    find,
-    is_row,
-    key_begun,
-    merged,
-    parts_of,
-    places_of,
-    tellings,
-    value_of,
-)
+from vllm_runbooks.core.redaction import places
+from vllm_runbooks.core.redaction.places import FOLLOWING, PART, Secret, merged
 
 T = TypeVar("T")
 
@@ -109,7 +96,7 @@ class Redactor:
             self.learn([whole])
             return "".join(self.pieces([whole]))
         with self._lock:
-            secrets = find(whole, self._again)
+            secrets = places.find(whole, self._again)
             self._remember(whole, secrets)
             return self._replaced(whole, self._all(whole, secrets, at_ends=True)) if secrets or self._again else whole
 
@@ -159,15 +146,12 @@ class Redactor:
             if not part:
                 # A pause in what is being written: what has come so far is going to be shown.
                 with self._lock:
-                    self._remember(windows.rest, find(windows.rest, self._again))
+                    self._remember(windows.rest, places.find(windows.rest, self._again))
             yield part
         self._learned(windows, windows.rest)
 
     def pieces(self, parts: Iterable[str]) -> Iterator[str]:
-        """Yield a document that is read in parts, its secrets replaced, some parts behind.
-
-        Joined, they are the same however the document was parted.
-        """
+        """Yield a document that is read in parts, secrets replaced, some parts behind; any parts give the same result."""
         windows = _Windows()
         for part in parts:
             for text in windows.take(part):
@@ -180,13 +164,10 @@ class Redactor:
         yield redacted
 
     def more(self, lines: str) -> str:
-        """The next lines of an output that is shown as it comes, their secrets replaced.
-
-        What was shown before is remembered as far as a secret may go on in these lines.
-        """
+        """Next lines of an output that is printed as it comes; secrets may begin in earlier lines."""
         with self._lock:
             text = self._before + lines
-            secrets = find(text, self._again)
+            secrets = places.find(text, self._again)
             self._remember(text, secrets)
             shift = len(self._before)
             new = [s._replace(start=max(s.start - shift, 0), end=s.end - shift) for s in secrets if s.end > shift]
@@ -196,7 +177,7 @@ class Redactor:
     def _learned(self, windows: _Windows, text: str) -> list[Secret]:
         """Secrets in front of a window's cut, which is set here; they are known from here on."""
         with self._lock:
-            secrets = find(text, self._again)
+            secrets = places.find(text, self._again)
             windows.cut = _cut(text, secrets) if len(text) >= _WINDOW + _AHEAD else len(text)
             whole = [secret for secret in secrets if secret.end <= windows.cut]
             self._remember(text, whole)
@@ -211,14 +192,14 @@ class Redactor:
             return merged(secrets)
         for value in self._again:
             if value[:PART] in text:
-                secrets += places_of(value, text)
+                secrets += places.places_of(value, text)
             if at_ends and len(value) >= 2 * PART and (value[:PART] in text or value[-PART:] in text):
-                secrets += parts_of(value, text)
+                secrets += places.parts_of(value, text)
         return merged(secrets)
 
     def _remember(self, text: str, secrets: list[Secret]) -> None:
         for secret in secrets:
-            for value in tellings(secret, text[secret.start : secret.end]):
+            for value in places.tellings(secret, text[secret.start : secret.end]):
                 if value in self._first:
                     continue
                 if len(self._first) < _FIRST:
@@ -242,7 +223,8 @@ class Redactor:
         pieces, position = [], 0
         for secret in secrets:
             self.counts[secret.kind] = self.counts.get(secret.kind, 0) + 1
-            pieces += [text[position : secret.start], self._placeholder(value_of(text[secret.start : secret.end]))]
+            value = places.value_of(text[secret.start : secret.end])
+            pieces += [text[position : secret.start], self._placeholder(value)]
             position = secret.end
         return "".join([*pieces, text[position:]]) if secrets else text
 
@@ -288,10 +270,7 @@ def watch(parts: Iterable[str]) -> Iterator[str]:
 
 
 def redact_record(record: T) -> T:
-    """Return a record, or any nest of dataclasses, lists, tuples and mappings, with the secrets in its texts replaced.
-
-    Once more at the end, with what the last line of a document has told: a value may be shown before it is named.
-    """
+    """Replace the secrets in all texts of a record, or of any nest of dataclasses, lists, tuples and mappings."""
     return cast("T", _redacted(record))
 
 
@@ -318,17 +297,17 @@ def _stem(name: str) -> str:
 
 def _going_on(text: str) -> str:
     """End of a text in which a secret may continue: its last lines, or an unfinished private key."""
-    begun = key_begun(text)
+    begun = places.key_begun(text)
     if begun is not None:
         return text[begun:]
-    least = max(len(text) - MAX_KEY, 0)
+    least = max(len(text) - places.MAX_KEY, 0)
     start = len(text)
     left = FOLLOWING + 1
-    for _ in range(FOLLOWING + 1 + TURNS):
+    for _ in range(FOLLOWING + 1 + places.TURNS):
         end, start = start, text.rfind("\n", least, max(start - 1, least)) + 1
         if not start:
             return text[least:]
-        left -= not is_row(text[start:end])
+        left -= not places.is_row(text[start:end])
         if not left:
             break
     return text[start:]

@@ -159,10 +159,7 @@ def memory_parts(start: Start) -> list[tuple[str, float, str]]:
 
 
 def throughputs(starts: Sequence[Start]) -> str:
-    """Generated tokens per second by periodic line; hollow where the interval was not busy throughout.
-
-    Empty where no start prints any.
-    """
+    """Generated tokens/s by periodic line; hollow points for intervals that were not busy throughout; empty if none."""
     rows = [(n, s, s.throughput[:_MAX_POINTS]) for n, s in enumerate(starts, 1) if s.throughput][: len(LINES)]
     top_rate = max((sample.generation_tokens_per_s for _, _, samples in rows for sample in samples), default=0.0)
     if top_rate <= 0:
