@@ -35,7 +35,6 @@ _TABLES: dict[str, Callable[[Path, str], object]] = {
     "serving.yaml": serving_file.read_serving,
     "entrances.yaml": entrances_file.read_entrances,
 }
-"""Tables of a catalog folder, and what reads each."""
 
 
 _KINDS: dict[str, Callable[[Path, str], object]] = {
@@ -45,7 +44,6 @@ _KINDS: dict[str, Callable[[Path, str], object]] = {
     "toolchains": toolchain_files.read_toolchain,
     "tables": table_files.read_table,
 }
-"""Folders of a catalog folder, and what reads a file of each."""
 
 
 def check_file(path: Path) -> None:

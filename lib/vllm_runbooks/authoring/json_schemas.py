@@ -91,9 +91,7 @@ def _kinds_in(hint: Any) -> Iterator[type]:
 
 
 _UNPRINTED = _fields_with(UNPRINTED)
-"""Fields that no document has."""
 _WHERE_TOLD = _fields_with(WHERE_TOLD)
-"""Fields that a document has only where there is something to tell."""
 
 
 @cache

@@ -48,21 +48,12 @@ def _symptom_sources(root: Path) -> list[Path]:
     return [*(folder / f"{name}.yaml" for folder in (folders.catalog_dir(), root) for name in tables), *sources(root)]
 
 
-class _SymptomIndex(NamedTuple):
-    symptoms: Mapping[str, Symptom]
-    lines: tuple[LineFormat, ...]
-    policies: Mapping[str, Policy]
-    problems: tuple[str, ...]
-    """Files that were left out, as the compiler named them."""
-
-
-def _symptom_index(index: Any) -> _SymptomIndex:
+def _catalog(index: Any) -> Catalog:
     symptoms = [record(Symptom, data) for data in index["symptoms"]]
     lines = tuple(record(LineFormat, data) for data in index["lines"])
     policies = [record(Policy, data) for data in index["policies"]]
-    return _SymptomIndex(
-        {s.id: s for s in symptoms}, lines, {p.id: p for p in policies}, tuple(index.get("problems", ()))
-    )
+    problems = tuple(index.get("problems", ()))
+    return Catalog({s.id: s for s in symptoms}, lines, problems, {p.id: p for p in policies})
 
 
 class RulesById(Mapping[str, Rule]):
@@ -112,7 +103,7 @@ def _toolchains(index: Any) -> tuple[Toolchain, ...]:
 
 
 SYMPTOMS = Index(
-    "index", _symptom_sources, f"{_AUTHORED}.compiling:compile_index", _symptom_index, (Symptom, LineFormat, Policy)
+    "index", _symptom_sources, f"{_AUTHORED}.compiling:compile_index", _catalog, (Symptom, LineFormat, Policy)
 )
 RULES = Index("rules", rule_sources, f"{_AUTHORED}.rule_files:compile_rules", _rules, (Rule,))
 SERVING = Index(

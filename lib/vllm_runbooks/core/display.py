@@ -11,7 +11,6 @@ from typing import Any
 from vllm_runbooks.core.record_forms import document
 
 SCHEMA = 1
-"""Version of the JSON documents."""
 
 
 @dataclass(frozen=True)

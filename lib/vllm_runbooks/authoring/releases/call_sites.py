@@ -39,13 +39,11 @@ _HOLE = "\ue000"
 _SHAPES = tuple(
     shape.replace("_", _HOLE) for shape in ("_", "'_'", "torch.Size([_])", "[_]", "<class '_'>", "{_}", "-_")
 )
-"""How what is filled in may be printed."""
 _MOST_SHAPED = 3
 """Of a message with more holes, only one at a time is tried in other shapes than the plain one."""
 _USUAL_TYPES = ("ValueError", "RuntimeError")
 """What a message is raised with where the sources do not say it beside the message."""
 _MOST_TEMPLATE = 4000
-"""Characters of a message."""
 _AT_LEAST = re.compile(r"\{\d{1,4},")
 _SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w{1,60}>|\(\?:|\{\d{0,4},?\d{0,4}\}|.", re.DOTALL)
 
@@ -56,7 +54,6 @@ class Template(NamedTuple):
     text: str
     """With a mark where something is filled in."""
     raised: str | None
-    """Name of the exception it is raised with."""
 
 
 @dataclass
@@ -64,7 +61,6 @@ class ReleaseSources:
     """What is read from one release."""
 
     modules: dict[str, Module] = field(default_factory=dict)
-    """By path in the package."""
     templates: list[Template] = field(default_factory=list)
 
 
@@ -72,7 +68,6 @@ class _Call(NamedTuple):
     name: str
     is_logger: bool
     is_bare: bool
-    """Whether the name stands alone, with nothing in front of it."""
     line: int
 
 

@@ -29,9 +29,7 @@ from typing import Any
 _PROBES = ("", "None", "none", "auto", "0", "1", "-1", "1.5", "1k", "1K", "true", "abc", "a=1", "{}", '{"a": 1}', "[1]")
 """Given to a conversion that is not known by its name."""
 _ACTION_PROBES = (*_PROBES, "a=b=c")
-"""Given to an action of vLLM's own."""
 _UNIT_PROBES = tuple(f"1{unit}" for unit in "kKmMgGtT")
-"""Given to a conversion of integers that may have a unit."""
 _ENVIRONMENT_PROBES = ("", "0", "1", "2", "-1", "1.5", "true", "True", "false", "False", "yes", "abc", "/abc", "a,b")
 _JSON_PROBES: tuple[Any, ...] = (
     None, True, 0, 1, 2, 3, 4, 5, -1, 1.5, "", "0", "1", "5", "-1", "true", "none", "abc", [], ["abc"], [1], {},
@@ -46,7 +44,6 @@ _WRAPS: dict[str, Callable[[str], Any]] = {
 """Where the names of an enumeration stand in a value of its type."""
 _MAX_DEPTH = 40
 _MAX_WORDS = 300
-"""Words that one check is tried with."""
 
 
 class _Caught(BaseException):

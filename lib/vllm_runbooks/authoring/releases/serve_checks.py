@@ -28,7 +28,6 @@ _CALLED = ("bool", "len", "set", "any", "all", "sorted")
 _METHODS = ("startswith", "endswith", "lower", "upper", "strip", "values", "keys")
 _KINDS = ("str", "int", "float", "bool", "dict", "list")
 _MAX_CALLS = 4
-"""Functions within functions that are followed."""
 
 
 class UnreadableError(Exception):
@@ -137,9 +136,9 @@ class CheckReader:
         raised = statement.exc
         if isinstance(raised, ast.Call) and isinstance(raised.func, ast.Name) and guards:
             says = "".join(_texts(raised.args[0])) if raised.args else ""
-            yield self.told(statement, guards, raised.func.id, " ".join(says.removeprefix("Error: ").split()))
+            yield self.check_record(statement, guards, raised.func.id, " ".join(says.removeprefix("Error: ").split()))
 
-    def told(self, statement: ast.stmt, guards: list[Any], error: str, says: str) -> dict[str, Any]:
+    def check_record(self, statement: ast.stmt, guards: list[Any], error: str, says: str) -> dict[str, Any]:
         """What is kept of a check that a statement makes where the guards hold."""
         del statement
         return {"when": joined(guards), "error": error, "says": says}
@@ -207,7 +206,7 @@ class CheckReader:
         except UnreadableError:
             return
         says = " ".join("".join(_texts(statement.msg)).split()) if statement.msg else "an assertion fails"
-        yield self.told(statement, [*guards, ["not", condition]], "AssertionError", says)
+        yield self.check_record(statement, [*guards, ["not", condition]], "AssertionError", says)
 
     def _called(self, call: ast.Call, guards: list[Any]) -> Iterator[dict[str, Any]]:
         """Checks of a function that is called with the parsed values, or with one of them."""

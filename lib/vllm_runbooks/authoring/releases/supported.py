@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 CAPABILITIES = ((7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0), (12, 1))
-"""Compute capabilities that a backend's own test is tried with."""
 TABLES = (
     "tool_parsers", "reasoning_parsers", "quantizations", "deprecated_quantizations", "cache_types", "backends",
     "modalities", "processor_reads", "activations", "facts",
@@ -32,7 +31,6 @@ _NOT_ARGUMENTS = (
 )  # fmt: skip
 """Parts of names that are inputs of a model, not arguments of its processor."""
 _REACH = 4
-"""How far the modules of a model's base classes are followed."""
 
 ReleaseFacts = dict[str, dict[str, Any]]
 """Of one release: by table, by name, the value; None where the sources do not decide it."""

@@ -99,7 +99,6 @@ _NUMBERS = {
     "GIB": "number of GiB; give one, such as 40",
     "MIB": "number of MiB; give one, such as 64",
 }
-"""By what an option's help calls its value, what it must be."""
 
 
 def number(_context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -116,7 +115,6 @@ def examples(*calls: str) -> str:
 
 
 _MOST = 72
-"""Columns of an example's line, so that it stands whole in a terminal of 80."""
 
 
 def _broken(call: str) -> Iterator[str]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 _BEYOND = re.compile(r"[^\x00-\x7f]")
-"""Signs that a terminal may lack."""
 STDIN = "standard input"
 """What `-` is called in messages."""
 

@@ -26,7 +26,6 @@ STYLES = {
     Tone.COST: "yellow",
     Tone.FAINT: "dim",
 }
-"""Colours and weights by meaning, as rich names them."""
 _NARROWEST, _WIDEST, _READABLE = 40, 200, 100
 """Columns that a layout has at least and at most, and those of a sentence that is read with ease."""
 

@@ -151,7 +151,7 @@ class Redactor:
         self._learned(windows, windows.rest)
 
     def pieces(self, parts: Iterable[str]) -> Iterator[str]:
-        """Yield a document that is read in parts, secrets replaced, some parts behind; any parts give the same result."""
+        """Yield a document that is read in parts, secrets replaced; any parts give the same result."""
         windows = _Windows()
         for part in parts:
             for text in windows.take(part):

@@ -8,22 +8,8 @@ from html import escape
 
 from vllm_runbooks.core.comparison import steady
 from vllm_runbooks.core.records import Phase, Start
-from vllm_runbooks.core.views.drawing import (
-    BAR,
-    END,
-    GUTTER,
-    LINES,
-    MAX_ROWS,
-    ROW,
-    WIDTH,
-    axis,
-    caption,
-    picture,
-    rect,
-    rule,
-    swatches,
-    tick_step,
-)
+from vllm_runbooks.core.views import drawing
+from vllm_runbooks.core.views.drawing import BAR, ROW, caption, picture, rect, rule, swatches
 
 PHASE_NAMES = {
     "configure": "configure", "engine": "start the engine", "load": "load the weights",
@@ -69,14 +55,14 @@ def spent(phase: Phase) -> float | None:
     return phase.clock_seconds if phase.clock_seconds is not None else phase.printed_seconds
 
 
-_LEFT, _RIGHT = float(GUTTER), float(WIDTH - END)
+_LEFT, _RIGHT = float(drawing.GUTTER), float(drawing.WIDTH - drawing.END)
 
 
 def _frame(entries: Mapping[str, str], longest: float, unit: str, rows: int) -> tuple[list[str], float, float]:
-    """Legend and axis of a chart with a bar in each row, the top of the first bar, and the bottom."""
+    """Legend and drawing.axis of a chart with a bar in each row, the top of the first bar, and the bottom."""
     legend, top = swatches(entries, 12)
     bottom = top + 10 + ROW * rows
-    return [legend, axis(longest, unit, left=_LEFT, right=_RIGHT, top=top + 4, bottom=bottom)], top + 14, bottom
+    return [legend, drawing.axis(longest, unit, left=_LEFT, right=_RIGHT, top=top + 4, bottom=bottom)], top + 14, bottom
 
 
 def _bar(x: float, y: float, wide: float, fill: str, title: str) -> str:
@@ -87,7 +73,9 @@ def _bar(x: float, y: float, wide: float, fill: str, title: str) -> str:
 def timelines(starts: Sequence[Start]) -> str:
     """One bar for each run, its phases on a common scale of seconds; empty if no time is known."""
     totals = [sum(spent(phase) or 0.0 for phase in start.timeline) for start in starts]
-    rows = [row for row in zip(range(1, len(starts) + 1), starts, totals, strict=True) if row[2] > 0][:MAX_ROWS]
+    rows = [row for row in zip(range(1, len(starts) + 1), starts, totals, strict=True) if row[2] > 0][
+        : drawing.MAX_ROWS
+    ]
     if not rows:
         return ""
     longest = max(total for _, _, total in rows)
@@ -114,7 +102,7 @@ def memories(starts: Sequence[Start], totals: Sequence[float | None]) -> str:
         (number, start, total)
         for number, (start, total) in enumerate(zip(starts, totals, strict=True), 1)
         if start.facts.weights_gib is not None or start.facts.kv_cache_gib is not None
-    ][:MAX_ROWS]
+    ][: drawing.MAX_ROWS]
     if not rows:
         return ""
     longest = max(total or sum(v for _, v, _ in memory_parts(start)) for _, start, total in rows)
@@ -160,18 +148,20 @@ def memory_parts(start: Start) -> list[tuple[str, float, str]]:
 
 def throughputs(starts: Sequence[Start]) -> str:
     """Generated tokens/s by periodic line; hollow points for intervals that were not busy throughout; empty if none."""
-    rows = [(n, s, s.throughput[:_MAX_POINTS]) for n, s in enumerate(starts, 1) if s.throughput][: len(LINES)]
+    rows = [(n, s, s.throughput[:_MAX_POINTS]) for n, s in enumerate(starts, 1) if s.throughput][: len(drawing.LINES)]
     top_rate = max((sample.generation_tokens_per_s for _, _, samples in rows for sample in samples), default=0.0)
     if top_rate <= 0:
         return ""
     longest = max(len(samples) for _, _, samples in rows)
-    left, right, height = 40.0, float(WIDTH - 12), 220.0
-    entries = {" · ".join(filter(None, [label(s, n), distinction(s)])): LINES[i] for i, (n, s, _) in enumerate(rows)}
+    left, right, height = 40.0, float(drawing.WIDTH - 12), 220.0
+    entries = {
+        " · ".join(filter(None, [label(s, n), distinction(s)])): drawing.LINES[i] for i, (n, s, _) in enumerate(rows)
+    }
     legend, top = swatches(entries, 12)
     top += 26
     bottom = top + height
     parts = [legend, caption(0, top - 10, "tokens/s", size=11, faint=True)]
-    step = tick_step(top_rate, 4)
+    step = drawing.tick_step(top_rate, 4)
     for number in range(int(top_rate / step + 1e-9) + 1):
         y = bottom - height * number * step / top_rate
         parts += [rule(left, y, right, y), caption(left - 7, y + 4, f"{number * step:g}", size=11, anchor="end")]
@@ -180,7 +170,7 @@ def throughputs(starts: Sequence[Start]) -> str:
         # Room for one more keeps the first and the last point off the edges.
         return left + (right - left) * (index + 0.5) / longest, bottom - height * rate / top_rate
 
-    for colour, (number, start, samples) in zip(LINES, rows, strict=False):
+    for colour, (number, start, samples) in zip(drawing.LINES, rows, strict=False):
         points = [place(index, sample.generation_tokens_per_s) for index, sample in enumerate(samples)]
         track = " ".join(f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(points))
         parts.append(f'<path d="{track}" fill="none" stroke="{colour}" stroke-width="2" />')
@@ -206,7 +196,7 @@ def free_memory(before: float, after: float, total: float | None, budgets: Mappi
     """Free memory of a GPU before and after profiling, in GiB, with budgets if its size is known."""
     marks = {name: gib for name, gib in budgets.items() if total and gib <= total}
     longest = max(total or 0.0, before, after, *marks.values(), 1e-3)
-    left, right = float(GUTTER), float(WIDTH - END - (0 if total else 24))
+    left, right = float(drawing.GUTTER), float(drawing.WIDTH - drawing.END - (0 if total else 24))
     scale = (right - left) / longest
     rise = after - before
     entries = {"free": FREE, "freed while profiling": RISEN} if rise > 0 else {"free": FREE}
@@ -215,7 +205,7 @@ def free_memory(before: float, after: float, total: float | None, budgets: Mappi
     legend, top = swatches(entries, 12)
     top += 10 + 15 * len(marks)
     bottom = top + 2 * ROW + 4
-    parts = [legend, axis(longest, "GiB", left=left, right=right, top=top, bottom=bottom)]
+    parts = [legend, drawing.axis(longest, "GiB", left=left, right=right, top=top, bottom=bottom)]
     for row, (name, gib) in enumerate((("before profiling", before), ("after profiling", after))):
         y = top + 12 + row * ROW
         if total:

@@ -107,10 +107,10 @@ class Block(Protocol):
 class Line:
     """A line that is never broken: a command, a quotation, a head."""
 
-    said: Words
+    text: Words
 
     def lines(self, _: Layout) -> list[Styled]:
-        return [styled(self.said)]
+        return [styled(self.text)]
 
 
 BLANK = Line("")
@@ -129,28 +129,28 @@ class Space:
 class Prose:
     """A paragraph, indented; `first` begins its first line instead."""
 
-    said: Words
+    text: Words
     indent: str = "  "
     first: Words | None = None
 
     def lines(self, layout: Layout) -> list[Styled]:
         """Its words, wrapped."""
-        return wrapped(self.said, layout.prose, self.indent, self.first)
+        return wrapped(self.text, layout.prose, self.indent, self.first)
 
 
 @dataclass(frozen=True, slots=True)
 class Loose:
     """A sentence that only a terminal wraps; `first` begins its first line."""
 
-    said: Words
+    text: Words
     indent: str = "    "
     first: Words = ""
 
     def lines(self, layout: Layout) -> list[Styled]:
         """Its words: one line, or wrapped behind the first with an indent."""
         if layout.loose is None:
-            return [styled(self.first) + self.said]
-        return wrapped(self.said, layout.loose, self.indent, self.first)
+            return [styled(self.first) + self.text]
+        return wrapped(self.text, layout.loose, self.indent, self.first)
 
 
 @dataclass(frozen=True, slots=True)
