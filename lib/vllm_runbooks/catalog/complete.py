@@ -150,7 +150,6 @@ class CompletedName(click.ParamType[str]):
         self._names, self._is_file = names, is_file
 
     def shell_complete(self, _context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Names that begin so, and files."""
         items: list[CompletionItem] = []
         with suppress(Exception):
             items = [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
@@ -164,7 +163,6 @@ class GpuNames(CompletedName):
         super().__init__(gpus, is_file=True)
 
     def shell_complete(self, _context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Names of cards that begin so, whatever the case of their letters, snapshots, and files."""
         begun = _COUNTED.match(incomplete)
         before = begun[0] if begun else ""
         typed = incomplete[len(before) :].casefold()

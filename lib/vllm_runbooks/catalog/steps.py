@@ -24,14 +24,6 @@ def _lower_to(amount: float, present: float | None, _: Mapping[str, str]) -> Any
     return int(present // 2) or NO_STEP
 
 
-def _raise_to(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
-    return amount if present is None or present < amount else int(present * 2)
-
-
-def _at_least(amount: float, present: float | None, _: Mapping[str, str]) -> Any:
-    return amount if present is None or present < amount else NO_STEP
-
-
 def _share(quotient: str, _: float | None, captures: Mapping[str, str]) -> Any:
     """Two captures divided, rounded down to hundredths."""
     part, _slash, whole = quotient.partition("/")
@@ -45,8 +37,8 @@ def _share(quotient: str, _: float | None, captures: Mapping[str, str]) -> Any:
 STEPS: Mapping[str, Step] = {
     "lower_by": _lower_by,
     "lower_to": _lower_to,
-    "raise_to": _raise_to,
-    "at_least": _at_least,
+    "raise_to": lambda amount, present, _: amount if present is None or present < amount else int(present * 2),
+    "at_least": lambda amount, present, _: amount if present is None or present < amount else NO_STEP,
     "share": _share,
 }
 """How an authored value follows from the present one: {lower_by: 0.05}, {lower_to: 64}, {share: free_gib/total_gib}."""

@@ -359,6 +359,9 @@ def features(rewrites: Mapping[str, Any]) -> dict[str, Any]:
         return isinstance(rewrites[name], dict)
 
     level, dotted = rewrites["level_joined"], rewrites["level_dotted"]
+    level_name = ""
+    if len(level) > 1:
+        level_name = level[0] if level[0].startswith("--") else f"-O.{next(iter(json.loads(level[1])))}"
     model = rewrites["serve_model"]
     config = rewrites["config_serve"]
     serve_model = "refused" if is_refused("serve_model") else "moved" if model[1] == "m" else "late"
@@ -366,11 +369,7 @@ def features(rewrites: Mapping[str, Any]) -> dict[str, Any]:
         "underscores": "before_dot" if len(rewrites["underscores"]) > 1 else "whole",
         "dotted": rewrites["dotted"][0] == "--a",
         "dotted_human_numbers": "1000" in json.dumps(rewrites["dotted_human"]),
-        "level": ""
-        if len(level) == 1
-        else level[0]
-        if level[0].startswith("--")
-        else f"-O.{next(iter(json.loads(level[1])))}",
+        "level": level_name,
         "level_dot": "kept" if dotted[0].startswith("-O") else "-cc" if dotted[0] == "-cc" else "level",
         "help_search": rewrites["help_equals"] == ["--help"],
         "serve_model": serve_model,
@@ -598,10 +597,8 @@ def _assigned(
                 walk(statement.body, when)
             elif isinstance(statement, ast.Assign):
                 for target in statement.targets:
-                    name = (
-                        target.attr if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" else ""
-                    )
-                    if name in arguments:
+                    name = target.attr if isinstance(target, ast.Attribute) else ""
+                    if name in arguments and ast.unparse(target) == f"self.{name}":
                         setting: dict[str, Any] = {"when": when}
                         value = _by_environment(statement.value, environment)
                         if value is not _UNKNOWN:

@@ -268,10 +268,8 @@ class _ConfigReader(CheckReader):
         if not _leaves(statement):
             return guards
         condition = self._readable(statement.test)
-        is_plain = all(
-            not _leaves(inner) for inner in (*statement.body, *statement.orelse) if isinstance(inner, ast.If)
-        )
-        if condition is None or not is_plain:
+        inner = [part for part in (*statement.body, *statement.orelse) if isinstance(part, ast.If)]
+        if condition is None or any(map(_leaves, inner)):
             return None
         return [*guards, ["not", condition] if any(map(_is_leave, statement.body)) else condition]
 
@@ -341,13 +339,6 @@ def _leaves(statement: ast.If) -> bool:
 
 def _is_none(test: ast.expr) -> str | None:
     """Attribute that a test compares with None; None for any other test."""
-    if (
-        not isinstance(test, ast.Compare)
-        or not isinstance(test.left, ast.Attribute)
-        or not isinstance(test.ops[0], ast.Is)
-    ):
-        return None
-    is_self = isinstance(test.left.value, ast.Name) and test.left.value.id == "self"
-    against = test.comparators[0]
-    is_none = isinstance(against, ast.Constant) and against.value is None and len(test.ops) == 1
-    return test.left.attr if is_self and is_none else None
+    words = ast.unparse(test).split()
+    is_none = isinstance(test, ast.Compare) and words[1:] == ["is", "None"]
+    return words[0].removeprefix("self.") if is_none and words[0].count(".") == 1 and words[0][:5] == "self." else None

@@ -951,9 +951,8 @@ def _turn(text: str, end: int, of: Pattern = _TURN) -> int | None:
     if of is _TURN_OF_WEB_TOKEN and (not rest.isalpha() or not rest.islower()):
         return turn.end("rest") + shift
     has_digit = any(c.isdigit() for c in rest)
-    goes_on = (has_digit and any(c.isalpha() for c in rest) and (turns(rest) >= 3 or len(rest) >= 16)) or turns(
-        rest
-    ) >= 6
+    is_mixed = has_digit and any(c.isalpha() for c in rest) and (turns(rest) >= 3 or len(rest) >= 16)
+    goes_on = is_mixed or turns(rest) >= 6
     if is_margin or not goes_on or _HEX_DATE.match(rest):
         return None
     return turn.end("rest") + shift
