@@ -42,6 +42,12 @@ _WRAPS: dict[str, Callable[[str], Any]] = {
     "dict": lambda name: {"a": name},
 }
 """Where the names of an enumeration stand in a value of its type."""
+_INNER = {
+    **dict.fromkeys(("default", "model-field", "dataclass-field", "custom-error"), "schema"),
+    "json-or-python": "json_schema",
+    "lax-or-strict": "lax_schema",
+}
+"""By kind of schema, the key of the only schema in it that counts."""
 _MAX_DEPTH = 40
 _MAX_WORDS = 300
 
@@ -290,26 +296,9 @@ class Types:
         if kind in ("dataclass", "model", "typed-dict"):
             return {"object": self._keys(schema, depth)}
         if kind in ("function-before", "function-after", "function-wrap", "function-plain"):
-            name = getattr(schema["function"]["function"], "__qualname__", "function").replace("<locals>.", "")
-            is_outermost, self._inside_check = not self._inside_check, True
-            description = {
-                "checked": inner(schema["schema"]) if "schema" in schema else "any",
-                "by": f"{kind[9:]} {name}",
-            }
-            if is_outermost:
-                self._inside_check = False
-                description.update(self._tried(schema))
-                if "words" in description:
-                    description["checked"] = _without_words(description["checked"], description["words"])
-                elif _members(schema) and description.get("accepts") is not None:
-                    description["checked"] = "any"  # which words it takes was not found out
-            return description
-        if kind in ("default", "model-field", "dataclass-field", "custom-error"):
-            return inner(schema["schema"])
-        if kind == "json-or-python":
-            return inner(schema["json_schema"])
-        if kind == "lax-or-strict":
-            return inner(schema["lax_schema"])
+            return self._checked(schema, inner)
+        if kind in _INNER:
+            return inner(schema[_INNER[kind]])
         if kind == "chain":
             return {"chain": [inner(step) for step in schema["steps"]]}
         if kind == "is-instance":
@@ -317,6 +306,21 @@ class Types:
         if kind == "callable":
             return {"never": "callable"}
         return {"opaque": kind}
+
+    def _checked(self, schema: Any, inner: Callable[[Any], Any]) -> dict[str, Any]:
+        """Type with a check of its own, and what the outermost check accepts."""
+        name = getattr(schema["function"]["function"], "__qualname__", "function").replace("<locals>.", "")
+        is_outermost, self._inside_check = not self._inside_check, True
+        checked = inner(schema["schema"]) if "schema" in schema else "any"
+        description: dict[str, Any] = {"checked": checked, "by": f"{schema['type'][9:]} {name}"}
+        if is_outermost:
+            self._inside_check = False
+            description.update(self._tried(schema))
+            if "words" in description:
+                description["checked"] = _without_words(description["checked"], description["words"])
+            elif _members(schema) and description.get("accepts") is not None:
+                description["checked"] = "any"  # which words it takes was not found out
+        return description
 
     def _tried(self, schema: Any) -> dict[str, Any]:
         """Values that a type with its own check accepts: of its enumeration's names and of a fixed list."""
