@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from vllm_runbooks.catalog.tables import Table
+from vllm_runbooks.catalog.tables import LazyTable
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import Authored
 
@@ -88,7 +88,7 @@ class HostCommand(Authored):
         return tuple(field for word in self.argv for _, field, _, _ in string.Formatter().parse(word) if field)
 
 
-TABLE: Mapping[str, HostCommand] = Table("host_commands", HostCommand)
+TABLE: Mapping[str, HostCommand] = LazyTable("host_commands", HostCommand)
 _PLACED = r"\{[a-z_]+\}|<[\w ]+>|[A-Z]{3,20}"
 """How print names what is to be put in: `{name}`, `<name>` or `NAME`."""
 _PYTHON = re.compile(

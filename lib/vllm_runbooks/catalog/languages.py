@@ -14,7 +14,7 @@ from functools import cache, reduce
 from typing import Any, NamedTuple, Self, TypeVar
 
 from vllm_runbooks.catalog.records import Rule, RuleTexts, Symptom, SymptomTexts
-from vllm_runbooks.catalog.tables import Table
+from vllm_runbooks.catalog.tables import LazyTable
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import Authored
 from vllm_runbooks.core.records import LookIn
@@ -43,7 +43,7 @@ class Language(Authored):
     """The fixed words of what is printed: English to this language."""
 
 
-LANGUAGES: Mapping[str, Language] = Table("languages", Language)
+LANGUAGES: Mapping[str, Language] = LazyTable("languages", Language)
 """By their names for `--lang`."""
 _ENGLISH = re.compile("en(-[a-z]{2})?")
 

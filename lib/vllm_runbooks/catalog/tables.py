@@ -87,7 +87,7 @@ def load_table(name: str, row: type[T]) -> Mapping[str, T]:
     )
 
 
-class Table(Mapping[str, T]):
+class LazyTable(Mapping[str, T]):
     """The rows of a table, loaded when first used."""
 
     def __init__(self, name: str, row: type[T]) -> None:

@@ -69,7 +69,7 @@ class EdgeModel(Authored):
 
 
 @dataclass(frozen=True)
-class Calibration(Authored):
+class QuantisationCalibration(Authored):
     """What quantising is fed with."""
 
     methods: tuple[str, ...]
@@ -258,7 +258,7 @@ class Toolchain(Authored):
     models: tuple[EdgeModel, ...]
     suffixes: tuple[str, ...]
     """What may stand behind a listed name and is the same model to the list, as the source's own examples use it."""
-    calibration: Calibration
+    calibration: QuantisationCalibration
     evaluation: Evaluation
     limits: CompileLimits
     host: HostNeeds

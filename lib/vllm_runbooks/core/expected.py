@@ -8,17 +8,17 @@ from vllm_runbooks.core.evidence import Case, Expectation
 from vllm_runbooks.core.records import JudgedClaim, Judgement, Verdict
 
 
-def together(found: Sequence[Judgement], case: Case | None) -> Judgement:
+def together(judgements: Sequence[Judgement], case: Case | None) -> Judgement:
     """Combine the verdicts on several parts of one question: pass only if each passes."""
-    failed = [judgement for judgement in found if judgement.verdict is not Verdict.PASS]
+    failed = [judgement for judgement in judgements if judgement.verdict is not Verdict.PASS]
     return Judgement(
         verdict=failed[0].verdict if failed else Verdict.PASS,
-        reason="; ".join(judgement.reason for judgement in failed or found),
+        reason="; ".join(judgement.reason for judgement in failed or judgements),
         case=case.id if case is not None else None,
-        outcome=next((judgement.outcome for judgement in found if judgement.outcome is not None), None),
-        root_cause=next((judgement.root_cause for judgement in found if judgement.root_cause is not None), None),
-        findings=tuple(finding for judgement in found for finding in judgement.findings),
-        facts={name: value for judgement in reversed(found) for name, value in judgement.facts.items()},
+        outcome=next((judgement.outcome for judgement in judgements if judgement.outcome is not None), None),
+        root_cause=next((judgement.root_cause for judgement in judgements if judgement.root_cause is not None), None),
+        findings=tuple(finding for judgement in judgements for finding in judgement.findings),
+        facts={name: value for judgement in reversed(judgements) for name, value in judgement.facts.items()},
     )
 
 

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from vllm_runbooks.core.redaction.parts import Pattern, is_telling, turns
+from vllm_runbooks.core.redaction.parts import LazyPattern, is_telling, turns
 
 _WORDS = ("密码", "密碼", "口令", "密钥", "密鑰", "令牌")
 _PASSWORDS = _WORDS[:3]
@@ -29,7 +29,7 @@ TRIGGERS = (
 _BEGUN = r"(?<=\\[nrt])"
 """Behind an escape of a text within a text: its letter is no part of the word."""
 _QUOTE = r"\\{0,3}[\"']"
-_SHORT = Pattern(
+_SHORT = LazyPattern(
     rf"(?:(?<![\w./$@-])|{_BEGUN})(?:{_QUOTE})?(?P<name>pass|pwd|pw)(?:{_QUOTE})?"
     rf"(?::[ \t]{{0,4}}(?:str|bytes|SecretStr)\b)?"
     rf"[ \t]{{0,8}}(?P<sign>[=:])(?![=:])[ \t]{{0,8}}[bruf]{{0,2}}(?P<quote>{_QUOTE})?"
@@ -37,22 +37,22 @@ _SHORT = Pattern(
     re.ASCII | re.IGNORECASE,
 )
 _IS = r"(?:[为為是]|\\u(?:4e3a|70ba|662f))"
-_CHINESE = Pattern(
+_CHINESE = LazyPattern(
     rf"(?P<name>{'|'.join((*_WORDS, *map(re.escape, _CODED)))})(?:{_QUOTE})?"
     rf"(?P<sign>[ \t]{{0,4}}(?:{_IS}[ \t]{{0,4}})?(?:[=:：（(]|\\uff1a|\\uff08)|{_IS}|[ \t])"
     rf"[ \t]{{0,4}}(?P<quote>{_QUOTE})?"
     # No quote, bracket, comma or semicolon, and no letter beyond ASCII: Chinese goes on without a blank.
     r"(?P<value>(?(quote)[^\"'\n\\]{1,200}|[!#-&*+\--:<-\[^-z|~]{3,200}))"
 )
-_KEY = Pattern(
+_KEY = LazyPattern(
     rf"(?:(?<![\w.-])|{_BEGUN})(?:{_QUOTE})?(?P<name>key)(?:{_QUOTE})?[ \t]{{0,4}}(?P<sign>[=:])(?![=:])[ \t]{{0,4}}"
     rf"(?P<quote>{_QUOTE})?"
     r"(?P<value>(?(quote)[^\"'\n\\]{1,400}|[^\s\"',;)\]}\\]{1,400}))",
     re.ASCII,
 )
-_BASE = Pattern(r"(?<![\w.-])(?:openai_)?(?:api_base|api_url|base_url)\b", re.ASCII)
+_BASE = LazyPattern(r"(?<![\w.-])(?:openai_)?(?:api_base|api_url|base_url)\b", re.ASCII)
 _ANSWERED = tuple(
-    Pattern(source, re.ASCII)
+    LazyPattern(source, re.ASCII)
     for source in (
         (
             r"(?:ass(?:word|phrase|wd)|ASSWORD)[^\n\"']{0,40}[\"']?[ \t]{0,4}[)\]}]{0,2}[ \t;{]{0,8}"
@@ -65,7 +65,7 @@ _ANSWERED = tuple(
         ),
     )
 )
-_FORMATTED = Pattern(
+_FORMATTED = LazyPattern(
     r"[\"'](?P<before>(?>[^\"'\n]{0,200}?\blogin\b)[^\"'\n]{0,200}?[ \t]-p ?)\{\}[^\"'\n]{0,200}[\"']\.format\("
     r"(?P<given>[^\n()]{1,400})\)",
     re.ASCII,

@@ -12,7 +12,7 @@ MIN_AGAIN = 8
 """Shortest value that is looked for wherever else it stands."""
 
 
-class Pattern:
+class LazyPattern:
     """A pattern that is compiled when it is first used: most texts need few of them, and some take milliseconds."""
 
     def __init__(self, source: str, flags: int = 0) -> None:

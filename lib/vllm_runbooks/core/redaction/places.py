@@ -16,7 +16,7 @@ from html import unescape
 from typing import NamedTuple
 
 from vllm_runbooks.core.redaction import context as secret_context
-from vllm_runbooks.core.redaction.parts import Pattern, is_telling, turns
+from vllm_runbooks.core.redaction.parts import LazyPattern, is_telling, turns
 from vllm_runbooks.core.scan import WordSet
 
 MAX_KEY = 20_000
@@ -60,12 +60,12 @@ _ISSUERS = {
         r"|AGE-SECRET-KEY-1[0-9A-Z]{40,80}"
     ),
 }  # fmt: skip
-_ISSUED = Pattern(
+_ISSUED = LazyPattern(
     f"{_APART}(?:" + "|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _ISSUERS.items()) + ")", re.ASCII
 )
 _SK = re.compile(rf"{_APART}sk-(?P<value>[A-Za-z0-9_-]{{16,250}})", re.ASCII)
 """A key in OpenAI's form, which models may be named in: `_is_key` tells."""
-_HOOK = Pattern(
+_HOOK = LazyPattern(
     r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot"
     r"|/webhook/send\?key=|oapi\.dingtalk\.com/robot/send\?access_token=|open\.feishu\.cn/open-apis/bot/v2/hook/)"
     r"(?P<value>[A-Za-z0-9_/:-]{16,300})",
@@ -111,7 +111,7 @@ _SENSITIVE = (
     rf"|(?<![A-Za-z_-])token|(?<=--)token|(?-i:(?<=[A-Z0-9]){_NO_TOKEN}_TOKEN))(?-i:_V?\d{{1,2}})?)"
 )
 """Ends of sensitive names. A lower-case `…_token` is a tokenizer's (`eos_token`) unless its kind is listed."""
-_NAME = Pattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
+_NAME = LazyPattern(rf"[A-Za-z0-9_-]{{0,80}}?{_SENSITIVE}\Z", re.ASCII | re.IGNORECASE)
 _QUOTE = r"\\{0,3}[\"']"
 _WORD = r"(?:[^\s\x00-\x1f\"',;)\]}]|[,;)\]}](?![\s\"',;)\]}]|\Z|[\w-]{1,60}[=:])){1,2000}"
 """A value without quotes: up to a blank, or to a comma or bracket behind which the next field begins."""
@@ -119,7 +119,7 @@ _GAP = r"[ \t]{0,8}"
 _BREAK = r"\r?\n[ \t]{1,60}(?:-[ \t]{1,4})?"
 """A line's end behind which a value stands indented, or as a list's first item."""
 _ANNOTATION = r"(?::[ \t]{0,4}(?:str|bytes|SecretStr|Optional\[(?:str|SecretStr)\])(?:[ \t]{0,4}\|[ \t]{0,4}None)?)?"
-_NAMED = Pattern(
+_NAMED = LazyPattern(
     rf"(?P<name>{_SENSITIVE})"
     rf"(?P<between>{_ANNOTATION}(?:{_QUOTE})?{_GAP}"
     rf"(?:(?:=>|:[=-]|[=:]|%3[AaDd]){_GAP}(?:[|>][+-]?{_GAP}(?={_BREAK}))?(?:{_BREAK})?"
@@ -150,30 +150,30 @@ _GOES_ON = re.compile(r" [a-z]{2,20}(?:[ ,.;]|\s|\Z)")
 """A sentence, behind its first word."""
 _COMMAND = re.compile(r"vllm|api_server|docker |podman |python|\$ |--model|serve ")
 _PAIR_BEGUN = re.compile(r"[(\[][ \t]{0,4}[bB]?[\"']")
-_PAIRED = Pattern(
+_PAIRED = LazyPattern(
     rf"[(\[][ \t]{{0,4}}b?[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],[ \t]{{0,4}}"
     r"b?[\"'](?P<value>[^\"'\n]{1,4000})[\"'][ \t]{0,4}[)\]]",
     re.ASCII | re.IGNORECASE,
 )
 """A name and its value as a pair, in a list of headers or variables."""
-_VARIABLE = Pattern(
+_VARIABLE = LazyPattern(
     rf"\bname(?:{_QUOTE})?\s{{0,4}}[:=]\s{{0,4}}(?:{_QUOTE})?[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}(?:{_QUOTE})?,?\s{{0,60}}"
     rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,4}}[:=][ \t]{{0,4}}(?P<quote>{_QUOTE})?(?P<value>[^\s\"'\\]{{1,4000}})",
     re.ASCII | re.IGNORECASE,
 )
 """A container's variable as two fields, `name` and `value`."""
-_AUTHORIZATION = Pattern(
+_AUTHORIZATION = LazyPattern(
     rf"authorization(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[A-Za-z][\w-]{{0,30}}\s{{1,4}}"
     r"(?P<value>[^\s\"',;)\]}]{4,4000})",
     re.ASCII | re.IGNORECASE,
 )
 """The header with any scheme."""
-_COOKIES = Pattern(
+_COOKIES = LazyPattern(
     rf"cookie(?:{_QUOTE})?\s{{0,4}}[=:]\s{{0,4}}(?:{_QUOTE})?[^\s\"'\\;]{{1,4000}}"
     r"(?:; ?[^\s\"'\\;]{1,4000}){0,4}",
     re.IGNORECASE,
 )
-_COOKIE = Pattern(
+_COOKIE = LazyPattern(
     r"[:;=\s\"'](?!(?:path|domain|expires|max-age|samesite|version)=)[\w.-]{1,80}=(?P<value>[^\s;,\"']{1,4000})",
     re.ASCII | re.IGNORECASE,
 )
@@ -183,14 +183,14 @@ _MAYBE_NAMED = re.compile(
     re.ASCII,
 )
 """What every lower-cased text with a named secret holds: far quicker to look for than the name itself."""
-_URL = Pattern(
+_URL = LazyPattern(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{1,20}://)"
     r"(?:(?P<user>[^\s/:@\"'<>]{0,200}):(?P<value>[^\s/@]{1,200}(?:@[^\s/@?#,;\"']{1,200}){0,3})|(?P<only>[^\s/:@]{16,300}))@",
     re.ASCII,
 )
 _BEARER = re.compile(r"\b(?:[Bb]earer|BEARER|[Bb]asic)\s{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,4000})", re.ASCII)
 _REGISTRY = r"(?:docker|podman|nerdctl|helm|crane|skopeo|oras|buildah)"
-_LOGIN = Pattern(
+_LOGIN = LazyPattern(
     r"\blogin\s{1,8}\S{1,200}\s{1,8}password\s{1,8}(?P<netrc>\S{1,400})"
     r"|\b(?:curl|wget|http)\b[^\n]{0,300}?\s(?:-u|--user|--proxy-user)[ =]{1,2}"
     r"[\"']?[^\s:\"']{1,100}:(?P<curl>[^\s\"']{1,400})"
@@ -201,11 +201,11 @@ _LOGIN = Pattern(
     re.ASCII,
 )
 """Logins whose secret has no name of its own: `.netrc` and the command lines of clients."""
-_REGISTRY_LOGIN = Pattern(rf"\b{_REGISTRY}\b(?>[^\n]{{0,80}}?\blogin\b)", re.ASCII)
+_REGISTRY_LOGIN = LazyPattern(rf"\b{_REGISTRY}\b(?>[^\n]{{0,80}}?\blogin\b)", re.ASCII)
 _AFTER_LOGIN = 400
 """Characters behind a login that its password stands within, on its line or on those that a backslash joins to it."""
 _OF_LOGIN = tuple(
-    Pattern(source, re.ASCII)
+    LazyPattern(source, re.ASCII)
     for source in (
         r"\s-p[ =]?[\"']?(?P<value>[^\s\"'-][^\s\"']{0,400})",
         r"<<<[ \t]{0,8}[\"']?(?P<value>[^\s\"'$`][^\s\"']{0,400})",
@@ -214,7 +214,7 @@ _OF_LOGIN = tuple(
     )
 )
 """A registry's password on the line of its login: as an option, in a here-string, in a list of words, handed over."""
-_HERE_DOCUMENT = Pattern(
+_HERE_DOCUMENT = LazyPattern(
     r"<<-?[ \t]{0,4}[\"']?[A-Za-z_]\w{0,30}[\"']?[ \t]{0,8}\r?\n[ \t]{0,40}(?P<value>[^\s$`<]{1,400})[ \t]{0,8}\r?\n",
     re.ASCII,
 )
@@ -229,9 +229,9 @@ _IN_IMAGE = (
     rf"\b{_REGISTRY}\b[^\n]{{0,200}}?[ \t][\"']?[\w.+-]{{1,100}}:(?P<value>[^\s/:\"']{{1,200}})"
     r"@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}(?::\d|/)"
 )
-_REGISTRIES = tuple(Pattern(source, re.ASCII) for source in (_PIPED, _CREDENTIALS, _IN_IMAGE))
+_REGISTRIES = tuple(LazyPattern(source, re.ASCII) for source in (_PIPED, _CREDENTIALS, _IN_IMAGE))
 """A registry's password where no option names it: piped, in a here-document, in a list of words, within a word."""
-_ADDRESSED = Pattern(
+_ADDRESSED = LazyPattern(
     r"(?<![\w.+/@:-])(?!(?:mailto|cc|bcc|to|from|sip|xmpp|acct|ssh|git|by|user|author):)[A-Za-z][\w.-]{1,60}"
     r":(?P<value>(?=[^\s@]{0,200}?[^A-Za-z@])[^\s/@:\"'<>$]{4,200})@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}(?::\d{2,5}\b|/)",
     re.ASCII | re.IGNORECASE,
@@ -243,7 +243,7 @@ _FIRST = r"[\"'][^\"'\n]{0,200}[\"'],\s{0,20}"
 _DEFAULT = rf"(?:[^()]|\([^()]{{0,80}}\)){{0,200}}?\bdefault[ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}"
 """What an option has where it is not given, among its other arguments."""
 _IN_CODE = tuple(
-    Pattern(source, re.ASCII | re.IGNORECASE)
+    LazyPattern(source, re.ASCII | re.IGNORECASE)
     for source in (
         rf"[\"'][A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"']\][ \t]{{0,4}}=[ \t]{{0,4}}{_TEXT}",
         rf"[\"']--[A-Za-z0-9_-]{{0,60}}?{_SENSITIVE}[\"'],{_DEFAULT}",
@@ -272,7 +272,7 @@ _AUTH_FIELD = re.compile(
 _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_BODY = re.compile(r"(?:(?:\\{1,2}[rn]|[^\w+/\\]){1,80}[A-Za-z0-9+/]{16,200}={0,2}){0,400}", re.ASCII)
-_PEM_LINE = Pattern(
+_PEM_LINE = LazyPattern(
     r"[ \t│|]{0,40}(?:(?P<head>(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): [^\n]{1,200})"
     r"|(?P<body>=?[A-Za-z0-9+/]{1,200}={0,2})|)(?=[ \t│|]{0,200}\r?(?:\n|\Z))",
     re.ASCII,
@@ -320,7 +320,7 @@ _BEFORE = 32
 """Characters in front of such a word within which the name it ends begins."""
 _COLOUR = r"\d{0,3}(?:;\d{1,3}){0,6}m"
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u200b-\u200f\u2060\ufeff"
-_CODE = Pattern(
+_CODE = LazyPattern(
     # One set of first characters, told apart behind it: a search skips all others at once.
     rf"[{_CONTROLS}%\\&\[^](?:(?<=\x1b)(?:\[[0-?]{{0,32}}[ -/]{{0,4}}[@-~]|[@-Z\\-_])"
     r"|(?<=%)(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])"
@@ -328,16 +328,16 @@ _CODE = Pattern(
     rf"|(?<=&)(?P<entity>quot|apos|amp|lt|gt|#34|#39|#x27|#x22);|(?<=\[){_COLOUR}|(?<=\^)\[\[{_COLOUR}|(?<=[{_CONTROLS}]))"
 )
 """What stands between the characters of a text, or for one of them: colours, percent signs, escapes, entities."""
-_MAYBE_CODED = Pattern(
+_MAYBE_CODED = LazyPattern(
     rf"[{_CONTROLS}%\\&\[](?:(?<=[{_CONTROLS}])|(?<=%)[2-7][0-9A-Fa-f]|(?<=%)25|(?<=\\)[uxe0\\\"']|(?<=&)[qalg#]|(?<=\[){_COLOUR})"
 )
-_TURN = Pattern(
+_TURN = LazyPattern(
     r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_+/~-]{3,2000}={0,2})"
     r"(?![\w:=.(\[\\/@])(?P<box>[ \t]{0,200}│)?",
     re.ASCII,
 )
 """From a line's end to the end of the word that the next one begins with."""
-_TURN_OF_WEB_TOKEN = Pattern(
+_TURN_OF_WEB_TOKEN = LazyPattern(
     r"[ \t│|]{0,200}\r?\n(?P<margin>[ \t│|]{0,200})(?P<rest>[A-Za-z0-9_.-]{1,2000})(?=[ \t│|]{0,200}(?:\r?\n|\Z))",
     re.ASCII,
 )
@@ -348,7 +348,7 @@ _OF_TURN, _MAX_MARGIN, _MIN_TURN = string.ascii_letters + string.digits + "_+/~=
 _MARGIN = re.compile(r"[^\n]{0,160}?(?:\]|\||│|:)[ \t│|]{1,8}")
 """What a logger or a box puts in front of every line."""
 _OBJECT = r"(?:self|args|os|config|settings|cls|kwargs|options|request|envs?|app|ctx|get_[A-Za-z_]{1,40}|getenv)"
-_SHUT = Pattern(
+_SHUT = LazyPattern(
     r"<(?:[^<>\s]{1,200}|[A-Za-z_.,'/ -]{1,80}(?: at 0x[0-9a-f]{1,16})?(?<![ -]))>|\$\([^()\n]{1,200}\)"
     rf"|{_OBJECT}(?:\.[A-Za-z_]{{1,80}}|\((?:[^()\n]|\([^()\n]{{0,80}}\)){{0,200}}\)|\[[^\[\]\n]{{0,200}}\]){{1,8}}",
     re.IGNORECASE,
@@ -357,7 +357,7 @@ _SHUT = Pattern(
 _CALLED = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,8}\((?:[A-Za-z_]\w{0,60}=)?\Z", re.ASCII)
 """A method's call as far as its first quote: what is secret in it is what stands within."""
 _ARGUMENT = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\]){1,4000})")
-_HARMLESS = Pattern(
+_HARMLESS = LazyPattern(
     r"(?:none|null|nil|true|false|empty|undefined|unset|redacted|(?:not[ _-])?set|\*+|x{3,}"
     r"|\.{3}|…|-|\\|<|\$\{?[A-Za-z_]\w{0,80}\}?|\$\{[A-Za-z_]\w{0,80}:?\?[^{}]{0,80}\}|\$\("
     r"|%[A-Za-z_]\w{0,80}%|(?:(?:bearer|basic|token) )?\{\{?[^{}]{0,80}\}{0,2}|(?:bearer )?%(?:\(\w{1,40}\))?[sr]"
@@ -929,7 +929,7 @@ def _is_full(text: str, end: int) -> bool:
     return newline >= 0 and end - start >= _ROW and length <= newline - start
 
 
-def _turn(text: str, end: int, of: Pattern = _TURN) -> int | None:
+def _turn(text: str, end: int, of: LazyPattern = _TURN) -> int | None:
     """End of the word that continues a secret in the next line; None if nothing does."""
     newline = text.find("\n", end, end + 202)
     if newline < 0:
