@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 KIND = "pack"
-"""What a pack's manifest calls itself."""
 MANIFEST = "manifest.json"
 INVENTORY = "inventory.json"
 ISSUE = "issue.md"

@@ -39,7 +39,6 @@ _OTHER_DEVICES = re.compile(r"\bis_(?:cpu|tpu|xpu|hpu|neuron|rocm)\(\)")
 _SCRIPT = Path(__file__).with_name("dump_parser.py")
 _IMAGE_ENTRY = "feature image_entry"
 _STAGE = "vllm-openai"
-"""The stage of the Dockerfile that is published as the image of that name."""
 _API_SERVER = Path("entrypoints", "openai", "api_server.py")
 _MAX_CONDITION = 80
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _BEYOND = re.compile(r"[^\x00-\x7f]")
 STDIN = "standard input"
-"""What `-` is called in messages."""
 
 
 class NotPrintedError(Exception):

@@ -235,7 +235,6 @@ class Redactor:
 
 
 _shared = Redactor()
-"""Of all single texts of this process."""
 
 
 def forget() -> None:
