@@ -7,11 +7,13 @@ read from vLLM's `lora/` and from each model's class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from vllm_runbooks.catalog.eras import AT_NO_TIME, NEVER, Era, Key
+from vllm_runbooks.catalog.eras import NEVER, Key
+from vllm_runbooks.catalog.tables import load_table
+from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.plan.shape import Shape
 from vllm_runbooks.plan.tensors import Tensor
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
@@ -49,81 +51,34 @@ _ROUNDED = 400
 # ---- which models
 
 
-_ALWAYS = Era(_FIRST)
-
-
 @dataclass(frozen=True)
-class _Class:
-    """What a model's class says of adapters; layers of `Inventory` are wrapped as the class names them."""
+class LoraModel:
+    """What an architecture's class says of adapters; layers of `Inventory` are wrapped as the class names them."""
 
-    known: Era = _ALWAYS
-    """Releases whose class has the layers that are known here."""
-    ends: Era = AT_NO_TIME
-    """Releases in which embedding and head have adapters, too (`embedding_modules`)."""
-    shares_module: Era = AT_NO_TIME
-    """Releases in which a tied head is the embedding itself: it is wrapped a second time under its other name."""
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    has_lora: bool = True
+    since: Key = _FIRST
+    """The first release whose class can have adapters."""
+    has_known_layers: bool = True
+    """Whether the layers that have adapters are known."""
+    known_until: Key = NEVER
+    """The first release whose class has other layers."""
+    ends_since: Key = NEVER
+    """The first release in which embedding and head have adapters, too (`embedding_modules`)."""
+    ends_until: Key = NEVER
+    shares_module_until: Key = ()
+    """Until then a tied head is the embedding itself: it is wrapped a second time under its other name."""
     is_joined: bool = False
     """Queries, keys and values have one A and B together, as the checkpoint stores them; so have gate and up."""
 
+    def has_ends(self, release: Key) -> bool:
+        """Whether embedding and head have adapters."""
+        return self.ends_since <= release < self.ends_until
 
-_PLAIN = _Class()
-_WITH_ENDS = _Class(ends=_ALWAYS)
-_CLASSES: Mapping[str, _Class] = {
-    "LlamaForCausalLM": _WITH_ENDS,
-    "MistralForCausalLM": _Class(ends=Era(_FIRST, (0, 15))),
-    "Ministral3ForCausalLM": _PLAIN,
-    "Qwen2ForCausalLM": _PLAIN,
-    "Qwen3ForCausalLM": _Class(ends=Era((0, 16)), shares_module=Era(_FIRST, (0, 28))),
-    "MiMoForCausalLM": _PLAIN,
-    "GemmaForCausalLM": _PLAIN,
-    "Gemma2ForCausalLM": _PLAIN,
-    "Gemma3ForCausalLM": _PLAIN,
-    "Glm4ForCausalLM": _PLAIN,
-    "GlmForCausalLM": _Class(known=Era(_FIRST, (0, 32)), ends=_ALWAYS),
-    "GraniteForCausalLM": _WITH_ENDS,
-    "Phi3ForCausalLM": _Class(ends=_ALWAYS, is_joined=True),
-    "PhiForCausalLM": _Class(known=Era(_FIRST, (0, 32))),
-    "DeciLMForCausalLM": _WITH_ENDS,
-    "SeedOssForCausalLM": _Class(known=Era(_FIRST, (0, 32))),
-    "Olmo2ForCausalLM": _Class(known=Era(_FIRST, (0, 26))),
-    "Olmo3ForCausalLM": _Class(known=Era(_FIRST, (0, 29))),
-    "Exaone4ForCausalLM": _WITH_ENDS,
-    "HunYuanDenseV1ForCausalLM": _Class(known=Era(_FIRST, (0, 29))),
-    "Ernie4_5ForCausalLM": _WITH_ENDS,
-    "Qwen2MoeForCausalLM": _PLAIN,
-    "Qwen3MoeForCausalLM": _Class(ends=Era((0, 16))),
-    "MixtralForCausalLM": _WITH_ENDS,
-    "Glm4MoeForCausalLM": _PLAIN,
-    "Ernie4_5_MoeForCausalLM": _PLAIN,
-    "Qwen2VLForConditionalGeneration": _PLAIN,
-    "Qwen2_5_VLForConditionalGeneration": _PLAIN,
-    "Qwen3VLForConditionalGeneration": _Class(ends=Era((0, 16)), shares_module=Era(_FIRST, (0, 28))),
-    "Gemma3ForConditionalGeneration": _PLAIN,
-    "Mistral3ForConditionalGeneration": _Class(ends=Era(_INNER_ENDS, (0, 15))),
-    "LlavaForConditionalGeneration": _WITH_ENDS,
-}
-"""By architecture: `packed_modules_mapping` and `embedding_modules` of the class in model_executor/models/ of each
-release, of one with an encoder those of its language model: its tower and projector have adapters only where an option
-asks for it. Some classes gave way to the Transformers backend, whose layers are others (registry.py: 0.26.0 Olmo2,
-0.29.0 Olmo3 and HunYuan, 0.32.0 GLM, Phi and Seed-OSS)."""
-_SINCE: Mapping[str, Key] = {
-    "Ministral3ForCausalLM": (0, 20), "Qwen3ForCausalLM": (0, 8), "MiMoForCausalLM": (0, 9),
-    "Gemma3ForCausalLM": (0, 8), "Glm4ForCausalLM": (0, 8), "SeedOssForCausalLM": (0, 10), "Olmo2ForCausalLM": (0, 10),
-    "Olmo3ForCausalLM": (0, 11), "Exaone4ForCausalLM": (0, 10), "HunYuanDenseV1ForCausalLM": (0, 10),
-    "Ernie4_5ForCausalLM": (0, 10), "Qwen2MoeForCausalLM": (0, 10), "Qwen3MoeForCausalLM": (0, 10),
-    "MixtralForCausalLM": (0, 10), "Qwen2_5_VLForConditionalGeneration": (0, 7),
-    "Qwen3VLForConditionalGeneration": (0, 11), "Gemma3ForConditionalGeneration": (0, 8),
-    "Mistral3ForConditionalGeneration": (0, 9), "LlavaForConditionalGeneration": (0, 14),
-    "Glm4MoeForCausalLM": (0, 10), "InternVLChatModel": (0, 9), "DeepseekV2ForCausalLM": (0, 10),
-    "DeepseekV3ForCausalLM": (0, 10),
-    "DeepseekForCausalLM": (0, 10), "Ernie4_5_MoeForCausalLM": (0, 10), "GptOssForCausalLM": (0, 11, 1),
-    "Llama4ForConditionalGeneration": (0, 11, 1), "OPTForCausalLM": (0, 11, 1), "MiniMaxM2ForCausalLM": (0, 15),
-    "Gemma4ForConditionalGeneration": (0, 20), "BertModel": (0, 32), "Starcoder2ForCausalLM": (0, 25),
-    "FalconForCausalLM": NEVER, "Zamba2ForCausalLM": NEVER, "MllamaForConditionalGeneration": NEVER,
-    "KimiK25ForConditionalGeneration": NEVER, "MiMoV2FlashForCausalLM": NEVER,
-}  # fmt: skip
-"""From when on a model's class can have adapters, where not from the first release here on: those before refuse LoRA
-(`SupportsLoRA` among the bases of the class; 0.8.5 lora_model_runner_mixin.py:35)."""
+
+def _lora_model(architecture: str | None) -> LoraModel | None:
+    return load_table("lora_models", LoraModel).get(architecture or "")
 
 
 # ---- what was asked
@@ -160,13 +115,14 @@ def refusals(shape: Shape, asked: Asked) -> Iterator[str]:
     """Why the release does not start the model with adapters, a sentence each."""
     architecture = shape.architecture or ""
     number = _number(asked)
-    if asked.release < _SINCE.get(architecture, _FIRST):
+    model = _lora_model(architecture)
+    if model is not None and (not model.has_lora or asked.release < model.since):
         yield f"vLLM {number} has no LoRA for {architecture}"
         return
     tensor = asked.ranks.tensor
     if asked.is_sharded and asked.rank % tensor:
         yield f"--fully-sharded-loras divides the rank of adapters: {asked.rank} is no multiple of {tensor} cards"
-    if _has_ends(architecture, asked.release):
+    if model is not None and model.has_known_layers and model.has_ends(asked.release):
         most = next(words for words, until in _LARGEST_VOCABULARY if asked.release < until)
         if shape.vocabulary_size > most:
             yield (
@@ -175,11 +131,6 @@ def refusals(shape: Shape, asked: Asked) -> Iterator[str]:
             )
     if asked.ranks.splits_experts and _EXPERTS <= asked.release < _EXPERTS_SPLIT and _has_experts(shape):
         yield f"vLLM {number} has no LoRA for experts with --enable-expert-parallel"
-
-
-def _has_ends(architecture: str, release: Key) -> bool:
-    told = _CLASSES.get(architecture)
-    return told is not None and told.ends.holds(release)
 
 
 def _has_experts(shape: Shape) -> bool:
@@ -260,7 +211,7 @@ class _Room:
         return (after - before) // asked.ranks.tensor * hidden * asked.model_width
 
 
-def _layer(variant: Variant, told: _Class, room: _Room) -> tuple[int, int]:
+def _layer(variant: Variant, told: LoraModel, room: _Room) -> tuple[int, int]:
     """Bytes of one layer, and of the router's, which not every release wraps."""
     size = router = 0
     joined: set[str] = set()
@@ -282,9 +233,9 @@ def _layer(variant: Variant, told: _Class, room: _Room) -> tuple[int, int]:
 
 def _why_unknown(stock: Inventory, asked: Asked) -> str | None:
     shape = stock.shape
-    told = _CLASSES.get(shape.architecture or "")
+    model = _lora_model(shape.architecture)
     number = _number(asked)
-    if told is None or not told.known.holds(asked.release):
+    if model is None or not model.has_known_layers or not _FIRST <= asked.release < model.known_until:
         return f"which layers of {shape.architecture} have adapters in vLLM {number}"
     if not stock.variants:
         return ", ".join(stock.missing) or "layers"
@@ -309,7 +260,7 @@ def room(stock: Inventory, asked: Asked) -> tuple[Term, ...]:
     if why is not None:
         return (Term("adapters", None, f"not known: {why}"),) * pipeline
     shape = stock.shape
-    told, sizes = _CLASSES[shape.architecture or ""], _Room(asked)
+    told, sizes = _lora_model(shape.architecture) or LoraModel(), _Room(asked)
     each = [(variant.layers, *_layer(variant, told, sizes)) for variant in stock.variants]
     tables = asked.tokens * _TOKEN_BYTES
     said = f"{asked.slots} of rank {asked.rank}, set aside when the model is loaded: vllm lora/layers"
@@ -334,13 +285,13 @@ def _left_out(term: Term, asked: Asked) -> Term:
     return replace(term, band=None, source=f"{said}: then the cache gets their room, too")
 
 
-def _ends(shape: Shape, told: _Class, room: _Room, *, is_first: bool, is_last: bool) -> int:
+def _ends(shape: Shape, told: LoraModel, room: _Room, *, is_first: bool, is_last: bool) -> int:
     """Of the embedding, on the stages that hold it, and of the head."""
-    if not told.ends.holds(room.asked.release):
+    if not told.has_ends(room.asked.release):
         return 0
     words, hidden = shape.vocabulary_size, shape.hidden_size
     size = 0
-    if is_last and shape.ties_embeddings and told.shares_module.holds(room.asked.release):
+    if is_last and shape.ties_embeddings and _FIRST <= room.asked.release < told.shares_module_until:
         size += room.embedding(words, hidden)
     if is_first or (is_last and shape.ties_embeddings):
         size += room.embedding(words, hidden) + room.words(words, hidden, is_head=False)

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from vllm_runbooks.catalog.eras import ALWAYS, NEVER, Era, Key
+from vllm_runbooks.catalog.eras import NEVER, Key
+from vllm_runbooks.catalog.tables import load_table
+from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.plan.settings import Settings
 from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
@@ -34,115 +36,50 @@ _H100_OLDER = (
 )
 
 
-@dataclass(frozen=True)
-class _Range:
-    """Releases, and an engine."""
+@dataclass(frozen=True, kw_only=True)
+class MeasuredMemory:
+    """Memory by release and engine: GiB unless a subclass says otherwise."""
 
-    era: Era
-    is_v0: bool | None
-    """None: either engine."""
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
-    def holds(self, settings: Settings) -> bool:
-        """Whether a start's release and engine have it."""
-        return (self.is_v0 is None or self.is_v0 == settings.is_v0) and self.era.holds(settings.key)
+    part: str = ""
+    """What takes it."""
+    since: Key = ()
+    until: Key = NEVER
+    """The first release in which it is another amount."""
+    is_v0: bool | None = None
+    """Whether it is of the older engine; None: of either."""
+    low: float
+    expected: float
+    high: float
+    source: str
+    """Where the amount comes from, with the number of measurements."""
+
+    def applies_to(self, settings: Settings) -> bool:
+        """Whether a launch's release and engine have it."""
+        return (self.is_v0 is None or self.is_v0 == settings.is_v0) and self.since <= settings.key < self.until
+
+    @property
+    def band(self) -> Band:
+        """The amounts in bytes."""
+        return _gib(self.low, self.expected, self.high)
 
 
 # ---- the sampler
 
 
-@dataclass(frozen=True)
-class _Sampler:
-    """Tensors over the vocabulary that live together, in float32 values for each row and token of the vocabulary."""
+@dataclass(frozen=True, kw_only=True)
+class SamplerMemory(MeasuredMemory):
+    """Tensors over the vocabulary that are alive together, in float32 values per row and token of the vocabulary."""
 
-    range: _Range
-    kind: str
-    low: float
-    expected: float
-    high: float
-    source: str
     all_tokens: bool = False
     """A row for each token of the batch instead of each sequence."""
     has_buffer: bool = False
     """A row for each multiprocessor stays allocated."""
-    extra: int = 0
-    """Bytes that were measured beside, for no reason that the source shows."""
+    extra_mib: int = 0
+    """Measured in addition, for no reason that the source shows."""
 
 
-_SORT = (
-    "logits, their float32 copy, sorted values and places, and the sort's own copies (PyTorch, ATen/native/cuda/Sort.cu"
-)
-_SAMPLERS: tuple[_Sampler, ...] = (
-    _Sampler(
-        _Range(Era(until=(0, 7, 3)), is_v0=False),
-        "",
-        0.5,
-        0.5,
-        1.0,
-        "logits of every token of the batch, no sampler (v1/worker/gpu_model_runner.py, 0.7.2 :1009-1014)",
-        all_tokens=True,
-    ),
-    _Sampler(
-        _Range(Era((0, 7, 3), (0, 8)), is_v0=False),
-        "",
-        0.5,
-        0.5,
-        9.5,
-        "logits of the last tokens, no sampler (v1/worker/gpu_model_runner.py, 0.7.3 :1301-1310)",
-    ),
-    _Sampler(
-        _Range(Era((0, 33)), is_v0=False),
-        "v2",
-        1.5,
-        3.5,
-        6.0,
-        "a pass with every sampling option (v1/worker/gpu/model_runner.py, 0.33.0 :1008-1014); not measured",
-    ),
-    _Sampler(
-        _Range(Era(until=(0, 33)), is_v0=False),
-        "v2",
-        0.5,
-        1.5,
-        1.6,
-        "logits and their float32 copy (v1/worker/gpu/sample/sampler.py, 0.22.1 :132); the sources of 0.27.1 and later"
-        " make no copy in this run, yet the one printed start of 0.27.1, to which 30 MiB are fitted, needs it",
-        extra=30 * _MIB,
-    ),
-    _Sampler(
-        _Range(ALWAYS, is_v0=None),
-        "sort",
-        9.45,
-        9.5,
-        9.6,
-        _SORT + ", segmented_sort_pairs); 15 printed starts, worst 1.6 %; " + _H100_OLDER,
-    ),
-    _Sampler(
-        _Range(ALWAYS, is_v0=None),
-        "sort of few rows",
-        9.0,
-        12.5,
-        12.7,
-        _SORT + ", segmented_sort_pairs_by_full_sort, below 128 rows); not measured",
-    ),
-    _Sampler(
-        _Range(ALWAYS, is_v0=None),
-        "triton",
-        3.48,
-        3.5,
-        3.55,
-        "logits, float32 copy, probabilities and random numbers, and a row for each multiprocessor"
-        " (v1/sample/ops/topk_topp_triton.py, 0.19.0 :1010-1019); 17 printed starts, worst 0.3 %; " + _H100,
-        has_buffer=True,
-    ),
-    _Sampler(
-        _Range(ALWAYS, is_v0=None),
-        "flashinfer",
-        1.5,
-        3.5,
-        3.6,
-        "logits, float32 copy, masked logits and probabilities (flashinfer.sampling.top_k_top_p_sampling_from_logits);"
-        " not measured",
-    ),
-)
 _FULL_SORT_BELOW = 128
 """Rows from which PyTorch sorts by segments: ATen/native/cuda/Sort.cu, launch_stable_sort_kernel."""
 
@@ -151,11 +88,12 @@ _MULTIPROCESSORS: Mapping[Capability, tuple[int, int, int]] = {(8, 0): (108, 108
 _ANY_MULTIPROCESSORS = (28, 120, 192)
 
 
-def _sampler(settings: Settings, rows: int) -> _Sampler:
+def _sampler(settings: Settings, rows: int) -> SamplerMemory:
     kind = "v2" if settings.is_v2_runner else settings.sampler
     if kind == "sort" and rows < _FULL_SORT_BELOW:
         kind = "sort of few rows"
-    return next(each for each in _SAMPLERS if each.kind in ("", kind) and each.range.holds(settings))
+    samplers: Iterable[SamplerMemory] = load_table("sampler_memory", SamplerMemory).values()
+    return next(sampler for sampler in samplers if sampler.part in ("", kind) and sampler.applies_to(settings))
 
 
 _UNSEEN = 16 * _MIB
@@ -400,7 +338,7 @@ def _sampled(figures: _Figures, settings: Settings, place: _Place, kept: Band) -
         row = figures.vocabulary * 4
         kept = kept.plus(Band(min(few, rows) * row, min(usual, rows) * row, min(many, rows) * row))
     state = settings.batched_tokens * figures.hidden * width
-    beside = state + by.extra + (0 if settings.is_v0 else 2 * rows * figures.hidden * width)
+    beside = state + by.extra_mib * _MIB + (0 if settings.is_v0 else 2 * rows * figures.hidden * width)
     low = int(values * (by.low - spared)) + kept.low + state
     expected = int(values * (by.expected - spared)) + kept.expected + beside
     high = int(values * (by.high - spared)) + kept.high + beside + _UNSEEN
@@ -480,28 +418,13 @@ def activation_kept(
 # ---- memory outside PyTorch
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """An amount that was measured."""
-
-    range: _Range
-    band: Band
-    source: str
-    """With the number of measurements."""
-
-
 def _gib(low: float, expected: float, high: float) -> Band:
     return Band(int(low * GIB), int(expected * GIB), int(high * GIB))
 
 
-def _row(
-    since: Key, until: Key, band: tuple[float, float, float], source: str, *, is_v0: bool | None = False
-) -> _Measured:
-    return _Measured(_Range(Era(since, until), is_v0), _gib(*band), source)
-
-
-def _of(rows: Iterable[_Measured], settings: Settings) -> _Measured:
-    return next(row for row in rows if row.range.holds(settings))
+def _measured(part: str, settings: Settings) -> MeasuredMemory:
+    rows: Iterable[MeasuredMemory] = load_table("non_torch_memory", MeasuredMemory).values()
+    return next(row for row in rows if row.part == part and row.applies_to(settings))
 
 
 _GRAPHS_PROFILED: Key = (0, 18)
@@ -520,53 +443,15 @@ def _profiles_graphs(settings: Settings) -> bool:
     return settings.key >= (_RUNNER_PROFILES if settings.is_v2_runner else _GRAPHS_PROFILED)
 
 
-_OUTSIDE: tuple[_Measured, ...] = (
-    _row(
-        (),
-        NEVER,
-        (0.01, 0.09, 0.26),
-        "19 printed starts of the older engine on one card (0.6.6 to 0.9), 0.01 to 0.26 GiB; counted from before the"
-        " ranks are connected",
-        is_v0=True,
-    ),
-    _row(
-        (),
-        (0, 9),
-        (0.4, 0.6, 1.1),
-        "everything else on the card counts, the CUDA context too (v1/worker/gpu_worker.py, 0.8.5 :165); from the"
-        " tokens of one start",
-    ),
-    _row((0, 9), (0, 11), (0.02, 0.06, 0.12), "2 printed starts of 0.10.2 on one card: 0.02 and 0.07 GiB"),
-    _row((0, 11), (0, 18), (0.02, 0.13, 0.25), "5 printed starts on one card: 0.03 and 0.13 GiB; " + _H100_OLDER),
-    _row((0, 27), NEVER, (0.1, 0.35, 0.8), "7 printed starts on one card (0.27.1 to 0.31.0): consumed less weights"),
-)
-_OUTSIDE_WITH_GRAPHS = _row(
-    _GRAPHS_PROFILED,
-    _GRAPHS_APART,
-    (0.07, 0.25, 0.46),
-    "21 printed starts of 0.19.0: 0.24 to 0.27 GiB, 3 of granite 0.46; other cards were not measured and may have as"
-    " little as a stage, 0.07; what profiling the graphs leaves is in it; " + _H100,
-)
-_OUTSIDE_WITHOUT_GRAPHS = _row(
-    _GRAPHS_PROFILED,
-    _GRAPHS_APART,
-    (0.03, 0.13, 0.3),
-    "no graphs are profiled; 4 printed starts of 0.26: 0.07 to 0.26 GiB",
-)
-_OUTSIDE_STAGES = _row(
-    _GRAPHS_PROFILED, _GRAPHS_APART, (0.03, 0.07, 0.3), "3 printed starts of pipeline stages, each 0.07 GiB; " + _H100
-)
-
-
 def non_torch(settings: Settings) -> Term:
     """What the release counts of memory that PyTorch does not see, on one card that talks to no other."""
+    part = "non_torch"
     if not settings.is_v0 and _GRAPHS_PROFILED <= settings.key < _GRAPHS_APART:
         if settings.ranks.pipeline > 1 and settings.ranks.tensor == 1:
-            row = _OUTSIDE_STAGES
+            part = "non_torch_stages"
         else:
-            row = _OUTSIDE_WITH_GRAPHS if _profiles_graphs(settings) else _OUTSIDE_WITHOUT_GRAPHS
-    else:
-        row = _of(_OUTSIDE, settings)
+            part = "non_torch_with_graphs" if _profiles_graphs(settings) else "non_torch_without_graphs"
+    row = _measured(part, settings)
     return Term("non_torch", row.band, row.source)
 
 
@@ -574,36 +459,7 @@ _PCIE = "pcie"
 _BRIDGE = "nvlink-bridge"
 _NVLINK = "nvlink"
 
-_V0_RANKS = _row(
-    (),
-    NEVER,
-    (0.1, 0.33, 1.0),
-    "4 printed starts of the older engine with 2 to 4 ranks, 0.20 to 0.74 GiB in all (2 cards over PCIe: 0.37 to 0.40)",
-    is_v0=True,
-)
-_V0_MANY = _row(
-    (),
-    NEVER,
-    (0.1, 0.98, 2.02),
-    "3 printed starts of the older engine with 8 and 16 ranks: 0.20, 1.07 and 2.10 GiB in all",
-    is_v0=True,
-)
 _MANY = 8
-_BETWEEN_PCIE: tuple[_Measured, ...] = (
-    _V0_RANKS,
-    _row((), (0, 9), (0.1, 0.5, 2.0), "not measured: everything on the card counts"),
-    _row((0, 9), (0, 11), (0.1, 0.16, 0.4), "one printed start of 0.10.2, 4 L40S: 0.21 GiB in all"),
-    _row((0, 11), NEVER, (0.1, 0.3, 0.6), "not measured; between what PCIe cards took before and a third of NVLink's"),
-)
-_BETWEEN_NVLINK: tuple[_Measured, ...] = (
-    _V0_RANKS,
-    _row((), (0, 9), (0.2, 1.0, 2.0), "not measured: everything on the card counts"),
-    _row((0, 9), (0, 11), (1.2, 1.5, 1.9), "2 printed starts of 0.10.2: 1.38 (2 H200) and 1.84 GiB (4 H100) in all"),
-    _row((0, 11), (0, 18), (0.2, 0.42, 1.0), "one printed start, 2 H100: 0.55 GiB in all; " + _H100_OLDER),
-    _row((0, 18), (0, 21), (1.75, 1.84, 1.95), "6 printed starts of 2 and 4 H100: 2.06 to 2.17 GiB in all; " + _H100),
-    _row((0, 21), (0, 27), (0.7, 1.6, 2.2), "2 printed starts of 4 cards (0.26.0): 0.95 and 2.43 GiB in all"),
-    _row((0, 27), NEVER, (0.6, 1.3, 2.2), "one printed start of 4 cards (0.27.1): 1.70 GiB consumed beside weights"),
-)
 _MULTICAST: Capability = (9, 0)
 """Cards below share no symmetric memory: distributed/device_communicators/symm_mem.py, all_reduce_utils.py."""
 
@@ -635,9 +491,9 @@ def communication(
             _gib(0.0, 0.0, 0.3 * nodes),
             "stages pass hidden states alone; 3 printed starts show nothing of it; " + _H100,
         )
-    near, far = _of(_BETWEEN_PCIE, settings), _of(_BETWEEN_NVLINK, settings)
+    near, far = _measured("pcie", settings), _measured("nvlink", settings)
     if settings.is_v0 and ranks.tensor * ranks.pipeline >= _MANY:
-        near = far = _V0_MANY
+        near = far = _measured("many_ranks", settings)
     is_old = capability is not None and capability < _MULTICAST
     if interconnect == _PCIE or (interconnect == _BRIDGE and is_old):
         band, source = near.band, near.source
@@ -658,60 +514,15 @@ def communication(
 # ---- CUDA graphs
 
 
-class _Capture(NamedTuple):
-    """What capturing takes: a fixed part and one for each graph, GiB, and the scatter around it."""
+@dataclass(frozen=True, kw_only=True)
+class GraphMemory(MeasuredMemory):
+    """What capturing takes; `low`, `expected` and `high` are factors for how far launches scatter."""
 
-    range: _Range
     fixed: float
+    """GiB whatever is captured."""
     each: float
-    low: float
-    high: float
-    source: str
-
-
-_CAPTURES: tuple[_Capture, ...] = (
-    _Capture(
-        _Range(ALWAYS, is_v0=True),
-        0.1,
-        0.006,
-        0.4,
-        3.0,
-        "5 printed starts of the older engine: 0.17 to 0.85 GiB",
-    ),
-    _Capture(
-        _Range(Era(until=(0, 11)), is_v0=False),
-        0.2,
-        0.006,
-        0.4,
-        1.8,
-        "7 printed starts on one card (0.8.5 to 0.10.2): 0.29 to 0.70 GiB; large mixtures on several cards 2.4 to 3.5",
-    ),
-    _Capture(
-        _Range(Era((0, 11), (0, 17)), is_v0=False),
-        0.1,
-        0.003,
-        0.0,
-        3.3,
-        "9 printed starts (0.11 to 0.16): -0.45 (memory is given back meanwhile) to 1.18 GiB",
-    ),
-    _Capture(
-        _Range(Era((0, 17), (0, 27)), is_v0=False),
-        0.2,
-        0.0045,
-        0.35,
-        2.3,
-        "17 printed starts (0.17.1 to 0.26.0): 0.11 to 1.55 GiB, one of 0.17.0 3.19, DeepSeek V4 up to 4.1; 49 runs on"
-        " H100: 0.51 to 1.85; " + _H100,
-    ),
-    _Capture(
-        _Range(Era((0, 27)), is_v0=False),
-        0.15,
-        0.003,
-        0.1,
-        3.5,
-        "19 printed starts (0.27.1 to 0.33.0): 0.04 to 1.4 GiB, two above 3",
-    ),
-)
+    """GiB of each graph."""
+    expected: float = 1.0
 
 
 _MANY_CARDS_UNTIL: Key = (0, 11)
@@ -725,7 +536,8 @@ def _graphs(shape: Shape, settings: Settings) -> tuple[Band, str]:
     count = settings.piecewise_graphs + settings.full_graphs
     if settings.is_eager or not count:
         return NOTHING, "no CUDA graphs are captured"
-    row = next(each for each in _CAPTURES if each.range.holds(settings))
+    rows = load_table("cuda_graph_memory", GraphMemory).values()
+    row = next(row for row in rows if row.applies_to(settings))
     expected = row.fixed + row.each * count
     low, middle, high = _gib(expected * row.low, expected, expected * row.high)
     if settings.ranks.tensor > 1 and settings.key < _MANY_CARDS_UNTIL:

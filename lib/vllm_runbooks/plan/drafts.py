@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog.eras import AT_NO_TIME, Era, Key, changed
+from vllm_runbooks.catalog.eras import AT_NO_TIME, Era, Key
 from vllm_runbooks.catalog.specs import Specs
+from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.plan.families import Mixture
+from vllm_runbooks.plan.release_rules import SinceRelease, rules_in
 from vllm_runbooks.plan.shape import Attention, Layer, Rope, Shape, shape
 from vllm_runbooks.plan.tensors import Tensor, layer_tensors, linear, norm
 from vllm_runbooks.plan.weights import Inventory, Loaded, Ranks, Variant, inventory, load, size_on_rank
@@ -95,7 +97,7 @@ def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Rules:
+class DraftRules:
     """What a release does with drafting models."""
 
     methods: frozenset[str] = frozenset()
@@ -128,54 +130,11 @@ class _Rules:
 
 
 _HEADS = frozenset({"eagle", "eagle3"})
-_CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    # The first release of those read that has it, with file:line there.
-    ("0.6", {}),
-    ("0.8", {"methods": _HEADS}),  # 0.8.5 v1/spec_decode/eagle.py:226
-    (
-        "0.9",
-        {
-            "methods": _HEADS | {"medusa"},  # 0.9.2 v1/worker/gpu_model_runner.py:186
-            "embedding": "shaped",  # 0.9.2 v1/spec_decode/eagle.py:343
-        },
-    ),
-    (
-        "0.11",
-        {
-            "head": "shaped",  # 0.11.0 v1/spec_decode/eagle.py, `load_model`
-            "takes_target_form": True,  # 0.11.0 model_executor/models/llama_eagle3.py:37
-        },
-    ),
-    (
-        "0.11.1",
-        {
-            "cuts_heads": False,  # 0.11.2 model_executor/models/medusa.py:81
-            "embedding": "weighed",  # 0.11.2 v1/spec_decode/eagle.py:1003
-            "head": "weighed",  # 0.11.2 v1/spec_decode/eagle.py:1053
-            "layers": None,  # 0.11.2 model_executor/models/llama_eagle3.py:155
-            "takes_target_form": False,  # 0.11.2 model_executor/models/llama_eagle3.py:80
-        },
-    ),
-    ("0.12", {"omits_projection": True}),  # 0.12.0 model_executor/models/llama_eagle3.py:171
-    ("0.15", {"methods": _HEADS | {"medusa", "draft_model"}}),  # 0.15.1 v1/worker/gpu_model_runner.py:451
-    ("0.16", {"has_bias": True}),  # 0.16.0 model_executor/models/llama_eagle3.py:56
-    ("0.18", {"norms_states": True}),  # 0.18.1 model_executor/models/llama_eagle3.py:153
-    ("0.22", {"counts_states": True}),  # 0.22.1 model_executor/models/llama_eagle3.py:178
-    ("0.27", {"stretches": True}),  # 0.27.1 config/speculative.py:1165
-    ("0.30", {"always_maps": False}),  # 0.30.0 model_executor/models/llama_eagle3.py:339
-    (
-        "0.33",
-        {
-            "methods": _HEADS | {"draft_model"},  # 0.33.0 v1/worker/gpu_model_runner.py:610
-            "limits_length": True,  # 0.33.0 config/vllm.py:3025
-        },
-    ),
-)
 
 
 @cache
-def _rules(release: Key) -> _Rules:
-    return _Rules(**changed(_CHANGES, release))
+def _rules(release: Key) -> DraftRules:
+    return rules_in("draft_rules", DraftRules, release)
 
 
 _REFUSED: Mapping[str, Era] = {
@@ -192,36 +151,10 @@ def refusal(method: str, release: Key) -> bool:
     return _REFUSED.get(method, AT_NO_TIME).holds(release)
 
 
-_OWN_LAYERS: Mapping[str, Key] = {
-    "deepseek_v3": (0, 7, 3), "MiMoForCausalLM": (0, 9),
-    **dict.fromkeys(("Glm4MoeForCausalLM", "ernie4_5_moe", "qwen3_next"), (0, 10)),
-    **dict.fromkeys(("deepseek_v32", "longcat_flash", "pangu_ultra_moe"), (0, 11)),
-    "exaone_moe": (0, 14), **dict.fromkeys(("Glm4MoeLiteForCausalLM", "step3p5"), (0, 15)),
-    **dict.fromkeys(("GlmOcrForConditionalGeneration", "glm_moe_dsa"), (0, 16)),
-    **dict.fromkeys(("nemotron_h", "qwen3_5", "qwen3_5_moe"), (0, 17)), "nemotron_h_puzzle": (0, 19),
-    **dict.fromkeys(("NemotronH_Super_Omni_Reasoning_V3", "deepseek_v4", "exaone4_5", "hy_v3"), (0, 20)),
-    **dict.fromkeys(("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM"), (0, 21)),
-    **dict.fromkeys(("intern_s2_preview", "qwen3_5_moe_text"), (0, 22)),
-    **dict.fromkeys(("Step3p5ForCausalLM", "Step3p7ForConditionalGeneration", "step3p7"), (0, 23)),
-    **dict.fromkeys(("MiniMaxM3SparseForConditionalGeneration", "minimax_m3_vl"), (0, 24)),
-    **dict.fromkeys(("BailingMoeV2_5ForCausalLM", "bailing_hybrid"), (0, 25)),
-    **dict.fromkeys(("inkling_mm_model", "inkling_model", "longcat_flash_ngram"), (0, 26)), "kimi_k3": (0, 27),
-    **dict.fromkeys(("BailingMoeV3ForCausalLM", "dots3_note", "interns2_mobius", "qwen3_5_text"), (0, 28)),
-    **dict.fromkeys(("NemotronH_Omni_Reasoning_V3", "hy_v4", "qwen4_exp", "qwen4_exp_text"), (0, 29)),
-    **dict.fromkeys(("BailingMoeV3VLForConditionalGeneration", "glm5_next"), (0, 30)),
-    **dict.fromkeys(
-        ("RadioMBartPrefixForCausalLM", "Step5ForCausalLM", "Step5ForConditionalGeneration", "step5", "step5_vl"),
-        (0, 33),
-    ),
-}  # fmt: skip
-"""Kinds and architectures of models whose own layers draft, by the release since when: what `hf_config_override` turns
-into a model of MTP (0.7.3 config.py, 0.33.0 config/speculative.py:686)."""
-
-
 def own_layers(kind: str | None, architecture: str | None) -> Key | None:
     """Since when a model drafts by layers of its own checkpoint; None: no release read lets it."""
-    found = (_OWN_LAYERS.get(name or "") for name in (kind, architecture))
-    return min((since for since in found if since is not None), default=None)
+    models = load_table("mtp_models", SinceRelease)
+    return min((models[name].since for name in (kind or "", architecture or "") if name in models), default=None)
 
 
 # ---- what cannot be known
@@ -394,7 +327,7 @@ def _eagle(found: Draft, method: str, target: Shape, ranks: Ranks, release: Key)
     return _Stock(sure, embedding if shares_embedding is None else None, head if shares_head is None else None)
 
 
-def _layer(layer: Layer, hidden: int, index: int, by: _Rules, *, is_three: bool) -> Iterator[Tensor]:
+def _layer(layer: Layer, hidden: int, index: int, by: DraftRules, *, is_three: bool) -> Iterator[Tensor]:
     """A decoder layer of a head: EAGLE's first one has no norm of its input, EAGLE-3's reads two states at once."""
     layer = replace(layer, norms=3 if is_three else 1 if index == 0 else 2)
     names = ("self_attn", "mlp")
@@ -406,7 +339,7 @@ def _layer(layer: Layer, hidden: int, index: int, by: _Rules, *, is_three: bool)
             yield tensor
 
 
-def _states(config: Mapping[str, Any], hidden: int, by: _Rules) -> Iterator[Tensor]:
+def _states(config: Mapping[str, Any], hidden: int, by: DraftRules) -> Iterator[Tensor]:
     """What brings states from between the target's layers to the size of the head."""
     told = config.get("eagle_config")
     inner: Mapping[str, Any] = told if isinstance(told, Mapping) else {}

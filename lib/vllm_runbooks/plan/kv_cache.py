@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from operator import add
-from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.eras import changed
 from vllm_runbooks.core.errors import RunbooksError
+from vllm_runbooks.plan.release_rules import rules_in
 
 
 class Kind(StrEnum):
@@ -121,7 +120,8 @@ class Demand:
 # ---- what differs by release
 
 
-class StateUse(NamedTuple):
+@dataclass(frozen=True)
+class StateUse:
     """Blocks that a request takes of a layer with a state."""
 
     fixed: int
@@ -195,112 +195,9 @@ class KvRules:
 
 
 _ATTENTION = frozenset({Kind.FULL, Kind.LATENT})
-_DECODER = _ATTENTION | {Kind.SLIDING}
-_WITH_STATE = _DECODER | {Kind.STATE}
-_ALL = frozenset(Kind)
-_ONE = StateUse(1, by_length=False, with_speculative=False)
-_LENGTH = StateUse(0, by_length=True, with_speculative=False)
-_KEPT = StateUse(1, by_length=False, with_speculative=True)
-_TWO = StateUse(2, by_length=False, with_speculative=True, with_checkpoints=True)
-_EVERY = StateUse(0, by_length=True, with_speculative=True)
 
 _V0 = KvRules(kinds=_ATTENTION)
 """The older engine, worker/worker.py and worker/cache_engine.py: one table of blocks, every layer keeps all tokens."""
-
-_CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    # The first release of those read that has it, then file:line there; `utils` is v1/core/kv_cache_utils.py, `spec` is
-    # v1/kv_cache_interface.py. Of every minor release from 0.6 to 0.33 one at least was read.
-    ("0.6", {"kinds": _ATTENTION}),  # 0.7.2 utils:426
-    ("0.7", {"needs": "layers"}),  # 0.7.2 utils:325
-    ("0.8", {"kinds": _DECODER}),  # 0.8.5 spec:85; windows beside full attention: utils:657
-    (
-        "0.9",
-        {
-            "kinds": _WITH_STATE,  # 0.9.2 spec:159
-            "states": {"none": _ONE, "align": _ONE, "all": _ONE},  # 0.9.2 spec:159
-            "compares_pages": True,  # 0.9.2 spec:88
-            "can_mix": True,  # 0.9.2 utils:740
-            "counts_blocks": True,  # 0.9.2 utils:626
-            "promoted_keep_window": True,  # 0.9.2 utils:882
-        },
-    ),
-    (
-        "0.10",
-        {
-            "kinds": _ALL,  # 0.10.2 spec:145
-            "compares_pages": False,  # 0.10.2 spec:59
-            "shards": "decode",  # 0.10.2 spec:74
-            "sharded_tokens": "decode",  # 0.10.2 utils:818
-        },
-    ),
-    ("0.11", {"groups_model": True, "joins_sizes": True}),  # 0.11.0 utils:1150, spec:265
-    ("0.11.1", {"states": {"none": _LENGTH, "align": _LENGTH, "all": _LENGTH}}),  # 0.11.2 spec:243
-    (
-        "0.12",
-        {
-            "unifies_pages": True,  # 0.12.0 utils:885
-            "widening": 1.25,  # 0.12.0 utils:930
-            "shards": "both",  # 0.12.0 spec:82
-            "sharded_tokens": "both",  # 0.12.0 utils:1254
-        },
-    ),
-    (
-        "0.14",
-        {
-            "own_value_size": frozenset({Kind.FULL}),  # 0.14.1 spec:91
-            "ignores_values": True,  # 0.14.1 spec:91, merge
-            "needs": "first",  # 0.14.1 utils:1318
-        },
-    ),
-    ("0.15", {"states": {"none": _KEPT, "align": _TWO, "all": _LENGTH}}),  # 0.15.1 spec:274
-    ("0.17", {"projects": True}),  # 0.17.1 utils:1501
-    ("0.18", {"widening": 1.5}),  # 0.18.1 utils:956
-    ("0.19", {"needs": "groups"}),  # 0.19.0 utils:1332
-    (
-        "0.20",
-        {
-            "own_value_size": frozenset({Kind.FULL, Kind.SLIDING}),  # 0.20.2 spec:404
-            "prints_requests": True,  # 0.20.2 utils:1684
-            "checks_override": True,  # 0.20.2 utils:1920
-        },
-    ),
-    ("0.21", {"promoted_keep_values": True}),  # 0.21.0 utils:1319
-    ("0.22", {"states": {"none": _KEPT, "align": _TWO, "all": _EVERY}}),  # 0.22.1 spec:563
-    ("0.24", {"pads": "stride"}),  # 0.24.0 utils:1049
-    (
-        "0.26",
-        {
-            "counts_in_flight": True,  # 0.26.0 config/vllm.py:525, spec:539
-            "shards": "decode",  # 0.26.0 spec:227
-            "pads_states": True,  # 0.26.0 utils:1067
-        },
-    ),
-    (
-        "0.27",
-        {
-            "joins_alike": True,  # 0.27.1 utils:1140
-            "falls_back": True,  # 0.27.1 utils:1534
-            "promoted_take_block": True,  # 0.27.1 utils:1446
-        },
-    ),
-    (
-        "0.28",
-        {
-            "own_value_size": frozenset({Kind.FULL, Kind.SLIDING, Kind.CHUNKED, Kind.CROSS}),  # 0.28.0 spec:218
-            "ignores_values": False,  # 0.28.0 spec:275, merge
-            "keeps_retained": True,  # 0.28.0 spec:537
-        },
-    ),
-    (
-        "0.29",
-        {
-            "joins_equal_states": True,  # 0.29.0 spec:851
-            "pads": "any",  # 0.29.0 utils:1135
-            "sets_aside": True,  # 0.29.0 utils:2214
-        },
-    ),
-    ("0.32", {"states": {"none": _KEPT, "align": _TWO, "all": _KEPT}}),  # 0.32.0 spec:1035
-)
 
 
 @cache
@@ -317,7 +214,7 @@ def rules(version: str, *, is_v0: bool = False) -> KvRules:
     if is_v0:
         return _V0
     key = options.version_key(version) or options.version_key(options.nearest(version).version) or ()
-    return KvRules(**changed(_CHANGES, key))
+    return rules_in("kv_cache_rules", KvRules, key)
 
 
 # ---- groups

@@ -11,11 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.eras import changed
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
+from vllm_runbooks.plan.release_rules import rules_in
 from vllm_runbooks.plan.shape import Attention, Latent, Layer, Recurrent, Shape
 
 
@@ -110,7 +109,7 @@ _OF_NO_MATTER = frozenset(
 
 
 @dataclass(frozen=True)
-class _Rules:
+class LayerRules:
     """What a release does."""
 
     latent: bool = False
@@ -179,147 +178,10 @@ class _Rules:
     """What is left when layers are split goes to the middle stages, else all to the last one."""
 
 
-_CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    # The first release of those read that has it, with file:line there.
-    ("0.6", {"even_stages": False}),  # 0.6.6 distributed/utils.py
-    ("0.7", {"latent": True, "latent_bytes": 256}),  # 0.7.2 worker/cache_engine.py:157
-    (
-        "0.8",
-        {
-            "even_stages": True,  # 0.8.5 distributed/utils.py
-            "latent_bytes": 1,  # 0.8.5 worker/cache_engine.py
-            "latent_block": ((9, 64), (_ANY, 16)),  # 0.8.5 platforms/cuda.py:154
-            "local": True,  # 0.8.5 v1/worker/gpu_model_runner.py:1735
-        },
-    ),
-    (
-        "0.9",
-        # 0.9.2 v1/worker/gpu_model_runner.py:2608, which looks for MambaMixer2 alone
-        {"states": "given", "left_states": frozenset({"mamba1", "short_conv"})},
-    ),
-    (
-        "0.10",
-        {
-            "latent_block": ((9, 64), (10, 128), (_ANY, 16)),  # 0.10.2 platforms/cuda.py:151
-            "mixes_chunks": False,  # 0.10.2 envs.py:1209
-            "states": "aligned",  # 0.10.2 model_executor/models/config.py:330
-            "left_states": frozenset(),  # 0.10.2 model_executor/layers/mamba/abstract.py
-        },
-    ),
-    (
-        "0.11",
-        {
-            "sparse": True,  # 0.11.0 v1/kv_cache_interface.py:142
-            "packs": frozenset({_ANY}),  # 0.11.0 model_executor/models/config.py:419
-            "packs_auto": frozenset({_ANY}),
-        },
-    ),
-    (
-        "0.11.1",
-        {
-            "packs_auto": frozenset(),  # 0.11.2 model_executor/models/config.py:478
-            "state_align_wide": 32,  # 0.11.2 model_executor/models/config.py:316
-            "state_align_cutlass": 128,
-            "cpu_block": 128,  # 0.11.2 platforms/cpu.py
-            "cpu_latent_block": 128,
-            "state_caching": "all",  # 0.11.2 model_executor/models/config.py:279
-        },
-    ),
-    (
-        "0.13",
-        {"wide_states": frozenset({"nemotron_h"})},  # 0.13.0 model_executor/models/config.py
-    ),
-    (
-        "0.14",
-        {
-            "mixes_chunks": True,  # 0.14.1 envs.py:216
-            "scheme_dtype": frozenset({"modelopt", "modelopt_fp4"}),  # 0.14.1 utils/torch_utils.py
-        },
-    ),
-    (
-        "0.15",
-        {
-            "latent_block": ((9, 64), (10, 64), (_ANY, 16)),  # 0.15.1 platforms/cuda.py:192
-            "wide_latent_block": ((9, 64), (10, 128), (_ANY, 16)),
-            "scheme_dtype": frozenset({"modelopt", "modelopt_fp4", "compressed-tensors"}),  # 0.15.1 attention/layer.py
-            "state_caching": "both",  # 0.15.1 model_executor/models/config.py:321
-        },
-    ),
-    (
-        "0.17",
-        {
-            "speculative_convolutions": frozenset({"gdn", "mamba2"}),  # 0.17.1 layers/mamba/mamba_utils.py
-            "configured_states": True,  # 0.17.1 model_executor/models/config.py
-            "fixed_states": frozenset({"kda"}),
-        },
-    ),
-    (
-        "0.18",
-        {
-            "latent_block": ((10, 32), (_ANY, 16)),  # 0.18.1 platforms/interface.py:427
-            "quantized_latent_block": ((9, 64), (10, 32), (_ANY, 16)),  # FlashAttention's latent is of 16 bits alone
-            "wide_latent_block": ((10, 128), (_ANY, 16)),
-            "packs": frozenset({9}),  # 0.18.1 layers/attention/mla_attention.py:342
-            "packs_many_heads": True,  # 0.18.1 platforms/cuda.py
-            "state_align_wide": 16,  # 0.18.1 model_executor/models/config.py:105
-        },
-    ),
-    (
-        "0.20",
-        {
-            "state_align_given": True,  # 0.20.2 platforms/interface.py:502
-            "state_align_latent": 16,
-            "state_align_cutlass": 16,
-        },
-    ),
-    ("0.21", {"packs_many_heads": False}),  # 0.21.0 platforms/cuda.py
-    (
-        "0.25",
-        {
-            "window_block": "smallest",  # 0.25.1 layers/attention/attention.py:616
-            "packs": frozenset({9, 12}),  # 0.25.1 layers/attention/mla_attention.py:329
-            "packs_auto": frozenset({12}),
-        },
-    ),
-    (
-        "0.27",
-        {
-            "state_align_latent": 128,  # 0.27.1 platforms/interface.py:765
-            "state_align_cutlass": 128,
-            "speculative_convolutions": frozenset({"gdn", "mamba2", "kda"}),  # 0.27.1 layers/mamba/mamba_utils.py
-        },
-    ),
-    ("0.28", {"caches_prefixes": True, "state_caching": "align"}),  # 0.28.0 config/model.py:2034, models/config.py:591
-    (
-        "0.29",
-        {
-            "speculative_convolutions": frozenset({"gdn", "mamba2", "kda", "short_conv"}),  # 0.29.0 mamba_utils.py
-            "inclusive_windows": frozenset({"cohere2"}),  # 0.29.0 model_executor/models/commandr.py, 0.28.0 has none
-        },
-    ),
-    (
-        "0.30",
-        {
-            "window_block": "same",  # 0.30.0 layers/attention/attention.py:648
-            "fixed_states": frozenset(),  # 0.30.0 layers/mamba/mamba_utils.py
-        },
-    ),
-    ("0.32", {"checkpointing": frozenset({"mamba2"})}),  # 0.32.0 layers/mamba/mamba_mixer2.py:1107
-    (
-        "0.33",
-        {
-            "checkpointing": frozenset({"mamba2", "gdn"}),  # 0.33.0 layers/mamba/gdn/qwen_gdn_linear_attn.py:691
-            "cpu_latent_block": 16,  # 0.33.0 platforms/cpu.py
-            "checkpoint_tokens": 64,  # 0.33.0 v1/attention/backends/gdn_attn.py:34
-        },
-    ),
-)
-
-
 @cache
-def _rules(version: str) -> _Rules:
+def _rules(version: str) -> LayerRules:
     key = options.version_key(version) or options.version_key(options.nearest(version).version) or ()
-    return _Rules(**changed(_CHANGES, key))
+    return rules_in("kv_layer_rules", LayerRules, key)
 
 
 def stage_layers(layers: int, stages: int, version: str) -> tuple[int, ...]:
@@ -359,7 +221,7 @@ def kv_layers(shape: Shape, asked: CacheOptions, version: str, drafts: Sequence[
 class _Reader:
     """One shape with what is asked of it."""
 
-    def __init__(self, shape: Shape, asked: CacheOptions, by: _Rules) -> None:
+    def __init__(self, shape: Shape, asked: CacheOptions, by: LayerRules) -> None:
         self.shape, self.asked, self.by = shape, asked, by
         self.mixers = [mixer for layer in (*shape.kinds, *shape.mtp[: asked.draft_layers]) for mixer in layer.mixers]
         self.latents = [mixer for mixer in self.mixers if isinstance(mixer, Latent)]

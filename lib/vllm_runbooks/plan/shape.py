@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeGuard
 
-from vllm_runbooks.plan.families import FAMILIES, Family, Mixture
+from vllm_runbooks.plan.families import Family, Mixture, families
 
 MAX_LAYERS = 10_000
 """A file with more is damaged, or an attempt to use up memory."""
@@ -1208,10 +1208,11 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     listed = config.get("architectures")
     architecture = listed[0] if isinstance(listed, (list, tuple)) and listed and isinstance(listed[0], str) else None
     model_type = config.get("model_type") if isinstance(config.get("model_type"), str) else None
-    outer_family = FAMILIES.get(model_type or "")
+    known_families = families()
+    outer_family = known_families.get(model_type or "")
     inner_type = str(inner.get("model_type") or "")
-    text_type = inner_type if inner_type in FAMILIES else model_type
-    family = FAMILIES.get(text_type or "")
+    text_type = inner_type if inner_type in known_families else model_type
+    family = known_families.get(text_type or "")
     known = Shape(architecture, model_type, text_type, _dtype(config, text))
     if family is None or outer_family is None:
         return replace(known, missing=(f"architecture {architecture or model_type or 'not named'}",))

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from vllm_runbooks.catalog.eras import NEVER, Key, Rule, in_release
 from vllm_runbooks.plan.encoders import encoder_tensors, taps
-from vllm_runbooks.plan.families import FAMILIES, Mixture
+from vllm_runbooks.plan.families import Mixture, families
 from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
 from vllm_runbooks.plan.tensors import CORRECTION, Tensor, layer_tensors, linear, mtp_tensors, norm
 
@@ -205,7 +205,7 @@ def _ropes(layer: Layer) -> tuple[Rope, ...]:
 def inventory(shape: Shape) -> Inventory:
     """The tensors of a model; what keeps their sizes from being known is named."""
     hidden, vocabulary = shape.hidden_size, shape.vocabulary_size
-    family = FAMILIES.get(shape.text_type or "")
+    family = families().get(shape.text_type or "")
     missing = [name for name in shape.missing if name not in _HARMLESS]
     if shape.ties_embeddings is None:
         missing.append("tie_word_embeddings")
