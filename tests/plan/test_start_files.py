@@ -435,7 +435,7 @@ def test_the_network_bounds_what_goes_over_it() -> None:
     assert tensor.prompt_tokens_per_s == pytest.approx(1e9 / 8 / (36 * 2 * 4096 * 2))
     assert stages.token_s == pytest.approx(one + 0.0001)
     assert stages.prompt_tokens_per_s == pytest.approx(1e9 / 8 / (4096 * 2))
-    assert "a and b: 1,000 Mbit/s, 0.2 ms there and back" in stages.said
+    assert "a and b: 1,000 Mbit/s, 0.2 ms there and back" in stages.remark
 
 
 @pytest.mark.parametrize(
@@ -455,7 +455,7 @@ def test_half_a_measurement_is_said_as_such() -> None:
     assert found is not None
     assert found.prompt_tokens_per_s is None
     assert found.token_s == pytest.approx(0.0002)
-    assert "prompts" not in found.said
+    assert "prompts" not in found.remark
 
 
 def _reach(source: str, target: str, address: str, **more: Any) -> Reach:

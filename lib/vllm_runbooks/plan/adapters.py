@@ -107,29 +107,29 @@ class Asked(NamedTuple):
     """Of a batch."""
 
 
-def _number(asked: Asked) -> str:
-    return ".".join(map(str, asked.release))
+def _number(demand: Asked) -> str:
+    return ".".join(map(str, demand.release))
 
 
-def refusals(shape: Shape, asked: Asked) -> Iterator[str]:
+def refusals(shape: Shape, demand: Asked) -> Iterator[str]:
     """Why the release does not start the model with adapters, a sentence each."""
     architecture = shape.architecture or ""
-    number = _number(asked)
+    number = _number(demand)
     model = _lora_model(architecture)
-    if model is not None and (not model.has_lora or asked.release < model.since):
+    if model is not None and (not model.has_lora or demand.release < model.since):
         yield f"vLLM {number} has no LoRA for {architecture}"
         return
-    tensor = asked.ranks.tensor
-    if asked.is_sharded and asked.rank % tensor:
-        yield f"--fully-sharded-loras divides the rank of adapters: {asked.rank} is no multiple of {tensor} cards"
-    if model is not None and model.has_known_layers and model.has_ends(asked.release):
-        most = next(words for words, until in _LARGEST_VOCABULARY if asked.release < until)
+    tensor = demand.ranks.tensor
+    if demand.is_sharded and demand.rank % tensor:
+        yield f"--fully-sharded-loras divides the rank of adapters: {demand.rank} is no multiple of {tensor} cards"
+    if model is not None and model.has_known_layers and model.has_ends(demand.release):
+        most = next(words for words, until in _LARGEST_VOCABULARY if demand.release < until)
         if shape.vocabulary_size > most:
             yield (
                 f"vLLM {number} has no LoRA for the head of a vocabulary of {shape.vocabulary_size:,} words, "
                 f"{most:,} are the most"
             )
-    if asked.ranks.splits_experts and _EXPERTS <= asked.release < _EXPERTS_SPLIT and _has_experts(shape):
+    if demand.ranks.splits_experts and _EXPERTS <= demand.release < _EXPERTS_SPLIT and _has_experts(shape):
         yield f"vLLM {number} has no LoRA for experts with --enable-expert-parallel"
 
 
@@ -143,75 +143,75 @@ def _has_experts(shape: Shape) -> bool:
 class _Room:
     """Bytes of A and B on a card."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.each = asked.slots * asked.width
+    def __init__(self, demand: Asked) -> None:
+        self.asked = demand
+        self.each = demand.slots * demand.width
 
     def linear(self, tensor: Tensor, *, with_a: bool) -> int:
         """Of one linear layer; without A where it shares that of another one."""
-        asked, tp = self.asked, self.asked.ranks.tensor
-        _, outputs, inputs = on_rank(tensor, asked.ranks)
-        rank_of_a = asked.rank
-        if asked.is_sharded and tp > 1 and tensor.split in ("column", "kv"):
+        demand, tp = self.asked, self.asked.ranks.tensor
+        _, outputs, inputs = on_rank(tensor, demand.ranks)
+        rank_of_a = demand.rank
+        if demand.is_sharded and tp > 1 and tensor.split in ("column", "kv"):
             rank_of_a //= tp
-        elif asked.is_sharded and tp > 1 and tensor.split == "row":
+        elif demand.is_sharded and tp > 1 and tensor.split == "row":
             outputs //= tp
-        bias = outputs if asked.has_bias else 0
-        return self.each * ((rank_of_a * inputs if with_a else 0) + outputs * asked.rank + bias)
+        bias = outputs if demand.has_bias else 0
+        return self.each * ((rank_of_a * inputs if with_a else 0) + outputs * demand.rank + bias)
 
     def experts(self, tensor: Tensor) -> int:
         """Of one matrix of all experts; a card has a part of each of them, or some of them whole."""
-        asked, tp = self.asked, self.asked.ranks.tensor
+        demand, tp = self.asked, self.asked.ranks.tensor
         count = tensor.count
-        if asked.ranks.splits_experts:
+        if demand.ranks.splits_experts:
             count, tp = -(-count // tp), 1
         is_last = tensor.split == "experts/row"
         inner = -(-(tensor.columns if is_last else tensor.rows) // tp)
         hidden = tensor.rows if is_last else tensor.columns
         # The side of the hidden state is divided only where all of it is: by the rank of A, by the output of B.
-        outer = hidden * asked.rank // (tp if asked.is_sharded else 1)
-        return self.each * count * (outer + inner * asked.rank)
+        outer = hidden * demand.rank // (tp if demand.is_sharded else 1)
+        return self.each * count * (outer + inner * demand.rank)
 
     def embedding(self, words: int, hidden: int) -> int:
         """Of the embedding, which no ranks divide."""
-        asked = self.asked
-        extra = asked.slots * asked.extra_words * hidden * asked.model_width
-        return self.each * (words + asked.extra_words + hidden) * asked.rank + extra
+        demand = self.asked
+        extra = demand.slots * demand.extra_words * hidden * demand.model_width
+        return self.each * (words + demand.extra_words + hidden) * demand.rank + extra
 
     def head(self, words: int, hidden: int) -> int:
         """Of the head, whose B no ranks divide."""
-        asked = self.asked
-        rows, table = words + asked.extra_words, 0
-        if asked.release < _EXTRA_UNTIL:
+        demand = self.asked
+        rows, table = words + demand.extra_words, 0
+        if demand.release < _EXTRA_UNTIL:
             rows = round_up(rows, _HEAD_ROWS)
-        if asked.ranks.tensor > 1:
+        if demand.ranks.tensor > 1:
             # Where each word of the gathered logits belongs, 8 bytes each.
             table = 8 * self.rows_of_head(words)
-        extra = asked.slots * asked.extra_words * hidden * asked.model_width
-        return self.each * (hidden + rows) * asked.rank + extra + table
+        extra = demand.slots * demand.extra_words * hidden * demand.model_width
+        return self.each * (hidden + rows) * demand.rank + extra + table
 
     def rows_of_head(self, words: int) -> int:
         """Rows that all cards' parts of the head have together."""
-        asked = self.asked
-        if asked.release >= _EXTRA_UNTIL:
+        demand = self.asked
+        if demand.release >= _EXTRA_UNTIL:
             return round_up(words, VOCABULARY_PADDING)
-        return round_up(round_up(words, _HEAD_ROWS) + asked.extra_words, _HEAD_ROWS)
+        return round_up(round_up(words, _HEAD_ROWS) + demand.extra_words, _HEAD_ROWS)
 
     def words(self, count: int, hidden: int, *, is_head: bool) -> int:
         """What the embedding or the head itself grows by for the adapters' own words."""
-        asked = self.asked
-        if not asked.extra_words:
+        demand = self.asked
+        if not demand.extra_words:
             return 0
         before = round_up(count, VOCABULARY_PADDING)
         after = (
             self.rows_of_head(count)
             if is_head
-            else round_up(before + asked.extra_words * asked.slots, VOCABULARY_PADDING)
+            else round_up(before + demand.extra_words * demand.slots, VOCABULARY_PADDING)
         )
-        return (after - before) // asked.ranks.tensor * hidden * asked.model_width
+        return (after - before) // demand.ranks.tensor * hidden * demand.model_width
 
 
-def _layer(variant: Variant, told: LoraModel, room: _Room) -> tuple[int, int]:
+def _layer(variant: Variant, model: LoraModel, room: _Room) -> tuple[int, int]:
     """Bytes of one layer, and of the router's, which not every release wraps."""
     size = router = 0
     joined: set[str] = set()
@@ -221,7 +221,7 @@ def _layer(variant: Variant, told: LoraModel, room: _Room) -> tuple[int, int]:
         elif tensor.component == "router" and tensor.columns > 1:
             router += room.linear(tensor, with_a=True)
         elif tensor.is_linear:
-            shares = told.is_joined and tensor.fused in joined
+            shares = model.is_joined and tensor.fused in joined
             size += room.linear(tensor, with_a=not shares)
             if tensor.fused:
                 joined.add(tensor.fused)
@@ -231,19 +231,19 @@ def _layer(variant: Variant, told: LoraModel, room: _Room) -> tuple[int, int]:
 # ---- terms
 
 
-def _why_unknown(stock: Inventory, asked: Asked) -> str | None:
+def _why_unknown(stock: Inventory, demand: Asked) -> str | None:
     shape = stock.shape
     model = _lora_model(shape.architecture)
-    number = _number(asked)
-    if model is None or not model.has_known_layers or not _FIRST <= asked.release < model.known_until:
+    number = _number(demand)
+    if model is None or not model.has_known_layers or not _FIRST <= demand.release < model.known_until:
         return f"which layers of {shape.architecture} have adapters in vLLM {number}"
     if not stock.variants:
         return ", ".join(stock.missing) or "layers"
     if not _has_experts(shape):
         return None
-    if asked.ranks.data > 1:
+    if demand.ranks.data > 1:
         return "how experts' adapters are divided among ranks of data parallelism"
-    if shape.quantization is not None and asked.release >= _EXPERTS:
+    if shape.quantization is not None and demand.release >= _EXPERTS:
         return "whether kernels of quantised experts take adapters"
     return None
 
@@ -253,45 +253,45 @@ def counted_in(release: Key) -> str | None:
     return next(name for since, name in _COUNTED if release >= since)
 
 
-def room(stock: Inventory, asked: Asked) -> tuple[Term, ...]:
+def room(stock: Inventory, demand: Asked) -> tuple[Term, ...]:
     """What a card of each pipeline stage sets aside for adapters; what is not known is named."""
-    why = _why_unknown(stock, asked)
-    pipeline = asked.ranks.pipeline
+    why = _why_unknown(stock, demand)
+    pipeline = demand.ranks.pipeline
     if why is not None:
         return (Term("adapters", None, f"not known: {why}"),) * pipeline
     shape = stock.shape
-    told, sizes = _lora_model(shape.architecture) or LoraModel(), _Room(asked)
-    each = [(variant.layers, *_layer(variant, told, sizes)) for variant in stock.variants]
-    tables = asked.tokens * _TOKEN_BYTES
-    said = f"{asked.slots} of rank {asked.rank}, set aside when the model is loaded: vllm lora/layers"
+    model, sizes = _lora_model(shape.architecture) or LoraModel(), _Room(demand)
+    layer_sizes = [(variant.layers, *_layer(variant, model, sizes)) for variant in stock.variants]
+    tables = demand.tokens * _TOKEN_BYTES
+    source = f"{demand.slots} of rank {demand.rank}, set aside when the model is loaded: vllm lora/layers"
     terms, start = [], 0
-    for stage, count in enumerate(stages(shape.layers, asked.ranks, asked.release)):
-        size = _ends(shape, told, sizes, is_first=stage == 0, is_last=stage == pipeline - 1)
+    for stage, count in enumerate(stages(shape.layers, demand.ranks, demand.release)):
+        size = _ends(shape, model, sizes, is_first=stage == 0, is_last=stage == pipeline - 1)
         router = 0
-        for layers, own, routed in each:
+        for layers, layer_bytes, routed in layer_sizes:
             times = sum(start <= layer < start + count for layer in layers)
-            size, router = size + own * times, router + routed * times
+            size, router = size + layer_bytes * times, router + routed * times
         start += count
         whole = size + router + tables
-        terms.append(Term("adapters", Band(size, whole, whole + whole // _ROUNDED), said))
-    if counted_in(asked.release) is None:
-        return tuple(_left_out(term, asked) for term in terms)
+        terms.append(Term("adapters", Band(size, whole, whole + whole // _ROUNDED), source))
+    if counted_in(demand.release) is None:
+        return tuple(_left_out(term, demand) for term in terms)
     return tuple(terms)
 
 
-def _left_out(term: Term, asked: Asked) -> Term:
+def _left_out(term: Term, demand: Asked) -> Term:
     gib = (term.band or NOTHING).expected / GIB
-    said = f"they take {gib:.2f} GiB, which vLLM {_number(asked)} may leave out of what it counts"
-    return replace(term, band=None, source=f"{said}: then the cache gets their room, too")
+    reason = f"they take {gib:.2f} GiB, which vLLM {_number(demand)} may leave out of what it counts"
+    return replace(term, band=None, source=f"{reason}: then the cache gets their room, too")
 
 
-def _ends(shape: Shape, told: LoraModel, room: _Room, *, is_first: bool, is_last: bool) -> int:
+def _ends(shape: Shape, model: LoraModel, room: _Room, *, is_first: bool, is_last: bool) -> int:
     """Of the embedding, on the stages that hold it, and of the head."""
-    if not told.has_ends(room.asked.release):
+    if not model.has_ends(room.asked.release):
         return 0
     words, hidden = shape.vocabulary_size, shape.hidden_size
     size = 0
-    if is_last and shape.ties_embeddings and _FIRST <= room.asked.release < told.shares_module_until:
+    if is_last and shape.ties_embeddings and _FIRST <= room.asked.release < model.shares_module_until:
         size += room.embedding(words, hidden)
     if is_first or (is_last and shape.ties_embeddings):
         size += room.embedding(words, hidden) + room.words(words, hidden, is_head=False)

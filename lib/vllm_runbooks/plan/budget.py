@@ -61,19 +61,19 @@ def subject(
 
 def subject_in_catalog(name: str, specs: Specs) -> Subject | None:
     """A model of the catalog by any of its names; None: there is none, or no configuration of it."""
-    found = specs.model(name)
-    if found is None or found.id is None:
+    entry = specs.model(name)
+    if entry is None or entry.id is None:
         return None
-    file = specs.file(found.id)
+    file = specs.file(entry.id)
     return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
 
 
 def drafted(model: Subject, options: Mapping[str, Any], find: Callable[[str], Draft | None]) -> Subject:
     """The model with the one that drafts for it by its start's options; `find` reads that one by its name."""
-    told = speculative(options)[0]
-    name = told.get("model") if isinstance(told, Mapping) else options.get("speculative_model")
-    found = find(name) if isinstance(name, str) and name else None
-    return model if found is None else replace(model, draft=found)
+    speculation = speculative(options)[0]
+    name = speculation.get("model") if isinstance(speculation, Mapping) else options.get("speculative_model")
+    draft = find(name) if isinstance(name, str) and name else None
+    return model if draft is None else replace(model, draft=draft)
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _summed(terms: Sequence[Term]) -> Band | None:
 @lru_cache(maxsize=_KEPT_POOLS)
 def _pool(
     model: Subject,
-    asked: CacheOptions,
+    options: CacheOptions,
     demand: Demand,
     version: str,
     *,
@@ -191,7 +191,7 @@ def _pool(
 ) -> tuple[KvPool | None, bool | None, str]:
     """The cache's groups; else None, whether the start is refused (False) or not known (None), and why."""
     others = drafts.layers(model.draft, draft_method, release) if model.draft is not None and draft_method else ()
-    forms = kv_layers(model.shape, asked, version, others)
+    forms = kv_layers(model.shape, options, version, others)
     if forms.missing:
         return None, None, f"the cache's form is not known: {', '.join(forms.missing)}"
     full = Demand(
@@ -202,7 +202,7 @@ def _pool(
         }
     )
     try:
-        return pool(forms.stages, full, rules(version, is_v0=asked.is_v0)), None, ""
+        return pool(forms.stages, full, rules(version, is_v0=options.is_v0)), None, ""
     except KvRefusedError as refused:
         return None, False, str(refused)
     except KvUnknownError as unknown:
@@ -213,7 +213,7 @@ def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool |
     ranks = settings.ranks
     if settings.max_model_len < 1:
         return None, None, "what a request needs of the cache is not known, as its length is not"
-    asked = CacheOptions(
+    options = CacheOptions(
         max_model_len=settings.max_model_len,
         tensor_parallel=ranks.tensor,
         stage_layers=stages(model.shape.layers, ranks, settings.key),
@@ -238,7 +238,7 @@ def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool |
     )
     return _pool(
         model,
-        asked,
+        options,
         demand,
         settings.version,
         release=settings.key,
@@ -292,8 +292,8 @@ def _weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
         )
     sides = Band(loaded.low, loaded.expected, loaded.high)
     origin = f" ({model.draft.source})" if model.draft.source else ""
-    said = f"{_gib(loaded.expected)} of it for the draft model {model.draft.name}{origin}"
-    return (*others, Term("weights", last.band.plus(sides), "; ".join((last.source, said, *loaded.reasons))))
+    source = f"{_gib(loaded.expected)} of it for the draft model {model.draft.name}{origin}"
+    return (*others, Term("weights", last.band.plus(sides), "; ".join((last.source, source, *loaded.reasons))))
 
 
 def _own_weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
@@ -312,23 +312,23 @@ def _own_weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
     if loaded is None and model.checkpoint_bytes is not None and how.quantization is None:
         share = model.checkpoint_bytes / (how.ranks.tensor * how.ranks.pipeline)
         sides = Band(*(max(0, int(share * factor) - how.offloaded) for factor in _FROM_FILES))
-        said = "headers of the model's files, split evenly; how vLLM lays them out is not known"
-        return (Term("weights", sides, said),) * how.ranks.pipeline
+        source = "headers of the model's files, split evenly; how vLLM lays them out is not known"
+        return (Term("weights", sides, source),) * how.ranks.pipeline
     if loaded is None:
         missing = ", ".join(model.stock.missing) or f"how {how.quantization} stores its weights"
         return (Term("weights", None, f"not known: {missing}"),) * how.ranks.pipeline
-    said = f"configuration ({model.source})" if model.source else "configuration"
+    source = f"configuration ({model.source})" if model.source else "configuration"
     terms = []
     for stage in loaded:
         sides = Band(*(max(0, side - how.offloaded) for side in (stage.low, stage.expected, stage.high)))
-        terms.append(Term("weights", sides, "; ".join((said, *stage.reasons))))
+        terms.append(Term("weights", sides, "; ".join((source, *stage.reasons))))
     return tuple(terms)
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
-def _room(model: Subject, asked: adapters.Asked) -> tuple[Term, ...]:
+def _room(model: Subject, demand: adapters.Asked) -> tuple[Term, ...]:
     """What each stage sets aside for LoRA's adapters."""
-    return adapters.room(model.stock, asked)
+    return adapters.room(model.stock, demand)
 
 
 def _asked(settings: Settings) -> adapters.Asked:
@@ -351,9 +351,9 @@ def _with_adapters(terms: Sequence[Term], room: Term, release: tuple[int, ...]) 
     name = adapters.counted_in(release)
     if room.band is None or name is None:
         return [*terms, room]
-    told = f"{_gib(room.band.expected)} of it for LoRA's adapters, {room.source}"
+    source = f"{_gib(room.band.expected)} of it for LoRA's adapters, {room.source}"
     return [
-        replace(term, band=term.band.plus(room.band), source=f"{told}; {term.source}")
+        replace(term, band=term.band.plus(room.band), source=f"{source}; {term.source}")
         if term.name == name and term.band is not None
         else term
         for term in terms
@@ -369,8 +369,8 @@ def _beyond(text: Term, profiled: EncoderProfile) -> Term:
     )
     middle = max(profiled.peak.expected - text.band.expected, profiled.kept)
     del expected
-    said = f"{profiled.items} {profiled.modality} of {profiled.tokens:,} tokens; {profiled.source}"
-    return Term("encoder", Band(min(low, middle), middle, max(high, middle)), said)
+    source = f"{profiled.items} {profiled.modality} of {profiled.tokens:,} tokens; {profiled.source}"
+    return Term("encoder", Band(min(low, middle), middle, max(high, middle)), source)
 
 
 def _terms(
@@ -410,11 +410,11 @@ def _terms(
         capability=device.capability,
     )
     terms = [weights, text]
-    found = profile(model.shape, settings, config=model.config, is_first=stage == 0)
-    if isinstance(found, EncoderProfile):
-        terms.append(_beyond(text, found))
+    encoder = profile(model.shape, settings, config=model.config, is_first=stage == 0)
+    if isinstance(encoder, EncoderProfile):
+        terms.append(_beyond(text, encoder))
     elif model.shape.encoders != ():
-        terms.append(Term("encoder", NOTHING if found.is_known else None, found.reason))
+        terms.append(Term("encoder", NOTHING if encoder.is_known else None, encoder.reason))
     terms.append(costs.non_torch(settings))
     if ranks.cards > 1:
         mixes = any(isinstance(layer.feed_forward, Experts) for layer in model.shape.kinds)
@@ -425,7 +425,7 @@ def _terms(
     if settings.lora_rank:
         terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
-    return tuple(terms), captured, found if isinstance(found, EncoderProfile) else None
+    return tuple(terms), captured, encoder if isinstance(encoder, EncoderProfile) else None
 
 
 def budget(
@@ -453,18 +453,18 @@ def budget(
     estimates = _estimates(environment or {})
     groups, refused, why = _cache(model, settings, devices[0])
     problems = _Problems()
-    for said in settings.limits:
-        problems.add(False, said)
+    for sentence in settings.limits:
+        problems.add(False, sentence)
     for name in settings.missing:
         problems.add(None, f"not known: {name}")
-    for said in too_old(settings, devices):
-        problems.add(False, said)
-    for said in adapters.refusals(model.shape, _asked(settings)) if settings.lora_rank else ():
-        problems.add(False, said)
+    for sentence in too_old(settings, devices):
+        problems.add(False, sentence)
+    for sentence in adapters.refusals(model.shape, _asked(settings)) if settings.lora_rank else ():
+        problems.add(False, sentence)
     if why:
         problems.add(refused, why)
     made: dict[tuple[int, Device, bool], _Card] = {}
-    found: list[RankBudget] = []
+    rank_budgets: list[RankBudget] = []
     corrected: dict[str, None] = {}
     encoder: EncoderProfile | None = None
     for rank, device in enumerate(devices):
@@ -473,17 +473,17 @@ def budget(
         if key not in made:
             parts = _terms(model, settings, device, stage, is_first=key[2], nodes=nodes, estimates=estimates)
             if calibrate is not None:
-                (*terms, captured), told = calibrate(model, (*parts[0], parts[1]), device, settings)
+                (*terms, captured), corrections = calibrate(model, (*parts[0], parts[1]), device, settings)
                 parts = (tuple(terms), captured, parts[2])
-                corrected.update(dict.fromkeys(told))
+                corrected.update(dict.fromkeys(corrections))
             made[key] = _Card(settings, device, stage, parts, groups)
             made[key].judge(problems)
         card = made[key]
         encoder = encoder or card.encoder
-        found.append(
+        rank_budgets.append(
             RankBudget(rank, stage, device, card.terms, card.requested, card.available, card.captured, card.fits)
         )
-    whole = Budget(settings, tuple(found), groups, encoder, None, (), tuple(corrected))
+    whole = Budget(settings, tuple(rank_budgets), groups, encoder, None, (), tuple(corrected))
     if problems.verdict and not settings.is_length_fitted and groups is not None and whole.blocks is not None:
         served = groups.concurrency(whole.blocks.expected)
         if served < 1:
@@ -500,7 +500,11 @@ def too_old(settings: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
     """Which cards the published builds of the release have no kernels for, a sentence each."""
     rules, written = start_rules(settings.key)
     least = rules.least_capability
-    old = {each.name: each.capability for each in devices if each.capability is not None and each.capability < least}
+    old = {
+        device.name: device.capability
+        for device in devices
+        if device.capability is not None and device.capability < least
+    }
     return tuple(
         f"{name} has compute capability {has[0]}.{has[1]}, and builds of vLLM {settings.version} have no kernels for "
         f"cards below {least[0]}.{least[1]} ({written['least_capability']})"
@@ -515,9 +519,9 @@ class _Problems:
         self.fatal: dict[str, None] = {}
         self.open: dict[str, None] = {}
 
-    def add(self, fits: bool | None, said: str) -> None:  # noqa: FBT001 - the verdict that the sentence explains
+    def add(self, fits: bool | None, sentence: str) -> None:  # noqa: FBT001 - the verdict that the sentence explains
         """Add a sentence: of a refusal (False), or of what is not sure (None)."""
-        (self.fatal if fits is False else self.open)[said] = None
+        (self.fatal if fits is False else self.open)[sentence] = None
 
     @property
     def verdict(self) -> bool | None:
@@ -560,10 +564,10 @@ class _Card:
             self._judge_profile(mine, self.device.total)
         self._judge_cache(mine)
         self.fits = mine.verdict
-        for said in mine.fatal:
-            problems.add(False, said)
-        for said in mine.open:
-            problems.add(None, said)
+        for sentence in mine.fatal:
+            problems.add(False, sentence)
+        for sentence in mine.open:
+            problems.add(None, sentence)
 
     def _band(self, name: str) -> Band:
         return next((term.band for term in self.terms if term.name == name and term.band is not None), NOTHING)
@@ -653,12 +657,12 @@ class _Card:
         length = self.settings.max_model_len
         if expected < need:
             may = f"; on the favourable side there are {_gib(high)}" if high >= need else ""
-            said = (
+            problem = (
                 f"nothing is left for the KV cache, {_gib(-expected)} are missing,"
                 if expected <= 0
                 else f"the KV cache is too small: {_gib(expected)} left, {_gib(need)} needed"
             )
-            mine.add(False, f"{said} for one request of {length:,} tokens on {self.device.name}{may}")
+            mine.add(False, f"{problem} for one request of {length:,} tokens on {self.device.name}{may}")
         else:
             mine.add(
                 None,
@@ -673,8 +677,8 @@ def _gib(size: int) -> str:
 
 def _estimates(environment: Mapping[str, str]) -> bool | None:
     """What the start's environment says of reserving CUDA graphs' memory; None: nothing."""
-    told = environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
-    return None if told is None else told.strip() not in ("0", "")
+    setting = environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
+    return None if setting is None else setting.strip() not in ("0", "")
 
 
 def _allowed(total: Band | None, utilization: float) -> Band | None:

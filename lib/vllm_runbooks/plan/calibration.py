@@ -195,7 +195,7 @@ def written(rows: Iterable[Residual], cards: Iterable[RecordedCards] = ()) -> st
         )
         for row in rows
     ]
-    kept = [json.dumps(asdict(one), ensure_ascii=False) for one in cards]
+    kept = [json.dumps(asdict(gpus), ensure_ascii=False) for gpus in cards]
     head = f'  "cards": [\n    {_JOINT.join(kept)}\n  ],\n' if kept else ""
     body = f"[\n    {_JOINT.join(lines)}\n  ]" if lines else "[]"
     return f'{{\n{head}  "rows": {body}\n}}\n'
@@ -212,8 +212,8 @@ def shipped() -> Shipped:
     """
     path = folders.catalog_dir() / FILE
     text = _text(path)
-    told = json.loads(text).get("cards", ())
-    return Shipped(tuple(RecordedCards(**one) for one in told), read(text, FILE))
+    recorded = json.loads(text).get("cards", ())
+    return Shipped(tuple(RecordedCards(**fields) for fields in recorded), read(text, FILE))
 
 
 def _text(path: Path) -> str:
@@ -227,13 +227,13 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}: is no text in UTF-8, so no calibration") from None
 
 
-def load(own: str | Path | None = None) -> Calibrate:
+def load(user_file: str | Path | None = None) -> Calibrate:
     """What corrects plans: the catalog's rows, and a file of the user's own, which come first.
 
     Raises:
         InputError: The user's file cannot be read, or is no calibration.
     """
-    return calibrator(shipped().rows, () if own is None else read(_text(Path(own)), str(own)))
+    return calibrator(shipped().rows, () if user_file is None else read(_text(Path(user_file)), str(user_file)))
 
 
 # ---- correcting
@@ -249,24 +249,24 @@ class _Asked(NamedTuple):
     has_ranks: bool
 
 
-def _matches(row: Residual, asked: _Asked, level: frozenset[str]) -> bool:
+def _matches(row: Residual, target: _Asked, level: frozenset[str]) -> bool:
     key = (version_key(row.release) or ())[:3]
     return (
-        bisect(_CHANGES, key[:2]) == bisect(_CHANGES, asked.key[:2])
-        and (key < _NEWER_ENGINE) == asked.is_v0
-        and (row.tensor_parallel_size > 1) == asked.has_ranks
-        and ("minor" not in level or key[:2] == asked.key[:2])
-        and ("gpu" not in level or (row.gpu is not None and name_key(row.gpu) == name_key(asked.gpu)))
-        and ("architecture" not in level or (row.architecture is not None and row.architecture == asked.architecture))
+        bisect(_CHANGES, key[:2]) == bisect(_CHANGES, target.key[:2])
+        and (key < _NEWER_ENGINE) == target.is_v0
+        and (row.tensor_parallel_size > 1) == target.has_ranks
+        and ("minor" not in level or key[:2] == target.key[:2])
+        and ("gpu" not in level or (row.gpu is not None and name_key(row.gpu) == name_key(target.gpu)))
+        and ("architecture" not in level or (row.architecture is not None and row.architecture == target.architecture))
     )
 
 
-def chosen(rows: Sequence[Residual], own: Sequence[Residual], asked: _Asked, name: str) -> tuple[Residual, ...]:
+def chosen(rows: Sequence[Residual], user_rows: Sequence[Residual], target: _Asked, name: str) -> tuple[Residual, ...]:
     """The rows of a term that tell most of what is asked: the most telling level, the user's own first."""
     rule = RULES[name]
     for level in rule.levels:
-        for source in (own, rows):
-            fitting = tuple(row for row in source if row.term == name and _matches(row, asked, level))
+        for source in (user_rows, rows):
+            fitting = tuple(row for row in source if row.term == name and _matches(row, target, level))
             if rule.of:
                 fitting = tuple(row for row in fitting if row.planned_gib > 0 and abs(_share(row)) <= rule.within)
             if fitting:
@@ -278,9 +278,9 @@ def _share(row: Residual) -> float:
     return row.actual_gib / row.planned_gib - 1
 
 
-def calibrator(rows: Sequence[Residual], own: Sequence[Residual] = ()) -> Calibrate:
+def calibrator(rows: Sequence[Residual], user_rows: Sequence[Residual] = ()) -> Calibrate:
     """What corrects plans by these rows, the user's own first."""
-    found: dict[_Asked, Mapping[str, tuple[Residual, ...]]] = {}
+    matches: dict[_Asked, Mapping[str, tuple[Residual, ...]]] = {}
 
     def calibrate(
         model: Subject, terms: tuple[Term, ...], device: Device, settings: Settings
@@ -288,13 +288,13 @@ def calibrator(rows: Sequence[Residual], own: Sequence[Residual] = ()) -> Calibr
         ranks = settings.ranks
         if ranks.pipeline > 1 or ranks.data > 1:
             return terms, ()
-        asked = _Asked(settings.key, settings.is_v0, device.name, model.shape.architecture, ranks.tensor > 1)
-        if asked not in found:
-            matched = {name: chosen(rows, own, asked, name) for name in RULES}
+        target = _Asked(settings.key, settings.is_v0, device.name, model.shape.architecture, ranks.tensor > 1)
+        if target not in matches:
+            matched = {name: chosen(rows, user_rows, target, name) for name in RULES}
             if any(matched[name] for name in _APART):
                 del matched["beside_weights"]
-            found[asked] = {name: fitting for name, fitting in matched.items() if fitting}
-        return apply(terms, found[asked])
+            matches[target] = {name: fitting for name, fitting in matched.items() if fitting}
+        return apply(terms, matches[target])
 
     return calibrate
 
@@ -307,7 +307,7 @@ def apply(
         return terms, ()
     bands = {term.name: term.band for term in terms}
     made = {term.name: term for term in terms}
-    said = []
+    corrections = []
     for name, rows in matched.items():
         rule = RULES[name]
         band, parts = bands.get(rule.shifts), [bands.get(part) for part in rule.of]
@@ -319,8 +319,8 @@ def apply(
         sentence = _sentence(name, rows, corrected.expected - band.expected)
         term = made[rule.shifts]
         made[rule.shifts] = replace(term, band=corrected, source=f"{term.source}; corrected: {sentence}")
-        said.append(sentence)
-    return tuple(made[term.name] for term in terms), tuple(said)
+        corrections.append(sentence)
+    return tuple(made[term.name] for term in terms), tuple(corrections)
 
 
 def shifted(band: Band, by: Sequence[float]) -> Band:

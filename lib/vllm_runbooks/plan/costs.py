@@ -217,7 +217,7 @@ def _figures(shape: Shape) -> _Figures:
     if any(isinstance(mixer, Recurrent) for layer in kinds for mixer in layer.mixers):
         doubts.append(_RECURRENT_DOUBT)
         low, high = 0.6, 3.0
-    if any(each.index_heads for each in latent):
+    if any(mixer.index_heads for mixer in latent):
         doubts.append(_SPARSE_DOUBT)
         low, high = 0.9, 3.5
     inputs = shape.per_layer_input
@@ -227,7 +227,7 @@ def _figures(shape: Shape) -> _Figures:
         split=max((max(sum(map(_mixer_width, layer.mixers)), _network_width(layer)) for layer in kinds), default=0),
         experts=tuple(dict.fromkeys(layer.feed_forward for layer in kinds if isinstance(layer.feed_forward, Experts))),
         per_layer=2 * inputs.size * shape.layers if inputs else 0,
-        context=max((each.heads * (each.nope_dim + each.value_dim) for each in latent), default=0),
+        context=max((mixer.heads * (mixer.nope_dim + mixer.value_dim) for mixer in latent), default=0),
         doubts=tuple(doubts),
         low=low,
         high=high,
@@ -265,12 +265,12 @@ def _expert_bytes(figures: _Figures, settings: Settings, width: int) -> tuple[in
     """
     ranks = settings.ranks
     kept = freed = 0
-    for each in figures.experts:
-        size = each.size if ranks.splits_experts else -(-each.size // (ranks.tensor * ranks.data))
-        across = each.latent or figures.hidden
-        first = max(size * (2 if each.is_gated else 1), across)
-        kept = max(kept, each.per_token * (first + max(size, across)))
-        freed = max(freed, each.per_token * (first + size))
+    for experts in figures.experts:
+        size = experts.size if ranks.splits_experts else -(-experts.size // (ranks.tensor * ranks.data))
+        across = experts.latent or figures.hidden
+        first = max(size * (2 if experts.is_gated else 1), across)
+        kept = max(kept, experts.per_token * (first + max(size, across)))
+        freed = max(freed, experts.per_token * (first + size))
     tokens = settings.batched_tokens
     chunk = next(chunk for until, chunk in _CHUNKS if settings.key < until)
     return tokens * kept * width, min(tokens * ranks.data, chunk) * freed * width
@@ -291,19 +291,19 @@ class _Activation(NamedTuple):
     source: str
 
 
-def _kept(shape: Shape, settings: Settings, place: _Place, own: int, state: int) -> tuple[Band, _Held]:
+def _kept(shape: Shape, settings: Settings, place: _Place, expert_bytes: int, state: int) -> tuple[Band, _Held]:
     """What stays allocated after the forward pass: experts' workspace, a stage's input and cuBLAS' workspace."""
-    held = _held(shape, settings, place.capability) if own else _FREED
-    gathered = own * settings.ranks.data
+    kept_results = _held(shape, settings, place.capability) if expert_bytes else _FREED
+    gathered = expert_bytes * settings.ranks.data
     passed = 0 if place.is_first else 2 * state
     largest = place.capability is None or place.capability >= (9, 0)
     cublas = _WORKSPACE_FROM_90 if largest and place.capability else _WORKSPACE
     band = Band(
-        int(own * held.low) + passed + _WORKSPACE,
-        int(gathered * held.expected) + passed + cublas,
-        int(gathered * held.high) + passed + (_WORKSPACE_FROM_90 if largest else cublas),
+        int(expert_bytes * kept_results.low) + passed + _WORKSPACE,
+        int(gathered * kept_results.expected) + passed + cublas,
+        int(gathered * kept_results.high) + passed + (_WORKSPACE_FROM_90 if largest else cublas),
     )
-    return band, held
+    return band, kept_results
 
 
 def _forward(figures: _Figures, settings: Settings, place: _Place, kept: Band, freed: int) -> Band:
@@ -353,17 +353,17 @@ def _sampled(figures: _Figures, settings: Settings, place: _Place, kept: Band) -
 def _activation(shape: Shape, settings: Settings, place: _Place) -> _Activation:
     figures = _figures(shape)
     width = settings.value_bytes
-    own, freed = _expert_bytes(figures, settings, width)
-    kept, held = _kept(shape, settings, place, own, settings.batched_tokens * figures.hidden * width)
-    total = _forward(figures, settings, place, kept, freed if held is _FREED else 0)
+    expert_bytes, freed = _expert_bytes(figures, settings, width)
+    kept, kept_results = _kept(shape, settings, place, expert_bytes, settings.batched_tokens * figures.hidden * width)
+    total = _forward(figures, settings, place, kept, freed if kept_results is _FREED else 0)
     source = _FORWARD_SOURCE
     if place.samples:
         sampled, kept, text = _sampled(figures, settings, place, kept)
         if sampled.expected > total.expected:
             source = text
         total = Band(max(total.low, sampled.low), max(total.expected, sampled.expected), max(total.high, sampled.high))
-    if own and held is not _FREED:
-        source = f"{source}; {held.source}"
+    if expert_bytes and kept_results is not _FREED:
+        source = f"{source}; {kept_results.source}"
     return _Activation(total, kept, "; ".join((source, *figures.doubts)))
 
 
@@ -398,8 +398,8 @@ def activation(
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
     place = _Place(is_first, is_last, is_last and (tensor_rank_first or not settings.is_v0), capability)
-    found = _activation(shape, settings, place)
-    return Term("activation", found.total, found.source)
+    estimate = _activation(shape, settings, place)
+    return Term("activation", estimate.total, estimate.source)
 
 
 def activation_kept(
@@ -411,8 +411,8 @@ def activation_kept(
     """
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
-    found = _activation(shape, settings, _Place(is_first, is_last, is_last, capability))
-    return Term("activation", found.kept, found.source)
+    estimate = _activation(shape, settings, _Place(is_first, is_last, is_last, capability))
+    return Term("activation", estimate.kept, estimate.source)
 
 
 # ---- memory outside PyTorch

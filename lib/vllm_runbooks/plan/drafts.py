@@ -71,10 +71,10 @@ def draft(
 
 def draft_in_catalog(name: str, catalog: Specs) -> Draft | None:
     """A drafting model of the catalog; None: there is no such model."""
-    found = catalog.model(name)
-    if found is None or found.id is None:
+    entry = catalog.model(name)
+    if entry is None or entry.id is None:
         return None
-    file = catalog.file(found.id)
+    file = catalog.file(entry.id)
     return draft(name, file.config, is_partial=file.is_partial, source=file.source)
 
 
@@ -88,9 +88,9 @@ def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
     layer, kind = config.get("transformer_layer_config"), config.get("speculators_model_type")
     if kind not in ("eagle3", "peagle") or not isinstance(layer, Mapping):
         return config
-    told = {name: config[name] for name in _CARRIED if config.get(name) is not None}
+    carried = {name: config[name] for name in _CARRIED if config.get(name) is not None}
     architecture = f"Eagle3{str(layer.get('model_type', 'llama')).capitalize()}ForCausalLM"
-    return {"model_type": "llama", **layer, **told, "architectures": [architecture]}
+    return {"model_type": "llama", **layer, **carried, "architectures": [architecture]}
 
 
 # ---- what differs by release
@@ -174,25 +174,25 @@ _OF_NO_MATTER = frozenset({"max_position_embeddings", "rope_theta", "tie_word_em
 """Fields that neither weights nor caches of a head depend on, or tables of cosines and sines alone."""
 
 
-def unknown(found: Draft, how: Drafting, release: Key, ranks: Ranks, *, target_form: bool) -> tuple[str, ...]:
+def unknown(draft: Draft, how: Drafting, release: Key, ranks: Ranks, *, target_form: bool) -> tuple[str, ...]:
     """What would have to be known of a drafting model; `target_form`: the target is quantised."""
     by, method = _rules(release), how.method
     if method not in by.methods:
         return (f"how vLLM lays out a model that drafts by {method}",)
     if method == "medusa":
-        return () if _medusa(found, how.tokens) is not None else ("the sizes of its heads",)
+        return () if _medusa(draft, how.tokens) is not None else ("the sizes of its heads",)
     if method == "draft_model":
         if ranks.pipeline > 1:
             return ("how a whole model that drafts is split over pipeline stages",)
-        return found.stock.missing
-    told = found.shape
-    missing = [name for name in told.missing if name not in _OF_NO_MATTER]
-    architecture = told.architecture or "no architecture"
-    if architecture not in (_READ if method == "eagle" else _READ_THREE) or told.text_type != "llama":
+        return draft.stock.missing
+    shape = draft.shape
+    missing = [name for name in shape.missing if name not in _OF_NO_MATTER]
+    architecture = shape.architecture or "no architecture"
+    if architecture not in (_READ if method == "eagle" else _READ_THREE) or shape.text_type != "llama":
         missing.append(f"how vLLM lays out {architecture} as a head of {method}")
-    if found.shape.quantization is not None or (target_form and by.takes_target_form):
+    if draft.shape.quantization is not None or (target_form and by.takes_target_form):
         missing.append("how a head that is quantised is laid out")
-    if any(kind != "full_attention" for kind in found.config.get("layer_types") or ()):
+    if any(kind != "full_attention" for kind in draft.config.get("layer_types") or ()):
         missing.append("what its layers with a window keep")
     return tuple(dict.fromkeys(missing))
 
@@ -211,57 +211,57 @@ _MEDUSA = {"hidden_size": 4096, "vocab_size": 32001, "num_hidden_layers": 1}
 """Where the file leaves them out (0.32.0 transformers_utils/configs/medusa.py:14)."""
 
 
-def _medusa(found: Draft, tokens: int) -> _Medusa | None:
+def _medusa(draft: Draft, tokens: int) -> _Medusa | None:
     """Sizes of Medusa's heads, of which a start builds as many as it speculates tokens (0.8.5 config.py:2410)."""
-    told = dict(found.config)
-    for name in list(told):
+    config = dict(draft.config)
+    for name in list(config):
         if "num" in name and "layers" in name:
-            told["num_hidden_layers"] = told.pop(name)
-    sizes = [told.get(name, default) for name, default in _MEDUSA.items()]
+            config["num_hidden_layers"] = config.pop(name)
+    sizes = [config.get(name, default) for name, default in _MEDUSA.items()]
     if not all(isinstance(size, int) and size > 0 for size in (*sizes, tokens)):
         return None
     hidden, vocabulary, blocks = sizes
-    cut = told.get("truncated_vocab_size")
+    cut = config.get("truncated_vocab_size")
     return _Medusa(
         tokens,
         blocks,
         hidden,
         vocabulary,
         vocabulary if not isinstance(cut, int) else cut,
-        bool(told.get("original_lm_head")),
-        bool(told.get("medusa_fc_bias")),
+        bool(config.get("original_lm_head")),
+        bool(config.get("medusa_fc_bias")),
     )
 
 
 # ---- layers
 
 
-def layers(found: Draft, method: str, release: Key) -> tuple[Layer, ...]:
+def layers(draft: Draft, method: str, release: Key) -> tuple[Layer, ...]:
     """The layers that keep keys and values, in their order."""
     if method == "medusa":
         return ()
-    told = found.shape
-    every = tuple(told.kinds[index] for index in told.pattern)
+    shape = draft.shape
+    every = tuple(shape.kinds[index] for index in shape.pattern)
     return every[: _rules(release).layers] if method == "eagle3" else every
 
 
-def longest(found: Draft, positions: int | None, method: str, release: Key, asked: int | None) -> int | None:
+def longest(draft: Draft, positions: int | None, method: str, release: Key, length: int | None) -> int | None:
     """Tokens of the longest request that is drafted for where that limits what is served; None: it does not.
 
-    `positions` is the longest context that the drafting model takes, `asked` the length that the start names for it.
+    `positions` is the longest context that the drafting model takes, `length` the length that the start names for it.
     """
-    is_shared = method != "draft_model" and all(rope.kind in _RESIZED for rope in _tables(found.shape))
+    is_shared = method != "draft_model" and all(rope.kind in _RESIZED for rope in _tables(draft.shape))
     if not _rules(release).limits_length or is_shared or method == "medusa":
         return None
-    return asked or positions
+    return length or positions
 
 
 _RESIZED = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
 """Rotary embeddings whose frequencies do not change with the longest context (0.33.0 config/speculative.py:88)."""
 
 
-def _tables(told: Shape) -> tuple[Rope, ...]:
-    mixers = (kind.mixer for kind in told.kinds)
+def _tables(shape: Shape) -> tuple[Rope, ...]:
+    mixers = (kind.mixer for kind in shape.kinds)
     return tuple(mixer.rope for mixer in mixers if isinstance(mixer, Attention) and mixer.rope is not None)
 
 
@@ -287,36 +287,36 @@ def _is_shared(rule: str, *, is_brought: bool | None, is_alike: bool) -> bool | 
     return True if is_brought is False else None if is_alike or rule == "brought" else False
 
 
-def _eagle(found: Draft, method: str, target: Shape, ranks: Ranks, release: Key) -> _Stock:
+def _eagle(draft: Draft, method: str, target: Shape, ranks: Ranks, release: Key) -> _Stock:
     """EAGLE's head: a projection of the target's states, decoder layers, and for EAGLE-3 a norm and a head.
 
     0.8.5 to 0.33.0 model_executor/models/llama_eagle.py, llama_eagle3.py.
     """
-    by, told, config = _rules(release), found.shape, found.config
-    hidden, vocabulary = told.hidden_size, told.vocabulary_size
+    by, shape, config = _rules(release), draft.shape, draft.config
+    hidden, vocabulary = shape.hidden_size, shape.vocabulary_size
     is_three = method == "eagle3"
     variants = tuple(
         Variant((index,), tuple((tensor, None) for tensor in _layer(layer, hidden, index, by, is_three=is_three)), ())
-        for index, layer in enumerate(layers(found, method, release))
+        for index, layer in enumerate(layers(draft, method, release))
     )
     embedding = Tensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")
     is_wide = (vocabulary, hidden) == (target.vocabulary_size, target.hidden_size)
     rule = "own" if ranks.pipeline > 1 or (by.embedding == "brought" and not is_three) else by.embedding
-    shares_embedding = _is_shared(rule, is_brought=found.has("embed_tokens"), is_alike=is_wide)
+    shares_embedding = _is_shared(rule, is_brought=draft.has("embed_tokens"), is_alike=is_wide)
     size = config.get("draft_vocab_size") or vocabulary
     head = Tensor("head", "lm_head", size, hidden, "vocabulary")
     shares_head: bool | None = True
     rest: list[Tensor] = []
     if is_three:
         is_alike = (size, hidden) == (target.vocabulary_size, target.hidden_size)
-        shares_head = _is_shared(by.head, is_brought=found.has("lm_head"), is_alike=is_alike)
+        shares_head = _is_shared(by.head, is_brought=draft.has("lm_head"), is_alike=is_alike)
         rest += _states(config, hidden, by)
         if by.always_maps or size != target.vocabulary_size:
             rest.append(Tensor("head", "draft_id_to_target_id", size, width=8))
     else:
         rest.append(linear("draft", "fc", hidden, 2 * hidden))
     sure = Inventory(
-        replace(told, pattern=told.pattern[: len(variants)]),
+        replace(shape, pattern=shape.pattern[: len(variants)]),
         variants,
         ((embedding, None),) if shares_embedding is False else (),
         ((head, None),) if shares_head is False else (),
@@ -341,34 +341,34 @@ def _layer(layer: Layer, hidden: int, index: int, by: DraftRules, *, is_three: b
 
 def _states(config: Mapping[str, Any], hidden: int, by: DraftRules) -> Iterator[Tensor]:
     """What brings states from between the target's layers to the size of the head."""
-    told = config.get("eagle_config")
-    inner: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    eagle = config.get("eagle_config")
+    inner: Mapping[str, Any] = eagle if isinstance(eagle, Mapping) else {}
     if by.omits_projection and not inner.get("use_aux_hidden_state", True):
         return
-    each = config.get("target_hidden_size") or hidden
+    size = config.get("target_hidden_size") or hidden
     count = 3
     if by.counts_states:
         count = config.get("num_aux_hidden_states") or len(inner.get("eagle_aux_hidden_state_layer_ids") or ()) or 3
         if config.get("fc_norm"):
-            yield norm("fc_norm", each, count=count)
+            yield norm("fc_norm", size, count=count)
     if by.norms_states and inner.get("norm_before_fc", config.get("norm_before_fc")):
-        yield norm("input_norm", each * count)
-    yield linear("draft", "fc", hidden, each * count)
+        yield norm("input_norm", size * count)
+    yield linear("draft", "fc", hidden, size * count)
 
 
-def _heads(found: Draft, sizes: _Medusa, release: Key) -> _Stock:
+def _heads(draft: Draft, sizes: _Medusa, release: Key) -> _Stock:
     """Medusa: blocks of linear layers, and a head of the vocabulary for each (0.32.0 models/medusa.py:52)."""
     hidden, by = sizes.hidden, _rules(release)
     blocks = Tensor("draft", "blocks", hidden, hidden, count=sizes.heads * sizes.layers, bias=sizes.has_bias)
     rows = sizes.shortened if sizes.has_original or by.cuts_heads else sizes.vocabulary
     head = Tensor("head", "lm_head", rows, hidden, "vocabulary")
     made = ((head, None),) * (1 if sizes.has_original else sizes.heads)
-    bare = replace(found.shape, kinds=(), pattern=(), quantization=None, encoders=())
+    bare = replace(draft.shape, kinds=(), pattern=(), quantization=None, encoders=())
     return _Stock(Inventory(bare, (), (), made, None, (), ((blocks, None),)), None, None)
 
 
 def load_draft(
-    found: Draft,
+    draft: Draft,
     how: Drafting,
     target: Shape,
     ranks: Ranks,
@@ -383,18 +383,18 @@ def load_draft(
     The last four arguments are those of `load`.
     """
     method, alone = how.method, replace(ranks, pipeline=1, partition=None)
-    if unknown(found, how, release, ranks, target_form=target.quantization is not None):
+    if unknown(draft, how, release, ranks, target_form=target.quantization is not None):
         return None
-    sizes = _medusa(found, how.tokens) if method == "medusa" else None
+    sizes = _medusa(draft, how.tokens) if method == "medusa" else None
     if sizes is not None:
-        stock = _heads(found, sizes, release)
+        stock = _heads(draft, sizes, release)
     elif method == "draft_model":
-        stock = _Stock(found.stock, None, None)
+        stock = _Stock(draft.stock, None, None)
     else:
-        stock = _eagle(found, method, target, ranks, release)
+        stock = _eagle(draft, method, target, ranks, release)
     is_raised = method in _HEADS and _rules(release).stretches
     made = load(
-        _with_tables(stock.sure, _tables(found.shape), target, how.length if is_raised else 0),
+        _with_tables(stock.sure, _tables(draft.shape), target, how.length if is_raised else 0),
         alone,
         release=release,
         dtype=dtype,
@@ -431,8 +431,8 @@ def _with_tables(stock: Inventory, tables: tuple[Rope, ...], target: Shape, leng
         else rope
         for rope in tables
     )
-    own = tuple(rope for rope in raised if rope not in _tables(target))
+    missing = tuple(rope for rope in raised if rope not in _tables(target))
     if not stock.variants:
         return stock
     first, *others = (replace(variant, ropes=()) for variant in stock.variants)
-    return replace(stock, variants=(replace(first, ropes=own), *others))
+    return replace(stock, variants=(replace(first, ropes=missing), *others))

@@ -14,17 +14,17 @@ def _affine(component: str, name: str, rows: int, columns: int, split: str = "",
     return linear(component, name, rows, columns, split, bias=True, **more)
 
 
-def _size(told: Mapping[str, Any], default: int, *names: str) -> int:
+def _size(config: Mapping[str, Any], default: int, *names: str) -> int:
     for name in names:
-        value = told.get(name)
+        value = config.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
     return default
 
 
-def _side(told: Mapping[str, Any], default: int, name: str) -> int:
+def _side(config: Mapping[str, Any], default: int, name: str) -> int:
     """A size that may be given as height and width."""
-    value = told.get(name)
+    value = config.get(name)
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     return _size({name: first}, default, name)
 
@@ -52,50 +52,50 @@ def _gated(component: str, rows: int, hidden: int, *, bias: bool) -> Iterator[Te
     yield linear(component, "mlp.down_proj", hidden, rows, "row", bias=bias)
 
 
-def _qwen2_vl(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, merge = _size(told, 1280, "embed_dim"), _size(told, 2, "spatial_merge_size") ** 2
-    patch = _size(told, 14, "patch_size") ** 2 * _size(told, 2, "temporal_patch_size")
-    wide = size * _size(told, 4, "mlp_ratio")
-    yield Tensor("vision", "patch_embed.proj", size, _size(told, 3, "in_channels", "in_chans") * patch)
-    yield from _tower(_size(told, 32, "depth"), _block(size, wide, "attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"))
+def _qwen2_vl(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, merge = _size(config, 1280, "embed_dim"), _size(config, 2, "spatial_merge_size") ** 2
+    patch = _size(config, 14, "patch_size") ** 2 * _size(config, 2, "temporal_patch_size")
+    wide = size * _size(config, 4, "mlp_ratio")
+    yield Tensor("vision", "patch_embed.proj", size, _size(config, 3, "in_channels", "in_chans") * patch)
+    yield from _tower(_size(config, 32, "depth"), _block(size, wide, "attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2"))
     yield Tensor("vision", "merger.ln_q", size, bias=True)
     yield _affine("vision", "merger.mlp.0", size * merge, size * merge, "column")
-    yield _affine("vision", "merger.mlp.2", _size(told, hidden, "hidden_size"), size * merge, "row")
+    yield _affine("vision", "merger.mlp.2", _size(config, hidden, "hidden_size"), size * merge, "row")
 
 
-def _qwen2_5_vl(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, merge = _size(told, 3584, "hidden_size"), _size(told, 2, "spatial_merge_size") ** 2
-    patch = _size(told, 14, "patch_size") ** 2 * _size(told, 2, "temporal_patch_size")
-    yield Tensor("vision", "patch_embed.proj", size, _size(told, 3, "in_channels", "in_chans") * patch)
-    yield from _tower(_size(told, 32, "depth"), (
+def _qwen2_5_vl(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, merge = _size(config, 3584, "hidden_size"), _size(config, 2, "spatial_merge_size") ** 2
+    patch = _size(config, 14, "patch_size") ** 2 * _size(config, 2, "temporal_patch_size")
+    yield Tensor("vision", "patch_embed.proj", size, _size(config, 3, "in_channels", "in_chans") * patch)
+    yield from _tower(_size(config, 32, "depth"), (
         Tensor("vision", "norms", size, count=2),
         _affine("vision", "attn.qkv", 3 * size, size, "column"),
         _affine("vision", "attn.proj", size, size, "row"),
-        *_gated("vision", _size(told, 3420, "intermediate_size"), size, bias=True),
+        *_gated("vision", _size(config, 3420, "intermediate_size"), size, bias=True),
     ))  # fmt: skip
     yield Tensor("vision", "merger.ln_q", size)
     yield _affine("vision", "merger.mlp.0", size * merge, size * merge, "column")
-    yield _affine("vision", "merger.mlp.2", _size(told, hidden, "out_hidden_size"), size * merge, "row")
+    yield _affine("vision", "merger.mlp.2", _size(config, hidden, "out_hidden_size"), size * merge, "row")
 
 
-def taps(told: Mapping[str, Any]) -> int:
+def taps(config: Mapping[str, Any]) -> int:
     """Layers of Qwen 3's tower whose output goes to the first decoder layers (deepstack)."""
-    deep = told.get("deepstack_visual_indexes")
+    deep = config.get("deepstack_visual_indexes")
     # Qwen 3.5's class has no such field; of the class that has it three layers are tapped.
-    return len(deep) if isinstance(deep, (list, tuple)) else 0 if "3_5" in str(told.get("model_type")) else 3
+    return len(deep) if isinstance(deep, (list, tuple)) else 0 if "3_5" in str(config.get("model_type")) else 3
 
 
-def _qwen3_vl(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, merge = _size(told, 1152, "hidden_size"), _size(told, 2, "spatial_merge_size") ** 2
-    patch = _size(told, 16, "patch_size") ** 2 * _size(told, 2, "temporal_patch_size")
-    wide = _size(told, 4304, "intermediate_size")
-    out = _size(told, hidden, "out_hidden_size")
-    yield Tensor("vision", "patch_embed.proj", size, _size(told, 3, "in_channels") * patch, bias=True)
-    yield Tensor("vision", "pos_embed", _size(told, 2304, "num_position_embeddings"), size)
+def _qwen3_vl(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, merge = _size(config, 1152, "hidden_size"), _size(config, 2, "spatial_merge_size") ** 2
+    patch = _size(config, 16, "patch_size") ** 2 * _size(config, 2, "temporal_patch_size")
+    wide = _size(config, 4304, "intermediate_size")
+    out = _size(config, hidden, "out_hidden_size")
+    yield Tensor("vision", "patch_embed.proj", size, _size(config, 3, "in_channels") * patch, bias=True)
+    yield Tensor("vision", "pos_embed", _size(config, 2304, "num_position_embeddings"), size)
     yield from _tower(
-        _size(told, 27, "depth"), _block(size, wide, "attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
+        _size(config, 27, "depth"), _block(size, wide, "attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
     )
-    tapped = taps(told)
+    tapped = taps(config)
     yield Tensor("vision", "merger.norm", size, bias=True)
     if tapped:
         yield Tensor("vision", "deepstack_merger.norm", size * merge, bias=True, count=tapped)
@@ -103,17 +103,17 @@ def _qwen3_vl(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield _affine("vision", "merger.linear_fc2", out, size * merge, "row", count=1 + tapped)
 
 
-def _glm4v(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, out = _size(told, 1536, "hidden_size"), _size(told, hidden, "out_hidden_size")
-    merge = _size(told, 2, "spatial_merge_size") ** 2
-    patch = _size(told, 14, "patch_size")
-    area = patch**2 * _size(told, 2, "temporal_patch_size") * _size(told, 3, "in_channels")
-    positions = (_size(told, 336, "image_size") // patch) ** 2
-    wide = _size(told, 13696, "intermediate_size")
+def _glm4v(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, out = _size(config, 1536, "hidden_size"), _size(config, hidden, "out_hidden_size")
+    merge = _size(config, 2, "spatial_merge_size") ** 2
+    patch = _size(config, 14, "patch_size")
+    area = patch**2 * _size(config, 2, "temporal_patch_size") * _size(config, 3, "in_channels")
+    positions = (_size(config, 336, "image_size") // patch) ** 2
+    wide = _size(config, 13696, "intermediate_size")
     yield Tensor("vision", "patch_embed.proj", size, area, bias=True)
     yield Tensor("vision", "embeddings.position_embedding", positions, size)
     yield Tensor("vision", "norms", size, count=2)
-    yield from _tower(_size(told, 24, "depth"), (
+    yield from _tower(_size(config, 24, "depth"), (
         Tensor("vision", "norms", size, count=2),
         linear("vision", "attn.qkv", 3 * size, size, "column"),
         linear("vision", "attn.proj", size, size, "row"),
@@ -125,9 +125,9 @@ def _glm4v(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield from _gated("vision", wide, out, bias=False)
 
 
-def _chosen(told: Mapping[str, Any], layers: int) -> int:
+def _chosen(config: Mapping[str, Any], layers: int) -> int:
     """Layers up to the one whose output is used: vLLM leaves out those behind (`get_num_selected_vision_layers`)."""
-    told_layer = told.get("vision_feature_layer")
+    told_layer = config.get("vision_feature_layer")
     if not isinstance(told_layer, int):
         return layers
     return max(0, min(layers, layers + told_layer + 1 if told_layer < 0 else told_layer))
@@ -136,23 +136,23 @@ def _chosen(told: Mapping[str, Any], layers: int) -> int:
 _SIGLIP = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
 
 
-def _siglip_tower(told: Mapping[str, Any], *, has_last_norm: bool = True) -> Iterator[Tensor]:
-    size, patch = _size(told, 768, "hidden_size"), _size(told, 16, "patch_size")
-    wide, layers = _size(told, 3072, "intermediate_size"), _size(told, 12, "num_hidden_layers")
-    positions = _size(told, (_size(told, 224, "image_size") // patch) ** 2, "num_patches")
-    used = _chosen(told, layers)
-    yield Tensor("vision", "patch_embedding", size, _size(told, 3, "num_channels") * patch**2, bias=True)
+def _siglip_tower(config: Mapping[str, Any], *, has_last_norm: bool = True) -> Iterator[Tensor]:
+    size, patch = _size(config, 768, "hidden_size"), _size(config, 16, "patch_size")
+    wide, layers = _size(config, 3072, "intermediate_size"), _size(config, 12, "num_hidden_layers")
+    positions = _size(config, (_size(config, 224, "image_size") // patch) ** 2, "num_patches")
+    used = _chosen(config, layers)
+    yield Tensor("vision", "patch_embedding", size, _size(config, 3, "num_channels") * patch**2, bias=True)
     yield Tensor("vision", "position_embedding", positions, size)
     yield from _tower(used, _block(size, wide, *_SIGLIP))
     if used < layers:
-        yield from (replace(each, is_loaded=False) for each in _tower(layers - used, _block(size, wide, *_SIGLIP)))
+        yield from (replace(tensor, is_loaded=False) for tensor in _tower(layers - used, _block(size, wide, *_SIGLIP)))
     yield Tensor("vision", "post_layernorm", size, bias=True, is_loaded=has_last_norm)
 
 
-def _siglip(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, wide = _size(told, 768, "hidden_size"), _size(told, 3072, "intermediate_size")
-    yield from _siglip_tower(told)
-    if told.get("vision_use_head", True):
+def _siglip(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, wide = _size(config, 768, "hidden_size"), _size(config, 3072, "intermediate_size")
+    yield from _siglip_tower(config)
+    if config.get("vision_use_head", True):
         yield Tensor("vision", "head.probe", size)
         yield _affine("vision", "head.attention", size, size, count=4)
         yield Tensor("vision", "head.layernorm", size, bias=True)
@@ -162,14 +162,14 @@ def _siglip(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield Tensor("vision", "multi_modal_projector.mm_soft_emb_norm", size)
 
 
-def _gemma4_vision(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, wide = _size(told, 768, "hidden_size"), _size(told, 3072, "intermediate_size")
-    heads, head = _size(told, 12, "num_attention_heads"), _size(told, 64, "head_dim")
-    values = _size(told, heads, "num_key_value_heads")
-    patch = _size(told, 16, "patch_size")
+def _gemma4_vision(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, wide = _size(config, 768, "hidden_size"), _size(config, 3072, "intermediate_size")
+    heads, head = _size(config, 12, "num_attention_heads"), _size(config, 64, "head_dim")
+    values = _size(config, heads, "num_key_value_heads")
+    patch = _size(config, 16, "patch_size")
     yield Tensor("vision", "patch_embedder.input_proj", size, 3 * patch**2)
-    yield Tensor("vision", "position_embedding_table", 2 * _size(told, 10240, "position_embedding_size"), size)
-    yield from _tower(_size(told, 16, "num_hidden_layers"), (
+    yield Tensor("vision", "position_embedding_table", 2 * _size(config, 10240, "position_embedding_size"), size)
+    yield from _tower(_size(config, 16, "num_hidden_layers"), (
         Tensor("vision", "norms", size, count=4),
         Tensor("vision", "head_norms", head, count=2),
         Tensor("vision", "self_attn.q_proj", heads * head, size),
@@ -178,47 +178,47 @@ def _gemma4_vision(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
         Tensor("vision", "mlp.gate_up", wide, size, count=2),
         Tensor("vision", "mlp.down_proj", size, wide),
     ))  # fmt: skip
-    if told.get("standardize"):
+    if config.get("standardize"):
         yield Tensor("vision", "standardize", size, count=2)
     yield Tensor("vision", "embed_vision.embedding_projection", hidden, size)
 
 
-def _gemma4_audio(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size = _size(told, 1024, "hidden_size")
-    channels = told.get("subsampling_conv_channels") or (128, 32)
+def _gemma4_audio(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size = _size(config, 1024, "hidden_size")
+    channels = config.get("subsampling_conv_channels") or (128, 32)
     first, second = channels[0], channels[1]
-    out = _size(told, 1536, "output_proj_dims")
+    out = _size(config, 1536, "output_proj_dims")
     yield Tensor("audio", "subsample.layer0.conv", first, 9)
     yield Tensor("audio", "subsample.layer1.conv", second, first * 9)
     yield Tensor("audio", "subsample.norms", first + second)
     # Two convolutions of stride two leave a quarter of the 128 mel bands.
     yield Tensor("audio", "subsample.input_proj_linear", size, second * 32)
-    heads = _size(told, 8, "num_attention_heads")
-    yield from _tower(_size(told, 12, "num_hidden_layers"), (
+    heads = _size(config, 8, "num_attention_heads")
+    yield from _tower(_size(config, 12, "num_hidden_layers"), (
         Tensor("audio", "feed_forward", 4 * size, size, count=4),
         Tensor("audio", "norms", size, count=9),
         Tensor("audio", "self_attn", size, size, count=5),
         Tensor("audio", "self_attn.per_dim_scale", size // heads),
         Tensor("audio", "lconv1d.linear_start", 2 * size, size),
         Tensor("audio", "lconv1d.linear_end", size, size),
-        Tensor("audio", "lconv1d.depthwise_conv1d", size, _size(told, 5, "conv_kernel_size")),
+        Tensor("audio", "lconv1d.depthwise_conv1d", size, _size(config, 5, "conv_kernel_size")),
     ))  # fmt: skip
     yield Tensor("audio", "output_proj", out, size, bias=True)
     yield Tensor("audio", "embed_audio.embedding_projection", hidden, out)
 
 
-def _clip(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, patch = _size(told, 768, "hidden_size"), _size(told, 32, "patch_size")
-    wide = _size(told, 3072, "intermediate_size")
-    positions = (_size(told, 224, "image_size") // patch) ** 2 + 1
-    layers = _size(told, 12, "num_hidden_layers")
-    used = _chosen(told, layers)
+def _clip(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, patch = _size(config, 768, "hidden_size"), _size(config, 32, "patch_size")
+    wide = _size(config, 3072, "intermediate_size")
+    positions = (_size(config, 224, "image_size") // patch) ** 2 + 1
+    layers = _size(config, 12, "num_hidden_layers")
+    used = _chosen(config, layers)
     yield Tensor("vision", "class_embedding", size)
     yield Tensor("vision", "patch_embedding", size, 3 * patch**2)
     yield Tensor("vision", "position_embedding", positions, size)
     yield from _tower(used, _block(size, wide, *_SIGLIP))
     if used < layers:
-        yield from (replace(each, is_loaded=False) for each in _tower(layers - used, _block(size, wide, *_SIGLIP)))
+        yield from (replace(tensor, is_loaded=False) for tensor in _tower(layers - used, _block(size, wide, *_SIGLIP)))
     yield Tensor("vision", "pre_layernorm", size, bias=True)
     # Of what is behind the last layer nothing reads it.
     yield Tensor("vision", "post_layernorm", size, bias=True, is_loaded=False)
@@ -226,72 +226,72 @@ def _clip(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield _affine("vision", "multi_modal_projector.linear_2", hidden, hidden, "row")
 
 
-def _llava(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+def _llava(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     """Whichever tower the configuration names, in front of two linear layers."""
-    if told.get("model_type") == "pixtral":
-        for tensor in _pixtral(told, hidden):
+    if config.get("model_type") == "pixtral":
+        for tensor in _pixtral(config, hidden):
             if not tensor.name.startswith(("patch_merger", "multi_modal_projector")):
                 yield replace(tensor, count=1) if tensor.name == "norms" and tensor.count == 2 else tensor
-    elif told.get("model_type") == "siglip_vision_model":
-        yield from _siglip_tower(told, has_last_norm=False)
+    elif config.get("model_type") == "siglip_vision_model":
+        yield from _siglip_tower(config, has_last_norm=False)
     else:
-        yield from _clip({"vision_feature_layer": -2, **told}, hidden)
+        yield from _clip({"vision_feature_layer": -2, **config}, hidden)
         return
-    size = _size(told, 1024, "hidden_size")
+    size = _size(config, 1024, "hidden_size")
     yield _affine("vision", "multi_modal_projector.linear_1", hidden, size, "column")
     yield _affine("vision", "multi_modal_projector.linear_2", hidden, hidden, "row")
 
 
-def _llava_next(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+def _llava_next(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield Tensor("vision", "image_newline", hidden)
-    yield from _llava(told, hidden)
+    yield from _llava(config, hidden)
 
 
-def _llava_onevision(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+def _llava_onevision(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield Tensor("vision", "image_newline", hidden)
-    yield from _siglip_tower({"hidden_size": 1152, **told}, has_last_norm=False)
-    yield _affine("vision", "multi_modal_projector.linear_1", hidden, _size(told, 1152, "hidden_size"))
+    yield from _siglip_tower({"hidden_size": 1152, **config}, has_last_norm=False)
+    yield _affine("vision", "multi_modal_projector.linear_1", hidden, _size(config, 1152, "hidden_size"))
     yield _affine("vision", "multi_modal_projector.linear_2", hidden, hidden)
 
 
-def _paligemma(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    yield from _siglip_tower(told)
-    yield _affine("vision", "multi_modal_projector.linear", hidden, _size(told, 1152, "hidden_size"))
+def _paligemma(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield from _siglip_tower(config)
+    yield _affine("vision", "multi_modal_projector.linear", hidden, _size(config, 1152, "hidden_size"))
 
 
-def _idefics3(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    yield from _siglip_tower({"hidden_size": 1152, **told})
+def _idefics3(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield from _siglip_tower({"hidden_size": 1152, **config})
     # Pixels are shuffled: so many fewer tokens, so much wider.
-    merged = _size(told, 1152, "hidden_size") * _size(told, 2, "scale_factor") ** 2
+    merged = _size(config, 1152, "hidden_size") * _size(config, 2, "scale_factor") ** 2
     yield linear("vision", "connector.modality_projection.proj", hidden, merged)
 
 
-def _lfm2_vl(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    yield from _siglip_tower({"num_patches": 256, **told})
-    merged = _size(told, 768, "hidden_size") * _size(told, 2, "downsample_factor") ** 2
-    inner = _size(told, 2560, "projector_hidden_size")
-    bias = bool(told.get("projector_bias", True))
-    if told.get("projector_use_layernorm", True):
+def _lfm2_vl(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield from _siglip_tower({"num_patches": 256, **config})
+    merged = _size(config, 768, "hidden_size") * _size(config, 2, "downsample_factor") ** 2
+    inner = _size(config, 2560, "projector_hidden_size")
+    bias = bool(config.get("projector_bias", True))
+    if config.get("projector_use_layernorm", True):
         yield Tensor("vision", "multi_modal_projector.layer_norm", merged, bias=True)
     yield Tensor("vision", "multi_modal_projector.linear_1", inner, merged, bias=bias)
     yield Tensor("vision", "multi_modal_projector.linear_2", hidden, inner, bias=bias)
 
 
-def _cohere2_vision(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    yield from _siglip_tower({"hidden_size": 1152, "num_hidden_layers": 27, "image_size": 512, **told})
-    merged = _size(told, 1152, "hidden_size") * _size(told, 2, "downsample_factor") ** 2
-    inner = _size(told, 36864, "alignment_intermediate_size")
+def _cohere2_vision(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    yield from _siglip_tower({"hidden_size": 1152, "num_hidden_layers": 27, "image_size": 512, **config})
+    merged = _size(config, 1152, "hidden_size") * _size(config, 2, "downsample_factor") ** 2
+    inner = _size(config, 36864, "alignment_intermediate_size")
     yield _affine("vision", "multi_modal_projector.linear_1", inner, merged, "column")
     # The activation multiplies one half with the other.
     yield _affine("vision", "multi_modal_projector.linear_2", hidden, inner // 2, "row")
 
 
-def _whisper(told: Mapping[str, Any]) -> Iterator[Tensor]:
+def _whisper(config: Mapping[str, Any]) -> Iterator[Tensor]:
     """The encoder of transformers' class, which has no bias of keys; it is whole on each rank."""
-    size, wide = _size(told, 1280, "d_model"), _size(told, 5120, "encoder_ffn_dim")
-    yield Tensor("audio", "conv1", size, 3 * _size(told, 128, "num_mel_bins"), bias=True)
+    size, wide = _size(config, 1280, "d_model"), _size(config, 5120, "encoder_ffn_dim")
+    yield Tensor("audio", "conv1", size, 3 * _size(config, 128, "num_mel_bins"), bias=True)
     yield Tensor("audio", "conv2", size, 3 * size, bias=True)
-    yield from _tower(_size(told, 32, "encoder_layers"), (
+    yield from _tower(_size(config, 32, "encoder_layers"), (
         Tensor("audio", "norms", size, bias=True, count=2),
         Tensor("audio", "self_attn.k_proj", size, size),
         Tensor("audio", "self_attn", size, size, bias=True, count=3),
@@ -301,50 +301,50 @@ def _whisper(told: Mapping[str, Any]) -> Iterator[Tensor]:
     yield Tensor("audio", "layer_norm", size, bias=True)
 
 
-def _qwen2_audio(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size = _size(told, 1280, "d_model")
-    yield from _whisper(told)
-    yield Tensor("audio", "embed_positions", _size(told, 1500, "max_source_positions"), size)
+def _qwen2_audio(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size = _size(config, 1280, "d_model")
+    yield from _whisper(config)
+    yield Tensor("audio", "embed_positions", _size(config, 1500, "max_source_positions"), size)
     yield Tensor("audio", "multi_modal_projector.linear", hidden, size, bias=True)
 
 
-def _qwen2_5_omni_audio(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    out = _size(told, hidden, "output_dim")
-    yield from _whisper(told)
+def _qwen2_5_omni_audio(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    out = _size(config, hidden, "output_dim")
+    yield from _whisper(config)
     yield Tensor("audio", "audio_bos_eos_token", 2, out)
-    yield Tensor("audio", "proj", out, _size(told, 1280, "d_model"), bias=True)
+    yield Tensor("audio", "proj", out, _size(config, 1280, "d_model"), bias=True)
 
 
-def _intern_s1(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+def _intern_s1(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     """InternVL's tower in the form of transformers: attention is whole on each rank."""
-    size, wide = _size(told, 1024, "hidden_size"), _size(told, 4096, "intermediate_size")
-    image, patch = _side(told, 448, "image_size"), _side(told, 14, "patch_size")
-    bias = bool(told.get("attention_bias"))
+    size, wide = _size(config, 1024, "hidden_size"), _size(config, 4096, "intermediate_size")
+    image, patch = _side(config, 448, "image_size"), _side(config, 14, "patch_size")
+    bias = bool(config.get("attention_bias"))
     yield Tensor("vision", "cls_token", size)
     yield Tensor("vision", "position_embeddings", (image // patch) ** 2 + 1, size)
     yield Tensor("vision", "patch_embeddings.projection", size, 3 * patch**2, bias=True)
-    yield from _tower(_size(told, 24, "num_hidden_layers"), (
-        Tensor("vision", "norms", size, bias=told.get("norm_type", "layer_norm") == "layer_norm", count=2),
+    yield from _tower(_size(config, 24, "num_hidden_layers"), (
+        Tensor("vision", "norms", size, bias=config.get("norm_type", "layer_norm") == "layer_norm", count=2),
         Tensor("vision", "scales", size, count=2),
-        *((Tensor("vision", "qk_norms", size, count=2),) if told.get("use_qk_norm") else ()),
+        *((Tensor("vision", "qk_norms", size, count=2),) if config.get("use_qk_norm") else ()),
         linear("vision", "attention.qkv", 3 * size, size, bias=bias),
         _affine("vision", "attention.projection_layer", size, size),
         _affine("vision", "mlp.fc1", wide, size, "column"),
         _affine("vision", "mlp.fc2", size, wide, "row"),
     ))  # fmt: skip
-    if not told.get("use_mean_pooling", True):
+    if not config.get("use_mean_pooling", True):
         yield Tensor("vision", "layernorm", size, bias=True)
     yield Tensor("vision", "multi_modal_projector.layer_norm", 4 * size, bias=True)
     yield Tensor("vision", "multi_modal_projector.linear_1", hidden, 4 * size, bias=True)
     yield Tensor("vision", "multi_modal_projector.linear_2", hidden, hidden, bias=True)
 
 
-def _pixtral(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, patch = _size(told, 1024, "hidden_size"), _size(told, 16, "patch_size")
-    wide = _size(told, 4096, "intermediate_size")
-    yield Tensor("vision", "patch_conv", size, _size(told, 3, "num_channels") * patch**2)
+def _pixtral(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, patch = _size(config, 1024, "hidden_size"), _size(config, 16, "patch_size")
+    wide = _size(config, 4096, "intermediate_size")
+    yield Tensor("vision", "patch_conv", size, _size(config, 3, "num_channels") * patch**2)
     yield Tensor("vision", "norms", size, count=2)
-    yield from _tower(_size(told, 24, "num_hidden_layers"), (
+    yield from _tower(_size(config, 24, "num_hidden_layers"), (
         Tensor("vision", "norms", size, count=2),
         linear("vision", "attention.qkv_proj", 3 * size, size, "column"),
         linear("vision", "attention.o_proj", size, size, "row"),
@@ -355,17 +355,17 @@ def _pixtral(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield linear("vision", "multi_modal_projector.linear_2", hidden, hidden, "row")
 
 
-def _internvit(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, patch = _size(told, 1024, "hidden_size"), _size(told, 14, "patch_size")
-    wide = _size(told, 4096, "intermediate_size")
-    positions = (_size(told, 448, "image_size") // patch) ** 2 + 1
+def _internvit(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, patch = _size(config, 1024, "hidden_size"), _size(config, 14, "patch_size")
+    wide = _size(config, 4096, "intermediate_size")
+    positions = (_size(config, 448, "image_size") // patch) ** 2 + 1
     yield Tensor("vision", "class_embedding", size)
     yield Tensor("vision", "patch_embedding", size, 3 * patch**2, bias=True)
     yield Tensor("vision", "position_embedding", positions, size)
-    yield from _tower(_size(told, 24, "num_hidden_layers"), (
+    yield from _tower(_size(config, 24, "num_hidden_layers"), (
         Tensor("vision", "norms", size, bias=True, count=2),
         Tensor("vision", "scales", size, count=2),
-        linear("vision", "attn.qkv", 3 * size, size, "column", bias=bool(told.get("qkv_bias", True))),
+        linear("vision", "attn.qkv", 3 * size, size, "column", bias=bool(config.get("qkv_bias", True))),
         _affine("vision", "attn.proj", size, size, "row"),
         _affine("vision", "mlp.fc1", wide, size, "column"),
         _affine("vision", "mlp.fc2", size, wide, "row"),
@@ -376,13 +376,13 @@ def _internvit(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield Tensor("vision", "mlp1.3", hidden, hidden, bias=True)
 
 
-def _mllama_vision(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, patch = _size(told, 1280, "hidden_size"), _size(told, 14, "patch_size")
-    wide, tiles = _size(told, 5120, "intermediate_size"), _size(told, 4, "max_num_tiles")
-    positions = (_size(told, 448, "image_size") // patch) ** 2 + 1
-    ratios = told.get("supported_aspect_ratios")
+def _mllama_vision(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, patch = _size(config, 1280, "hidden_size"), _size(config, 14, "patch_size")
+    wide, tiles = _size(config, 5120, "intermediate_size"), _size(config, 4, "max_num_tiles")
+    positions = (_size(config, 448, "image_size") // patch) ** 2 + 1
+    ratios = config.get("supported_aspect_ratios")
     kinds = (len(ratios) if isinstance(ratios, (list, tuple)) else 8) + 1
-    deep, wide_deep = _size(told, 32, "num_hidden_layers"), _size(told, 8, "num_global_layers")
+    deep, wide_deep = _size(config, 32, "num_hidden_layers"), _size(config, 8, "num_global_layers")
     yield Tensor("vision", "class_embedding", size)
     yield Tensor("vision", "patch_embedding", size, 3 * patch**2)
     yield Tensor("vision", "gates", 3 + 2 * wide_deep)
@@ -397,18 +397,18 @@ def _mllama_vision(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
         _affine("vision", "mlp.fc1", wide, size, "column"),
         _affine("vision", "mlp.fc2", size, wide, "row"),
     ))  # fmt: skip
-    yield Tensor("vision", "multi_modal_projector", hidden, _size(told, 7680, "vision_output_dim"), bias=True)
+    yield Tensor("vision", "multi_modal_projector", hidden, _size(config, 7680, "vision_output_dim"), bias=True)
 
 
-def _moonvit(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, patch = _size(told, 1152, "hidden_size", "vt_hidden_size"), _size(told, 14, "patch_size")
-    wide = _size(told, 4304, "intermediate_size", "vt_intermediate_size")
-    positions = _size(told, 64, "init_pos_emb_height") * _size(told, 64, "init_pos_emb_width")
+def _moonvit(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, patch = _size(config, 1152, "hidden_size", "vt_hidden_size"), _size(config, 14, "patch_size")
+    wide = _size(config, 4304, "intermediate_size", "vt_intermediate_size")
+    positions = _size(config, 64, "init_pos_emb_height") * _size(config, 64, "init_pos_emb_width")
     merged = 4 * size
     yield Tensor("vision", "patch_embed.proj", size, 3 * patch**2, bias=True)
     yield Tensor("vision", "patch_embed.pos_emb", positions, size)
     yield from _tower(
-        _size(told, 27, "num_hidden_layers", "vt_num_hidden_layers"),
+        _size(config, 27, "num_hidden_layers", "vt_num_hidden_layers"),
         _block(size, wide, "wqkv", "wo", "mlp.fc0", "mlp.fc1"),
     )
     yield Tensor("vision", "norms", size, bias=True, count=2)
@@ -416,23 +416,23 @@ def _moonvit(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
     yield Tensor("vision", "mm_projector.linear_2", hidden, merged, bias=True)
 
 
-def _llama4(told: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
-    size, patch = _size(told, 768, "hidden_size"), _size(told, 14, "patch_size")
-    wide = _size(told, 5632, "intermediate_size")
-    positions = (_size(told, 448, "image_size") // patch) ** 2 + 1
-    first, second = _size(told, 4096, "projector_input_dim"), _size(told, 4096, "projector_output_dim")
+def _llama4(config: Mapping[str, Any], hidden: int) -> Iterator[Tensor]:
+    size, patch = _size(config, 768, "hidden_size"), _size(config, 14, "patch_size")
+    wide = _size(config, 5632, "intermediate_size")
+    positions = (_size(config, 448, "image_size") // patch) ** 2 + 1
+    first, second = _size(config, 4096, "projector_input_dim"), _size(config, 4096, "projector_output_dim")
     # Shuffling pixels by half leaves a quarter of the tokens, four times as wide.
     yield Tensor("vision", "class_embedding", size)
     yield Tensor("vision", "positional_embedding_vlm", positions, size)
-    yield linear("vision", "patch_embedding", size, _size(told, 3, "num_channels") * patch**2, "column")
+    yield linear("vision", "patch_embedding", size, _size(config, 3, "num_channels") * patch**2, "column")
     yield Tensor("vision", "layernorms", size, bias=True, count=2)
     yield from _tower(
-        _size(told, 34, "num_hidden_layers"),
+        _size(config, 34, "num_hidden_layers"),
         _block(size, wide, "self_attn.qkv_proj", "self_attn.o_proj", "mlp.fc1", "mlp.fc2"),
     )
     yield linear("vision", "vision_adapter.mlp.fc1", first, wide, "column")
     yield linear("vision", "vision_adapter.mlp.fc2", second, first, "row")
-    yield linear("vision", "multi_modal_projector", hidden, _size(told, 7680, "vision_output_dim"), "column")
+    yield linear("vision", "multi_modal_projector", hidden, _size(config, 7680, "vision_output_dim"), "column")
 
 
 @dataclass(frozen=True)
@@ -481,5 +481,5 @@ def encoder_tensors(encoder: Encoder, hidden: int) -> tuple[Tensor, ...] | None:
     kind = encoder.sizes.get("model_type")
     if tower is None or (encoder.family in _CHOOSING and kind not in _CHOOSABLE):
         return None
-    found = tuple(tower.tensors(encoder.sizes, hidden))
-    return found if tower.is_quantized else tuple(replace(tensor, is_linear=False) for tensor in found)
+    tensors = tuple(tower.tensors(encoder.sizes, hidden))
+    return tensors if tower.is_quantized else tuple(replace(tensor, is_linear=False) for tensor in tensors)

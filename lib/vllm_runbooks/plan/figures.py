@@ -33,22 +33,22 @@ def written(value: Any) -> str:
     return f"{int(value):,}" if isinstance(value, (int, float)) else str(value)
 
 
-def plan_figures(found: Plan | Layouts, asked: PlanAsked, side: int = EXPECTED) -> dict[str, Any]:
+def plan_figures(answer: Plan | Layouts, question: PlanAsked, side: int = EXPECTED) -> dict[str, Any]:
     """What a plan says by the names that expressions use; of several layouts what the best says.
 
     Args:
-        found: The plan.
-        asked: What was asked.
+        answer: The plan.
+        question: What was asked.
         side: By the low (0), expected (1) or high (2) reckoning, where the plan has these.
     """
-    one = _first(found) if isinstance(found, Layouts) else found
-    if one is None:
-        return {"fits": found.fits}
-    cache = one.kv_cache
-    layout = one.layout or Layout(1, asked.tp or 1, asked.pp or 1, asked.dp or 1)
+    plan = _first(answer) if isinstance(answer, Layouts) else answer
+    if plan is None:
+        return {"fits": answer.fits}
+    cache = plan.kv_cache
+    layout = plan.layout or Layout(1, question.tp or 1, question.pp or 1, question.dp or 1)
     return {
-        **_card_figures(one.per_gpu, side),
-        "fits": found.fits,
+        **_card_figures(plan.per_gpu, side),
+        "fits": answer.fits,
         "kv_cache_gib": (cache.low, cache.gib, cache.high)[side],
         "kv_cache_tokens": (cache.tokens_low, cache.tokens, cache.tokens_high)[side],
         "kv_cache_blocks": cache.blocks,
@@ -59,31 +59,31 @@ def plan_figures(found: Plan | Layouts, asked: PlanAsked, side: int = EXPECTED) 
         "tp": layout.tp,
         "pp": layout.pp,
         "dp": layout.dp,
-        "cards": sum(gpu.count for gpu in one.gpus),
-        "total_concurrency": one.total_concurrency,
+        "cards": sum(gpu.count for gpu in plan.gpus),
+        "total_concurrency": plan.total_concurrency,
     }
 
 
-def _first(found: Layouts) -> Plan | None:
+def _first(ranking: Layouts) -> Plan | None:
     """The best layout that starts, else the one that stands first."""
-    starting = [one for one in found.layouts if one.legal and one.fits is not False]
-    return next(iter([*starting, *found.layouts]), None)
+    starting = [plan for plan in ranking.layouts if plan.legal and plan.fits is not False]
+    return next(iter([*starting, *ranking.layouts]), None)
 
 
 def _card_figures(ranks: Sequence[PlannedRank], side: int) -> dict[str, float | None]:
     """Amounts of all cards, the most and the least of each; a part that no card has takes nothing."""
-    found: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
     for name in TERMS if ranks else ():
         terms = [term for rank in ranks for term in rank.terms if term.name == name]
         sizes = [(term.low_gib, term.expected_gib, term.high_gib)[side] for term in terms]
-        known = [size for size in sizes if size is not None]
-        is_known = len(known) == len(sizes)
-        found[f"{name}_gib"] = max(known, default=0.0) if is_known else None
-        found[f"least_{name}_gib"] = min(known, default=0.0) if is_known else None
+        known_sizes = [size for size in sizes if size is not None]
+        is_known = len(known_sizes) == len(sizes)
+        figures[f"{name}_gib"] = max(known_sizes, default=0.0) if is_known else None
+        figures[f"least_{name}_gib"] = min(known_sizes, default=0.0) if is_known else None
     for name in ("available", "total") if ranks else ():
         sizes = [getattr(rank, f"{name}_gib") for rank in ranks]
-        known = [size for size in sizes if size is not None]
-        is_known = len(known) == len(sizes)
-        found[f"{name}_gib"] = min(known) if is_known else None
-        found[f"most_{name}_gib"] = max(known) if is_known else None
-    return found
+        known_sizes = [size for size in sizes if size is not None]
+        is_known = len(known_sizes) == len(sizes)
+        figures[f"{name}_gib"] = min(known_sizes) if is_known else None
+        figures[f"most_{name}_gib"] = max(known_sizes) if is_known else None
+    return figures

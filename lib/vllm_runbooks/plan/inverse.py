@@ -128,8 +128,8 @@ def longest_context(
         whole = start.of({"max_model_len": limit})
     if whole.available is None or whole.pool is None:
         return Answer(None, None, None, whole.limits)
-    found = [_longest(start, limit, side) for side in range(3)]
-    low, expected, high = (length or None for length in found)
+    lengths = [_longest(start, limit, side) for side in range(3)]
+    low, expected, high = (length or None for length in lengths)
     made = start.of({"max_model_len": expected}) if expected else whole
     if expected is None:
         return Answer(low, expected, high, whole.limits, made)
@@ -234,7 +234,7 @@ def lowest_utilization(
     below = start.of({"gpu_memory_utilization": round(expected - _STEP, 2)}).limits[:1]
     careful = () if low == expected else (_careful(low, ""),)
     made = start.of({"gpu_memory_utilization": expected})
-    return Answer(low, expected, high, tuple(said.strip() for said in (*below, *careful)), made)
+    return Answer(low, expected, high, tuple(reason.strip() for reason in (*below, *careful)), made)
 
 
 def _safe(start: _Start) -> float:
@@ -242,8 +242,8 @@ def _safe(start: _Start) -> float:
     shares = []
     for device in start.devices:
         if device.total is not None:
-            taken = (costs.context(device.total.expected).band or NOTHING).expected
-            shares.append((device.total.expected - taken) / device.total.expected)
+            context = (costs.context(device.total.expected).band or NOTHING).expected
+            shares.append((device.total.expected - context) / device.total.expected)
     return floor(min(shares, default=0.95) / _STEP) * _STEP
 
 
@@ -306,7 +306,7 @@ def fewest_cards(
         environment: Variables of the start.
         calibrate: What corrects the terms.
     """
-    found: dict[int, tuple[int, Budget]] = {}
+    fitting: dict[int, tuple[int, Budget]] = {}
     reasons: dict[str, None] = {}
     is_unknown = False
     made: Budget | None = None
@@ -329,24 +329,24 @@ def fewest_cards(
             made = start.of({})
             is_unknown = is_unknown or made.available is None or made.pool is None
             for side in range(3):
-                if side not in found and start.succeeds(made, side):
-                    found[side] = count, made
-        if len(found) == 3 or is_unknown:
+                if side not in fitting and start.succeeds(made, side):
+                    fitting[side] = count, made
+        if len(fitting) == 3 or is_unknown:
             break
         if count == 1 and made is not None:
-            reasons.update(dict.fromkeys(said for said in made.limits[:1]))
+            reasons.update(dict.fromkeys(notes for notes in made.limits[:1]))
     if is_unknown and made is not None:
         return Answer(None, None, None, made.limits, made)
-    low, expected, high = (found[side][0] if side in found else None for side in range(3))
+    low, expected, high = (fitting[side][0] if side in fitting else None for side in range(3))
     if expected is None:
         return Answer(low, expected, high, (f"more than {most} cards", *_few(reasons)))
-    chosen, sure = found[_EXPECTED][1], found[_LOW][1] if _LOW in found else None
-    said = [_placed_name((sure or chosen).settings.ranks)]
+    chosen, sure = fitting[_EXPECTED][1], fitting[_LOW][1] if _LOW in fitting else None
+    notes = [_placed_name((sure or chosen).settings.ranks)]
     if low is None:
-        said.append(_careful(None, "cards"))
+        notes.append(_careful(None, "cards"))
     elif low != expected:
-        said.append(f"expected to suffice, not sure: {expected} cards, {_placed_name(chosen.settings.ranks)}")
-    return Answer(low, expected, high, (*said, *_few(reasons)), chosen, sure)
+        notes.append(f"expected to suffice, not sure: {expected} cards, {_placed_name(chosen.settings.ranks)}")
+    return Answer(low, expected, high, (*notes, *_few(reasons)), chosen, sure)
 
 
 _MOST_REASONS = 3
@@ -354,9 +354,9 @@ _MOST_REASONS = 3
 
 def _few(reasons: Iterable[str]) -> tuple[str, ...]:
     """The first of many reasons, and how many more there are."""
-    told = tuple(reasons)
-    more = len(told) - _MOST_REASONS
-    return told if more <= 0 else (*told[:_MOST_REASONS], f"{more} further reasons against other layouts")
+    sentences = tuple(reasons)
+    more = len(sentences) - _MOST_REASONS
+    return sentences if more <= 0 else (*sentences[:_MOST_REASONS], f"{more} further reasons against other layouts")
 
 
 def _split_name(ranks: Ranks) -> str:
@@ -391,7 +391,7 @@ def smallest_card(
     calibrate: Calibrate | None = None,
 ) -> Smallest:
     """The first of several cards, the smallest first, that one alone suffices of."""
-    found: dict[int, Device] = {}
+    fitting: dict[int, Device] = {}
     last: Budget | None = None
     unknown: list[str] = []
     for device in devices:
@@ -402,13 +402,13 @@ def smallest_card(
             unknown.append(device.name)
             continue
         for side in range(3):
-            if side not in found and start.succeeds(made, side):
-                found[side] = device
-        if _EXPECTED not in found:
+            if side not in fitting and start.succeeds(made, side):
+                fitting[side] = device
+        if _EXPECTED not in fitting:
             last = made
-        if len(found) == 3:
+        if len(fitting) == 3:
             break
-    low, expected, high = (found.get(side) for side in range(3))
+    low, expected, high = (fitting.get(side) for side in range(3))
     reasons = [f"the next smaller one, {last.ranks[0].device.name}: {last.limits[0]}"] if last and last.limits else []
     if low != expected:
         reasons.append(f"sure by the careful side: {low.name if low else 'none of them'}")
@@ -507,10 +507,10 @@ class _Out:
         """The first of several changes that is sure to help, else the first that is expected to."""
         perhaps = None
         for change in changes:
-            found = self._tried(change)
-            if found is not None and found.fits:
-                return found
-            perhaps = perhaps or found
+            way = self._tried(change)
+            if way is not None and way.fits:
+                return way
+            perhaps = perhaps or way
         return perhaps
 
     # -- changes of one form
@@ -526,8 +526,8 @@ class _Out:
             return None
         # Whoever sends no videos loses nothing; without pictures the model is another one.
         price = _PRICES["video"] if profiled.modality == "video" else _PRICES["image"]
-        told = self.options.get("limit_mm_per_prompt")
-        limits = {**(told if isinstance(told, Mapping) else {}), profiled.modality: 0}
+        limits_option = self.options.get("limit_mm_per_prompt")
+        limits = {**(limits_option if isinstance(limits_option, Mapping) else {}), profiled.modality: 0}
         return _Change({"limit_mm_per_prompt": limits}, f"no {profiled.modality} is taken any more", price)
 
     def _eager(self) -> _Change | None:
@@ -608,10 +608,10 @@ _FP8_HARDWARE = (8, 9)
 
 def _takes_fp8(version: str, devices: Sequence[Device]) -> bool:
     """Whether the release and the cards are known to have a cache of 8 bits."""
-    told = support.load(version)
-    return "fp8" in told.cache_types and all(
+    supported = support.load(version)
+    return "fp8" in supported.cache_types and all(
         device.capability is not None
-        and (device.capability >= _FP8_HARDWARE or bool(told.cache_takers("fp8", device.capability)))
+        and (device.capability >= _FP8_HARDWARE or bool(supported.cache_takers("fp8", device.capability)))
         for device in devices
     )
 
@@ -644,11 +644,11 @@ def ways_out(
     if now.fits or now.available is None or now.pool is None:
         return ()
     out = _Out(start, options)
-    found = list(out.found())
-    if all(way.price >= _PRICES["context"] for way in found):
-        alone = [way.changes for way in found]
-        found += [way for way in _pairs(out) if not any(_is_part(changes, way.changes) for changes in alone)]
-    return tuple(sorted(found, key=lambda way: (way.fits is not True, way.price)))
+    remedies = list(out.found())
+    if all(way.price >= _PRICES["context"] for way in remedies):
+        alone = [way.changes for way in remedies]
+        remedies += [way for way in _pairs(out) if not any(_is_part(changes, way.changes) for changes in alone)]
+    return tuple(sorted(remedies, key=lambda way: (way.fits is not True, way.price)))
 
 
 def _is_part(some: Mapping[str, Any], more: Mapping[str, Any]) -> bool:

@@ -26,13 +26,13 @@ _SHORT = (
 
 def speculative(options: Mapping[str, Any]) -> tuple[Any, str | None]:
     """`--speculative-config` as the short options complete it (None: nothing is asked for), and what is given twice."""
-    told = options.get("speculative_config")
+    config = options.get("speculative_config")
     short = [(flag, key, options[dest]) for flag, dest, key in _SHORT if options.get(dest) is not None]
-    if not short or not (told is None or isinstance(told, Mapping)):
-        return told, None
-    given = dict(told or {})
-    twice = next((f"{flag} and {_SPECULATIVE}['{key}']" for flag, key, _ in short if key in given), None)
-    return given | {key: value for _, key, value in short}, twice
+    if not short or not (config is None or isinstance(config, Mapping)):
+        return config, None
+    merged = dict(config or {})
+    twice = next((f"{flag} and {_SPECULATIVE}['{key}']" for flag, key, _ in short if key in merged), None)
+    return merged | {key: value for _, key, value in short}, twice
 
 
 def whole(value: Any) -> int | None:
@@ -86,32 +86,32 @@ def drafts_itself(text_type: str | None, release: Key) -> bool:
     return since is not None and since <= release < _NEEDS
 
 
-def speculation(told: Any, release: Key, version: str, text_type: str | None) -> tuple[Mapping[str, Any], str | None]:
+def speculation(config: Any, release: Key, version: str, text_type: str | None) -> tuple[Mapping[str, Any], str | None]:
     """`--speculative-config` with plain keys, and what of it ends the start.
 
     Args:
-        told: What is given.
+        config: What is given.
         release: As numbers.
         version: The same as it is told.
         text_type: The kind of the model's text part.
     """
-    if not isinstance(told, Mapping):
-        return {}, f"{_SPECULATIVE} {json_keys.shown(told)} is no object: vLLM {version} ends its start"
-    plain = {str(key).replace("-", "_") if release >= _DASHED else str(key): value for key, value in told.items()}
+    if not isinstance(config, Mapping):
+        return {}, f"{_SPECULATIVE} {json_keys.shown(config)} is no object: vLLM {version} ends its start"
+    plain = {str(key).replace("-", "_") if release >= _DASHED else str(key): value for key, value in config.items()}
     fault = next(_refused(plain, release, text_type), None)
     return plain, None if fault is None else f"{_SPECULATIVE}: {fault}: vLLM {version} ends its start"
 
 
-def _refused(told: Mapping[str, Any], release: Key, text_type: str | None) -> Iterator[str]:
+def _refused(config: Mapping[str, Any], release: Key, text_type: str | None) -> Iterator[str]:
     objects = _objects(release)
-    yield from (_said(fault) for fault in json_keys.judged(told, {"object": "SpeculativeConfig"}, objects))
-    model, method, tokens = told.get("model"), str(told.get("method") or ""), told.get("num_speculative_tokens")
+    yield from (_said(fault) for fault in json_keys.judged(config, {"object": "SpeculativeConfig"}, objects))
+    model, method, tokens = config.get("model"), str(config.get("method") or ""), config.get("num_speculative_tokens")
     itself = drafts_itself(text_type, release)
     needs = not is_mtp(method) if release >= _NEEDS else True
     if model is None and tokens is not None and method not in _ALONE and needs and not itself:
         yield "num_speculative_tokens was provided but without speculative model"
     if model in ("ngram", "[ngram]") or method in ("ngram", "[ngram]", "ngram_gpu"):
-        yield from _looked_up(told)
+        yield from _looked_up(config)
     if tokens is None and (model is None or method in _ALONE) and (method != "suffix" or release < _COUNTED):
         yield "num_speculative_tokens must be provided"
     elif tokens is not None and (isinstance(tokens, str) and release < _COUNTED):
@@ -120,9 +120,9 @@ def _refused(told: Mapping[str, Any], release: Key, text_type: str | None) -> It
         yield f"num_speculative_tokens {tokens} must be above 0"
 
 
-def _looked_up(told: Mapping[str, Any]) -> Iterator[str]:
+def _looked_up(config: Mapping[str, Any]) -> Iterator[str]:
     """0.8.5 config.py:2316, 0.33.0 config/speculative.py:1302."""
-    sizes = {key: whole(told.get(key)) for key in ("prompt_lookup_min", "prompt_lookup_max")}
+    sizes = {key: whole(config.get(key)) for key in ("prompt_lookup_min", "prompt_lookup_max")}
     wrong = next((f"{key}={size} must be > 0" for key, size in sizes.items() if size is not None and size < 1), None)
     if wrong is not None:
         yield wrong
@@ -181,13 +181,13 @@ _CLASSES: Mapping[str, Any] = {
 }
 
 
-def limited(told: Any, release: Key, version: str) -> str | None:
+def limited(limits: Any, release: Key, version: str) -> str | None:
     """What of `--limit-mm-per-prompt` ends the start; None: nothing that is known."""
     if release < _NUMBERS:
         return None
-    if not isinstance(told, Mapping):
-        return f"{_LIMIT} {json_keys.shown(told)} is no object: vLLM {version} ends its start"
-    for name, value in told.items():
+    if not isinstance(limits, Mapping):
+        return f"{_LIMIT} {json_keys.shown(limits)} is no object: vLLM {version} ends its start"
+    for name, value in limits.items():
         fault = _refused_item(name, value, has_objects=release >= _AN_OBJECT)
         if fault is not None:
             return f"{_LIMIT}: {name}: {fault}: vLLM {version} ends its start"
@@ -211,6 +211,6 @@ def count(value: Any) -> int | None:
 
 def sizes(value: Any) -> Mapping[str, int]:
     """Sizes of a modality's dummy items, those that are given."""
-    told = value.items() if isinstance(value, Mapping) else ()
-    found = {str(key): whole(size) for key, size in told if key != "count"}
-    return {key: size for key, size in found.items() if size is not None and size > 0}
+    items = value.items() if isinstance(value, Mapping) else ()
+    numbers = {str(key): whole(size) for key, size in items if key != "count"}
+    return {key: size for key, size in numbers.items() if size is not None and size > 0}

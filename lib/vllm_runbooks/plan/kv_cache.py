@@ -373,19 +373,19 @@ def pool(stages: Iterable[Mapping[KvLayer, int]], demand: Demand, by: KvRules) -
         KvRefusedError: The release does not start with such layers.
         KvUnknownError: What it does with them is not known.
     """
-    given = tuple(
+    simplified = tuple(
         _remade({layer: (count,) for layer, count in stage.items()}, lambda layer: _known(layer, by))
         for stage in stages
     )
-    if not given or not all(given):
+    if not simplified or not all(simplified):
         raise KvUnknownError("a stage without a layer that caches anything: what the release does then is not known")
-    if by.groups_model or len(given) == 1:
-        groups = _groups(_counted(*given), demand, by)
+    if by.groups_model or len(simplified) == 1:
+        groups = _groups(_counted(*simplified), demand, by)
     else:
         # Groups of the same form are matched, in whichever order a stage has them.
-        made = [sorted(_groups(stage, demand, by), key=lambda group: repr(group.form)) for stage in given]
+        made = [sorted(_groups(stage, demand, by), key=lambda group: repr(group.form)) for stage in simplified]
         groups = _same_on_all(made)
-    plain = tuple({layer: counts[0] for layer, counts in stage.items()} for stage in given)
+    plain = tuple({layer: counts[0] for layer, counts in stage.items()} for stage in simplified)
     return KvPool(demand, by, tuple(groups), plain)
 
 
@@ -410,20 +410,20 @@ def _known(layer: KvLayer, by: KvRules) -> KvLayer:
 
 def _counted(*stages: _Counts) -> _Counts:
     """Layers of several stages, one count a stage."""
-    found: dict[KvLayer, list[int]] = {}
+    totals: dict[KvLayer, list[int]] = {}
     for at, stage in enumerate(stages):
         for layer, counts in stage.items():
-            found.setdefault(layer, [0] * len(stages))[at] += counts[0]
-    return {layer: tuple(counts) for layer, counts in found.items()}
+            totals.setdefault(layer, [0] * len(stages))[at] += counts[0]
+    return {layer: tuple(counts) for layer, counts in totals.items()}
 
 
 def _remade(counts: _Counts, remake: Callable[[KvLayer], KvLayer]) -> _Counts:
-    found: _Counts = {}
+    totals: _Counts = {}
     for layer, count in counts.items():
         made = remake(layer)
-        known = found.get(made)
-        found[made] = count if known is None else tuple(map(add, known, count))
-    return found
+        total = totals.get(made)
+        totals[made] = count if total is None else tuple(map(add, total, count))
+    return totals
 
 
 def _groups(counts: _Counts, demand: Demand, by: KvRules) -> list[Group]:
@@ -505,10 +505,10 @@ def _promoted(counts: _Counts, by: KvRules) -> _Counts:
             block_tokens=min(blocks) if by.promoted_take_block and len(blocks) == 1 else layer.block_tokens,
         )
 
-    found = _remade(counts, remake) if full else counts
-    if not (_are_alike(list(found), by) or _need_the_same(list(found), by)):
+    promoted = _remade(counts, remake) if full else counts
+    if not (_are_alike(list(promoted), by) or _need_the_same(list(promoted), by)):
         raise KvRefusedError("without the hybrid cache manager layers must be of one kind, and these are not")
-    return found
+    return promoted
 
 
 def _joined(counts: _Counts, by: KvRules) -> Group:
@@ -565,19 +565,19 @@ _Bucket = list[tuple[KvLayer, tuple[int, ...]]]
 
 
 def _buckets(counts: _Counts, by: KvRules) -> list[_Bucket]:
-    found: list[_Bucket] = []
+    buckets: list[_Bucket] = []
     for layer, count in counts.items():
-        for bucket in found if by.joins_alike else ():
+        for bucket in buckets if by.joins_alike else ():
             try:
-                is_alike = _are_alike([*(known for known, _ in bucket), layer], by)
+                is_alike = _are_alike([*(member for member, _ in bucket), layer], by)
             except KvRefusedError:
                 is_alike = False
             if is_alike:
                 bucket.append((layer, count))
                 break
         else:
-            found.append([(layer, count)])
-    return found
+            buckets.append([(layer, count)])
+    return buckets
 
 
 def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[Group]:
@@ -597,14 +597,14 @@ def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[Group]:
 
 def _dealt(bucket: _Bucket, part: int, parts: int) -> tuple[int, ...]:
     """Layers on each stage where every so-manyth layer, beginning with that of number `part`, is taken."""
-    found = [0] * len(bucket[0][1])
+    counts_by_stage = [0] * len(bucket[0][1])
     begin = 0
     for _, counts in bucket:
         for stage, count in enumerate(counts):
             end = begin + count
-            found[stage] += (end - part + parts - 1) // parts - (begin - part + parts - 1) // parts
+            counts_by_stage[stage] += (end - part + parts - 1) // parts - (begin - part + parts - 1) // parts
             begin = end
-    return tuple(found)
+    return tuple(counts_by_stage)
 
 
 def _same_on_all(stages: Sequence[Sequence[Group]]) -> list[Group]:
@@ -613,7 +613,7 @@ def _same_on_all(stages: Sequence[Sequence[Group]]) -> list[Group]:
     Raises:
         KvRefusedError: They differ.
     """
-    found = []
+    groups_of_all = []
     if len({len(groups) for groups in stages}) > 1:
         raise KvRefusedError("the stages' layers make different groups")
     for same in zip(*stages, strict=True):
@@ -621,5 +621,5 @@ def _same_on_all(stages: Sequence[Sequence[Group]]) -> list[Group]:
             raise KvRefusedError("the stages' layers make different groups")
         whole = sum(group.model_bytes for group in same)
         forms = ((same[0].form, sum(group.layers for group in same)),)
-        found.append(Group(forms, tuple(group.model_bytes for group in same), whole))
-    return found
+        groups_of_all.append(Group(forms, tuple(group.model_bytes for group in same), whole))
+    return groups_of_all

@@ -186,11 +186,11 @@ def _rules(version: str) -> LayerRules:
 
 def stage_layers(layers: int, stages: int, version: str) -> tuple[int, ...]:
     """Layers of each pipeline stage where nobody names them."""
-    each, left = divmod(layers, stages)
+    count, left = divmod(layers, stages)
     if not _rules(version).even_stages:
-        return (each,) * (stages - 1) + (each + left,)
+        return (count,) * (stages - 1) + (count + left,)
     # The last stage has none of them, and where there are few the first one neither.
-    return tuple(each + (stages - 1 - left <= stage < stages - 1) for stage in range(stages))
+    return tuple(count + (stages - 1 - left <= stage < stages - 1) for stage in range(stages))
 
 
 # ---- reading a shape
@@ -200,7 +200,7 @@ class _Unknown(Exception):  # noqa: N818 - it ends the reading of one shape, no 
     """What is missing, in words."""
 
 
-def kv_layers(shape: Shape, asked: CacheOptions, version: str, drafts: Sequence[Layer] = ()) -> KvForms:
+def kv_layers(shape: Shape, options: CacheOptions, version: str, drafts: Sequence[Layer] = ()) -> KvForms:
     """The caches of a model's layers on a rank of each stage; what is not known is named in the answer.
 
     `drafts` are layers of a model of its own that drafts: the last stage runs them, and they decide nothing of others.
@@ -213,7 +213,7 @@ def kv_layers(shape: Shape, asked: CacheOptions, version: str, drafts: Sequence[
     if missing or not shape.pattern:
         return KvForms(missing=missing or shape.missing or ("the layers",))
     try:
-        return _Reader(shape, asked, by).forms(drafts)
+        return _Reader(shape, options, by).forms(drafts)
     except _Unknown as unknown:
         return KvForms(missing=(str(unknown),))
 
@@ -221,25 +221,25 @@ def kv_layers(shape: Shape, asked: CacheOptions, version: str, drafts: Sequence[
 class _Reader:
     """One shape with what is asked of it."""
 
-    def __init__(self, shape: Shape, asked: CacheOptions, by: LayerRules) -> None:
-        self.shape, self.asked, self.by = shape, asked, by
-        self.mixers = [mixer for layer in (*shape.kinds, *shape.mtp[: asked.draft_layers]) for mixer in layer.mixers]
+    def __init__(self, shape: Shape, options: CacheOptions, by: LayerRules) -> None:
+        self.shape, self.asked, self.by = shape, options, by
+        self.mixers = [mixer for layer in (*shape.kinds, *shape.mtp[: options.draft_layers]) for mixer in layer.mixers]
         self.latents = [mixer for mixer in self.mixers if isinstance(mixer, Latent)]
         self.recurrent = [mixer for mixer in self.mixers if isinstance(mixer, Recurrent)]
         self.is_sparse = any(mixer.index_heads for mixer in self.latents)
         self.cache_dtype = self._cache_dtype()
 
     def forms(self, others: Sequence[Layer]) -> KvForms:
-        asked, by = self.asked, self.by
+        options, by = self.asked, self.by
         mode = self._state_mode()
         block = self._block()
         padded: int | None = None
         if self.recurrent and any(isinstance(mixer, (Attention, Latent)) for mixer in self.mixers):
             block, padded = self._aligned(block, mode)
         made = [self._layer(layer, block, mode, padded) for layer in self.shape.kinds]
-        last = (*self.shape.mtp[: asked.draft_layers], *others)
+        last = (*self.shape.mtp[: options.draft_layers], *others)
         drafts = [self._layer(layer, block, mode, padded) for layer in last]
-        counts = asked.stage_layers or (self.shape.layers,)
+        counts = options.stage_layers or (self.shape.layers,)
         if sum(counts) != self.shape.layers:
             raise _Unknown(f"stages of {sum(counts)} layers for a model of {self.shape.layers}")
         stages = []
@@ -258,25 +258,25 @@ class _Reader:
 
     def _cache_dtype(self) -> str:
         """The cache's dtype as it comes out."""
-        asked, quantization = self.asked.cache_dtype, self.shape.quantization
-        if asked == "auto" and quantization is not None and quantization.kv_cache:
+        dtype, quantization = self.asked.cache_dtype, self.shape.quantization
+        if dtype == "auto" and quantization is not None and quantization.kv_cache:
             return quantization.kv_cache if quantization.method in self.by.scheme_dtype else "auto"
-        return asked
+        return dtype
 
     @property
     def _value_bytes(self) -> int:
         if self.cache_dtype == "auto":
             return self.asked.model_bytes
-        found = _BYTES.get(self.cache_dtype)
-        if found is None:
+        size = _BYTES.get(self.cache_dtype)
+        if size is None:
             raise _Unknown(f"how a cache of {self.cache_dtype} packs a token")
-        return found
+        return size
 
     def _token_bytes(self, heads: int, keys: int, values: int) -> int | None:
         """Bytes of a token where a quantised cache packs it in its own way; None: sizes tell."""
-        each = _PER_HEAD.get(self.cache_dtype)
-        if each is not None:
-            return heads * (int(keys * each) + int(values * each) + 8)
+        value_bytes = _PER_HEAD.get(self.cache_dtype)
+        if value_bytes is not None:
+            return heads * (int(keys * value_bytes) + int(values * value_bytes) + 8)
         if self.cache_dtype == "nvfp4":
             # Half a byte for each value, and a scale of one byte for every sixteen.
             return heads * (keys // 2 + keys // 16 + values // 2 + values // 16)
@@ -294,11 +294,11 @@ class _Reader:
 
     def _block(self) -> int:
         """Tokens of a block of attention."""
-        asked, by = self.asked, self.by
-        if asked.is_cpu:
-            return asked.block_tokens or (by.cpu_latent_block if self.latents else by.cpu_block)
+        options, by = self.asked, self.by
+        if options.is_cpu:
+            return options.block_tokens or (by.cpu_latent_block if self.latents else by.cpu_block)
         if not self.latents:
-            return asked.block_tokens or 16
+            return options.block_tokens or 16
         if self.is_sparse:
             return 64
         table = by.latent_block
@@ -306,10 +306,10 @@ class _Reader:
             table = by.wide_latent_block
         elif by.quantized_latent_block and self.cache_dtype not in ("auto", "bfloat16", "float16"):
             table = by.quantized_latent_block
-        wanted = self._by_capability(table)
-        if asked.block_tokens is not None and asked.block_tokens % wanted == 0:
-            return asked.block_tokens
-        return wanted
+        least = self._by_capability(table)
+        if options.block_tokens is not None and options.block_tokens % least == 0:
+            return options.block_tokens
+        return least
 
     def _aligned(self, block: int, mode: str) -> tuple[int, int]:
         """Of attention beside states: tokens of a block that has room for a state, and bytes of its page."""
@@ -339,12 +339,12 @@ class _Reader:
 
     def _state_mode(self) -> str:
         """What is kept of states for later requests."""
-        asked, by = self.asked, self.by
+        options, by = self.asked, self.by
         if not self.recurrent:
             return "none"
-        if asked.is_v0 or not by.states or any(mixer.kind in by.left_states for mixer in self.recurrent):
+        if options.is_v0 or not by.states or any(mixer.kind in by.left_states for mixer in self.recurrent):
             raise _Unknown("how this engine keeps the states of such layers")
-        caches = by.caches_prefixes if asked.caches_prefixes is None else asked.caches_prefixes
+        caches = by.caches_prefixes if options.caches_prefixes is None else options.caches_prefixes
         if not caches or not by.state_caching:
             return "none"
         can_keep_all = all(mixer.kind in ("mamba1", "mamba2") for mixer in self.recurrent)
@@ -391,12 +391,12 @@ class _Reader:
         return convolution * small + state * self._recurrent_bytes(mixer, small)
 
     def _recurrent_bytes(self, mixer: Recurrent, small: int) -> int:
-        asked = self._size_of(self.asked.recurrent_dtype)
+        size = self._size_of(self.asked.recurrent_dtype)
         usual = 4 if mixer.kind == "kda" else small
         if mixer.kind in self.by.fixed_states:
             return usual
-        if asked is not None or mixer.kind == "kda":
-            return asked or usual
+        if size is not None or mixer.kind == "kda":
+            return size or usual
         if mixer.state_dtype is not None and self.by.configured_states:
             return self._size_of(mixer.state_dtype) or small
         if self.shape.text_type in self.by.wide_states:
@@ -425,15 +425,15 @@ class _Reader:
     ) -> tuple[KvLayer, ...]:
         if not isinstance(mixer, Recurrent):
             return self._attention(mixer, block)
-        asked = self.asked
+        options = self.asked
         is_cached = mode != "none"
         content = self._state_bytes(mixer)
         return (
             KvLayer(
                 Kind.STATE,
-                block if is_cached else asked.max_model_len,
+                block if is_cached else options.max_model_len,
                 state_bytes=content,
-                speculative_blocks=asked.speculative_tokens,
+                speculative_blocks=options.speculative_tokens,
                 checkpoint_blocks=int(mode == "align" and self._checkpoints(mixer.kind)),
                 padded_bytes=None if padded in (None, content) else padded,
             ),
@@ -470,7 +470,7 @@ class _Reader:
         return (form,)
 
     def _latent(self, mixer: Latent, block: int) -> tuple[KvLayer, ...]:
-        by, asked = self.by, self.asked
+        by, options = self.by, self.asked
         if not by.latent:
             raise _Unknown("how this release keeps a compressed latent")
         if mixer.index_heads and not by.sparse:
@@ -487,7 +487,7 @@ class _Reader:
         latent = KvLayer(
             Kind.LATENT, block, heads=1, key_size=mixer.cached_dim, value_bytes=value_bytes, token_bytes=token
         )
-        if not mixer.index_heads or asked.is_v0:
+        if not mixer.index_heads or options.is_v0:
             return (latent,)
         width = mixer.index_dim + mixer.index_dim // _INDEX_SCALE * 4
         return latent, KvLayer(Kind.LATENT, block, heads=1, key_size=width, value_bytes=1)
@@ -513,7 +513,7 @@ class _Reader:
 
 
 def _counted(forms: Sequence[tuple[KvLayer, int]]) -> Mapping[KvLayer, int]:
-    found: dict[KvLayer, int] = {}
+    counts: dict[KvLayer, int] = {}
     for form, count in forms:
-        found[form] = found.get(form, 0) + count
-    return found
+        counts[form] = counts.get(form, 0) + count
+    return counts

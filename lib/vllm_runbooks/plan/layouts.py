@@ -68,13 +68,13 @@ class Split(NamedTuple):
 def candidates(cards: int, prefill: int = 1) -> tuple[Split, ...]:
     """Every split of at most so many cards, with as many copies as there is room for; those that use all come first."""
     groups = cards // prefill
-    found = [
+    splits = [
         Split(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
         for tensor in range(1, groups + 1)
         for pipeline in range(1, groups // tensor + 1)
         for data in range(1, groups // (tensor * pipeline) + 1)
     ]
-    return tuple(sorted(found, key=lambda split: (-split.cards, split.each, split.pipeline, split.data)))
+    return tuple(sorted(splits, key=lambda split: (-split.cards, split.each, split.pipeline, split.data)))
 
 
 # ---- what a release refuses
@@ -100,16 +100,16 @@ def illegal(
 @lru_cache(maxsize=4096)
 def _refusals(model: Subject, ranks: Ranks, version: str, encoder_off: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key
     shape = model.shape
-    found = [*_sizes(ranks, version), *_stages(shape, ranks)]
+    refusals = [*_sizes(ranks, version), *_stages(shape, ranks)]
     if ranks.tensor > 1:
-        found += _heads(shape, ranks.tensor)
+        refusals += _heads(shape, ranks.tensor)
         padded = round_up(shape.vocabulary_size, VOCABULARY_PADDING)
         if padded % ranks.tensor:
-            found.append(f"the vocabulary's {padded:,} padded rows cannot be split over {ranks.tensor} ranks")
+            refusals.append(f"the vocabulary's {padded:,} padded rows cannot be split over {ranks.tensor} ranks")
         if not encoder_off and not ranks.encoder_data:
-            found += _encoder_heads(shape.encoders or (), ranks.tensor)
-    found += _widths(shape, ranks, version)
-    return tuple(dict.fromkeys(found))
+            refusals += _encoder_heads(shape.encoders or (), ranks.tensor)
+    refusals += _widths(shape, ranks, version)
+    return tuple(dict.fromkeys(refusals))
 
 
 @lru_cache(maxsize=256)
@@ -227,13 +227,13 @@ def _cut(
 
 def _is_left_out(shape: Shape, word: str) -> bool:
     """Whether the quantisation leaves out modules of such a name."""
-    told = shape.quantization
-    return told is not None and any(word in name for name in told.ignored)
+    quantization = shape.quantization
+    return quantization is not None and any(word in name for name in quantization.ignored)
 
 
 def _form(shape: Shape) -> Format | None:
-    told = shape.quantization
-    return told.formats[0][1] if told is not None and told.formats else None
+    quantization = shape.quantization
+    return quantization.formats[0][1] if quantization is not None and quantization.formats else None
 
 
 # ---- which cards
@@ -247,7 +247,7 @@ def _grouped(
 ) -> list[tuple[_Item, ...]]:
     """Items in groups of a size, alike ones together as far as they go, in the order in which they are given."""
     order = {id(item): place for place, item in enumerate(items)}
-    left, found = list(items), []
+    left, groups = list(items), []
     for alike in likeness:
         buckets: dict[object, list[_Item]] = {}
         for item in left:
@@ -255,10 +255,10 @@ def _grouped(
         left = []
         for bucket in buckets.values():
             whole = len(bucket) // size * size
-            found += [tuple(bucket[start : start + size]) for start in range(0, whole, size)]
+            groups += [tuple(bucket[start : start + size]) for start in range(0, whole, size)]
             left += bucket[whole:]
         left.sort(key=lambda item: order[id(item)])
-    return sorted(found, key=lambda group: order[id(group[0])])
+    return sorted(groups, key=lambda group: order[id(group[0])])
 
 
 class _Slot(NamedTuple):
@@ -302,7 +302,7 @@ class _Fabric(NamedTuple):
 
     slow: int
     """0: nothing that slows every token; 1: an all-reduce of more than two cards over PCIe; 2: one across hosts."""
-    said: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
 def _listed(words: Iterable[object]) -> str:
@@ -310,61 +310,63 @@ def _listed(words: Iterable[object]) -> str:
 
 
 def _fabric(model: Subject, ranks: Ranks, devices: Sequence[Device], version: str) -> _Fabric:
-    said: list[str] = []
+    remarks: list[str] = []
     slow = 0
     shares = [("tensor parallelism", ranks.tensor, "an all-reduce in every layer")] if ranks.tensor > 1 else []
     if ranks.data > 1 and _experts(model.shape):
-        said.append("attention and its cache on each rank by itself, the experts shared by all ranks")
+        remarks.append("attention and its cache on each rank by itself, the experts shared by all ranks")
         shares.append(("the exchange of tokens for experts", ranks.tensor * ranks.data, "an all-to-all in every layer"))
     elif ranks.data > 1:
-        said.append(f"{ranks.data} copies behind one port, for a model without experts otherwise the same as servers")
+        remarks.append(
+            f"{ranks.data} copies behind one port, for a model without experts otherwise the same as servers"
+        )
     for what, size, exchanged in shares:
-        slower, told = _joined(what, size, exchanged, devices)
+        slower, notes = _joined(what, size, exchanged, devices)
         slow = max(slow, slower)
-        said += told
+        remarks += notes
     nodes = list(dict.fromkeys(device.node for device in devices))
     if ranks.pipeline > 1:
         if len(nodes) > 1:
-            said.append("stages on several hosts pass hidden states alone: the usual way where Ethernet joins them")
+            remarks.append("stages on several hosts pass hidden states alone: the usual way where Ethernet joins them")
         else:
-            said.append("stages pass hidden states alone, little for PCIe; one request uses one stage at a time")
+            remarks.append("stages pass hidden states alone, little for PCIe; one request uses one stage at a time")
     if len(nodes) > 1:
         cards = [sum(device.node == node for device in devices) for node in nodes]
         joined = executors.joining(releases.load(version), cards, copies=ranks.data)
         how = "--nnodes, or Ray" if _has_option(version, "nnodes") else "a Ray cluster: this release has no --nnodes"
-        said.append(f"a server on {len(nodes)} hosts ({_listed(nodes)}) needs {how}")
+        remarks.append(f"a server on {len(nodes)} hosts ({_listed(nodes)}) needs {how}")
         if joined.source:
-            said.append(joined.said)
+            remarks.append(joined.said)
     if ranks.cards == 1:
-        said.append("no traffic between cards")
-    return _Fabric(slow, tuple(dict.fromkeys(said)))
+        remarks.append("no traffic between cards")
+    return _Fabric(slow, tuple(dict.fromkeys(remarks)))
 
 
 def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tuple[int, list[str]]:
     """How slow the traffic of groups of cards is (as `_Fabric.slow`), and sentences on it."""
     slow = 0
-    said: dict[str, None] = {}
+    remarks: dict[str, None] = {}
     for start in range(0, len(devices), size):
         group = devices[start : start + size]
         joins = {device.interconnect for device in group}
         if len({device.node for device in group}) > 1:
             slow = 2
-            said[f"{what} across hosts: {traffic} waits for the network between them"] = None
+            remarks[f"{what} across hosts: {traffic} waits for the network between them"] = None
         elif size > 2 and "pcie" in joins:
             slow = max(slow, 1)
-            said[f"{traffic} over PCIe: slow beyond two cards"] = None
+            remarks[f"{traffic} over PCIe: slow beyond two cards"] = None
         elif size > 2 and "nvlink-bridge" in joins:
             slow = max(slow, 1)
-            said[f"NVLink bridges join pairs: {traffic} of {size} cards goes over PCIe, slow beyond two"] = None
+            remarks[f"NVLink bridges join pairs: {traffic} of {size} cards goes over PCIe, slow beyond two"] = None
         elif "pcie" in joins:
-            said[f"{traffic} over PCIe, between two cards"] = None
+            remarks[f"{traffic} over PCIe, between two cards"] = None
         elif "nvlink-bridge" in joins:
-            said[f"{traffic} between two cards: over their NVLink bridge where one is fitted, else over PCIe"] = None
+            remarks[f"{traffic} between two cards: over their NVLink bridge where one is fitted, else over PCIe"] = None
         elif None in joins:
-            said[f"what joins the cards is not known: over PCIe {traffic} is slow beyond two"] = None
+            remarks[f"what joins the cards is not known: over PCIe {traffic} is slow beyond two"] = None
         if len({(device.name, device.total) for device in group}) > 1:
-            said[f"{_listed(device.name for device in group)} in one group: the smallest decides for all"] = None
-    return slow, list(said)
+            remarks[f"{_listed(device.name for device in group)} in one group: the smallest decides for all"] = None
+    return slow, list(remarks)
 
 
 # ---- speed
@@ -407,8 +409,8 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
     """
     settings, ranks = made.settings, made.settings.ranks
     width = ranks.tensor * ranks.prefill
-    one = [rank.device for rank in made.ranks[: width * ranks.pipeline]]
-    if made.pool is None or settings.speculative_tokens or any(not device.bandwidth_gb_s for device in one):
+    devices = [rank.device for rank in made.ranks[: width * ranks.pipeline]]
+    if made.pool is None or settings.speculative_tokens or any(not device.bandwidth_gb_s for device in devices):
         return None
     loaded = load(
         model.stock,
@@ -416,7 +418,7 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
         release=settings.key,
         dtype=settings.dtype,
         quantization=settings.quantization,
-        capability=one[0].capability,
+        capability=devices[0].capability,
         tokens=settings.batched_tokens,
         encoder_off=True,
     )
@@ -425,26 +427,26 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
     experts = _experts(model.shape)
     active = max((network.per_token / network.count for network in experts), default=1.0)
     seconds = 0.0
-    for stage, held in enumerate(loaded):
+    for stage, weights in enumerate(loaded):
         read = sum(
             size * (active if name == "experts" else 1.0)
-            for name, size in held.components.items()
+            for name, size in weights.components.items()
             if name not in _NOT_READ
         )
         if stage == ranks.pipeline - 1 and not model.stock.head:
-            read += held.components.get("embedding", 0)
+            read += weights.components.get("embedding", 0)
         read += _kv_read(made.pool.stages[stage], context, model.shape.index_topk)
-        cards = one[stage * width : (stage + 1) * width]
+        cards = devices[stage * width : (stage + 1) * width]
         seconds += max(read / ((device.bandwidth_gb_s or 0.0) * 1e9) for device in cards)
     if not seconds:
         return None
     seconds += between.token_s if between is not None else 0.0
     parts = ["the weights" if not experts else "the weights, of the experts those that a token uses"]
     parts.append(f"the cache of {context:,} tokens")
-    left_out = "traffic between cards, " if len(one) > 1 and between is None else ""
+    left_out = "traffic between cards, " if len(devices) > 1 and between is None else ""
     basis = (
         f"an upper bound: {' and '.join(parts)}, read once for every token at "
-        f"{_listed(f'{device.bandwidth_gb_s:g}' for device in one)} GB/s"
+        f"{_listed(f'{device.bandwidth_gb_s:g}' for device in devices)} GB/s"
         f"{', stage after stage' if ranks.pipeline > 1 else ''}"
         f"{f', and {between.token_s * 1e3:.2g} ms on the network' if between is not None else ''}; computing, "
         f"kernels' starts, {left_out}and sampling are left out"
@@ -559,9 +561,9 @@ class _Judge:
     def way(self, split: Split, among: Sequence[int] = ()) -> Way:
         """One split, judged; on some of the cards alone, where their places are given."""
         ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
-        there = among or range(len(self.devices))
+        usable = among or range(len(self.devices))
         places = tuple(
-            tuple(there[place] for place in copy) for copy in placed([self.devices[each] for each in there], split)
+            tuple(usable[place] for place in copy) for copy in placed([self.devices[place] for place in usable], split)
         )
         copies = [tuple(self.devices[place] for place in copy) for copy in places]
         settings = self.make(ranks, copies[0][0])
@@ -570,22 +572,19 @@ class _Judge:
         if refused:
             return Way(split.replicas, ranks, copies[0], places, refused, idle=idle)
         stage = partial(staged, self.model, self.make, environment=self.environment, calibrate=self.calibrate)
-        found = {copy: stage(ranks, copy) for copy in dict.fromkeys(copies)}
-        worst = max(found, key=lambda copy: _poverty(found[copy]))
-        made = found[worst]
-        asked = self.context or made.settings.max_model_len
-        fabric = [_fabric(self.model, ranks, copy, settings.version) for copy in found]
-        told = {copy: self._held(each, asked) for copy, each in found.items()}
-        each = [told[copy] for copy in copies]
-        total = [size * ranks.data for size, _ in each if size is not None]
-        between = {copy: self._between(each, copy) for copy, each in found.items()}
-        reasons = dict.fromkeys(said for one in fabric for said in one.said)
-        reasons.update(dict.fromkeys(one.said for one in between.values() if one is not None))
-        alone = (
-            "" if not among else f"only on {_listed(self.devices[each].name for each in among)}: a server of its own"
-        )
-        if alone:
-            reasons = {alone: None, **reasons}
+        budgets = {copy: stage(ranks, copy) for copy in dict.fromkeys(copies)}
+        worst = max(budgets, key=lambda copy: _poverty(budgets[copy]))
+        made = budgets[worst]
+        context = self.context or made.settings.max_model_len
+        fabrics = [_fabric(self.model, ranks, copy, settings.version) for copy in budgets]
+        served = {copy: self._served(copy_budget, context) for copy, copy_budget in budgets.items()}
+        total = [size * ranks.data for copy in copies if (size := served[copy][0]) is not None]
+        between = {copy: self._between(copy_budget, copy) for copy, copy_budget in budgets.items()}
+        names = _listed(self.devices[place].name for place in among)
+        alone = (f"only on {names}: a server of its own",) if among else ()
+        remarks = (remark for fabric in fabrics for remark in fabric.remarks)
+        costs = (sent.remark for sent in between.values() if sent is not None)
+        reasons = dict.fromkeys((*alone, *remarks, *costs))
         return Way(
             split.replicas,
             made.settings.ranks,
@@ -593,14 +592,14 @@ class _Judge:
             places,
             (),
             made,
-            tuple(self._also(made, found, reasons, idle)),
-            speed(self.model, made, asked, between[worst]) if asked else None,
+            tuple(self._also(made, budgets, reasons, idle)),
+            speed(self.model, made, context, between[worst]) if context else None,
             sum(total) if len(total) == len(copies) else None,
-            sum(useful for _, useful in each) * ranks.data,
-            _serves(made, asked),
-            max(one.slow for one in fabric),
+            sum(served[copy][1] for copy in copies) * ranks.data,
+            _serves(made, context),
+            max(fabric.slow for fabric in fabrics),
             idle,
-            asked,
+            context,
             is_twin=split.data > 1 and not _experts(self.model.shape),
         )
 
@@ -610,17 +609,17 @@ class _Judge:
         nodes = [device.node for device in copy]
         return traffic(self.model.shape, made.settings.ranks, nodes, self.network, size) if self.network else None
 
-    def _held(self, made: Budget, asked: int) -> tuple[float | None, float]:
+    def _served(self, made: Budget, context: int) -> tuple[float | None, float]:
         """Requests of the context that one engine's cache holds, and those of them that it lets run."""
-        if made.pool is None or made.blocks is None or not asked:
+        if made.pool is None or made.blocks is None or not context:
             return None, 0.0
         if made.fits is False:
             return 0.0, 0.0
-        size = held(made.pool, made.blocks.expected, asked)
+        size = held(made.pool, made.blocks.expected, context)
         return size, min(size, float(made.settings.sequences or size))
 
     def _also(
-        self, made: Budget, found: Mapping[tuple[Device, ...], Budget], reasons: Iterable[str], idle: int
+        self, made: Budget, budgets: Mapping[tuple[Device, ...], Budget], reasons: Iterable[str], idle: int
     ) -> Iterator[str]:
         if made.fits is not True:
             yield from made.limits[:1]
@@ -628,7 +627,7 @@ class _Judge:
         parts = made.settings.ranks.partition
         if parts is not None and self.like.partition is None:
             yield uneven(parts)
-        if len({tuple(replace(device, node=None) for device in copy) for copy in found}) > 1:
+        if len({tuple(replace(device, node=None) for device in copy) for copy in budgets}) > 1:
             yield "copies on different cards: the figures are those of the poorest"
         yield from _repeated(self.model.shape, made.settings.ranks.tensor)
         if idle:
@@ -694,13 +693,13 @@ def _repeated(shape: Shape, size: int) -> Iterator[str]:
         yield f"every one of the {size} ranks keeps the whole latent cache"
 
 
-def _serves(made: Budget, asked: int) -> bool | None:
-    if made.longest is None or not asked:
+def _serves(made: Budget, context: int) -> bool | None:
+    if made.longest is None or not context:
         return None
-    if asked > made.settings.max_model_len:
+    if context > made.settings.max_model_len:
         return False
     low, expected, _ = made.longest
-    return True if low >= asked else None if expected >= asked else False
+    return True if low >= context else None if expected >= context else False
 
 
 def _poverty(made: Budget) -> tuple[int, int]:
@@ -713,11 +712,11 @@ def _poverty(made: Budget) -> tuple[int, int]:
 
 def _room(ranks: Ranks, copy: Sequence[Device]) -> tuple[int, ...]:
     """Bytes of the smallest card of each stage; 0: not known."""
-    found = []
+    sizes = []
     for stage in range(ranks.pipeline):
         cards = [device for place, device in enumerate(copy) if ranks.stage(place) == stage]
-        found.append(min(device.total.expected if device.total else 0 for device in cards))
-    return tuple(found)
+        sizes.append(min(device.total.expected if device.total else 0 for device in cards))
+    return tuple(sizes)
 
 
 def _shared(layers: int, room: Sequence[int]) -> tuple[int, ...]:
@@ -772,56 +771,56 @@ def ways(
     """
     judge = _Judge(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
     splits = candidates(len(devices), judge.like.prefill)
-    found = [judge.way(split) for split in splits if split.cards == len(devices)]
-    least_sure = min((_FITS[way.fits] for way in found), default=_FITS[False])
+    judged = [judge.way(split) for split in splits if split.cards == len(devices)]
+    least_sure = min((_FITS[way.fits] for way in judged), default=_FITS[False])
     if least_sure:
         others = (judge.way(split) for split in splits if split.cards < len(devices))
-        found += [way for way in others if way.legal and _FITS[way.fits] < least_sure]
-    fitting = [way for way in found if way.legal and way.fits and way.serves is not False]
+        judged += [way for way in others if way.legal and _FITS[way.fits] < least_sure]
+    fitting = [way for way in judged if way.legal and way.fits and way.serves is not False]
     if fitting:
         least = min(fitting, key=lambda way: (len(way.devices), way.rank))
         if least.replicas > 1:
             ranks = least.ranks
-            found.append(judge.way(Split(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
-    found += _of_one_kind(judge, found)
-    return _explained(sorted(found, key=lambda way: way.rank))
+            judged.append(judge.way(Split(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
+    judged += _of_one_kind(judge, judged)
+    return _explained(sorted(judged, key=lambda way: way.rank))
 
 
-def _of_one_kind(judge: _Judge, found: Sequence[Way]) -> Iterator[Way]:
+def _of_one_kind(judge: _Judge, judged: Sequence[Way]) -> Iterator[Way]:
     """Of unequal cards, for each kind the best way that takes all cards of it and no other, where it fits."""
     kinds: dict[object, list[int]] = {}
     for place, device in enumerate(judge.devices):
         kinds.setdefault((device.name, device.total), []).append(place)
     if len(kinds) < 2:
         return
-    told = {(way.name, frozenset(place for copy in way.places for place in copy)) for way in found}
+    seen = {(way.name, frozenset(place for copy in way.places for place in copy)) for way in judged}
     for places in kinds.values():
         ways = (judge.way(split, places) for split in candidates(len(places), judge.like.prefill))
         fitting = [way for way in ways if way.legal and way.fits and len(places) + way.idle == len(judge.devices)]
         best = min(fitting, key=lambda way: way.rank, default=None)
-        if best is not None and (best.name, frozenset(places)) not in told:
+        if best is not None and (best.name, frozenset(places)) not in seen:
             yield best
 
 
-def _explained(found: Sequence[Way]) -> tuple[Way, ...]:
+def _explained(ranked: Sequence[Way]) -> tuple[Way, ...]:
     """The ways with what sets them apart from each other."""
-    if not found or not found[0].legal:
-        return tuple(found)
-    best = found[0]
-    alone = [way for way in found if len(way.devices) == 1]
+    if not ranked or not ranked[0].legal:
+        return tuple(ranked)
+    best = ranked[0]
+    alone = [way for way in ranked if len(way.devices) == 1]
     single = next((way for way in alone if not way.idle), None)
     if single is not None and single.fits is False and any(way.fits for way in alone):
         single = None  # one card does suffice: a larger one than theirs
-    told = [replace(best, reasons=(*_merits(best, single), *best.reasons))]
-    for way in found[1:]:
+    explained = [replace(best, reasons=(*_merits(best, single), *best.reasons))]
+    for way in ranked[1:]:
         more = tuple(_against(way, best)) if way.legal and way.fits is not False else ()
-        told.append(replace(way, reasons=(*more, *way.reasons)) if more else way)
-    return tuple(told)
+        explained.append(replace(way, reasons=(*more, *way.reasons)) if more else way)
+    return tuple(explained)
 
 
 def _requests(count: float) -> str:
-    shown = f"{count:,.1f}" if count < 100 else f"{count:,.0f}"
-    return f"{shown} requests"
+    number = f"{count:,.1f}" if count < 100 else f"{count:,.0f}"
+    return f"{number} requests"
 
 
 def _merits(best: Way, single: Way | None) -> Iterator[str]:

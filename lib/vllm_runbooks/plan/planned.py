@@ -59,24 +59,24 @@ def plan(request: Request) -> Plan:
         InputError: Nothing about it can be planned.
     """
     check(request)
-    asked = settings(request)
+    settled = settings(request)
     devices = [Device.of(card) for card in request.cards]
-    need = asked.ranks.cards
+    need = settled.ranks.cards
     if need > len(devices):
-        sizes = "tensor x pipeline x data parallel" + " x prefill context parallel" * (asked.ranks.prefill > 1)
+        sizes = "tensor x pipeline x data parallel" + " x prefill context parallel" * (settled.ranks.prefill > 1)
         raise InputError(
             f"the start takes {need} cards ({sizes}), {len(devices)} are given; "
             f"give --gpus {need}x… or smaller parallel sizes"
         )
-    illegal = _layouts.illegal(request.model, asked.ranks, asked.key, devices[:need])
-    made = _plan(request, asked, devices[:need], budget_of(request, asked, devices[:need]))
+    illegal = _layouts.illegal(request.model, settled.ranks, settled.key, devices[:need])
+    made = _plan(request, settled, devices[:need], budget_of(request, settled, devices[:need]))
     idle = len(devices) - need * request.replicas
-    said = (f"{idle} of the {len(devices)} cards stay idle",) if idle > 0 else ()
+    idle_note = (f"{idle} of the {len(devices)} cards stay idle",) if idle > 0 else ()
     if illegal:
-        return replace(made, fits=False, limits=tuple(dict.fromkeys((*illegal, *made.limits, *said))))
+        return replace(made, fits=False, limits=tuple(dict.fromkeys((*illegal, *made.limits, *idle_note))))
     parts = stages_of(request)
     advised = () if parts is None else (_layouts.uneven(parts),)
-    return replace(made, limits=(*made.limits, *advised, *said))
+    return replace(made, limits=(*made.limits, *advised, *idle_note))
 
 
 def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layouts:
@@ -88,60 +88,62 @@ def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layout
     check(request)
     plans = [_way(request, way) for way in ways(request)]
     if knowledge is not None:
-        plans = [checked(one, knowledge, request) if one.legal and one.fits is not False else one for one in plans]
-    fits = [one.fits for one in plans if one.legal]
+        plans = [checked(plan, knowledge, request) if plan.legal and plan.fits is not False else plan for plan in plans]
+    fits = [plan.fits for plan in plans if plan.legal]
     verdict = True if True in fits else None if None in fits else False
     return Layouts(request.model.name, request.release, _gpus(request.cards), verdict, tuple(plans))
 
 
 def _way(request: Request, way: _layouts.Way) -> Plan:
     """A way to use the cards, as a plan of one of its copies."""
-    taken = taking(request, way)
-    asked = way.budget.settings if way.budget is not None else settings(request, sizes_of(way.ranks))
-    one = _plan(taken, asked, way.devices, way.budget, replicas=way.replicas)
+    way_request = taking(request, way)
+    settled = way.budget.settings if way.budget is not None else settings(request, sizes_of(way.ranks))
+    plan = _plan(way_request, settled, way.devices, way.budget, replicas=way.replicas)
     return replace(
-        one,
-        fits=one.fits if way.legal else False,
+        plan,
+        fits=plan.fits if way.legal else False,
         layout=layout_of(way),
         legal=way.legal,
-        reasons=(*way.why_not, *(one.limits[:1] if way.fits and not one.fits else ()), *way.reasons),
-        limits=one.limits if way.legal else way.why_not,
-        deployment=one.deployment if way.legal else None,
+        reasons=(*way.why_not, *(plan.limits[:1] if way.fits and not plan.fits else ()), *way.reasons),
+        limits=plan.limits if way.legal else way.why_not,
+        deployment=plan.deployment if way.legal else None,
         speed=Speed(way.speed.tokens_per_s, way.speed.basis) if way.speed is not None else None,
         total_concurrency=way.concurrency_total,
     )
 
 
 def _plan(
-    request: Request, asked: Settings, devices: Sequence[Device], made: Budget | None, replicas: int | None = None
+    request: Request, settled: Settings, devices: Sequence[Device], made: Budget | None, replicas: int | None = None
 ) -> Plan:
     count = request.replicas if replicas is None else replicas
     ranks = () if made is None else made.ranks
-    refused = (*_not_implemented(request), *_without_dtype(asked, devices))
+    refused = (*_not_implemented(request), *_without_dtype(settled, devices))
     cards = request.cards[: len(devices) * count]
-    busy = _busy(request, asked, ranks, count)
+    busy = _busy(request, settled, ranks, count)
     fits = made.fits if made is not None and not refused else False
     at: dict[int, bool | None] = {}
     for place, (state, _) in busy.items():
         rank = place % len(ranks)
         at[rank] = min(at.get(rank, True), state, key=_WORST_FIRST.index)
     fits = min(fits, *at.values(), True, key=_WORST_FIRST.index)
-    stops = [text for state in _WORST_FIRST[:2] for each, text in busy.values() if each is state]
+    stops = [text for state in _WORST_FIRST[:2] for verdict, text in busy.values() if verdict is state]
     notices = [text for state, text in busy.values() if state]
-    own = made.limits if made is not None else ()
-    first, then = (own, ()) if made is not None and made.fits is False else ((), own)
+    limits = made.limits if made is not None else ()
+    first, then = (limits, ()) if made is not None and made.fits is False else ((), limits)
     return Plan(
         model=request.model.name,
         vllm=request.release,
         gpus=_gpus(cards),
         fits=fits,
-        per_gpu=tuple(_beside(_rank(one, made), at.get(place, True)) for place, one in enumerate(ranks) if made),
+        per_gpu=tuple(
+            _beside(_rank(rank_budget, made), at.get(place, True)) for place, rank_budget in enumerate(ranks) if made
+        ),
         kv_cache=_cache(made),
         limits=(*refused, *first, *stops, *then, *notices),
-        deployment=deployment_of(request, asked, count),
+        deployment=deployment_of(request, settled, count),
         calibration=Calibration(request.calibrate is not None, made.calibrated if made is not None else ()),
-        options=_settled(request, asked),
-        missing=asked.missing,
+        options=_settled(request, settled),
+        missing=settled.missing,
     )
 
 
@@ -149,10 +151,10 @@ _WORST_FIRST = (False, None, True)
 
 
 def _busy(
-    request: Request, asked: Settings, ranks: Sequence[RankBudget], copies: int
+    request: Request, settled: Settings, ranks: Sequence[RankBudget], copies: int
 ) -> dict[int, tuple[bool | None, str]]:
     """By place the cards that were read and are in use: False too much, None not told, True not too much; and why."""
-    found: dict[int, tuple[bool | None, str]] = {}
+    busy: dict[int, tuple[bool | None, str]] = {}
     numbers = numbers_of(request)
     for place, card in enumerate(request.cards[: len(ranks) * copies]):
         if card.number is None:
@@ -160,31 +162,31 @@ def _busy(
         where = f"GPU {numbers[place]}" + (f" of {card.node}" if card.node else "")
         total = card.gpu.total
         if card.used_gib is None:
-            found[place] = None, f"{where}: how much of its memory is in use is not told"
+            busy[place] = None, f"{where}: how much of its memory is in use is not told"
         elif total is not None and card.used_gib:
-            need = _gib(_needed(asked, ranks[place % len(ranks)]))
+            need = _gib(_needed(settled, ranks[place % len(ranks)]))
             room = None if need is None else Room(total.expected, card.used_gib, need)
             if room is not None and not room.is_enough:
                 way = f", or give --gpu-memory-utilization {room.most:g} at most" if room.most else ""
-                said = (
+                sentence = (
                     f"{where}: {card.used_gib:.2f} GiB are in use, so {room.free:.2f} GiB are free and the "
                     f"start asks for {room.wanted:.2f} GiB: it ends; take another card{way}"
                 )
-                found[place] = False, said
+                busy[place] = False, sentence
             elif card.used_gib > TAKEN_GIB:
-                said = (
+                sentence = (
                     f"{where}: {card.used_gib:.2f} GiB are in use; what others give back or take can make a start fail"
                 )
-                found[place] = True, said
-    return found
+                busy[place] = True, sentence
+    return busy
 
 
-def _needed(asked: Settings, rank: RankBudget) -> float | None:
+def _needed(settled: Settings, rank: RankBudget) -> float | None:
     """Bytes that must be free at the start: the share, where the release looks; else what it comes to take."""
-    if rank.requested is not None and costs.checks_free(asked) and asked.cache_bytes is None:
+    if rank.requested is not None and costs.checks_free(settled) and settled.cache_bytes is None:
         return rank.requested.expected
-    taken = [term.band.expected for term in rank.terms if term.band is not None]
-    return sum(taken) + (asked.cache_bytes or 0) if len(taken) == len(rank.terms) else None
+    sizes = [term.band.expected for term in rank.terms if term.band is not None]
+    return sum(sizes) + (settled.cache_bytes or 0) if len(sizes) == len(rank.terms) else None
 
 
 def _beside(rank: PlannedRank, state: bool | None) -> PlannedRank:  # noqa: FBT001 - three values
@@ -194,8 +196,8 @@ def _beside(rank: PlannedRank, state: bool | None) -> PlannedRank:  # noqa: FBT0
 
 def _not_implemented(request: Request) -> tuple[str, ...]:
     """Why the release does not know the model at all; a plugin may bring what it lacks."""
-    known, architecture = support.load(request.release.version).modalities, request.model.shape.architecture
-    if not known or (architecture is not None and architecture in known):
+    modalities, architecture = support.load(request.release.version).modalities, request.model.shape.architecture
+    if not modalities or (architecture is not None and architecture in modalities):
         return ()
     named = f"implements no {architecture}" if architecture else "cannot tell: the configuration names no architecture"
     return (f"vLLM {request.release.version} {named}; without a plugin the start is refused",)
@@ -205,18 +207,18 @@ _BFLOAT16_FROM = (8, 0)
 """Compute capability; every rank ends its start below it (v1/worker/gpu_worker.py, `_check_if_gpu_supports_dtype`)."""
 
 
-def _without_dtype(asked: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
+def _without_dtype(settled: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
     """Cards that cannot run the type of numbers that the first card leads to."""
-    if asked.dtype != "bfloat16" or too_old(asked, devices):
+    if settled.dtype != "bfloat16" or too_old(settled, devices):
         return ()  # a card that the release has no kernels for is refused for that
-    names = {each.name for each in devices if each.capability is not None and each.capability < _BFLOAT16_FROM}
+    names = {device.name for device in devices if device.capability is not None and device.capability < _BFLOAT16_FROM}
     return tuple(f"{name} cannot run bfloat16, which this start comes to; give --dtype half" for name in sorted(names))
 
 
-def _settled(request: Request, asked: Settings) -> dict[str, Any]:
+def _settled(request: Request, settled: Settings) -> dict[str, Any]:
     """What was not given and what it comes to."""
-    found = {dest: getattr(asked, name) for dest, name in _SETTLED.items() if dest not in request.options}
-    return {dest: value for dest, value in found.items() if value}
+    values = {dest: getattr(settled, name) for dest, name in _SETTLED.items() if dest not in request.options}
+    return {dest: value for dest, value in values.items() if value}
 
 
 def _gib(size: float | None) -> float | None:
@@ -224,13 +226,13 @@ def _gib(size: float | None) -> float | None:
 
 
 def _gpus(cards: Sequence[Card]) -> tuple[PlannedGpu, ...]:
-    found = []
+    groups = []
     for (name, node, _), same in groupby(cards, key=lambda card: (card.gpu.name, card.node, card.gpu.total)):
-        each = list(same)
-        total = each[0].gpu.total
+        alike = list(same)
+        total = alike[0].gpu.total
         source = total.source if total else "not known"
-        found.append(PlannedGpu(name, len(each), node, total.expected if total else None, source))
-    return tuple(found)
+        groups.append(PlannedGpu(name, len(alike), node, total.expected if total else None, source))
+    return tuple(groups)
 
 
 def _term(term: Term) -> PlannedTerm:
@@ -238,27 +240,27 @@ def _term(term: Term) -> PlannedTerm:
     return PlannedTerm(term.name, _gib(low), _gib(expected), _gib(high), term.source)
 
 
-def _rank(one: RankBudget, made: Budget) -> PlannedRank:
-    terms = [_term(term) for term in one.terms]
-    if one.available is not None and made.blocks is not None and made.pool is not None:
-        size = made.pool.bytes_per_block[one.stage]
+def _rank(rank: RankBudget, made: Budget) -> PlannedRank:
+    terms = [_term(term) for term in rank.terms]
+    if rank.available is not None and made.blocks is not None and made.pool is not None:
+        size = made.pool.bytes_per_block[rank.stage]
         low, expected, high = (_gib(blocks * size) for blocks in made.blocks)
-        said = f"{made.blocks.expected:,} blocks of {size:,} bytes; the card with the least decides for all"
-        terms.append(PlannedTerm("kv_cache", low, expected, high, said))
-    elif one.available is not None:
-        low, expected, high = (_gib(max(0, side)) for side in one.available)
+        source = f"{made.blocks.expected:,} blocks of {size:,} bytes; the card with the least decides for all"
+        terms.append(PlannedTerm("kv_cache", low, expected, high, source))
+    elif rank.available is not None:
+        low, expected, high = (_gib(max(0, side)) for side in rank.available)
         terms.append(PlannedTerm("kv_cache", low, expected, high, "what the utilisation leaves"))
     else:
         terms.append(PlannedTerm("kv_cache", None, None, None, "not known, as another term is not"))
-    total = one.device.total.expected if one.device.total else None
-    low, available, high = one.available or (None, None, None)
+    total = rank.device.total.expected if rank.device.total else None
+    low, available, high = rank.available or (None, None, None)
     return PlannedRank(
-        one.device.name,
-        one.rank,
-        one.device.node,
+        rank.device.name,
+        rank.rank,
+        rank.device.node,
         _gib(total),
         _gib(available),
-        one.fits,
+        rank.fits,
         tuple(terms),
         _gib(low),
         _gib(high),
@@ -303,16 +305,16 @@ def faults(
     return errors, tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.WARNING)
 
 
-def checked(found: Plan, knowledge: lint.Knowledge, request: Request) -> Plan:
+def checked(plan: Plan, knowledge: lint.Knowledge, request: Request) -> Plan:
     """The plan with its command linted: one that the release refuses does not fit and is not shown."""
-    if found.deployment is None:
-        return found
-    refusals, others = faults(found.deployment.command, knowledge, request)
+    if plan.deployment is None:
+        return plan
+    refusals, others = faults(plan.deployment.command, knowledge, request)
     # Cards without kernels stop the start however the command is mended.
     devices = [Device.of(card) for card in request.cards]
-    unfit = too_old(settings(request), devices) if found.fits is False else ()
-    rest = (said for said in found.limits if said not in unfit)
-    limits = (*unfit, *refusals, *rest, *(f"the command: {one}" for one in others))
+    unfit = too_old(settings(request), devices) if plan.fits is False else ()
+    rest = (sentence for sentence in plan.limits if sentence not in unfit)
+    limits = (*unfit, *refusals, *rest, *(f"the command: {warning}" for warning in others))
     if refusals:
-        return replace(found, fits=False, deployment=None, limits=limits)
-    return replace(found, limits=limits)
+        return replace(plan, fits=False, deployment=None, limits=limits)
+    return replace(plan, limits=limits)

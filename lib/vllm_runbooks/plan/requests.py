@@ -100,9 +100,9 @@ def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gp
     )
 
 
-def budget_of(request: Request, asked: Settings, devices: Sequence[Device]) -> Budget:
+def budget_of(request: Request, settled: Settings, devices: Sequence[Device]) -> Budget:
     """The memory of one replica."""
-    return budget(request.model, asked, devices, environment=request.variables, calibrate=request.calibrate)
+    return budget(request.model, settled, devices, environment=request.variables, calibrate=request.calibrate)
 
 
 def check(request: Request) -> None:
@@ -145,17 +145,17 @@ def ways(request: Request) -> tuple[_layouts.Way, ...]:
     Cards that were read and are too busy for the start, or of which that is not told, are left out as long as the model
     fits without them.
     """
-    found: tuple[_layouts.Way, ...] = ()
+    ranked: tuple[_layouts.Way, ...] = ()
     for places in _choices(request):
-        found = _ways(request, places)
-        if any(way.legal and way.fits is not False for way in found):
+        ranked = _ways(request, places)
+        if any(way.legal and way.fits is not False for way in ranked):
             break
-    return found
+    return ranked
 
 
 def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.Way, ...]:
     """Every way to use some of the cards, with the places of the request."""
-    found = _layouts.ways(
+    ranked = _layouts.ways(
         request.model,
         maker(request),
         [Device.of(request.cards[place]) for place in places],
@@ -166,17 +166,17 @@ def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.Way, ...]:
     )
     left = [place for place in range(len(request.cards)) if place not in places]
     if not left:
-        return found
+        return ranked
     numbers = numbers_of(request)
-    said = f"left out, as they are in use or that is not told: GPU {', '.join(str(numbers[place]) for place in left)}"
+    reason = f"left out, as they are in use or that is not told: GPU {', '.join(str(numbers[place]) for place in left)}"
     return tuple(
         replace(
             way,
             places=tuple(tuple(places[place] for place in copy) for copy in way.places),
             idle=way.idle + len(left),
-            reasons=(*way.reasons, said),
+            reasons=(*way.reasons, reason),
         )
-        for way in found
+        for way in ranked
     )
 
 
@@ -255,11 +255,11 @@ def numbers_of(request: Request) -> tuple[int, ...]:
     if request.numbers:
         return request.numbers
     seen: dict[str | None, int] = {}
-    found = []
+    numbers = []
     for card in request.cards:
-        found.append(seen.get(card.node, 0) if card.number is None else card.number)
-        seen[card.node] = found[-1] + 1
-    return tuple(found)
+        numbers.append(seen.get(card.node, 0) if card.number is None else card.number)
+        seen[card.node] = numbers[-1] + 1
+    return tuple(numbers)
 
 
 def fewest_cards(first: Card, count: int) -> tuple[Card, ...]:

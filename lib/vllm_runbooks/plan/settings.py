@@ -253,22 +253,22 @@ PARTITION = "VLLM_PP_LAYER_PARTITION"
 """Variable that gives the layers of each pipeline stage."""
 
 
-def partition(told: str) -> tuple[int, ...] | None:
+def partition(text: str) -> tuple[int, ...] | None:
     """Layers of each stage, read as vLLM reads them; None: `damaged` says why (0.33.0 distributed/utils.py:217)."""
     try:
-        parts = tuple(int(part) for part in told.split(","))
+        parts = tuple(int(part) for part in text.split(","))
     except ValueError:
         return None
     return parts if min(parts) >= 0 else None
 
 
-def damaged(told: str) -> str:
+def damaged(text: str) -> str:
     """What is wrong with such a text."""
     try:
-        least = min(int(part) for part in told.split(","))
+        least = min(int(part) for part in text.split(","))
     except ValueError:
-        return f"{PARTITION}: vLLM ends its start: Invalid partition string: {told[:80]}"
-    return f"{PARTITION}={told[:80]}: no stage has {least} layers; give each 0 at least"
+        return f"{PARTITION}: vLLM ends its start: Invalid partition string: {text[:80]}"
+    return f"{PARTITION}={text[:80]}: no stage has {least} layers; give each 0 at least"
 
 
 def mismatch(ranks: Ranks, layers: int) -> str | None:
@@ -276,11 +276,11 @@ def mismatch(ranks: Ranks, layers: int) -> str | None:
     parts = ranks.partition
     if parts is None:
         return None
-    told = f"{PARTITION}={','.join(map(str, parts))}: vLLM ends its start:"
+    message = f"{PARTITION}={','.join(map(str, parts))}: vLLM ends its start:"
     if len(parts) != ranks.pipeline:
-        return f"{told} len(partitions)={len(parts)} does not match pp_size={ranks.pipeline}."
+        return f"{message} len(partitions)={len(parts)} does not match pp_size={ranks.pipeline}."
     if sum(parts) != layers:
-        return f"{told} sum(partitions)={sum(parts)} does not match num_hidden_layers={layers}."
+        return f"{message} sum(partitions)={sum(parts)} does not match num_hidden_layers={layers}."
     return None
 
 
@@ -317,8 +317,8 @@ def settle(
     Raises:
         InputError: The release is no version.
     """
-    known = _known(release, context, gpu_name, memory_gib, capability)
-    return _Start(shape, options, known, environment or {}, config or {}, draft=draft).settings()
+    facts = _known(release, context, gpu_name, memory_gib, capability)
+    return _Start(shape, options, facts, environment or {}, config or {}, draft=draft).settings()
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ class _Start:
         self,
         shape: Shape,
         options: Mapping[str, Any],
-        known: _Known,
+        facts: _Known,
         environment: Mapping[str, str],
         config: Mapping[str, Any],
         *,
@@ -351,10 +351,10 @@ class _Start:
         self.shape = shape
         self.draft = draft
         self.options = options
-        self.known = known
-        self.by = known.by
+        self.known = facts
+        self.by = facts.by
         self.environment = environment
-        self.capability = known.capability
+        self.capability = facts.capability
         self.config = config
         self.missing: dict[str, None] = {}
         self.limits: list[str] = []
@@ -410,16 +410,16 @@ class _Start:
     # -- model
 
     def dtype(self) -> str:
-        asked = str(self.given("dtype", "dtype") or "auto").lower().removeprefix("torch.")
-        if asked in _DTYPES:
-            return _DTYPES[asked]
-        if asked != "auto":
-            self.missing[f"the dtype {asked}"] = None
-        found = _DTYPES.get(self.shape.dtype or "")
+        requested = str(self.given("dtype", "dtype") or "auto").lower().removeprefix("torch.")
+        if requested in _DTYPES:
+            return _DTYPES[requested]
+        if requested != "auto":
+            self.missing[f"the dtype {requested}"] = None
+        dtype = _DTYPES.get(self.shape.dtype or "")
         self.written("dtype", "fitting_dtype" if self.by.fitting_dtype else "wide_default")
         if not self.by.fitting_dtype:
             is_wide = self.shape.model_type in self.by.wide_default
-            return ("bfloat16" if is_wide else "float16") if found in (None, "float32") else found
+            return ("bfloat16" if is_wide else "float16") if dtype in (None, "float32") else dtype
         if self.capability is None and self.shape.model_type in self.by.no_half:
             # Any other model runs in 16 bits, in whichever form of them.
             self.missing["compute capability of the card (dtype depends on it)"] = None
@@ -427,7 +427,7 @@ class _Start:
         can = [name for name, has in (("bfloat16", has_wide), ("float16", True), ("float32", True)) if has]
         if self.shape.model_type in self.by.no_half:
             can.remove("float16")
-        return found if found in can and found != "float32" else can[0]
+        return dtype if dtype in can and dtype != "float32" else can[0]
 
     def positions(self) -> int | None:
         """The longest context that the model takes."""
@@ -453,34 +453,36 @@ class _Start:
 
     def length(self) -> tuple[int, bool]:
         """`max_model_len`, and whether the start fits it to its memory."""
-        asked = self.given("max_model_len", "max_model_len")
+        requested = self.given("max_model_len", "max_model_len")
         longest = self.positions()
-        if asked is None or asked == -1:
+        if requested is None or requested == -1:
             self.written("max_model_len", "stretched_yarn", "trained_longrope")
             if longest is None:
                 self.missing["the longest context: the model's configuration has no max_position_embeddings"] = None
             long = [rope for rope in self.ropes if rope.kind in ("longrope", "su")]
             if longest is not None and long and self.by.trained_longrope:
                 longest = long[0].positions
-            return longest or 0, asked == -1 and self.by.fits_length
+            return longest or 0, requested == -1 and self.by.fits_length
         allowed = self.told("model_max_length")
         is_allowed = self.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0").strip().casefold() in _TRUE
-        is_beyond = longest is not None and asked > longest and not (isinstance(allowed, int) and asked <= allowed)
+        is_beyond = (
+            longest is not None and requested > longest and not (isinstance(allowed, int) and requested <= allowed)
+        )
         if is_beyond and not is_allowed:
             self.limits.append(
-                f"--max-model-len {asked} is more than the {longest} tokens that the model takes: "
+                f"--max-model-len {requested} is more than the {longest} tokens that the model takes: "
                 f"vLLM {self.known.version} refuses it unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 is set"
             )
-        return int(asked), False
+        return int(requested), False
 
     def speculation(self) -> _Speculation:
-        told = self.speculative()
-        if told is None:
+        config = self.speculative()
+        if config is None:
             return _Speculation()
-        model, method, known = told.get("model"), str(told.get("method") or ""), self.known
-        given = json_options.whole(told.get("num_speculative_tokens"))
-        tokens = given if given is not None and given > 0 else None
-        if model is None and not method and json_options.drafts_itself(self.shape.text_type, known.key):
+        model, method, facts = config.get("model"), str(config.get("method") or ""), self.known
+        tokens_option = json_options.whole(config.get("num_speculative_tokens"))
+        tokens = tokens_option if tokens_option is not None and tokens_option > 0 else None
+        if model is None and not method and json_options.drafts_itself(self.shape.text_type, facts.key):
             method = "mtp"
         if method in ("", "draft_model") and isinstance(model, str):
             method = self._method(model)
@@ -495,29 +497,29 @@ class _Start:
                 self.judge_mtp()
             return _Speculation("mtp", layers if tokens is None else tokens, layers)
         if method == "suffix" and tokens is None:
-            tokens = json_options.whole(told.get("suffix_decoding_max_tree_depth", _SUFFIX_DEPTH))
+            tokens = json_options.whole(config.get("suffix_decoding_max_tree_depth", _SUFFIX_DEPTH))
         if tokens is None:
             self.missing["num_speculative_tokens"] = None
         if not is_own and method and method not in _WITHOUT_MODEL:
             self.missing[f"the memory that drafting by {method} takes"] = None
-        is_parallel = bool(told.get("parallel_drafting"))
-        return _Speculation(method, tokens or 0, 0, model if is_own else None, is_parallel, told)
+        is_parallel = bool(config.get("parallel_drafting"))
+        return _Speculation(method, tokens or 0, 0, model if is_own else None, is_parallel, config)
 
     def speculative(self) -> Mapping[str, Any] | None:
         """What is asked of speculation, by the keys of `--speculative-config`; None: nothing."""
-        known, option = self.known, self.options.get
-        given, twice = json_options.speculative(self.options)
+        facts, option = self.known, self.options.get
+        merged, twice = json_options.speculative(self.options)
         if twice is not None:
-            self.limits.append(f"{twice} are mutually exclusive: vLLM {known.version} ends its start")
-        if given is None:
+            self.limits.append(f"{twice} are mutually exclusive: vLLM {facts.version} ends its start")
+        if merged is None:
             model, tokens = option("speculative_model"), option("num_speculative_tokens")
             if not model and tokens is None:
                 return None
-            given = {"num_speculative_tokens": tokens, **({"model": model} if model else {})}
-        told, fault = json_options.speculation(given, known.key, known.version, self.shape.text_type)
+            merged = {"num_speculative_tokens": tokens, **({"model": model} if model else {})}
+        config, fault = json_options.speculation(merged, facts.key, facts.version, self.shape.text_type)
         if fault is not None:
             self.limits.append(fault)
-        return told or None
+        return config or None
 
     def judge_mtp(self) -> None:
         """Whether the release finds layers of the model itself to draft with."""
@@ -580,8 +582,8 @@ class _Start:
 
         0.16.0 config/speculative.py:713, v1/spec_decode/draft_model.py:36, config/model.py:1043.
         """
-        version, told = self.known.version, draft.shape
-        mixers = [kind.mixer for kind in told.kinds]
+        version, shape = self.known.version, draft.shape
+        mixers = [kind.mixer for kind in shape.kinds]
         heads = next((mixer.heads for mixer in mixers if isinstance(mixer, (Attention, Latent))), 0)
         if heads % ranks.tensor:
             self.limits.append(f"{heads} attention heads of {draft.name} cannot be split over {ranks.tensor} cards")
@@ -590,9 +592,9 @@ class _Start:
         split = speculation.told.get("draft_tensor_parallel_size")
         if split not in (None, ranks.tensor) and not is_newer_runner:
             self.limits.append(f"vLLM {version} splits a draft model as the model itself, over {ranks.tensor} cards")
-        if told.vocabulary_size != self.shape.vocabulary_size and not speculation.told.get("use_heterogeneous_vocab"):
+        if shape.vocabulary_size != self.shape.vocabulary_size and not speculation.told.get("use_heterogeneous_vocab"):
             self.limits.append(
-                f"{draft.name} has {told.vocabulary_size} tokens, the model {self.shape.vocabulary_size}: "
+                f"{draft.name} has {shape.vocabulary_size} tokens, the model {self.shape.vocabulary_size}: "
                 f"vLLM {version} drafts with models of one vocabulary alone"
             )
 
@@ -600,9 +602,11 @@ class _Start:
         """The longest context beside a drafting model that takes less (0.33.0 config/vllm.py:3025)."""
         if self.draft is None or not method or not is_newer_runner:
             return length
-        asked = speculation.told.get("max_model_len")
-        own = _Start(self.draft.shape, {}, self.known, self.environment, self.draft.config).positions()
-        most = drafts.longest(self.draft, own, method, self.known.key, asked if isinstance(asked, int) else None)
+        requested = speculation.told.get("max_model_len")
+        positions = _Start(self.draft.shape, {}, self.known, self.environment, self.draft.config).positions()
+        most = drafts.longest(
+            self.draft, positions, method, self.known.key, requested if isinstance(requested, int) else None
+        )
         if most is None or most >= length:
             return length
         self.sources["max_model_len"] = "vllm 0.33.0 config/vllm.py:3025"
@@ -612,23 +616,23 @@ class _Start:
 
     def is_older(self, dtype: str, speculation: _Speculation, ranks: Ranks) -> bool:
         """Whether the older engine runs."""
-        asked = self.switch("VLLM_USE_V1")
+        switch = self.switch("VLLM_USE_V1")
         self.written("is_v0", "engine", "older_for")
         if self.by.engine == "newer":
             return False
-        if self.by.engine == "older" or asked is False:
-            return not asked
+        if self.by.engine == "older" or switch is False:
+            return not switch
         if self.capability is None and "old card" in self.by.older_for:
             self.missing["compute capability of the card (the engine depends on it)"] = None
         present = set(self._engine_features(dtype, speculation, ranks))
         lacking = sorted(present & self.by.older_for)
-        if lacking and asked:
+        if lacking and switch:
             names = ", ".join(lacking)
             self.limits.append(
                 f"vLLM {self.known.version} refuses VLLM_USE_V1=1 with what the newer engine lacks: {names}"
             )
             return False
-        return bool(lacking) or (not asked and bool(present & self.by.experimental))
+        return bool(lacking) or (not switch and bool(present & self.by.experimental))
 
     def _engine_features(self, dtype: str, speculation: _Speculation, ranks: Ranks) -> Iterator[str]:
         """What a start does that an early newer engine could not; 0.8.5 engine/arg_utils.py:1292 and after it."""
@@ -688,11 +692,11 @@ class _Start:
 
     def is_newer_runner(self, speculation: _Speculation, ranks: Ranks) -> bool:
         """Whether the newer model runner runs."""
-        asked = self.switch("VLLM_USE_V2_MODEL_RUNNER")
+        switch = self.switch("VLLM_USE_V2_MODEL_RUNNER")
         self.written("is_v2_runner", "runner", "runner_lacks")
-        if asked is not None:
+        if switch is not None:
             self.sources["is_v2_runner"] = "given"
-            return asked
+            return switch
         by, architecture = self.by, self.shape.architecture
         is_listed = architecture in by.runner_models
         if not by.runner or (by.runner != "all" and self.is_pooling):
@@ -747,7 +751,7 @@ class _Start:
 
     def batches(self, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> int:
         """Batches under way at the same time."""
-        by, asked = self.by, self.options.get("async_scheduling")
+        by, option = self.by, self.options.get("async_scheduling")
         self.written("concurrent_batches", "asynchronous", "asynchronous_speculation")
         method = speculation.method
         can_speculate = method in ("", *by.asynchronous_speculation) or (by.newer_speculates and is_newer_runner)
@@ -761,7 +765,7 @@ class _Start:
             and (by.asynchronous_states or not states)
             and self.options.get("distributed_executor_backend") in (None, "mp", "uni", "external_launcher")
         )
-        if not (ahead if asked is None else asked):
+        if not (ahead if option is None else option):
             return ranks.pipeline
         if is_newer_runner:
             return ranks.pipeline + 1
@@ -769,14 +773,14 @@ class _Start:
 
     def sampler(self, requests: int, *, is_older: bool, is_newer_runner: bool) -> str:
         """What finds the most likely tokens."""
-        by, asked = self.by, self.switch("VLLM_USE_FLASHINFER_SAMPLER")
+        by, switch = self.by, self.switch("VLLM_USE_FLASHINFER_SAMPLER")
         self.written("sampler", "triton_rows", "flashinfer")
         if is_older:
             return "sort"
         can = not is_newer_runner or by.flashinfer_v2
         if self.options.get("logprobs_mode") in ("processed_logits", "processed_logprobs") and not is_newer_runner:
             can = False
-        if can and (by.flashinfer if asked is None else asked):
+        if can and (by.flashinfer if switch is None else switch):
             if self.capability is None:
                 self.missing["compute capability of the card (the sampler depends on it)"] = None
             if self.capability is None or by.flashinfer_floor <= self.capability <= (12, 1):
@@ -791,7 +795,7 @@ class _Start:
         if requests is None:
             requests = _REQUESTS_OF_OLDER
             self.sources["sequences"] = "vllm 0.7.2 engine/arg_utils.py:217"
-        asked = self.options.get("enable_chunked_prefill")
+        option = self.options.get("enable_chunked_prefill")
         is_windowed = bool(self.attention) and all(mixer.kind == "sliding" for mixer in self.attention)
         is_cut = (
             length > _LONG_CONTEXT
@@ -803,7 +807,7 @@ class _Start:
             and not self.has_media
             and (self.by.older_latent or not self.has_latent)
         )
-        is_cut = is_cut if asked is None else bool(asked)
+        is_cut = is_cut if option is None else bool(option)
         batch = self.given("batched_tokens", "max_num_batched_tokens")
         if batch is None:
             self.sources["batched_tokens"] = "vllm 0.7.2 config.py:1521"
@@ -828,9 +832,9 @@ class _Start:
         if not asked_requests:
             requests = self._default_requests()
         is_crossed = any(mixer.kind == "cross" for mixer in self.attention)
-        asked = self.options.get("enable_chunked_prefill")
-        is_cut = not is_crossed if asked is None or not by.whole_prompts else bool(asked) and not is_crossed
-        if self.is_pooling and asked is None:
+        option = self.options.get("enable_chunked_prefill")
+        is_cut = not is_crossed if option is None or not by.whole_prompts else bool(option) and not is_crossed
+        if self.is_pooling and option is None:
             self.missing["how the model pools (long prompts are read in parts or whole)"] = None
         twice = 2 if by.throughput and self.options.get("performance_mode") == "throughput" else 1
         batch = batch if asked_batch else batch * twice
@@ -847,7 +851,7 @@ class _Start:
         return batch, requests, is_cut
 
     def _default_batch(self) -> int:
-        by, told = self.by, self.known.batch
+        by, default = self.by, self.known.batch
         self.sources["batched_tokens"] = f"vllm {self.known.version}, for this card"
         if (
             by.batched_experts is not None
@@ -864,38 +868,38 @@ class _Start:
                 self.missing["the card's name (max_num_batched_tokens depends on it)"] = None
                 return 0
             return early.tokens if any(name in self.known.gpu.casefold() for name in early.names) else early.others
-        if not told.is_known or told.value is None:
+        if not default.is_known or default.value is None:
             self.missing["the card's name and memory (max_num_batched_tokens depends on them)"] = None
             return 0
-        return int(told.value)
+        return int(default.value)
 
     def _default_requests(self) -> int:
-        told = self.known.requests
+        default = self.known.requests
         self.sources["sequences"] = f"vllm {self.known.version}, for this card"
         if self.by.engine == "older":
             return _REQUESTS_EARLY
-        if not told.is_known or told.value is None:
+        if not default.is_known or default.value is None:
             self.missing["the card's name and memory (max_num_seqs depends on them)"] = None
             return 0
-        return int(told.value)
+        return int(default.value)
 
     def _largest_item(self, batch: int) -> int:
         """Tokens of the largest item where the model attends to all of an item at once."""
         largest = _VIDEO_FRAMES * _VIDEO_FRAME_TOKENS
         if self.shape.model_type != "gemma4" or not self.has_media or batch >= largest:
             return 0
-        told = self.told("use_bidirectional_attention")
-        if told is None:
+        attention = self.told("use_bidirectional_attention")
+        if attention is None:
             self.missing["use_bidirectional_attention"] = None
         self.written("batched_tokens", "holds_item")
-        return largest if told == "vision" else 0
+        return largest if attention == "vision" else 0
 
     # -- graphs
 
     def _level(self) -> str:
         """How much is compiled, as the options say it; "" where they do not."""
-        told = self.compilation.get("mode", self.compilation.get("level"))
-        return "" if told is None else str(told).upper()
+        level = self.compilation.get("mode", self.compilation.get("level"))
+        return "" if level is None else str(level).upper()
 
     def graphs(
         self, batch: int, requests: int, speculation: _Speculation, *, is_older: bool, is_newer_runner: bool
@@ -936,9 +940,9 @@ class _Start:
 
     def _mode(self, level: str) -> tuple[int, int]:
         """Whether pieces and whole steps are captured, as `_MODES` has it."""
-        told = self.compilation.get("cudagraph_mode")
-        if told is not None:
-            name = _MODE_NUMBERS.get(told, "") if isinstance(told, int) else str(told).upper().rpartition(".")[2]
+        option = self.compilation.get("cudagraph_mode")
+        if option is not None:
+            name = _MODE_NUMBERS.get(option, "") if isinstance(option, int) else str(option).upper().rpartition(".")[2]
             mode = _MODES.get(name, (1, 0))
         elif self.compilation.get("use_cudagraph") is False:
             mode = (0, 0)
@@ -963,14 +967,14 @@ class _Start:
     def _sizes(self, batch: int, requests: int, query: int) -> list[int]:
         """The sizes that are captured."""
         by, option = self.by, self.options.get
-        asked = self.compilation.get("cudagraph_capture_sizes") or option("cudagraph_capture_sizes")
+        sizes_option = self.compilation.get("cudagraph_capture_sizes") or option("cudagraph_capture_sizes")
         largest = self.compilation.get("max_cudagraph_capture_size") or option("max_cudagraph_capture_size")
         old = option("cuda_graph_sizes")
         is_gpt_oss = self.shape.text_type == "gpt_oss"
-        if not asked and isinstance(old, (list, tuple)) and len(old) > 1:
-            asked = old
-        if asked:
-            return sorted({size for size in asked if size <= batch or not by.sizes_within})
+        if not sizes_option and isinstance(old, (list, tuple)) and len(old) > 1:
+            sizes_option = old
+        if sizes_option:
+            return sorted({size for size in sizes_option if size <= batch or not by.sizes_within})
         is_wide = self.capability is not None and self.capability[0] == 10
         top = 512 if not is_wide else by.sizes_wide
         step = 16 if by.sizes == "sixteenth" else 8
@@ -1017,10 +1021,10 @@ class _Start:
         return by.transfer == "some"
 
     def ranks(self) -> Ranks:
-        told = self.environment.get(PARTITION)
-        parts = None if told is None else partition(told)
-        if told is not None and parts is None:
-            self.limits.append(damaged(told))
+        text = self.environment.get(PARTITION)
+        parts = None if text is None else partition(text)
+        if text is not None and parts is None:
+            self.limits.append(damaged(text))
         return Ranks(
             tensor=self.number("tensor_parallel_size", 1),
             pipeline=self.number("pipeline_parallel_size", 1),
@@ -1065,41 +1069,41 @@ class _Start:
 
     def items(self, usual: int) -> Mapping[str, int] | None:
         """Items by modality; pictures and videos that are not named have the usual count."""
-        told = self.options.get("limit_mm_per_prompt")
+        limits = self.options.get("limit_mm_per_prompt")
         families = {tower.family for tower in self.shape.encoders or ()}
-        is_judged = told is not None and self.shape.encoders != ()
-        fault = json_options.limited(told, self.known.key, self.known.version) if is_judged else None
+        is_judged = limits is not None and self.shape.encoders != ()
+        fault = json_options.limited(limits, self.known.key, self.known.version) if is_judged else None
         if fault is not None:
             self.limits.append(fault)
-        if not isinstance(told, Mapping):
+        if not isinstance(limits, Mapping):
             return None
-        counts = {str(name): json_options.count(value) for name, value in told.items()}
+        counts = {str(name): json_options.count(value) for name, value in limits.items()}
         for name, count in counts.items():
             if is_judged and fault is None and (count is None or count < 0):
                 self.missing[f"what vLLM makes of the limit of {name}"] = None
-        found = {name: count for name, count in counts.items() if count is not None and count >= 0}
-        if not found or not families:
-            return found
+        usable = {name: count for name, count in counts.items() if count is not None and count >= 0}
+        if not usable or not families:
+            return usable
         has_pictures = any(not family.endswith("_audio") for family in families)
         modalities = ("image",) * has_pictures + ("video",) * (not families.isdisjoint(_VIDEO_FAMILIES))
-        return {**dict.fromkeys(modalities, usual), **found}
+        return {**dict.fromkeys(modalities, usual), **usable}
 
     def lora_bytes(self, dtype: str) -> int:
         """Bytes of a value of an adapter; options that change which layers have one are named as missing."""
         for dest, what in _LORA_CHANGES.items():
             if self.options.get(dest):
                 self.missing[what] = None
-        asked = str(self.options.get("lora_dtype") or "auto").lower().removeprefix("torch.")
-        name = dtype if asked == "auto" else _DTYPES.get(asked)
+        requested = str(self.options.get("lora_dtype") or "auto").lower().removeprefix("torch.")
+        name = dtype if requested == "auto" else _DTYPES.get(requested)
         if name is None:
-            self.missing[f"the lora_dtype {asked}"] = None
+            self.missing[f"the lora_dtype {requested}"] = None
         return 4 if name == "float32" else 2
 
     def item_sizes(self) -> Mapping[str, Mapping[str, int]]:
-        told = self.options.get("limit_mm_per_prompt")
-        items = told.items() if isinstance(told, Mapping) else ()
-        given = {str(name): json_options.sizes(value) for name, value in items}
-        return {name: each for name, each in given.items() if each}
+        limits = self.options.get("limit_mm_per_prompt")
+        items = limits.items() if isinstance(limits, Mapping) else ()
+        by_modality = {str(name): json_options.sizes(value) for name, value in items}
+        return {name: sizes for name, sizes in by_modality.items() if sizes}
 
     def judge_loras(self, most: int) -> None:
         """Whether the host has room for the adapters that run (0.6.6 config.py:2042, 0.33.0 config/lora.py:123)."""
@@ -1110,7 +1114,7 @@ class _Start:
             )
 
     def settings(self) -> Settings:
-        option, known = self.options.get, self.known
+        option, facts = self.options.get, self.known
         ranks, speculation = self.ranks(), self.speculation()
         self.judge_split(ranks)
         dtype = self.dtype()
@@ -1128,19 +1132,19 @@ class _Start:
         )
         utilization = self.given("utilization", "gpu_memory_utilization")
         if utilization is None:
-            utilization = known.utilization
-            self.sources["utilization"] = f"vllm {known.version}"
+            utilization = facts.utilization
+            self.sources["utilization"] = f"vllm {facts.version}"
         processor, caching = option("mm_processor_kwargs"), option("enable_prefix_caching")
         offload = option("cpu_offload_gb")
         has_lora = bool(option("enable_lora"))
         lora_bytes = self.lora_bytes(dtype) if has_lora else 0
-        loras = self.number("max_loras", known.loras) if has_lora else 0
+        loras = self.number("max_loras", facts.loras) if has_lora else 0
         self.judge_loras(loras)
         sampler = self.sampler(min(requests, batch), is_older=is_older, is_newer_runner=is_newer_runner)
         concurrent = self.batches(speculation, ranks, is_newer_runner=is_newer_runner) if not is_older else 1
         return Settings(
-            version=known.version,
-            key=known.key,
+            version=facts.version,
+            key=facts.key,
             is_v0=is_older,
             max_model_len=length,
             is_length_fitted=is_fitted,
@@ -1175,11 +1179,11 @@ class _Start:
             draft_layers=speculation.layers,
             draft_model=speculation.model,
             draft_method=drafting,
-            lora_rank=self.number("max_lora_rank", known.lora_rank) if has_lora else 0,
+            lora_rank=self.number("max_lora_rank", facts.lora_rank) if has_lora else 0,
             loras=loras,
             lora_bytes=lora_bytes,
             shards_loras=has_lora and bool(option("fully_sharded_loras")),
-            lora_words=self.number("lora_extra_vocab_size", known.lora_words) if has_lora else 0,
+            lora_words=self.number("lora_extra_vocab_size", facts.lora_words) if has_lora else 0,
             lora_bias=has_lora and bool(option("enable_lora_bias")),
             decode_shards=self.number("decode_context_parallel_size", 1),
             prefill_shards=self.number("prefill_context_parallel_size", 1),

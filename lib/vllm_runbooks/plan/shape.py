@@ -344,7 +344,7 @@ def _longest(read: _Reader) -> int | None:
 def _ropes(read: _Reader) -> Callable[[str, int], Rope | None]:
     """Reads the tables of cosines and sines: by kind of attention and size of a head."""
     config = read.config
-    told = _part(config, "rope_parameters", "rope_scaling")
+    tables = _part(config, "rope_parameters", "rope_scaling")
     longest = _longest(read)
     factor_of_head = config.get("partial_rotary_factor")
     rotary_dim = config.get("rotary_dim")
@@ -352,8 +352,8 @@ def _ropes(read: _Reader) -> Callable[[str, int], Rope | None]:
     def one(kind: str, size: int) -> Rope | None:
         if not read.family.has_rope or longest is None:
             return None
-        mine = _part(told, f"{kind}_attention") or (
-            {} if any(isinstance(value, Mapping) for value in told.values()) else told
+        mine = _part(tables, f"{kind}_attention") or (
+            {} if any(isinstance(value, Mapping) for value in tables.values()) else tables
         )
         base = mine.get("rope_theta", config.get("rope_theta", 0.0))
         if kind == "sliding" and (local := read.get("rope_local_base_freq", "swa_rope_theta")) is not None:
@@ -432,8 +432,8 @@ def _experts(read: _Reader, mixture: Mixture) -> Experts:
     size = read.number(*mixture.size)
     shared = 0
     if mixture.shared_count:
-        each = read.number(mixture.shared_of) if mixture.shared_of else size
-        shared = each * read.number(mixture.shared_count)
+        shared_each = read.number(mixture.shared_of) if mixture.shared_of else size
+        shared = shared_each * read.number(mixture.shared_count)
     if mixture.shared_size:
         shared = read.number(*mixture.shared_size)
     return Experts(
@@ -462,7 +462,7 @@ def _has_experts(read: _Reader, index: int) -> bool:
     if "expert_layer_period" in family.defaults:
         return index % read.number("expert_layer_period") == read.number("expert_layer_offset")
     names = ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
-    first = next((each[name] for each in (config, family.defaults) for name in names if name in each), 0) or 0
+    first = next((fields[name] for fields in (config, family.defaults) for name in names if name in fields), 0) or 0
     if isinstance(frequency, Sequence):
         return bool(frequency[index]) if index < len(frequency) else False
     if index < first:
@@ -559,8 +559,8 @@ def _falcon(read: _Reader, layers: int) -> Iterable[Layer]:
     )
     wide = read.optional("ffn_hidden_size")
     network = Dense(4 * hidden if wide is None else wide, is_gated=False, bias=bool(read.get("bias")))
-    told = read.optional("num_ln_in_parallel_attn")
-    norms = (2 if is_new else 1) if told is None else told
+    norm_count = read.optional("num_ln_in_parallel_attn")
+    norms = (2 if is_new else 1) if norm_count is None else norm_count
     return [Layer(attention, network, norms=norms if is_new or read.get("parallel_attn") else 2)] * layers
 
 
@@ -680,23 +680,23 @@ def _mla(read: _Reader, layers: int) -> Iterable[Layer]:
 def _kimi_linear(read: _Reader, layers: int) -> Iterable[Layer]:
     attention = replace(_latent(read, _ropes(read)), rope=None)
     network = _feed_forward(read)
-    told = _part(read.config, "linear_attn_config")
+    linear = _part(read.config, "linear_attn_config")
     listed = read.config.get("layer_types")
     if isinstance(listed, (list, tuple)) and len(listed) == layers:
         recurrent = [kind == "linear_attention" for kind in listed]
     else:
-        places = told.get("kda_layers")
+        places = linear.get("kda_layers")
         if not isinstance(places, (list, tuple)):
             read.missing["linear_attn_config.kda_layers"] = None
             raise _Unknown
         recurrent = [index + 1 in places for index in range(layers)]
-    for name, part in (("use_full_rank_gate", told), ("mla_use_output_gate", read.config)):
+    for name, part in (("use_full_rank_gate", linear), ("mla_use_output_gate", read.config)):
         if part.get(name):
             read.missing[f"sizes with {name}"] = None
-    heads, size = told.get("num_heads"), told.get("head_dim")
+    heads, size = linear.get("num_heads"), linear.get("head_dim")
     heads = heads if isinstance(heads, int) else read.number("linear_num_heads")
     size = size if isinstance(size, int) else read.number("linear_head_dim")
-    kernel = told.get("short_conv_kernel_size")
+    kernel = linear.get("short_conv_kernel_size")
     mixer = Recurrent(
         kind="kda",
         conv_kernel=kernel if isinstance(kernel, int) else read.number("linear_conv_kernel_dim"),
@@ -848,11 +848,11 @@ def _step3p5(read: _Reader, layers: int) -> Iterable[Layer]:
         sliding = replace(sliding, heads=heads)
     experts = _experts(read, read.family.mixture) if read.family.mixture is not None else None
     dense = Dense(read.number("intermediate_size"))
-    listed, told = config.get("mlp_layer_types"), config.get("moe_layers_enum")
+    listed, indices = config.get("mlp_layer_types"), config.get("moe_layers_enum")
     if isinstance(listed, (list, tuple)):
         sparse = {index for index, kind in enumerate(listed) if kind == "sparse"}
     else:
-        sparse = {int(index) for index in told.split(",")} if isinstance(told, str) else set(range(1, layers))
+        sparse = {int(index) for index in indices.split(",")} if isinstance(indices, str) else set(range(1, layers))
     return (
         Layer(sliding if kind == "sliding" else whole, experts if index in sparse else dense)
         for index, kind in enumerate(kinds)
@@ -933,11 +933,11 @@ def _blocks(read: _Reader, layers: int) -> Iterable[Layer]:
     """Nemotron-NAS: each layer's own sizes, some without attention or without a network."""
     attention = _attention(read, _ropes(read))
     hidden = read.number("hidden_size")
-    told = read.config.get("block_configs") or ()
-    if len(told) != layers:
+    blocks = read.config.get("block_configs") or ()
+    if len(blocks) != layers:
         read.missing["block_configs"] = None
         raise _Unknown
-    for block in told:
+    for block in blocks:
         first, second = _part(block, "attention"), _part(block, "ffn")
         if first.get("replace_with_linear") or second.get("replace_with_linear"):
             read.missing["block_configs"] = None
@@ -1032,10 +1032,10 @@ def _block(value: Any) -> tuple[int, int]:
     return 0, 0
 
 
-def _compressed(told: Mapping[str, Any], missing: dict[str, None]) -> tuple[tuple[tuple[str, ...], Format], ...]:
+def _compressed(config: Mapping[str, Any], missing: dict[str, None]) -> tuple[tuple[tuple[str, ...], Format], ...]:
     """Forms by `config_groups`."""
-    found = []
-    for name, group in _part(told, "config_groups").items():
+    formats = []
+    for name, group in _part(config, "config_groups").items():
         weights = _part(group, "weights") if isinstance(group, Mapping) else {}
         bits = weights.get("num_bits")
         if not isinstance(bits, int):
@@ -1044,10 +1044,10 @@ def _compressed(told: Mapping[str, Any], missing: dict[str, None]) -> tuple[tupl
         is_float = weights.get("type") == "float"
         whole = "tensor" if is_float else "channel"
         strategy = str(weights.get("strategy") or ("group" if weights.get("group_size") else whole))
-        style = str(group.get("format") or told.get("format") or told.get("quant_algo") or "")
+        style = str(group.get("format") or config.get("format") or config.get("quant_algo") or "")
         is_small = is_float and bits == 4
         shares = _count(weights.get("group_size")) or (32 if "mxfp4" in style else 16 if is_small else 0)
-        found.append((
+        formats.append((
             _strings(group.get("targets")) or ("Linear",),
             Format(
                 bits=bits,
@@ -1060,13 +1060,13 @@ def _compressed(told: Mapping[str, Any], missing: dict[str, None]) -> tuple[tupl
                 is_float=is_float,
             ),
         ))  # fmt: skip
-    return tuple(found)
+    return tuple(formats)
 
 
-def _modelopt(told: Mapping[str, Any]) -> Format | None:
-    algorithm = str(told.get("quant_algo") or "").upper()
+def _modelopt(config: Mapping[str, Any]) -> Format | None:
+    algorithm = str(config.get("quant_algo") or "").upper()
     if "NVFP4" in algorithm:
-        return Format(bits=4, group=_count(told.get("group_size")) or 16, scale_bytes=1, is_float=True)
+        return Format(bits=4, group=_count(config.get("group_size")) or 16, scale_bytes=1, is_float=True)
     if algorithm.startswith("FP8"):
         return _FP8
     return None
@@ -1076,17 +1076,17 @@ def _is_size(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _quantization(told: Mapping[str, Any], missing: dict[str, None]) -> Quantization | None:
+def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quantization | None:
     """The checkpoint's own quantisation; an unknown method is named as missing."""
-    if not told:
+    if not config:
         return None
-    producer = _part(told, "producer").get("name")
-    method = str(told.get("quant_method") or (producer if producer == "modelopt" else ""))
-    bits, group = told.get("bits", told.get("w_bit")), told.get("group_size", told.get("q_group_size", 128))
-    ignored = _strings(told.get("ignore")) + _strings(told.get("ignored_layers"))
-    ignored += _strings(told.get("modules_to_not_convert")) + _strings(told.get("exclude_modules"))
-    cache = str(told.get("kv_cache_quant_algo") or "").lower() or None
-    if _part(told, "kv_cache_scheme") or str(told.get("kv_cache_scheme")).lower() == "fp8":
+    producer = _part(config, "producer").get("name")
+    method = str(config.get("quant_method") or (producer if producer == "modelopt" else ""))
+    bits, group = config.get("bits", config.get("w_bit")), config.get("group_size", config.get("q_group_size", 128))
+    ignored = _strings(config.get("ignore")) + _strings(config.get("ignored_layers"))
+    ignored += _strings(config.get("modules_to_not_convert")) + _strings(config.get("exclude_modules"))
+    cache = str(config.get("kv_cache_quant_algo") or "").lower() or None
+    if _part(config, "kv_cache_scheme") or str(config.get("kv_cache_scheme")).lower() == "fp8":
         cache = "fp8"
     forms: tuple[tuple[tuple[str, ...], Format], ...] = ()
     if method in ("awq", "awq_marlin", "gptq", "gptq_marlin") and _is_size(bits) and isinstance(group, int):
@@ -1095,27 +1095,27 @@ def _quantization(told: Mapping[str, Any], missing: dict[str, None]) -> Quantiza
             bits=bits,
             group=max(group, 0),
             strategy="group" if group > 0 else "channel",
-            has_zeros=is_awq or not told.get("sym", True),
-            has_order=not is_awq and bool(told.get("desc_act")),
+            has_zeros=is_awq or not config.get("sym", True),
+            has_order=not is_awq and bool(config.get("desc_act")),
         )
         forms = ((("Linear",), form),)
     elif method == "fp8":
-        block = _block(told.get("weight_block_size"))
-        static = told.get("activation_scheme") == "static"
+        block = _block(config.get("weight_block_size"))
+        static = config.get("activation_scheme") == "static"
         form = replace(_FP8, strategy="block" if block[0] else "tensor", block=block, vector_scales=static)
         forms = ((("Linear",), form),)
     elif method == "mxfp4":
         forms = ((("Experts",), Format(bits=4, group=32, scale_bytes=1, is_float=True)),)
         return Quantization("mxfp4", forms, ignored, experts_alone=True)
     elif method == "bitsandbytes":
-        small = bool(told.get("load_in_4bit") or told.get("_load_in_4bit"))
+        small = bool(config.get("load_in_4bit") or config.get("_load_in_4bit"))
         forms = (
             (("Linear",), Format(bits=4, group=64, scale_bytes=4) if small else Format(bits=8, strategy="channel")),
         )
-        ignored += _strings(told.get("llm_int8_skip_modules"))
+        ignored += _strings(config.get("llm_int8_skip_modules"))
     elif method in ("compressed-tensors", "modelopt", "modelopt_fp4"):
-        forms = _compressed(told, missing)
-        if not forms and (form_ := _modelopt(told)) is not None:
+        forms = _compressed(config, missing)
+        if not forms and (form_ := _modelopt(config)) is not None:
             forms = ((("Linear",), form_),)
     if not forms:
         missing[f"quantization_config: {method or 'no method'}"] = None
@@ -1149,14 +1149,14 @@ def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] 
     if family.encoder == "unknown":
         return None
     config = _part(config, "thinker_config") or config
-    told = config.get("vision_config")
-    found = []
-    if isinstance(told, Mapping):
-        found = [Encoder(family.encoder, {name: config[name] for name in _AROUND if name in config} | dict(told))]
+    vision = config.get("vision_config")
+    encoders = []
+    if isinstance(vision, Mapping):
+        encoders = [Encoder(family.encoder, {name: config[name] for name in _AROUND if name in config} | dict(vision))]
     audio = config.get("audio_config")
     if isinstance(audio, Mapping):
-        found.append(Encoder(f"{family.encoder}_audio", audio))
-    return tuple(found) if found else None
+        encoders.append(Encoder(f"{family.encoder}_audio", audio))
+    return tuple(encoders) if encoders else None
 
 
 def _merged(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -1178,10 +1178,11 @@ def _mtp(read: _Reader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         return ()
     if read.family.mtp == "nemotron":
         parts = (Attention, Experts)
-        found = [
-            next((each for each in layers if isinstance(each.mixer or each.feed_forward, part)), None) for part in parts
+        kinds_found = [
+            next((layer for layer in layers if isinstance(layer.mixer or layer.feed_forward, part)), None)
+            for part in parts
         ]
-        return tuple(each for each in found if each is not None) * count
+        return tuple(layer for layer in kinds_found if layer is not None) * count
     last = next((layer for layer in reversed(layers) if not isinstance(layer.mixer, Recurrent)), layers[-1])
     if isinstance(last.mixer, Latent) and not last.mixer.index_heads:
         # Where layers share what one indexer chose, the layer behind them has its own.
@@ -1213,12 +1214,14 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     inner_type = str(inner.get("model_type") or "")
     text_type = inner_type if inner_type in known_families else model_type
     family = known_families.get(text_type or "")
-    known = Shape(architecture, model_type, text_type, _dtype(config, text))
+    named = Shape(architecture, model_type, text_type, _dtype(config, text))
     if family is None or outer_family is None:
-        return replace(known, missing=(f"architecture {architecture or model_type or 'not named'}",))
+        return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}",))
     read = _Reader(text, family, is_partial=is_partial)
-    told = _part(config, "quantization_config", "compression_config") or _part(text, "quantization_config")
-    quantization = _quantization(told, read.missing)
+    quantization_config = _part(config, "quantization_config", "compression_config") or _part(
+        text, "quantization_config"
+    )
+    quantization = _quantization(quantization_config, read.missing)
     kinds: dict[Layer, int] = {}
     pattern: list[int] = []
     hidden = vocabulary = 0
@@ -1242,7 +1245,7 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
         kinds, pattern, mtp, inputs = {}, [], (), None
     tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
     return replace(
-        known,
+        named,
         hidden_size=hidden,
         vocabulary_size=vocabulary,
         max_positions=_longest(read),
