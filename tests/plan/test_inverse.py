@@ -13,7 +13,7 @@ from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.plan import inverse, layouts
 from vllm_runbooks.plan.budget import Budget, Device, Subject, budget, subject
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, Band
 from vllm_runbooks.plan.weights import Ranks
 
@@ -21,7 +21,7 @@ PHONE = "zai-org/AutoGLM-Phone-9B"
 PHONE_OPTIONS = {"max_model_len": 25480, "limit_mm_per_prompt": {"image": 10}}
 GEMMA = "google/gemma-4-31B-it"
 
-Make = Callable[[Mapping[str, Any]], Settings]
+Make = Callable[[Mapping[str, Any]], LaunchSettings]
 
 
 @cache
@@ -44,7 +44,7 @@ def card(name: str) -> Device:
     return Device(gpu.name, band, "", None, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s)
 
 
-def settled(name: str, on: str, release: str, given: Mapping[str, Any]) -> Settings:
+def settled(name: str, on: str, release: str, given: Mapping[str, Any]) -> LaunchSettings:
     gpu = shelf().gpu(on)
     assert gpu is not None
     return settle(
@@ -79,7 +79,7 @@ def test_the_longest_context_is_the_last_one_that_fits(
     """The start succeeds with the answer, and not with one token more, on the careful and on the expected side."""
     make = maker(name, on, release, given)
     found = inverse.longest_context(model(name), make, [card(on)])
-    limit = make({"max_model_len": None}).max_model_len or 2**20
+    limit = make({"max_model_len": None}).scheduler.max_model_len or 2**20
 
     def fits(length: float) -> bool | None:
         return budget(model(name), make({"max_model_len": int(length)}), [card(on)]).fits
@@ -104,7 +104,7 @@ def test_the_longest_context_is_what_vllm_estimates() -> None:
     }  # fmt: skip
     tiny = subject("tiny", config)
 
-    def make(more: Mapping[str, Any]) -> Settings:
+    def make(more: Mapping[str, Any]) -> LaunchSettings:
         given = {"kv_cache_memory_bytes": GIB, "block_size": 128, **more}
         given = {dest: value for dest, value in given.items() if value is not None}
         return settle(tiny.shape, given, "0.32.0", gpu_name="NVIDIA L4", memory_gib=24, capability=(8, 9))
@@ -181,7 +181,7 @@ def test_the_utilisation_that_was_used_lies_above_the_lowest() -> None:
 
 
 def split_maker(name: str, release: str, given: Mapping[str, Any]) -> layouts.Make:
-    def make(ranks: Ranks, first: Device) -> Settings:
+    def make(ranks: Ranks, first: Device) -> LaunchSettings:
         sizes = {"tensor_parallel_size": ranks.tensor, "pipeline_parallel_size": ranks.pipeline}
         return settled(name, first.name, release, {**given, **sizes})
 
@@ -334,7 +334,7 @@ def kept(of: Subject, release: str = "0.32.0", on: str = "L4", **given: Any) -> 
     """What a start of such a model comes to, with a cache of a size that is given."""
     gpu = shelf().gpu(on)
 
-    def make(more: Mapping[str, Any]) -> Settings:
+    def make(more: Mapping[str, Any]) -> LaunchSettings:
         told = {dest: value for dest, value in {"block_size": 16, **given, **more}.items() if value is not None}
         named = {"gpu_name": f"NVIDIA {on}", "memory_gib": gpu.memory_gib, "capability": gpu.version}
         return settle(of.shape, told, release, **named)  # type: ignore[arg-type] # names of settle
@@ -350,7 +350,7 @@ def test_a_cache_of_so_many_tokens_holds_a_request_as_long(tokens: int) -> None:
     assert (found.low, found.expected, found.high) == (tokens,) * 3
     assert found.reasons[0].startswith(("the KV cache is too small", "nothing is left"))
     assert found.budget is not None
-    assert found.budget.settings.max_model_len == tokens
+    assert found.budget.settings.scheduler.max_model_len == tokens
 
 
 def test_a_cache_that_holds_no_block_holds_no_request() -> None:
@@ -380,7 +380,7 @@ def test_requests_are_what_the_blocks_hold(context: int, requests: float) -> Non
     said = "max_num_seqs lets 10 of them run at the same time"
     assert (said in found.reasons) is (requests > 10)
     assert found.budget is not None
-    assert found.budget.settings.max_model_len == context
+    assert found.budget.settings.scheduler.max_model_len == context
 
 
 def test_one_side_may_be_sure_of_nothing() -> None:
@@ -504,7 +504,7 @@ def test_the_smallest_card_names_the_sure_one_and_those_of_unknown_memory() -> N
     make = split_maker("Qwen/Qwen3-8B", "0.25.1", {"max_model_len": 8192})
     unknown = replace(card("L4"), name="a card", total=None)
 
-    def made(_: Ranks, first: Device) -> Settings:
+    def made(_: Ranks, first: Device) -> LaunchSettings:
         return make(Ranks(), first if first.total is not None else card("L4"))
 
     found = inverse.smallest_card(asked, made, [card("T4"), unknown, card("H200")])

@@ -13,7 +13,7 @@ from vllm_runbooks.core.records import Compared, ComparedTerm, Facts, Reading, R
 from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, RankBudget, Subject, budget, subject
 from vllm_runbooks.plan.calibration import RULES
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band
 
 _JSON_OPTIONS = (
@@ -82,7 +82,7 @@ class Place:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that are set for the start."""
 
-    def settings(self, model: Subject, options: Mapping[str, Any]) -> Settings:
+    def settings(self, model: Subject, options: Mapping[str, Any]) -> LaunchSettings:
         """What a start with these options comes to.
 
         Raises:
@@ -102,7 +102,7 @@ class Place:
             draft=model.draft,
         )
 
-    def cards(self, settings: Settings) -> tuple[Device, ...]:
+    def cards(self, settings: LaunchSettings) -> tuple[Device, ...]:
         """The cards of one replica.
 
         Raises:
@@ -350,7 +350,7 @@ def _consumed(start: Start, model: Subject, planned: Budget) -> Iterator[_Figure
 def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band) -> Iterator[_Figure]:
     """What is left of the utilisation's share beside weights and cache, where the log prints only these."""
     settings, total = planned.settings, poorest.device.total
-    if total is None or facts.weights_gib is None or facts.kv_cache_gib is None or settings.cache_bytes is not None:
+    if total is None or facts.weights_gib is None or facts.kv_cache_gib is None or settings.cache.size is not None:
         return
     if settings.ranks.pipeline > 1 or settings.cpu_offload_bytes:
         return
@@ -385,7 +385,7 @@ def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band)
 
 def _is_sized(planned: Budget) -> bool:
     """Whether batch and requests are known: graphs, and what a request takes of a window, depend on them."""
-    return bool(planned.settings.batched_tokens and planned.settings.sequences)
+    return bool(planned.settings.scheduler.batched_tokens and planned.settings.scheduler.sequences)
 
 
 def _sum(rank: RankBudget, names: Sequence[str]) -> Band | None:
@@ -415,7 +415,7 @@ def _tokens(facts: Facts, planned: Budget) -> tuple[str, bool]:
         least, most = pool.tokens(few), pool.tokens(many)
         statements.append(f"{least:,} to {most:,} tokens, {facts.kv_cache_tokens:,} are printed")
         is_within = least <= facts.kv_cache_tokens <= most
-    is_same = facts.max_concurrency_tokens in (None, planned.settings.max_model_len) and _is_sized(planned)
+    is_same = facts.max_concurrency_tokens in (None, planned.settings.scheduler.max_model_len) and _is_sized(planned)
     if facts.max_concurrency is not None and is_same:
         low, high = pool.concurrency(few), pool.concurrency(many)
         statements.append(

@@ -15,9 +15,9 @@ from vllm_runbooks.catalog.eras import NEVER, Key
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.plan.shape import Shape
-from vllm_runbooks.plan.tensors import Tensor
+from vllm_runbooks.plan.tensors import ModelTensor
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
-from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Inventory, Ranks, Variant, on_rank, round_up, stages
+from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Ranks, TensorInventory, Variant, on_rank, round_up, stages
 
 _COUNTED: tuple[tuple[Key, str | None], ...] = (((0, 8, 5), "weights"), ((0, 7), None), ((0,), "non_torch"))
 """Since when a start counts them as what. 0.6.6 and 0.7.2 measure loading before the model is wrapped
@@ -53,7 +53,7 @@ _ROUNDED = 400
 
 @dataclass(frozen=True)
 class LoraModel:
-    """What an architecture's class says of adapters; layers of `Inventory` are wrapped as the class names them."""
+    """Which layers of an architecture have LoRA adapters, as its class names them."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
@@ -84,7 +84,7 @@ def _lora_model(architecture: str | None) -> LoraModel | None:
 # ---- what was asked
 
 
-class Asked(NamedTuple):
+class LoraDemand(NamedTuple):
     """What decides the room for adapters."""
 
     release: Key
@@ -107,11 +107,11 @@ class Asked(NamedTuple):
     """Of a batch."""
 
 
-def _number(demand: Asked) -> str:
+def _number(demand: LoraDemand) -> str:
     return ".".join(map(str, demand.release))
 
 
-def refusals(shape: Shape, demand: Asked) -> Iterator[str]:
+def refusals(shape: Shape, demand: LoraDemand) -> Iterator[str]:
     """Why the release does not start the model with adapters, a sentence each."""
     architecture = shape.architecture or ""
     number = _number(demand)
@@ -143,11 +143,11 @@ def _has_experts(shape: Shape) -> bool:
 class _Room:
     """Bytes of A and B on a card."""
 
-    def __init__(self, demand: Asked) -> None:
+    def __init__(self, demand: LoraDemand) -> None:
         self.asked = demand
         self.each = demand.slots * demand.width
 
-    def linear(self, tensor: Tensor, *, with_a: bool) -> int:
+    def linear(self, tensor: ModelTensor, *, with_a: bool) -> int:
         """Of one linear layer; without A where it shares that of another one."""
         demand, tp = self.asked, self.asked.ranks.tensor
         _, outputs, inputs = on_rank(tensor, demand.ranks)
@@ -159,7 +159,7 @@ class _Room:
         bias = outputs if demand.has_bias else 0
         return self.each * ((rank_of_a * inputs if with_a else 0) + outputs * demand.rank + bias)
 
-    def experts(self, tensor: Tensor) -> int:
+    def experts(self, tensor: ModelTensor) -> int:
         """Of one matrix of all experts; a card has a part of each of them, or some of them whole."""
         demand, tp = self.asked, self.asked.ranks.tensor
         count = tensor.count
@@ -231,7 +231,7 @@ def _layer(variant: Variant, model: LoraModel, room: _Room) -> tuple[int, int]:
 # ---- terms
 
 
-def _why_unknown(stock: Inventory, demand: Asked) -> str | None:
+def _why_unknown(stock: TensorInventory, demand: LoraDemand) -> str | None:
     shape = stock.shape
     model = _lora_model(shape.architecture)
     number = _number(demand)
@@ -253,7 +253,7 @@ def counted_in(release: Key) -> str | None:
     return next(name for since, name in _COUNTED if release >= since)
 
 
-def room(stock: Inventory, demand: Asked) -> tuple[Term, ...]:
+def room(stock: TensorInventory, demand: LoraDemand) -> tuple[Term, ...]:
     """What a card of each pipeline stage sets aside for adapters; what is not known is named."""
     why = _why_unknown(stock, demand)
     pipeline = demand.ranks.pipeline
@@ -279,7 +279,7 @@ def room(stock: Inventory, demand: Asked) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def _left_out(term: Term, demand: Asked) -> Term:
+def _left_out(term: Term, demand: LoraDemand) -> Term:
     gib = (term.band or NOTHING).expected / GIB
     reason = f"they take {gib:.2f} GiB, which vLLM {_number(demand)} may leave out of what it counts"
     return replace(term, band=None, source=f"{reason}: then the cache gets their room, too")

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 from vllm_runbooks.catalog.specs import Card, Specs
 from vllm_runbooks.catalog.start_rules import start_rules
 from vllm_runbooks.plan import adapters, costs, drafts
-from vllm_runbooks.plan.drafts import Draft, Drafting
+from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.plan.json_options import speculative
 from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
-from vllm_runbooks.plan.settings import Settings, mismatch
+from vllm_runbooks.plan.settings import LaunchSettings, mismatch
 from vllm_runbooks.plan.shape import Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
-from vllm_runbooks.plan.weights import Inventory, Ranks, inventory, load, stages
+from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, load, stages
 
 _KEPT_POOLS = 4096
 
@@ -37,11 +37,11 @@ class Subject:
     """Of all tensors in the model's files, as their headers say; None: the files are not at hand."""
     is_partial: bool = False
     """Whether what the configuration leaves out is unknown."""
-    draft: Draft | None = None
+    draft: DraftModel | None = None
     """The model of its own that drafts for it, where a start names one whose configuration is at hand."""
 
     @cached_property
-    def stock(self) -> Inventory:
+    def stock(self) -> TensorInventory:
         """Its tensors."""
         return inventory(self.shape)
 
@@ -53,7 +53,7 @@ def subject(
     is_partial: bool = False,
     source: str | None = None,
     checkpoint_bytes: int | None = None,
-    draft: Draft | None = None,
+    draft: DraftModel | None = None,
 ) -> Subject:
     """A model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
     return Subject(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
@@ -68,7 +68,7 @@ def subject_in_catalog(name: str, specs: Specs) -> Subject | None:
     return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
 
 
-def drafted(model: Subject, options: Mapping[str, Any], find: Callable[[str], Draft | None]) -> Subject:
+def drafted(model: Subject, options: Mapping[str, Any], find: Callable[[str], DraftModel | None]) -> Subject:
     """The model with the one that drafts for it by its start's options; `find` reads that one by its name."""
     speculation = speculative(options)[0]
     name = speculation.get("model") if isinstance(speculation, Mapping) else options.get("speculative_model")
@@ -122,7 +122,7 @@ class RankBudget:
 class Budget:
     """All cards of one replica, and the cache that the smallest of them decides."""
 
-    settings: Settings
+    settings: LaunchSettings
     ranks: tuple[RankBudget, ...]
     pool: KvPool | None
     """None: what the cache needs is not known, or the release refuses it."""
@@ -165,7 +165,7 @@ class Budget:
         return Band(low, expected, high)
 
 
-Calibrate = Callable[[Subject, tuple[Term, ...], Device, Settings], tuple[tuple[Term, ...], tuple[str, ...]]]
+Calibrate = Callable[[Subject, tuple[Term, ...], Device, LaunchSettings], tuple[tuple[Term, ...], tuple[str, ...]]]
 """Corrects a card's terms by what earlier starts printed: the terms in their order, and what was corrected by what."""
 
 
@@ -209,32 +209,32 @@ def _pool(
         return None, None, str(unknown)
 
 
-def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool | None, bool | None, str]:
+def _cache(model: Subject, settings: LaunchSettings, device: Device) -> tuple[KvPool | None, bool | None, str]:
     ranks = settings.ranks
-    if settings.max_model_len < 1:
+    if settings.scheduler.max_model_len < 1:
         return None, None, "what a request needs of the cache is not known, as its length is not"
     options = CacheOptions(
-        max_model_len=settings.max_model_len,
+        max_model_len=settings.scheduler.max_model_len,
         tensor_parallel=ranks.tensor,
         stage_layers=stages(model.shape.layers, ranks, settings.key),
-        cache_dtype=settings.cache_dtype,
+        cache_dtype=settings.cache.dtype,
         model_bytes=settings.value_bytes,
-        block_tokens=settings.block_tokens,
+        block_tokens=settings.cache.block_tokens,
         capability=device.capability,
-        caches_prefixes=settings.caches_prefixes,
-        state_dtype=settings.state_dtype,
-        recurrent_dtype=settings.recurrent_dtype,
-        speculative_tokens=settings.speculative_tokens,
-        draft_layers=settings.draft_layers,
+        caches_prefixes=settings.cache.caches_prefixes,
+        state_dtype=settings.cache.state_dtype,
+        recurrent_dtype=settings.cache.recurrent_dtype,
+        speculative_tokens=settings.speculation.tokens,
+        draft_layers=settings.speculation.layers,
         is_v0=settings.is_v0,
     )
     demand = Demand(
-        settings.max_model_len,
-        settings.batched_tokens,
-        concurrent_batches=settings.concurrent_batches,
-        decode_shards=settings.decode_shards,
-        prefill_shards=settings.prefill_shards,
-        blocks_override=settings.blocks_override,
+        settings.scheduler.max_model_len,
+        settings.scheduler.batched_tokens,
+        concurrent_batches=settings.scheduler.concurrent_batches,
+        decode_shards=settings.cache.decode_shards,
+        prefill_shards=settings.cache.prefill_shards,
+        blocks_override=settings.cache.blocks_override,
     )
     return _pool(
         model,
@@ -242,8 +242,8 @@ def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool |
         demand,
         settings.version,
         release=settings.key,
-        draft_method=settings.draft_method,
-        mixes_groups=settings.mixes_groups,
+        draft_method=settings.speculation.method,
+        mixes_groups=settings.cache.mixes_groups,
     )
 
 
@@ -326,23 +326,23 @@ def _own_weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
-def _room(model: Subject, demand: adapters.Asked) -> tuple[Term, ...]:
+def _room(model: Subject, demand: adapters.LoraDemand) -> tuple[Term, ...]:
     """What each stage sets aside for LoRA's adapters."""
     return adapters.room(model.stock, demand)
 
 
-def _asked(settings: Settings) -> adapters.Asked:
-    return adapters.Asked(
+def _asked(settings: LaunchSettings) -> adapters.LoraDemand:
+    return adapters.LoraDemand(
         settings.key,
         settings.ranks,
-        settings.lora_rank,
-        settings.loras,
-        settings.lora_bytes,
+        settings.lora.rank,
+        settings.lora.slots,
+        settings.lora.value_bytes,
         settings.value_bytes,
-        settings.shards_loras,
-        settings.lora_words,
-        settings.lora_bias,
-        settings.batched_tokens,
+        settings.lora.is_sharded,
+        settings.lora.extra_words,
+        settings.lora.has_bias,
+        settings.scheduler.batched_tokens,
     )
 
 
@@ -375,7 +375,7 @@ def _beyond(text: Term, profiled: EncoderProfile) -> Term:
 
 def _terms(
     model: Subject,
-    settings: Settings,
+    settings: LaunchSettings,
     device: Device,
     stage: int,
     *,
@@ -392,12 +392,12 @@ def _terms(
         settings.dtype,
         settings.quantization,
         device.capability,
-        settings.batched_tokens,
-        settings.draft_layers > 0,
-        settings.loads_no_encoder,
+        settings.scheduler.batched_tokens,
+        settings.speculation.layers > 0,
+        settings.media.loads_no_encoder,
         settings.cpu_offload_bytes,
-        Drafting(settings.draft_method, settings.speculative_tokens, settings.max_model_len)
-        if settings.draft_method
+        Drafting(settings.speculation.method, settings.speculation.tokens, settings.scheduler.max_model_len)
+        if settings.speculation.method
         else None,
     )
     weights = _weights(model, how)[stage]
@@ -422,7 +422,7 @@ def _terms(
             costs.communication(settings, device.interconnect, nodes, capability=device.capability, has_experts=mixes)
         )
     terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))
-    if settings.lora_rank:
+    if settings.lora.rank:
         terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
     return tuple(terms), captured, encoder if isinstance(encoder, EncoderProfile) else None
@@ -430,7 +430,7 @@ def _terms(
 
 def budget(
     model: Subject,
-    settings: Settings,
+    settings: LaunchSettings,
     devices: Sequence[Device],
     *,
     environment: Mapping[str, str] | None = None,
@@ -459,11 +459,11 @@ def budget(
         problems.add(None, f"not known: {name}")
     for sentence in too_old(settings, devices):
         problems.add(False, sentence)
-    for sentence in adapters.refusals(model.shape, _asked(settings)) if settings.lora_rank else ():
+    for sentence in adapters.refusals(model.shape, _asked(settings)) if settings.lora.rank else ():
         problems.add(False, sentence)
     if why:
         problems.add(refused, why)
-    made: dict[tuple[int, Device, bool], _Card] = {}
+    made: dict[tuple[int, Device, bool], _GpuBudget] = {}
     rank_budgets: list[RankBudget] = []
     corrected: dict[str, None] = {}
     encoder: EncoderProfile | None = None
@@ -476,7 +476,7 @@ def budget(
                 (*terms, captured), corrections = calibrate(model, (*parts[0], parts[1]), device, settings)
                 parts = (tuple(terms), captured, parts[2])
                 corrected.update(dict.fromkeys(corrections))
-            made[key] = _Card(settings, device, stage, parts, groups)
+            made[key] = _GpuBudget(settings, device, stage, parts, groups)
             made[key].judge(problems)
         card = made[key]
         encoder = encoder or card.encoder
@@ -484,19 +484,19 @@ def budget(
             RankBudget(rank, stage, device, card.terms, card.requested, card.available, card.captured, card.fits)
         )
     whole = Budget(settings, tuple(rank_budgets), groups, encoder, None, (), tuple(corrected))
-    if problems.verdict and not settings.is_length_fitted and groups is not None and whole.blocks is not None:
+    if problems.verdict and not settings.scheduler.is_length_fitted and groups is not None and whole.blocks is not None:
         served = groups.concurrency(whole.blocks.expected)
         if served < 1:
             # The check of some releases counts one group alone; an override of the blocks is believed by all of them.
             problems.add(
                 False,
                 f"the start passes its own check, but the cache holds {served:.2f} of one request of "
-                f"{settings.max_model_len:,} tokens: such a request is never served",
+                f"{settings.scheduler.max_model_len:,} tokens: such a request is never served",
             )
     return replace(whole, fits=problems.verdict, limits=problems.said)
 
 
-def too_old(settings: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
+def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
     """Which cards the published builds of the release have no kernels for, a sentence each."""
     rules, written = start_rules(settings.key)
     least = rules.least_capability
@@ -532,12 +532,12 @@ class _Problems:
         return (*self.fatal, *self.open)
 
 
-class _Card:
+class _GpuBudget:
     """One card with its terms, and what follows from them."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: LaunchSettings,
         device: Device,
         stage: int,
         made: tuple[tuple[Term, ...], Term, EncoderProfile | None],
@@ -548,8 +548,8 @@ class _Card:
         self.requested = _allowed(device.total, settings.utilization)
         used = _summed(self.terms)
         self.available = self.requested.less(used) if self.requested is not None and used is not None else None
-        if settings.cache_bytes is not None:
-            self.available = Band(*(settings.cache_bytes,) * 3)
+        if settings.cache.size is not None:
+            self.available = Band(*(settings.cache.size,) * 3)
         self.fits: bool | None = None
 
     def judge(self, problems: _Problems) -> None:
@@ -583,7 +583,7 @@ class _Card:
                 f"the weights do not fit: {_gib(self._band('weights').expected)} of {_gib(total.expected)} on {name}",
             )
             return
-        if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache_bytes is None:
+        if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache.size is None:
             free = total.less(context)
             if self.requested.expected > free.expected:
                 mine.add(
@@ -610,7 +610,7 @@ class _Card:
                     f"{_gib(max(0, rest.expected))} are left on {name}",
                 )
         reach = (self.requested or NOTHING).plus(self.captured.band or NOTHING)
-        if self.available is not None and self.available.expected > 0 and self.settings.cache_bytes is None:
+        if self.available is not None and self.available.expected > 0 and self.settings.cache.size is None:
             over = reach.expected + context.expected - total.expected
             if over > 0:
                 mine.add(
@@ -621,10 +621,10 @@ class _Card:
 
     def _given_cache(self) -> int | None:
         """Bytes of a cache whose size is an option; None: it follows from what is left."""
-        blocks = self.settings.blocks_override
+        blocks = self.settings.cache.blocks_override
         if blocks is not None and self.groups is not None:
             return blocks * self.groups.bytes_per_block[self.stage]
-        return self.settings.cache_bytes
+        return self.settings.cache.size
 
     def _judge_encoder(self, mine: _Problems, encoder: EncoderProfile, left: Band) -> None:
         """Whether the allocator finds room for every tensor of the encoder's profile, gaps between blocks counted."""
@@ -652,9 +652,9 @@ class _Card:
         size = self.groups.bytes_per_block[self.stage] if self.groups.rules.sets_aside else 0
         need = self.groups.needed_bytes()[self.stage] + size
         low, expected, high = self.available
-        if low >= need or (self.settings.is_length_fitted and low > size):
+        if low >= need or (self.settings.scheduler.is_length_fitted and low > size):
             return
-        length = self.settings.max_model_len
+        length = self.settings.scheduler.max_model_len
         if expected < need:
             may = f"; on the favourable side there are {_gib(high)}" if high >= need else ""
             problem = (

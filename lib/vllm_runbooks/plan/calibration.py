@@ -23,7 +23,7 @@ from vllm_runbooks.catalog.specs import name_key
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Residual
 from vllm_runbooks.plan.budget import Calibrate, Device, Subject
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import GIB, Band, Term
 
 FILE = "calibration.json"
@@ -43,7 +43,7 @@ _NEWER_ENGINE = (0, 8)
 Key = tuple[int, ...]
 
 
-class _Rule(NamedTuple):
+class _CalibrationRule(NamedTuple):
     """How rows of a term correct a plan."""
 
     shifts: str
@@ -60,13 +60,13 @@ _SAME = frozenset({"minor", "gpu", "architecture"})
 _CLASS_ON_CARD = frozenset({"gpu", "architecture"})
 _CLASS = frozenset({"architecture"})
 _CARD = frozenset({"gpu"})
-RULES: Mapping[str, _Rule] = {
-    "weights": _Rule("weights", ("weights",), (_SAME, _CLASS), within=0.02),
-    "activation": _Rule("activation", ("activation", "encoder"), (_SAME, _CLASS_ON_CARD, _CLASS)),
-    "non_torch": _Rule("non_torch", (), (_SAME, _CLASS_ON_CARD, _CARD)),
-    "beside_weights": _Rule("non_torch", (), (_SAME, _CLASS_ON_CARD)),
-    "cuda_graphs": _Rule("cuda_graphs_captured", ("cuda_graphs_captured",), (_SAME, _CLASS_ON_CARD, _CLASS)),
-    "cuda_graphs_estimated": _Rule("cuda_graphs", ("cuda_graphs",), (_SAME, _CLASS_ON_CARD, _CLASS)),
+RULES: Mapping[str, _CalibrationRule] = {
+    "weights": _CalibrationRule("weights", ("weights",), (_SAME, _CLASS), within=0.02),
+    "activation": _CalibrationRule("activation", ("activation", "encoder"), (_SAME, _CLASS_ON_CARD, _CLASS)),
+    "non_torch": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD, _CARD)),
+    "beside_weights": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD)),
+    "cuda_graphs": _CalibrationRule("cuda_graphs_captured", ("cuda_graphs_captured",), (_SAME, _CLASS_ON_CARD, _CLASS)),
+    "cuda_graphs_estimated": _CalibrationRule("cuda_graphs", ("cuda_graphs",), (_SAME, _CLASS_ON_CARD, _CLASS)),
 }
 """By a row's term. `beside_weights` is what activation, encoder, non-torch and communication come to together, where a
 log prints the cache and the weights alone; it corrects the part of them that no rule derives."""
@@ -239,7 +239,7 @@ def load(user_file: str | Path | None = None) -> Calibrate:
 # ---- correcting
 
 
-class _Asked(NamedTuple):
+class _CalibrationTarget(NamedTuple):
     """What a plan is for."""
 
     key: Key
@@ -249,7 +249,7 @@ class _Asked(NamedTuple):
     has_ranks: bool
 
 
-def _matches(row: Residual, target: _Asked, level: frozenset[str]) -> bool:
+def _matches(row: Residual, target: _CalibrationTarget, level: frozenset[str]) -> bool:
     key = (version_key(row.release) or ())[:3]
     return (
         bisect(_CHANGES, key[:2]) == bisect(_CHANGES, target.key[:2])
@@ -261,7 +261,9 @@ def _matches(row: Residual, target: _Asked, level: frozenset[str]) -> bool:
     )
 
 
-def chosen(rows: Sequence[Residual], user_rows: Sequence[Residual], target: _Asked, name: str) -> tuple[Residual, ...]:
+def chosen(
+    rows: Sequence[Residual], user_rows: Sequence[Residual], target: _CalibrationTarget, name: str
+) -> tuple[Residual, ...]:
     """The rows of a term that tell most of what is asked: the most telling level, the user's own first."""
     rule = RULES[name]
     for level in rule.levels:
@@ -280,15 +282,17 @@ def _share(row: Residual) -> float:
 
 def calibrator(rows: Sequence[Residual], user_rows: Sequence[Residual] = ()) -> Calibrate:
     """What corrects plans by these rows, the user's own first."""
-    matches: dict[_Asked, Mapping[str, tuple[Residual, ...]]] = {}
+    matches: dict[_CalibrationTarget, Mapping[str, tuple[Residual, ...]]] = {}
 
     def calibrate(
-        model: Subject, terms: tuple[Term, ...], device: Device, settings: Settings
+        model: Subject, terms: tuple[Term, ...], device: Device, settings: LaunchSettings
     ) -> tuple[tuple[Term, ...], tuple[str, ...]]:
         ranks = settings.ranks
         if ranks.pipeline > 1 or ranks.data > 1:
             return terms, ()
-        target = _Asked(settings.key, settings.is_v0, device.name, model.shape.architecture, ranks.tensor > 1)
+        target = _CalibrationTarget(
+            settings.key, settings.is_v0, device.name, model.shape.architecture, ranks.tensor > 1
+        )
         if target not in matches:
             matched = {name: chosen(rows, user_rows, target, name) for name in RULES}
             if any(matched[name] for name in _APART):

@@ -16,7 +16,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan.records import Find, Layouts, Plan
 
 
-class _Plan(click.Command):
+class _PlanCommand(click.Command):
     """A command that takes the options of the engine as well, and offers them."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -27,7 +27,7 @@ class _Plan(click.Command):
 
 
 @click.command(
-    cls=_Plan,
+    cls=_PlanCommand,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
     epilog=given.examples(
         "plan Qwen/Qwen3-8B --gpus 2xRTX3090 --max-model-len 16k",

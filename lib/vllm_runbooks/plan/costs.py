@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 from vllm_runbooks.catalog.eras import NEVER, Key
 from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core.record_forms import AUTHORED
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.plan.weights import mxfp4_kernel
@@ -55,7 +55,7 @@ class MeasuredMemory:
     source: str
     """Where the amount comes from, with the number of measurements."""
 
-    def applies_to(self, settings: Settings) -> bool:
+    def applies_to(self, settings: LaunchSettings) -> bool:
         """Whether a launch's release and engine have it."""
         return (self.is_v0 is None or self.is_v0 == settings.is_v0) and self.since <= settings.key < self.until
 
@@ -88,7 +88,7 @@ _MULTIPROCESSORS: Mapping[Capability, tuple[int, int, int]] = {(8, 0): (108, 108
 _ANY_MULTIPROCESSORS = (28, 120, 192)
 
 
-def _sampler(settings: Settings, rows: int) -> SamplerMemory:
+def _sampler(settings: LaunchSettings, rows: int) -> SamplerMemory:
     kind = "v2" if settings.is_v2_runner else settings.sampler
     if kind == "sort" and rows < _FULL_SORT_BELOW:
         kind = "sort of few rows"
@@ -106,7 +106,7 @@ _WORKSPACE_FROM_90 = 32 * _MIB
 # ---- the mixture of experts
 
 
-class _Held(NamedTuple):
+class _KeptResults(NamedTuple):
     """Shares of the experts' two intermediate results that stay allocated after the forward pass."""
 
     low: float
@@ -116,13 +116,15 @@ class _Held(NamedTuple):
 
 
 _TWO_RESULTS = "the results of both halves of the experts (fused_moe.py, 0.19.0 :1976-1990; marlin_moe.py the same)"
-_KEPT = _Held(0.95, 1.0, 1.1, _TWO_RESULTS + " stay in a workspace; 4 printed starts, worst 0.2 %; " + _H100)
-_FREED = _Held(0.0, 0.0, 0.05, _TWO_RESULTS + " are freed again")
-_ELSEWHERE = _Held(
+_KEPT = _KeptResults(0.95, 1.0, 1.1, _TWO_RESULTS + " stay in a workspace; 4 printed starts, worst 0.2 %; " + _H100)
+_FREED = _KeptResults(0.0, 0.0, 0.05, _TWO_RESULTS + " are freed again")
+_ELSEWHERE = _KeptResults(
     0.0, 0.0, 0.5, "the kernel for MXFP4 experts of this card keeps none; 3 printed starts on H100; " + _H100
 )
-_UNSURE = _Held(0.0, 0.6, 1.8, "which kernel runs these quantised experts, and what it keeps, is not established")
-_BLACKWELL = _Held(0.0, 1.0, 1.2, _TWO_RESULTS + "; on this card another kernel may keep none")
+_UNSURE = _KeptResults(
+    0.0, 0.6, 1.8, "which kernel runs these quantised experts, and what it keeps, is not established"
+)
+_BLACKWELL = _KeptResults(0.0, 1.0, 1.2, _TWO_RESULTS + "; on this card another kernel may keep none")
 
 _MODULAR: Key = (0, 14)
 """Experts share a workspace: fused_moe/modular_kernel.py with v1/worker/workspace.py (0.13.0 -> 0.14.1)."""
@@ -137,7 +139,7 @@ _MARLIN_DIRECT_UNTIL: Mapping[str, Key] = {
 (0.21.0 :821, 0.22.1 :696), gptq_marlin.py (0.19.0, 0.20.2 :29)."""
 
 
-def _held(shape: Shape, settings: Settings, capability: Capability | None) -> _Held:
+def _held(shape: Shape, settings: LaunchSettings, capability: Capability | None) -> _KeptResults:
     """What of the experts' results stays: by how they are stored, the card and the release."""
     if settings.is_v0 or settings.key < _MODULAR:
         return _FREED
@@ -247,9 +249,9 @@ _CONTEXT_TOKENS = 64 * 1024
 _BLOCK_TOKENS = 16
 
 
-def _context_tokens(settings: Settings) -> int:
-    pages = settings.sequences * (settings.block_tokens or _BLOCK_TOKENS)
-    return max(min(max(8 * settings.max_model_len, 4 * pages), _CONTEXT_TOKENS), pages)
+def _context_tokens(settings: LaunchSettings) -> int:
+    pages = settings.scheduler.sequences * (settings.cache.block_tokens or _BLOCK_TOKENS)
+    return max(min(max(8 * settings.scheduler.max_model_len, 4 * pages), _CONTEXT_TOKENS), pages)
 
 
 _CHUNKS: Sequence[tuple[Key, int]] = (((0, 12), 32 * 1024), (NEVER, 16 * 1024))
@@ -257,7 +259,7 @@ _CHUNKS: Sequence[tuple[Key, int]] = (((0, 12), 32 * 1024), (NEVER, 16 * 1024))
 VLLM_FUSED_MOE_CHUNK_SIZE (envs.py, 0.11.2 and 0.12.0)."""
 
 
-def _expert_bytes(figures: _Figures, settings: Settings, width: int) -> tuple[int, int]:
+def _expert_bytes(figures: _Figures, settings: LaunchSettings, width: int) -> tuple[int, int]:
     """Of the experts' two results: in the workspace for the card's own tokens, and where they are freed again for all.
 
     Data-parallel ranks send each other their tokens, and cut the experts like tensor ranks where none has whole ones
@@ -271,12 +273,12 @@ def _expert_bytes(figures: _Figures, settings: Settings, width: int) -> tuple[in
         first = max(size * (2 if experts.is_gated else 1), across)
         kept = max(kept, experts.per_token * (first + max(size, across)))
         freed = max(freed, experts.per_token * (first + size))
-    tokens = settings.batched_tokens
+    tokens = settings.scheduler.batched_tokens
     chunk = next(chunk for until, chunk in _CHUNKS if settings.key < until)
     return tokens * kept * width, min(tokens * ranks.data, chunk) * freed * width
 
 
-class _Place(NamedTuple):
+class _RankPlace(NamedTuple):
     """Where a card stands among the ranks."""
 
     is_first: bool
@@ -291,7 +293,9 @@ class _Activation(NamedTuple):
     source: str
 
 
-def _kept(shape: Shape, settings: Settings, place: _Place, expert_bytes: int, state: int) -> tuple[Band, _Held]:
+def _kept(
+    shape: Shape, settings: LaunchSettings, place: _RankPlace, expert_bytes: int, state: int
+) -> tuple[Band, _KeptResults]:
     """What stays allocated after the forward pass: experts' workspace, a stage's input and cuBLAS' workspace."""
     kept_results = _held(shape, settings, place.capability) if expert_bytes else _FREED
     gathered = expert_bytes * settings.ranks.data
@@ -306,10 +310,10 @@ def _kept(shape: Shape, settings: Settings, place: _Place, expert_bytes: int, st
     return band, kept_results
 
 
-def _forward(figures: _Figures, settings: Settings, place: _Place, kept: Band, freed: int) -> Band:
+def _forward(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kept: Band, freed: int) -> Band:
     """The most that lives together in the forward pass; `freed`: bytes of experts' results that do not stay."""
     width = settings.value_bytes
-    tokens, tensor = settings.batched_tokens, settings.ranks.tensor
+    tokens, tensor = settings.scheduler.batched_tokens, settings.ranks.tensor
     state = tokens * figures.hidden * width
     wide = tokens * width * (-(-figures.split // tensor) + figures.per_layer)
     if figures.context and settings.key >= _SIMULATES_CONTEXT and not settings.is_v0:
@@ -317,7 +321,7 @@ def _forward(figures: _Figures, settings: Settings, place: _Place, kept: Band, f
     wide = max(wide, freed)
     sent = 0 if place.is_last else 2 * state
     few, usual, many = _HIDDEN_STATES
-    adapters = 3 * tokens * settings.lora_rank * 4
+    adapters = 3 * tokens * settings.lora.rank * 4
     return Band(
         kept.low + sent + int((wide + few * state) * figures.low),
         kept.expected + sent + int(wide + usual * state),
@@ -325,36 +329,38 @@ def _forward(figures: _Figures, settings: Settings, place: _Place, kept: Band, f
     )
 
 
-def _sampled(figures: _Figures, settings: Settings, place: _Place, kept: Band) -> tuple[Band, Band, str]:
+def _sampled(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kept: Band) -> tuple[Band, Band, str]:
     """What lives together while the sampler runs, what of it stays, and the source."""
     width = settings.value_bytes
-    rows = min(settings.sequences, settings.batched_tokens)
+    rows = min(settings.scheduler.sequences, settings.scheduler.batched_tokens)
     by = _sampler(settings, rows)
-    values = figures.vocabulary * (settings.batched_tokens if by.all_tokens else rows) * 4
+    values = figures.vocabulary * (settings.scheduler.batched_tokens if by.all_tokens else rows) * 4
     # Logits of a float32 model need no copy.
     spared = 0.5 if width == 4 else 0.0
     if by.has_buffer:
         few, usual, many = _MULTIPROCESSORS.get(place.capability or (0, 0), _ANY_MULTIPROCESSORS)
         row = figures.vocabulary * 4
         kept = kept.plus(Band(min(few, rows) * row, min(usual, rows) * row, min(many, rows) * row))
-    state = settings.batched_tokens * figures.hidden * width
+    state = settings.scheduler.batched_tokens * figures.hidden * width
     beside = state + by.extra_mib * _MIB + (0 if settings.is_v0 else 2 * rows * figures.hidden * width)
     low = int(values * (by.low - spared)) + kept.low + state
     expected = int(values * (by.expected - spared)) + kept.expected + beside
     high = int(values * (by.high - spared)) + kept.high + beside + _UNSEEN
-    if settings.speculative_tokens:
+    if settings.speculation.tokens:
         # The rejection sampler takes two rows for each sequence, with copies of its own.
         high += int(values * by.high)
-    if settings.lora_rank:
+    if settings.lora.rank:
         expected, high = expected + int(values * 0.6), high + int(values * 2)
     return Band(low, expected, high), kept, by.source
 
 
-def _activation(shape: Shape, settings: Settings, place: _Place) -> _Activation:
+def _activation(shape: Shape, settings: LaunchSettings, place: _RankPlace) -> _Activation:
     figures = _figures(shape)
     width = settings.value_bytes
     expert_bytes, freed = _expert_bytes(figures, settings, width)
-    kept, kept_results = _kept(shape, settings, place, expert_bytes, settings.batched_tokens * figures.hidden * width)
+    kept, kept_results = _kept(
+        shape, settings, place, expert_bytes, settings.scheduler.batched_tokens * figures.hidden * width
+    )
     total = _forward(figures, settings, place, kept, freed if kept_results is _FREED else 0)
     source = _FORWARD_SOURCE
     if place.samples:
@@ -367,18 +373,18 @@ def _activation(shape: Shape, settings: Settings, place: _Place) -> _Activation:
     return _Activation(total, kept, "; ".join((source, *figures.doubts)))
 
 
-def _missing(shape: Shape, settings: Settings) -> str | None:
+def _missing(shape: Shape, settings: LaunchSettings) -> str | None:
     """Why the activation is not known; None: it is."""
     if not shape.kinds or not shape.hidden_size or not shape.vocabulary_size:
         return "the activation is not known: " + (", ".join(shape.missing) or "the configuration names no layers")
-    if not settings.batched_tokens or not settings.sequences:
+    if not settings.scheduler.batched_tokens or not settings.scheduler.sequences:
         return "the activation is not known: it grows with max_num_batched_tokens and max_num_seqs"
     return None
 
 
 def activation(
     shape: Shape,
-    settings: Settings,
+    settings: LaunchSettings,
     *,
     is_last: bool,
     is_first: bool = True,
@@ -397,13 +403,18 @@ def activation(
     """
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
-    place = _Place(is_first, is_last, is_last and (tensor_rank_first or not settings.is_v0), capability)
+    place = _RankPlace(is_first, is_last, is_last and (tensor_rank_first or not settings.is_v0), capability)
     estimate = _activation(shape, settings, place)
     return Term("activation", estimate.total, estimate.source)
 
 
 def activation_kept(
-    shape: Shape, settings: Settings, *, is_last: bool, is_first: bool = True, capability: Capability | None = None
+    shape: Shape,
+    settings: LaunchSettings,
+    *,
+    is_last: bool,
+    is_first: bool = True,
+    capability: Capability | None = None,
 ) -> Term:
     """What of the activation is still allocated after the profiling run: workspaces and the sampler's buffer.
 
@@ -411,7 +422,7 @@ def activation_kept(
     """
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
-    estimate = _activation(shape, settings, _Place(is_first, is_last, is_last, capability))
+    estimate = _activation(shape, settings, _RankPlace(is_first, is_last, is_last, capability))
     return Term("activation", estimate.kept, estimate.source)
 
 
@@ -422,7 +433,7 @@ def _gib(low: float, expected: float, high: float) -> Band:
     return Band(int(low * GIB), int(expected * GIB), int(high * GIB))
 
 
-def _measured(part: str, settings: Settings) -> MeasuredMemory:
+def _measured(part: str, settings: LaunchSettings) -> MeasuredMemory:
     rows: Iterable[MeasuredMemory] = load_table("non_torch_memory", MeasuredMemory).values()
     return next(row for row in rows if row.part == part and row.applies_to(settings))
 
@@ -437,13 +448,13 @@ _RUNNER_PROFILES: Key = (0, 29)
 """The newer runner profiles graphs: v1/worker/gpu/cudagraph_utils.py (0.29.0 :718); it returned 0 before."""
 
 
-def _profiles_graphs(settings: Settings) -> bool:
-    if settings.is_v0 or settings.is_eager or not settings.piecewise_graphs + settings.full_graphs:
+def _profiles_graphs(settings: LaunchSettings) -> bool:
+    if settings.is_v0 or settings.graphs.is_eager or not settings.graphs.piecewise + settings.graphs.full:
         return False
     return settings.key >= (_RUNNER_PROFILES if settings.is_v2_runner else _GRAPHS_PROFILED)
 
 
-def non_torch(settings: Settings) -> Term:
+def non_torch(settings: LaunchSettings) -> Term:
     """What the release counts of memory that PyTorch does not see, on one card that talks to no other."""
     part = "non_torch"
     if not settings.is_v0 and _GRAPHS_PROFILED <= settings.key < _GRAPHS_APART:
@@ -465,7 +476,7 @@ _MULTICAST: Capability = (9, 0)
 
 
 def communication(
-    settings: Settings,
+    settings: LaunchSettings,
     interconnect: str | None,
     nodes: int = 1,
     *,
@@ -532,9 +543,9 @@ _SPARSE = int(4.5 * GIB)
 """4 printed starts of DeepSeek V4: 0.1 to 4.1 GiB, one 8.6."""
 
 
-def _graphs(shape: Shape, settings: Settings) -> tuple[Band, str]:
-    count = settings.piecewise_graphs + settings.full_graphs
-    if settings.is_eager or not count:
+def _graphs(shape: Shape, settings: LaunchSettings) -> tuple[Band, str]:
+    count = settings.graphs.piecewise + settings.graphs.full
+    if settings.graphs.is_eager or not count:
         return NOTHING, "no CUDA graphs are captured"
     rows = load_table("cuda_graph_memory", GraphMemory).values()
     row = next(row for row in rows if row.applies_to(settings))
@@ -547,7 +558,7 @@ def _graphs(shape: Shape, settings: Settings) -> tuple[Band, str]:
     return Band(low, middle, high), row.source
 
 
-def graphs_captured(shape: Shape, settings: Settings) -> Term:
+def graphs_captured(shape: Shape, settings: LaunchSettings) -> Term:
     """What capturing CUDA graphs takes after the cache is made: of the memory that the utilisation leaves free."""
     band, source = _graphs(shape, settings)
     return Term("cuda_graphs", band, source)
@@ -557,7 +568,7 @@ _ESTIMATE = (0.6, 1.0, 2.4)
 """An estimate as a share of what capturing took: 25 printed pairs, tenth, middle and ninetieth of a hundred."""
 
 
-def graphs_reserved(shape: Shape, settings: Settings, *, is_estimated: bool | None = None) -> Term:
+def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: bool | None = None) -> Term:
     """What the release takes from the cache for CUDA graphs.
 
     Args:
@@ -607,7 +618,7 @@ def context(total: int | None = None) -> Term:
 _FREE_CHECKED: Key = (0, 9, 2)
 
 
-def checks_free(settings: Settings) -> bool:
+def checks_free(settings: LaunchSettings) -> bool:
     """Whether the start ends where less memory is free than it may use (v1/worker/gpu_worker.py, 0.9.2 :120)."""
     return not settings.is_v0 and settings.key >= _FREE_CHECKED
 

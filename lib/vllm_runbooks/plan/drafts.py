@@ -17,12 +17,12 @@ from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.plan.families import Mixture
 from vllm_runbooks.plan.release_rules import SinceRelease, rules_in
 from vllm_runbooks.plan.shape import Attention, Layer, Rope, Shape, shape
-from vllm_runbooks.plan.tensors import Tensor, layer_tensors, linear, norm
-from vllm_runbooks.plan.weights import Inventory, Loaded, Ranks, Variant, inventory, load, size_on_rank
+from vllm_runbooks.plan.tensors import ModelTensor, layer_tensors, linear, norm
+from vllm_runbooks.plan.weights import Loaded, Ranks, TensorInventory, Variant, inventory, load, size_on_rank
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class DraftModel:
     """A model that drafts, read once."""
 
     name: str
@@ -36,7 +36,7 @@ class Draft:
     """Names in the checkpoint's files; None: they are not at hand."""
 
     @cached_property
-    def stock(self) -> Inventory:
+    def stock(self) -> TensorInventory:
         """Its tensors, where it is a whole model."""
         return inventory(self.shape)
 
@@ -63,13 +63,13 @@ def draft(
     is_partial: bool = False,
     source: str | None = None,
     tensors: frozenset[str] | None = None,
-) -> Draft:
+) -> DraftModel:
     """A drafting model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
     plain = _plain(config)
-    return Draft(name, plain, shape(plain, is_partial=is_partial), source, tensors)
+    return DraftModel(name, plain, shape(plain, is_partial=is_partial), source, tensors)
 
 
-def draft_in_catalog(name: str, catalog: Specs) -> Draft | None:
+def draft_in_catalog(name: str, catalog: Specs) -> DraftModel | None:
     """A drafting model of the catalog; None: there is no such model."""
     entry = catalog.model(name)
     if entry is None or entry.id is None:
@@ -174,7 +174,7 @@ _OF_NO_MATTER = frozenset({"max_position_embeddings", "rope_theta", "tie_word_em
 """Fields that neither weights nor caches of a head depend on, or tables of cosines and sines alone."""
 
 
-def unknown(draft: Draft, how: Drafting, release: Key, ranks: Ranks, *, target_form: bool) -> tuple[str, ...]:
+def unknown(draft: DraftModel, how: Drafting, release: Key, ranks: Ranks, *, target_form: bool) -> tuple[str, ...]:
     """What would have to be known of a drafting model; `target_form`: the target is quantised."""
     by, method = _rules(release), how.method
     if method not in by.methods:
@@ -211,7 +211,7 @@ _MEDUSA = {"hidden_size": 4096, "vocab_size": 32001, "num_hidden_layers": 1}
 """Where the file leaves them out (0.32.0 transformers_utils/configs/medusa.py:14)."""
 
 
-def _medusa(draft: Draft, tokens: int) -> _Medusa | None:
+def _medusa(draft: DraftModel, tokens: int) -> _Medusa | None:
     """Sizes of Medusa's heads, of which a start builds as many as it speculates tokens (0.8.5 config.py:2410)."""
     config = dict(draft.config)
     for name in list(config):
@@ -236,7 +236,7 @@ def _medusa(draft: Draft, tokens: int) -> _Medusa | None:
 # ---- layers
 
 
-def layers(draft: Draft, method: str, release: Key) -> tuple[Layer, ...]:
+def layers(draft: DraftModel, method: str, release: Key) -> tuple[Layer, ...]:
     """The layers that keep keys and values, in their order."""
     if method == "medusa":
         return ()
@@ -245,7 +245,7 @@ def layers(draft: Draft, method: str, release: Key) -> tuple[Layer, ...]:
     return every[: _rules(release).layers] if method == "eagle3" else every
 
 
-def longest(draft: Draft, positions: int | None, method: str, release: Key, length: int | None) -> int | None:
+def longest(draft: DraftModel, positions: int | None, method: str, release: Key, length: int | None) -> int | None:
     """Tokens of the longest request that is drafted for where that limits what is served; None: it does not.
 
     `positions` is the longest context that the drafting model takes, `length` the length that the start names for it.
@@ -271,10 +271,10 @@ def _tables(shape: Shape) -> tuple[Rope, ...]:
 class _Stock(NamedTuple):
     """Tensors of a head, and those that it may share with the target."""
 
-    sure: Inventory
-    embedding: Tensor | None
+    sure: TensorInventory
+    embedding: ModelTensor | None
     """It may be the target's: most heads are trained on that."""
-    head: Tensor | None
+    head: ModelTensor | None
     """It may be the target's, though it has a size of its own more often."""
 
 
@@ -287,7 +287,7 @@ def _is_shared(rule: str, *, is_brought: bool | None, is_alike: bool) -> bool | 
     return True if is_brought is False else None if is_alike or rule == "brought" else False
 
 
-def _eagle(draft: Draft, method: str, target: Shape, ranks: Ranks, release: Key) -> _Stock:
+def _eagle(draft: DraftModel, method: str, target: Shape, ranks: Ranks, release: Key) -> _Stock:
     """EAGLE's head: a projection of the target's states, decoder layers, and for EAGLE-3 a norm and a head.
 
     0.8.5 to 0.33.0 model_executor/models/llama_eagle.py, llama_eagle3.py.
@@ -299,23 +299,23 @@ def _eagle(draft: Draft, method: str, target: Shape, ranks: Ranks, release: Key)
         Variant((index,), tuple((tensor, None) for tensor in _layer(layer, hidden, index, by, is_three=is_three)), ())
         for index, layer in enumerate(layers(draft, method, release))
     )
-    embedding = Tensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")
+    embedding = ModelTensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")
     is_wide = (vocabulary, hidden) == (target.vocabulary_size, target.hidden_size)
     rule = "own" if ranks.pipeline > 1 or (by.embedding == "brought" and not is_three) else by.embedding
     shares_embedding = _is_shared(rule, is_brought=draft.has("embed_tokens"), is_alike=is_wide)
     size = config.get("draft_vocab_size") or vocabulary
-    head = Tensor("head", "lm_head", size, hidden, "vocabulary")
+    head = ModelTensor("head", "lm_head", size, hidden, "vocabulary")
     shares_head: bool | None = True
-    rest: list[Tensor] = []
+    rest: list[ModelTensor] = []
     if is_three:
         is_alike = (size, hidden) == (target.vocabulary_size, target.hidden_size)
         shares_head = _is_shared(by.head, is_brought=draft.has("lm_head"), is_alike=is_alike)
         rest += _states(config, hidden, by)
         if by.always_maps or size != target.vocabulary_size:
-            rest.append(Tensor("head", "draft_id_to_target_id", size, width=8))
+            rest.append(ModelTensor("head", "draft_id_to_target_id", size, width=8))
     else:
         rest.append(linear("draft", "fc", hidden, 2 * hidden))
-    sure = Inventory(
+    sure = TensorInventory(
         replace(shape, pattern=shape.pattern[: len(variants)]),
         variants,
         ((embedding, None),) if shares_embedding is False else (),
@@ -327,7 +327,7 @@ def _eagle(draft: Draft, method: str, target: Shape, ranks: Ranks, release: Key)
     return _Stock(sure, embedding if shares_embedding is None else None, head if shares_head is None else None)
 
 
-def _layer(layer: Layer, hidden: int, index: int, by: DraftRules, *, is_three: bool) -> Iterator[Tensor]:
+def _layer(layer: Layer, hidden: int, index: int, by: DraftRules, *, is_three: bool) -> Iterator[ModelTensor]:
     """A decoder layer of a head: EAGLE's first one has no norm of its input, EAGLE-3's reads two states at once."""
     layer = replace(layer, norms=3 if is_three else 1 if index == 0 else 2)
     names = ("self_attn", "mlp")
@@ -339,7 +339,7 @@ def _layer(layer: Layer, hidden: int, index: int, by: DraftRules, *, is_three: b
             yield tensor
 
 
-def _states(config: Mapping[str, Any], hidden: int, by: DraftRules) -> Iterator[Tensor]:
+def _states(config: Mapping[str, Any], hidden: int, by: DraftRules) -> Iterator[ModelTensor]:
     """What brings states from between the target's layers to the size of the head."""
     eagle = config.get("eagle_config")
     inner: Mapping[str, Any] = eagle if isinstance(eagle, Mapping) else {}
@@ -356,19 +356,19 @@ def _states(config: Mapping[str, Any], hidden: int, by: DraftRules) -> Iterator[
     yield linear("draft", "fc", hidden, size * count)
 
 
-def _heads(draft: Draft, sizes: _Medusa, release: Key) -> _Stock:
+def _heads(draft: DraftModel, sizes: _Medusa, release: Key) -> _Stock:
     """Medusa: blocks of linear layers, and a head of the vocabulary for each (0.32.0 models/medusa.py:52)."""
     hidden, by = sizes.hidden, _rules(release)
-    blocks = Tensor("draft", "blocks", hidden, hidden, count=sizes.heads * sizes.layers, bias=sizes.has_bias)
+    blocks = ModelTensor("draft", "blocks", hidden, hidden, count=sizes.heads * sizes.layers, bias=sizes.has_bias)
     rows = sizes.shortened if sizes.has_original or by.cuts_heads else sizes.vocabulary
-    head = Tensor("head", "lm_head", rows, hidden, "vocabulary")
+    head = ModelTensor("head", "lm_head", rows, hidden, "vocabulary")
     made = ((head, None),) * (1 if sizes.has_original else sizes.heads)
     bare = replace(draft.shape, kinds=(), pattern=(), quantization=None, encoders=())
-    return _Stock(Inventory(bare, (), (), made, None, (), ((blocks, None),)), None, None)
+    return _Stock(TensorInventory(bare, (), (), made, None, (), ((blocks, None),)), None, None)
 
 
 def load_draft(
-    draft: Draft,
+    draft: DraftModel,
     how: Drafting,
     target: Shape,
     ranks: Ranks,
@@ -420,7 +420,7 @@ def load_draft(
     return Loaded(components, low, expected, high, reasons)
 
 
-def _with_tables(stock: Inventory, tables: tuple[Rope, ...], target: Shape, length: int) -> Inventory:
+def _with_tables(stock: TensorInventory, tables: tuple[Rope, ...], target: Shape, length: int) -> TensorInventory:
     """Tensors with the tables of cosines and sines that the target does not have already.
 
     `length` is what a head's positions are raised to; 0: they are not.

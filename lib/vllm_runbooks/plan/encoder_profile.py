@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.eras import Key, Rule, in_release
 from vllm_runbooks.plan.encoders import taps
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Encoder, Shape
 from vllm_runbooks.plan.terms import Band, tried
 
@@ -488,7 +488,7 @@ def _llama4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator
 # ---- tensors by family: what is allocated, and what else is alive then; values for each patch
 
 
-class _Run(NamedTuple):
+class _TowerRun(NamedTuple):
     sizes: _Sizes
     ask: _Ask
     shards: int
@@ -498,7 +498,7 @@ class _Run(NamedTuple):
 Held = Iterator[tuple[str, float, float]]
 
 
-def _split_attention(size: int, run: _Run, alive: float) -> Held:
+def _split_attention(size: int, run: _TowerRun, alive: float) -> Held:
     """Query, key and value are copied apart, then rotated."""
     part = size / run.shards
     yield "query, key and value", 3 * part, alive
@@ -518,7 +518,7 @@ def _split_attention(size: int, run: _Run, alive: float) -> Held:
     yield "rotated query and key", once * part, beside + 2 * wide
 
 
-def _fused_attention(size: int, run: _Run, alive: float) -> Held:
+def _fused_attention(size: int, run: _TowerRun, alive: float) -> Held:
     """Query and key stay together where the release keeps them so."""
     if run.ask.key < _FUSED:
         yield from _split_attention(size, run, alive)
@@ -543,18 +543,18 @@ def _gated_network(size: int, wide: float, alive: float, *, keeps: bool) -> Held
     yield "down projection", size, alive + (3 if keeps else 1) * wide
 
 
-def _norms(run: _Run) -> int:
+def _norms(run: _TowerRun) -> int:
     """Values of the hidden states that are alive in the network: a fused norm writes over its inputs."""
     return (4 if run.ask.native_norms else 2) * run.sizes.size
 
 
-def _qwen2_tensors(run: _Run) -> Held:
+def _qwen2_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     yield from _split_attention(sizes.size, run, 2 * sizes.size)
     yield from _plain_network(sizes.wide / run.shards, 3 * sizes.size, copies=2)
 
 
-def _qwen2_5_tensors(run: _Run) -> Held:
+def _qwen2_5_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     wide = sizes.wide / run.shards
     if run.ask.key < _SEPARATE_GATE:
@@ -566,7 +566,7 @@ def _qwen2_5_tensors(run: _Run) -> Held:
     yield from _gated_network(sizes.size, wide, _norms(run), keeps=True)
 
 
-def _qwen3_tensors(run: _Run) -> Held:
+def _qwen3_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     tapped = sizes.taps * sizes.out / (sizes.taps + 1) / sizes.merge**2
     # The embedding of places stays alive beside the hidden states, and so does what the taps have put out.
@@ -574,13 +574,13 @@ def _qwen3_tensors(run: _Run) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size + tapped)
 
 
-def _glm4v_tensors(run: _Run) -> Held:
+def _glm4v_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     yield from _split_attention(sizes.size, run, 2 * sizes.size)
     yield from _gated_network(sizes.size, sizes.out / run.shards, _norms(run), keeps=False)
 
 
-def _siglip_tensors(run: _Run) -> Held:
+def _siglip_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     part = sizes.size / run.shards
     yield "query, key and value", 3 * part, 3 * sizes.size
@@ -588,7 +588,7 @@ def _siglip_tensors(run: _Run) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size)
 
 
-def _llama4_tensors(run: _Run) -> Held:
+def _llama4_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     part = sizes.size / run.shards
     yield "query, key and value", 3 * part, 3 * sizes.size
@@ -597,7 +597,7 @@ def _llama4_tensors(run: _Run) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size)
 
 
-def _gemma4_tensors(run: _Run) -> Held:
+def _gemma4_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     # The tower is transformers' own: whole on each card, its gate and up projections apart.
     for done, what in enumerate(("gate projection", "its activation", "up projection", "product of both")):
@@ -606,7 +606,7 @@ def _gemma4_tensors(run: _Run) -> Held:
 
 class _Family(NamedTuple):
     items: Callable[[_Sizes, _Ask, Any], Iterator[tuple[str, _Item]]]
-    tensors: Callable[[_Run], Held]
+    tensors: Callable[[_TowerRun], Held]
     shares_items: bool
     """With `--mm-encoder-tp-mode data` each card takes some of the items; else each takes all."""
     source: str
@@ -679,33 +679,33 @@ def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audi
     )
 
 
-def _ask(settings: Settings, most_videos: int | None) -> _Ask:
-    limits, options = settings.items or {}, settings.processor
+def _ask(settings: LaunchSettings, most_videos: int | None) -> _Ask:
+    limits, options = settings.media.items or {}, settings.media.processor
     usual = 1 if settings.is_v0 else _UNLIMITED
     videos = limits.get("video", usual)
     size = options.get("size")
     edges: Mapping[str, Any] = size if isinstance(size, Mapping) else {}
-    length = settings.max_model_len
+    length = settings.scheduler.max_model_len
     return _Ask(
         settings.key,
         settings.is_v0,
         settings.is_v2_runner,
         length,
-        settings.batched_tokens,
-        settings.sequences,
+        settings.scheduler.batched_tokens,
+        settings.scheduler.sequences,
         limits.get("image", usual),
         videos if most_videos is None else min(videos, most_videos),
         limits.get("audio", usual),
         settings.ranks.tensor,
-        settings.encoder_data,
-        settings.is_compiled and not settings.is_eager and not settings.is_v0,
+        settings.ranks.encoder_data,
+        settings.graphs.is_compiled and not settings.graphs.is_eager and not settings.is_v0,
         _BYTES.get(settings.dtype, 2),
         _pixels(options, edges, "min_pixels", "shortest_edge"),
         _pixels(options, edges, "max_pixels", "longest_edge"),
         _number(options, "max_soft_tokens"),
-        _side(settings.item_sizes, "image"),
-        _side(settings.item_sizes, "video"),
-        settings.item_sizes.get("video", {}).get("num_frames", 0),
+        _side(settings.media.item_sizes, "image"),
+        _side(settings.media.item_sizes, "video"),
+        settings.media.item_sizes.get("video", {}).get("num_frames", 0),
     )
 
 
@@ -770,7 +770,7 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
         listed = [Step("inputs", tried(inputs), inputs)]
         if copied:
             listed.append(Step("a copy of the inputs", tried(copied), before))
-        for what, values, alive in family.tensors(_Run(sizes, launch, shards)):
+        for what, values, alive in family.tensors(_TowerRun(sizes, launch, shards)):
             size = int(values * at_once * ask.width)
             listed.append(Step(what, tried(size), before + size + int(alive * at_once * ask.width)))
         listed.append(Step("outputs", tried(outputs), before + outputs))
@@ -807,7 +807,7 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
 
 
 def profile(
-    shape: Shape, settings: Settings, *, config: Mapping[str, Any], is_first: bool = True
+    shape: Shape, settings: LaunchSettings, *, config: Mapping[str, Any], is_first: bool = True
 ) -> EncoderProfile | Unprofiled:
     """What profiling the encoder takes on one card.
 
@@ -819,9 +819,9 @@ def profile(
     """
     if shape.encoders == ():
         return Unprofiled("the model has no encoder", is_known=True)
-    if settings.language_only:
+    if settings.media.language_only:
         return Unprofiled("--language-model-only loads no encoder", is_known=True)
-    if settings.skips_encoder_profile:
+    if settings.media.skips_profile:
         return Unprofiled("--skip-mm-profiling", is_known=True)
     if settings.is_v2_runner and (settings.key < _V2_PROFILES or not is_first):
         where = "this release's newer model runner" if is_first else "a stage behind the first"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vllm_runbooks.core.evidence import PlanAsked
-from vllm_runbooks.plan.records import Layout, Layouts, Plan, PlannedRank
+from vllm_runbooks.plan.records import Layouts, ParallelLayout, Plan, PlannedRank
 
 TERMS = ("weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication")
 """Parts of a card's memory that a plan has a figure of."""
@@ -45,7 +45,7 @@ def plan_figures(answer: Plan | Layouts, question: PlanAsked, side: int = EXPECT
     if plan is None:
         return {"fits": answer.fits}
     cache = plan.kv_cache
-    layout = plan.layout or Layout(1, question.tp or 1, question.pp or 1, question.dp or 1)
+    layout = plan.layout or ParallelLayout(1, question.tp or 1, question.pp or 1, question.dp or 1)
     return {
         **_card_figures(plan.per_gpu, side),
         "fits": answer.fits,

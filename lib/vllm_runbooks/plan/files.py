@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vllm_runbooks.plan import proxy
-from vllm_runbooks.plan.records import Find, Layout, Plan, PlannedRank
+from vllm_runbooks.plan.records import Find, ParallelLayout, Plan, PlannedRank
 from vllm_runbooks.plan.requests import SIZES, Request, fewest_cards, layout_of, settings, taking, ways
 from vllm_runbooks.plan.servers import parts, split_of
 from vllm_runbooks.plan.shape import Experts
@@ -17,10 +17,10 @@ _ANSWERED = {Find.CONTEXT: "max_model_len", Find.UTILIZATION: "gpu_memory_utiliz
 """By question the option that its plan sets."""
 
 
-def _effective(request: Request, plan: Plan) -> tuple[Request, Layout]:
+def _effective(request: Request, plan: Plan) -> tuple[Request, ParallelLayout]:
     """The request as a plan of it came out: its cards in their order, its stages, and what a question answered."""
     flags = plan.deployment.flags if plan.deployment is not None else {}
-    layout = plan.layout or Layout(request.replicas, *(int(flags.get(dest, 1)) for dest in SIZES.values()))
+    layout = plan.layout or ParallelLayout(request.replicas, *(int(flags.get(dest, 1)) for dest in SIZES.values()))
     dest = _ANSWERED.get(plan.found.what) if plan.found is not None else None
     if dest is not None and dest in flags:
         request = replace(request, options={**request.options, dest: flags[dest]})

@@ -17,11 +17,11 @@ from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget, too_old
 from vllm_runbooks.plan.layouts import Make as MakeSplit
 from vllm_runbooks.plan.layouts import candidates, held, illegal
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import NOTHING, Band
 from vllm_runbooks.plan.weights import Ranks
 
-Make = Callable[[Mapping[str, Any]], Settings]
+Make = Callable[[Mapping[str, Any]], LaunchSettings]
 """What the start comes to with options that are given or changed, by argparse destination; None takes one away."""
 
 _LOW, _EXPECTED, _HIGH = range(3)
@@ -36,7 +36,7 @@ _LONG_CONTEXT = 32768
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchResult:
     """A number by the three sides of what is not known to the byte; None: there is none, or it is not known."""
 
     low: float | None
@@ -52,7 +52,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class _Start:
+class _Trial:
     """A start whose options may be changed, on the cards of one copy."""
 
     model: Subject
@@ -73,7 +73,7 @@ class _Start:
             self.known[key] = self.judged(self.make(changes))
         return self.known[key]
 
-    def judged(self, settings: Settings) -> Budget:
+    def judged(self, settings: LaunchSettings) -> Budget:
         """The budget of settings."""
         ranks = settings.ranks
         devices = self.devices[: ranks.cards]
@@ -93,7 +93,8 @@ class _Start:
             return True
         # With the cache's size given, what is left to judge is loading and profiling.
         plenty = max((rank.device.total.high for rank in made.ranks if rank.device.total), default=1)
-        return self.judged(replace(made.settings, cache_bytes=plenty * len(made.ranks))).fits is False
+        cache = replace(made.settings.cache, size=plenty * len(made.ranks))
+        return self.judged(replace(made.settings, cache=cache)).fits is False
 
 
 def _start(
@@ -102,8 +103,8 @@ def _start(
     devices: Sequence[Device],
     environment: Mapping[str, str] | None,
     calibrate: Calibrate | None,
-) -> _Start:
-    return _Start(model, make, tuple(devices), environment, calibrate)
+) -> _Trial:
+    return _Trial(model, make, tuple(devices), environment, calibrate)
 
 
 # ---- context
@@ -116,29 +117,29 @@ def longest_context(
     *,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
-) -> Answer:
+) -> SearchResult:
     """The longest `max_model_len` that the start serves, at most what the model takes.
 
     The batch, the graphs and the encoder's profile may follow from the length, so each length is budgeted anew.
     """
     start = _start(model, make, devices, environment, calibrate)
     whole = start.of({"max_model_len": None})
-    limit = whole.settings.max_model_len or _ANY_LENGTH
+    limit = whole.settings.scheduler.max_model_len or _ANY_LENGTH
     if limit == _ANY_LENGTH:
         whole = start.of({"max_model_len": limit})
     if whole.available is None or whole.pool is None:
-        return Answer(None, None, None, whole.limits)
+        return SearchResult(None, None, None, whole.limits)
     lengths = [_longest(start, limit, side) for side in range(3)]
     low, expected, high = (length or None for length in lengths)
     made = start.of({"max_model_len": expected}) if expected else whole
     if expected is None:
-        return Answer(low, expected, high, whole.limits, made)
+        return SearchResult(low, expected, high, whole.limits, made)
     beyond = () if expected < limit else (f"the model takes no more than {limit:,} tokens",)
     if limit == _ANY_LENGTH:
         beyond = ("the longest context of the model itself is not known: this is what memory allows",)
     why = start.of({"max_model_len": expected + 1}).limits[:1] if expected < limit else ()
     careful = () if low == expected else (_careful(low, "tokens"),)
-    return Answer(low, expected, high, (*beyond, *why, *careful), made)
+    return SearchResult(low, expected, high, (*beyond, *why, *careful), made)
 
 
 def _careful(low: float | None, unit: str) -> str:
@@ -149,7 +150,7 @@ def _careful(low: float | None, unit: str) -> str:
     )
 
 
-def _longest(start: _Start, limit: int, side: int) -> int:
+def _longest(start: _Trial, limit: int, side: int) -> int:
     """The longest context by one side; 0: none.
 
     Lengths are tried from the longest down by halves, as one that is longer may cost less of a batch; between the first
@@ -164,7 +165,7 @@ def _longest(start: _Start, limit: int, side: int) -> int:
     return 0
 
 
-def _between(start: _Start, low: int, above: int, side: int) -> int:
+def _between(start: _Trial, low: int, above: int, side: int) -> int:
     """The longest that succeeds from `low`, which does, to before `above`, which does not."""
     made = start.of({"max_model_len": low})
     if made.pool is not None and made.available is not None and above > low + 1:
@@ -195,21 +196,21 @@ def highest_concurrency(
     *,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
-) -> Answer:
+) -> SearchResult:
     """Requests of a context that the cache holds at the same time, with `max_model_len` set to it."""
     start = _start(model, make, devices, environment, calibrate)
     made = start.of({"max_model_len": context})
     if made.blocks is None or made.pool is None:
-        return Answer(None, None, None, made.limits, made)
+        return SearchResult(None, None, None, made.limits, made)
     pool = made.pool
     low, expected, high = (
         held(pool, blocks, context) if start.succeeds(made, side) else 0.0 for side, blocks in enumerate(made.blocks)
     )
     reasons = list(made.limits)
-    limit = made.settings.sequences
+    limit = made.settings.scheduler.sequences
     if limit and expected > limit:
         reasons.append(f"max_num_seqs lets {limit:,} of them run at the same time")
-    return Answer(low, expected, high, tuple(reasons), made)
+    return SearchResult(low, expected, high, tuple(reasons), made)
 
 
 # ---- utilisation
@@ -222,22 +223,22 @@ def lowest_utilization(
     *,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
-) -> Answer:
+) -> SearchResult:
     """The lowest `gpu_memory_utilization`, in hundredths, that the start succeeds with; the careful one is higher."""
     start = _start(model, make, devices, environment, calibrate)
     most = start.of({"gpu_memory_utilization": _safe(start)})
     if most.available is None or most.pool is None:
-        return Answer(None, None, None, most.limits, most)
+        return SearchResult(None, None, None, most.limits, most)
     low, expected, high = (_least_share(start, side, _MIN_UTILIZATION) for side in range(3))
     if expected is None:
-        return Answer(low, expected, high, most.limits, most)
+        return SearchResult(low, expected, high, most.limits, most)
     below = start.of({"gpu_memory_utilization": round(expected - _STEP, 2)}).limits[:1]
     careful = () if low == expected else (_careful(low, ""),)
     made = start.of({"gpu_memory_utilization": expected})
-    return Answer(low, expected, high, tuple(reason.strip() for reason in (*below, *careful)), made)
+    return SearchResult(low, expected, high, tuple(reason.strip() for reason in (*below, *careful)), made)
 
 
-def _safe(start: _Start) -> float:
+def _safe(start: _Trial) -> float:
     """The highest share that an idle card has free, in hundredths."""
     shares = []
     for device in start.devices:
@@ -247,7 +248,7 @@ def _safe(start: _Start) -> float:
     return floor(min(shares, default=0.95) / _STEP) * _STEP
 
 
-def _least_share(start: _Start, side: int, least: float) -> float | None:
+def _least_share(start: _Trial, side: int, least: float) -> float | None:
     """The lowest share, in hundredths, that succeeds by a side: room for the cache grows with it."""
     low, high = round(least / _STEP), round(_safe(start) / _STEP)
 
@@ -271,7 +272,7 @@ def _least_share(start: _Start, side: int, least: float) -> float | None:
 # ---- cards
 
 
-def _always(settings: Settings) -> Make:
+def _always(settings: LaunchSettings) -> Make:
     return lambda _: settings
 
 
@@ -294,7 +295,7 @@ def fewest_cards(
     like: Ranks | None = None,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
-) -> Answer:
+) -> SearchResult:
     """How many cards of one kind a copy takes at least, in whatever split the release starts; beyond one whole hosts.
 
     Args:
@@ -312,7 +313,7 @@ def fewest_cards(
     made: Budget | None = None
     like = like or Ranks()
     if refused := too_old(make(like, device), [device]):
-        return Answer(None, None, None, refused)
+        return SearchResult(None, None, None, refused)
     for count in (*range(1, min(most, HOST_CARDS) + 1), *range(2 * HOST_CARDS, most + 1, HOST_CARDS)):
         devices = [replace(device, node=node) for node in on_hosts(count)]
         whole = (split for split in candidates(count, like.prefill) if split.each == count and split.data == 1)
@@ -322,7 +323,7 @@ def fewest_cards(
                 continue
             ranks = replace(like, tensor=split.tensor, pipeline=split.pipeline, data=1)
             settings = make(ranks, device)
-            if refused := illegal(model, settings.ranks, settings.key, encoder_off=settings.language_only):
+            if refused := illegal(model, settings.ranks, settings.key, encoder_off=settings.media.language_only):
                 reasons[f"{_split_name(settings.ranks)}: {refused[0]}"] = None
                 continue
             start = _start(model, _always(settings), devices, environment, calibrate)
@@ -336,17 +337,17 @@ def fewest_cards(
         if count == 1 and made is not None:
             reasons.update(dict.fromkeys(notes for notes in made.limits[:1]))
     if is_unknown and made is not None:
-        return Answer(None, None, None, made.limits, made)
+        return SearchResult(None, None, None, made.limits, made)
     low, expected, high = (fitting[side][0] if side in fitting else None for side in range(3))
     if expected is None:
-        return Answer(low, expected, high, (f"more than {most} cards", *_few(reasons)))
+        return SearchResult(low, expected, high, (f"more than {most} cards", *_few(reasons)))
     chosen, sure = fitting[_EXPECTED][1], fitting[_LOW][1] if _LOW in fitting else None
     notes = [_placed_name((sure or chosen).settings.ranks)]
     if low is None:
         notes.append(_careful(None, "cards"))
     elif low != expected:
         notes.append(f"expected to suffice, not sure: {expected} cards, {_placed_name(chosen.settings.ranks)}")
-    return Answer(low, expected, high, (*notes, *_few(reasons)), chosen, sure)
+    return SearchResult(low, expected, high, (*notes, *_few(reasons)), chosen, sure)
 
 
 _MOST_REASONS = 3
@@ -374,7 +375,7 @@ def _placed_name(ranks: Ranks) -> str:
 
 @dataclass(frozen=True)
 class Smallest:
-    """The smallest card, by the three sides as in `Answer`."""
+    """The smallest card, by the three sides as in `SearchResult`."""
 
     low: Device | None
     expected: Device | None
@@ -473,7 +474,7 @@ class _Change(NamedTuple):
 class _Out:
     """A start that fails, and what may be changed of it."""
 
-    start: _Start
+    start: _Trial
     options: Mapping[str, Any]
 
     @cached_property
@@ -536,12 +537,12 @@ class _Out:
             for rank in self.now.ranks
             for term in (*rank.terms, rank.captured)
         )
-        if self.now.settings.is_eager or not takes:
+        if self.now.settings.graphs.is_eager or not takes:
             return None
         return _Change({"enforce_eager": True}, "slower answers, most of all of small models", _PRICES["eager"])
 
     def _cache(self) -> _Change | None:
-        if self.now.settings.cache_dtype != "auto" or not _takes_fp8(self.now.settings.version, self.start.devices):
+        if self.now.settings.cache.dtype != "auto" or not _takes_fp8(self.now.settings.version, self.start.devices):
             return None
         cost = "keys and values of 8 bits, a little less exact"
         return _Change({"kv_cache_dtype": "fp8"}, cost, _PRICES["cache"])
@@ -560,7 +561,7 @@ class _Out:
 
     def _utilization(self) -> WayOut | None:
         settings = self.now.settings
-        if settings.cache_bytes is not None:
+        if settings.cache.size is not None:
             return None
         least = settings.utilization + _STEP
         shares = (_least_share(self.start, side, least) for side in (_LOW, _EXPECTED))
@@ -573,17 +574,17 @@ class _Out:
 
     def _batch(self) -> WayOut | None:
         settings = self.now.settings
-        if not settings.is_chunked:
+        if not settings.scheduler.is_chunked:
             return None
         cost = "long prompts are read in more steps, a little slower"
         return self._first(
             _Change({"max_num_batched_tokens": size}, cost, _PRICES["batch"])
             for size in (8192, 4096, 2048, 1024, 512)
-            if max(settings.sequences, 1) <= size < settings.batched_tokens
+            if max(settings.scheduler.sequences, 1) <= size < settings.scheduler.batched_tokens
         )
 
     def _requests(self) -> WayOut | None:
-        most = self.now.settings.sequences
+        most = self.now.settings.scheduler.sequences
         return self._first(
             _Change({"max_num_seqs": size}, f"at most {size} requests run at the same time", _PRICES["requests"])
             for size in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
@@ -592,9 +593,9 @@ class _Out:
 
     def _context(self) -> WayOut | None:
         settings = self.now.settings
-        if not settings.max_model_len or settings.is_length_fitted:
+        if not settings.scheduler.max_model_len or settings.scheduler.is_length_fitted:
             return None
-        lengths = (_longest(self.start, settings.max_model_len - 1, side) for side in (_LOW, _EXPECTED))
+        lengths = (_longest(self.start, settings.scheduler.max_model_len - 1, side) for side in (_LOW, _EXPECTED))
         rounded = (length // _ROUND_LENGTH * _ROUND_LENGTH or length for length in lengths if length)
         return self._first(
             _Change({"max_model_len": length}, f"no request longer than {length:,} tokens", _PRICES["context"])

@@ -221,7 +221,7 @@ def rules(version: str, *, is_v0: bool = False) -> KvRules:
 
 
 @dataclass(frozen=True)
-class Group:
+class CacheGroup:
     """Layers that share a block table."""
 
     forms: tuple[tuple[KvLayer, int], ...]
@@ -248,7 +248,7 @@ class KvPool:
 
     demand: Demand
     rules: KvRules
-    groups: tuple[Group, ...]
+    groups: tuple[CacheGroup, ...]
     stages: tuple[Mapping[KvLayer, int], ...]
     """Layers of each stage as they were given."""
 
@@ -426,7 +426,7 @@ def _remade(counts: _Counts, remake: Callable[[KvLayer], KvLayer]) -> _Counts:
     return totals
 
 
-def _groups(counts: _Counts, demand: Demand, by: KvRules) -> list[Group]:
+def _groups(counts: _Counts, demand: Demand, by: KvRules) -> list[CacheGroup]:
     if not (by.can_mix and demand.mixes_groups):
         counts = _promoted(counts, by)
     if len(counts) == 1 or _are_alike(list(counts), by) or _need_the_same(list(counts), by):
@@ -511,7 +511,7 @@ def _promoted(counts: _Counts, by: KvRules) -> _Counts:
     return promoted
 
 
-def _joined(counts: _Counts, by: KvRules) -> Group:
+def _joined(counts: _Counts, by: KvRules) -> CacheGroup:
     """All layers as one group."""
     first = next(iter(counts))
     stages = range(len(counts[first]))
@@ -528,7 +528,7 @@ def _joined(counts: _Counts, by: KvRules) -> Group:
         window = next((layer.window for layer in counts if layer.window), None)
         chunk = next((layer.chunk for layer in counts if layer.chunk), None)
         forms = ((replace(first, window=window, chunk=chunk), sum(count for _, count in forms)),)
-    return Group(forms, stage_bytes, whole)
+    return CacheGroup(forms, stage_bytes, whole)
 
 
 def _with_equal_pages(counts: _Counts, by: KvRules) -> _Counts:
@@ -580,7 +580,7 @@ def _buckets(counts: _Counts, by: KvRules) -> list[_Bucket]:
     return buckets
 
 
-def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[Group]:
+def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[CacheGroup]:
     """Groups of about the same number of layers."""
     sizes = [sum(sum(count) for _, count in bucket) for bucket in buckets]
     size = max(sizes) if max(sizes) < min(sizes) * by.widening else min(sizes)
@@ -591,7 +591,7 @@ def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[Group]:
             dealt = _dealt(bucket, part, parts) if by.groups_model else (min(size, layers - part * size),)
             page = bucket[0][0].page_bytes
             form = ((bucket[0][0], sum(dealt)),)
-            groups.append(Group(form, tuple(page * count for count in dealt), page * sum(dealt)))
+            groups.append(CacheGroup(form, tuple(page * count for count in dealt), page * sum(dealt)))
     return groups
 
 
@@ -607,7 +607,7 @@ def _dealt(bucket: _Bucket, part: int, parts: int) -> tuple[int, ...]:
     return tuple(counts_by_stage)
 
 
-def _same_on_all(stages: Sequence[Sequence[Group]]) -> list[Group]:
+def _same_on_all(stages: Sequence[Sequence[CacheGroup]]) -> list[CacheGroup]:
     """Groups that each rank made by itself.
 
     Raises:
@@ -621,5 +621,5 @@ def _same_on_all(stages: Sequence[Sequence[Group]]) -> list[Group]:
             raise KvRefusedError("the stages' layers make different groups")
         whole = sum(group.model_bytes for group in same)
         forms = ((same[0].form, sum(group.layers for group in same)),)
-        groups_of_all.append(Group(forms, tuple(group.model_bytes for group in same), whole))
+        groups_of_all.append(CacheGroup(forms, tuple(group.model_bytes for group in same), whole))
     return groups_of_all

@@ -196,7 +196,7 @@ def stage_layers(layers: int, stages: int, version: str) -> tuple[int, ...]:
 # ---- reading a shape
 
 
-class _Unknown(Exception):  # noqa: N818 - it ends the reading of one shape, no caller sees it
+class _UnknownLayerError(Exception):
     """What is missing, in words."""
 
 
@@ -213,12 +213,12 @@ def kv_layers(shape: Shape, options: CacheOptions, version: str, drafts: Sequenc
     if missing or not shape.pattern:
         return KvForms(missing=missing or shape.missing or ("the layers",))
     try:
-        return _Reader(shape, options, by).forms(drafts)
-    except _Unknown as unknown:
+        return _LayerReader(shape, options, by).forms(drafts)
+    except _UnknownLayerError as unknown:
         return KvForms(missing=(str(unknown),))
 
 
-class _Reader:
+class _LayerReader:
     """One shape with what is asked of it."""
 
     def __init__(self, shape: Shape, options: CacheOptions, by: LayerRules) -> None:
@@ -241,7 +241,7 @@ class _Reader:
         drafts = [self._layer(layer, block, mode, padded) for layer in last]
         counts = options.stage_layers or (self.shape.layers,)
         if sum(counts) != self.shape.layers:
-            raise _Unknown(f"stages of {sum(counts)} layers for a model of {self.shape.layers}")
+            raise _UnknownLayerError(f"stages of {sum(counts)} layers for a model of {self.shape.layers}")
         stages = []
         begin = 0
         for at, count in enumerate(counts):
@@ -269,7 +269,7 @@ class _Reader:
             return self.asked.model_bytes
         size = _BYTES.get(self.cache_dtype)
         if size is None:
-            raise _Unknown(f"how a cache of {self.cache_dtype} packs a token")
+            raise _UnknownLayerError(f"how a cache of {self.cache_dtype} packs a token")
         return size
 
     def _token_bytes(self, heads: int, keys: int, values: int) -> int | None:
@@ -289,7 +289,7 @@ class _Reader:
         if len({value for _, value in table}) == 1:
             return table[0][1]
         if self.asked.capability is None:
-            raise _Unknown("the card's compute capability, which decides the attention backend")
+            raise _UnknownLayerError("the card's compute capability, which decides the attention backend")
         return next(value for major, value in table if major in (self.asked.capability[0], _ANY))
 
     def _block(self) -> int:
@@ -319,7 +319,9 @@ class _Reader:
         state = max(self._state_bytes(mixer) for mixer in self.recurrent)
         if by.states == "given":
             if block * token < state:
-                raise _Unknown(f"a block_size of at least {-(-state // token)}, which this release wants to be named")
+                raise _UnknownLayerError(
+                    f"a block_size of at least {-(-state // token)}, which this release wants to be named"
+                )
             return block, block * token
         align = by.state_align_latent if isinstance(whole, Latent) else by.state_align
         if isinstance(whole, Latent):
@@ -329,7 +331,7 @@ class _Reader:
         if by.state_align_given:
             align = max(align, block)
         if mode == "all":
-            raise _Unknown("mamba_chunk_size, which decides the block where every block's state is kept")
+            raise _UnknownLayerError("mamba_chunk_size, which decides the block where every block's state is kept")
         if mode == "align" and self._checkpoints("gdn"):
             align = math.lcm(align, by.checkpoint_tokens)
         block = max(block, align * -(-state // (align * token)))
@@ -343,7 +345,7 @@ class _Reader:
         if not self.recurrent:
             return "none"
         if options.is_v0 or not by.states or any(mixer.kind in by.left_states for mixer in self.recurrent):
-            raise _Unknown("how this engine keeps the states of such layers")
+            raise _UnknownLayerError("how this engine keeps the states of such layers")
         caches = by.caches_prefixes if options.caches_prefixes is None else options.caches_prefixes
         if not caches or not by.state_caching:
             return "none"
@@ -359,9 +361,9 @@ class _Reader:
         if kind != "gdn":
             return True
         if self.asked.capability is None:
-            raise _Unknown("the card's compute capability, which decides the kernel of linear attention")
+            raise _UnknownLayerError("the card's compute capability, which decides the kernel of linear attention")
         if self.asked.capability[0] in (10, 12) and all(m.key_dim == 128 for m in self.recurrent if m.kind == "gdn"):
-            raise _Unknown("the release of CUDA, which decides the kernel of linear attention on this card")
+            raise _UnknownLayerError("the release of CUDA, which decides the kernel of linear attention on this card")
         return self.asked.capability[0] == 9
 
     def _state_bytes(self, mixer: Recurrent) -> int:
@@ -387,7 +389,7 @@ class _Reader:
             # It has no convolution: its only state has the dtype that a convolution has elsewhere.
             return mixer.heads // ranks * mixer.head_dim * mixer.head_dim * small
         else:
-            raise _Unknown(f"the states of a layer of the kind {mixer.kind!r}")
+            raise _UnknownLayerError(f"the states of a layer of the kind {mixer.kind!r}")
         return convolution * small + state * self._recurrent_bytes(mixer, small)
 
     def _recurrent_bytes(self, mixer: Recurrent, small: int) -> int:
@@ -408,7 +410,7 @@ class _Reader:
         if dtype == "auto":
             return None
         if dtype not in _BYTES:
-            raise _Unknown(f"the size of {dtype}")
+            raise _UnknownLayerError(f"the size of {dtype}")
         return _BYTES[dtype]
 
     # ---- layers
@@ -472,9 +474,9 @@ class _Reader:
     def _latent(self, mixer: Latent, block: int) -> tuple[KvLayer, ...]:
         by, options = self.by, self.asked
         if not by.latent:
-            raise _Unknown("how this release keeps a compressed latent")
+            raise _UnknownLayerError("how this release keeps a compressed latent")
         if mixer.index_heads and not by.sparse:
-            raise _Unknown("how this release keeps the keys of an indexer")
+            raise _UnknownLayerError("how this release keeps the keys of an indexer")
         token: int | None = None
         value_bytes = 1
         if self.is_sparse and self._is_packed(mixer):
@@ -506,7 +508,7 @@ class _Reader:
         if not majors or _ANY in majors:
             return bool(majors)
         if capability is None:
-            raise _Unknown("the card's compute capability, which decides the form of an 8-bit latent")
+            raise _UnknownLayerError("the card's compute capability, which decides the form of an 8-bit latent")
         if capability[0] == 10 and self.cache_dtype != "auto" and by.packs_many_heads:
             return mixer.heads // self.asked.tensor_parallel > 16
         return capability[0] in majors

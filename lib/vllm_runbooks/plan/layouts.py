@@ -1,7 +1,7 @@
-"""Every way to use the cards that are given: copies of the model, and how each is split; what is legal, what is best.
+"""Find and rank the layouts of a model on GPUs: copies of the model, and how each is split.
 
-`ways` judges them by memory and by the fabric between the cards and puts the best first, in the order of `Way.rank`. No
-figure stands for what is not measured: what a fabric costs is said in words, the speed is a bound from bandwidth.
+`ways` checks memory and the fabric between the GPUs, and ranks by `LayoutChoice.rank`. What a fabric costs is told in
+words, as it is not measured; the speed is a bound from bandwidth.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer, KvPool
 from vllm_runbooks.plan.network import Network, Traffic, traffic
-from vllm_runbooks.plan.settings import PARTITION, Settings, mismatch
+from vllm_runbooks.plan.records import Speed
+from vllm_runbooks.plan.settings import PARTITION, LaunchSettings, mismatch
 from vllm_runbooks.plan.shape import Attention, Dense, Encoder, Experts, Format, Latent, Recurrent, Shape
 from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Ranks, load, round_up
 from vllm_runbooks.reading.deployment import executors
 
-Make = Callable[[Ranks, Device], Settings]
+Make = Callable[[Ranks, Device], LaunchSettings]
 """What a start comes to that is split so, on cards whose first one is this."""
 
 _FITS = {True: 0, None: 1, False: 2}
@@ -44,7 +45,7 @@ siglip.py:177, clip.py:126, mllama4.py:211; 0.16.0 glm4_1v.py:271). Others pad h
 # ---- what there is to choose from
 
 
-class Split(NamedTuple):
+class CopySplit(NamedTuple):
     """A number of copies, each with its own server, and how one of them is split."""
 
     replicas: int
@@ -65,11 +66,11 @@ class Split(NamedTuple):
         return self.replicas * self.each
 
 
-def candidates(cards: int, prefill: int = 1) -> tuple[Split, ...]:
+def candidates(cards: int, prefill: int = 1) -> tuple[CopySplit, ...]:
     """Every split of at most so many cards, with as many copies as there is room for; those that use all come first."""
     groups = cards // prefill
     splits = [
-        Split(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
+        CopySplit(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
         for tensor in range(1, groups + 1)
         for pipeline in range(1, groups // tensor + 1)
         for data in range(1, groups // (tensor * pipeline) + 1)
@@ -272,7 +273,7 @@ def _kind(device: Device) -> tuple[object, ...]:
     return device.node, device.name, device.total
 
 
-def placed(devices: Sequence[Device], split: Split) -> tuple[tuple[int, ...], ...]:
+def placed(devices: Sequence[Device], split: CopySplit) -> tuple[tuple[int, ...], ...]:
     """The cards of each copy, rank by rank, as places in what is given.
 
     The ranks of one tensor-parallel group are of one kind and host where there are enough such cards, and so are the
@@ -372,14 +373,6 @@ def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tu
 # ---- speed
 
 
-class Speed(NamedTuple):
-    """What bounds the speed of one answer; an estimate from above."""
-
-    tokens_per_s: float
-    """At most, of one request alone."""
-    basis: str
-
-
 _NOT_READ = frozenset({"embedding", "vision", "audio", "mtp", "rotary", "allocator", "buffers"})
 """Components of the weights of which a decoded token reads nothing, or one row."""
 
@@ -410,7 +403,7 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
     settings, ranks = made.settings, made.settings.ranks
     width = ranks.tensor * ranks.prefill
     devices = [rank.device for rank in made.ranks[: width * ranks.pipeline]]
-    if made.pool is None or settings.speculative_tokens or any(not device.bandwidth_gb_s for device in devices):
+    if made.pool is None or settings.speculation.tokens or any(not device.bandwidth_gb_s for device in devices):
         return None
     loaded = load(
         model.stock,
@@ -419,7 +412,7 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
         dtype=settings.dtype,
         quantization=settings.quantization,
         capability=devices[0].capability,
-        tokens=settings.batched_tokens,
+        tokens=settings.scheduler.batched_tokens,
         encoder_off=True,
     )
     if loaded is None:
@@ -458,7 +451,7 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class LayoutChoice:
     """One way to use the cards."""
 
     replicas: int
@@ -546,7 +539,7 @@ def held(pool: KvPool, blocks: int, length: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
+class _LayoutPlanner:
     """Everything that all ways are judged by."""
 
     model: Subject
@@ -558,7 +551,7 @@ class _Judge:
     calibrate: Calibrate | None
     network: Network
 
-    def way(self, split: Split, among: Sequence[int] = ()) -> Way:
+    def way(self, split: CopySplit, among: Sequence[int] = ()) -> LayoutChoice:
         """One split, judged; on some of the cards alone, where their places are given."""
         ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
         usable = among or range(len(self.devices))
@@ -568,14 +561,14 @@ class _Judge:
         copies = [tuple(self.devices[place] for place in copy) for copy in places]
         settings = self.make(ranks, copies[0][0])
         idle = len(self.devices) - split.cards
-        refused = illegal(self.model, ranks, settings.key, encoder_off=settings.loads_no_encoder)
+        refused = illegal(self.model, ranks, settings.key, encoder_off=settings.media.loads_no_encoder)
         if refused:
-            return Way(split.replicas, ranks, copies[0], places, refused, idle=idle)
+            return LayoutChoice(split.replicas, ranks, copies[0], places, refused, idle=idle)
         stage = partial(staged, self.model, self.make, environment=self.environment, calibrate=self.calibrate)
         budgets = {copy: stage(ranks, copy) for copy in dict.fromkeys(copies)}
         worst = max(budgets, key=lambda copy: _poverty(budgets[copy]))
         made = budgets[worst]
-        context = self.context or made.settings.max_model_len
+        context = self.context or made.settings.scheduler.max_model_len
         fabrics = [_fabric(self.model, ranks, copy, settings.version) for copy in budgets]
         served = {copy: self._served(copy_budget, context) for copy, copy_budget in budgets.items()}
         total = [size * ranks.data for copy in copies if (size := served[copy][0]) is not None]
@@ -585,7 +578,7 @@ class _Judge:
         remarks = (remark for fabric in fabrics for remark in fabric.remarks)
         costs = (sent.remark for sent in between.values() if sent is not None)
         reasons = dict.fromkeys((*alone, *remarks, *costs))
-        return Way(
+        return LayoutChoice(
             split.replicas,
             made.settings.ranks,
             worst,
@@ -616,7 +609,7 @@ class _Judge:
         if made.fits is False:
             return 0.0, 0.0
         size = held(made.pool, made.blocks.expected, context)
-        return size, min(size, float(made.settings.sequences or size))
+        return size, min(size, float(made.settings.scheduler.sequences or size))
 
     def _also(
         self, made: Budget, budgets: Mapping[tuple[Device, ...], Budget], reasons: Iterable[str], idle: int
@@ -696,7 +689,7 @@ def _repeated(shape: Shape, size: int) -> Iterator[str]:
 def _serves(made: Budget, context: int) -> bool | None:
     if made.longest is None or not context:
         return None
-    if context > made.settings.max_model_len:
+    if context > made.settings.scheduler.max_model_len:
         return False
     low, expected, _ = made.longest
     return True if low >= context else None if expected >= context else False
@@ -753,7 +746,7 @@ def ways(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
     network: Network | None = None,
-) -> tuple[Way, ...]:
+) -> tuple[LayoutChoice, ...]:
     """Every way to use the cards, the best first; those that the release refuses come last.
 
     Ways that leave cards idle are among them only where they fit more surely than any that uses all; one that shows
@@ -769,7 +762,7 @@ def ways(
         calibrate: What corrects the terms.
         network: What was measured between hosts.
     """
-    judge = _Judge(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
+    judge = _LayoutPlanner(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
     splits = candidates(len(devices), judge.like.prefill)
     judged = [judge.way(split) for split in splits if split.cards == len(devices)]
     least_sure = min((_FITS[way.fits] for way in judged), default=_FITS[False])
@@ -781,12 +774,12 @@ def ways(
         least = min(fitting, key=lambda way: (len(way.devices), way.rank))
         if least.replicas > 1:
             ranks = least.ranks
-            judged.append(judge.way(Split(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
+            judged.append(judge.way(CopySplit(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
     judged += _of_one_kind(judge, judged)
     return _explained(sorted(judged, key=lambda way: way.rank))
 
 
-def _of_one_kind(judge: _Judge, judged: Sequence[Way]) -> Iterator[Way]:
+def _of_one_kind(judge: _LayoutPlanner, judged: Sequence[LayoutChoice]) -> Iterator[LayoutChoice]:
     """Of unequal cards, for each kind the best way that takes all cards of it and no other, where it fits."""
     kinds: dict[object, list[int]] = {}
     for place, device in enumerate(judge.devices):
@@ -802,7 +795,7 @@ def _of_one_kind(judge: _Judge, judged: Sequence[Way]) -> Iterator[Way]:
             yield best
 
 
-def _explained(ranked: Sequence[Way]) -> tuple[Way, ...]:
+def _explained(ranked: Sequence[LayoutChoice]) -> tuple[LayoutChoice, ...]:
     """The ways with what sets them apart from each other."""
     if not ranked or not ranked[0].legal:
         return tuple(ranked)
@@ -823,7 +816,7 @@ def _requests(count: float) -> str:
     return f"{number} requests"
 
 
-def _merits(best: Way, single: Way | None) -> Iterator[str]:
+def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
     if best.fits is False:
         return
     if best.concurrency_total is not None:
@@ -841,12 +834,12 @@ def _merits(best: Way, single: Way | None) -> Iterator[str]:
         )
 
 
-def _times(way: Way) -> str:
+def _times(way: LayoutChoice) -> str:
     count = way.replicas * way.ranks.data
     return "once" if count == 1 else f"{count} times"
 
 
-def _against(way: Way, best: Way) -> Iterator[str]:
+def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:
     """A way beside the best: what it has more of, and at what price."""
     mine, theirs = way.concurrency_total, best.concurrency_total
     if mine is None or theirs is None or not theirs:

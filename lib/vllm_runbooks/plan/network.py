@@ -16,7 +16,7 @@ from vllm_runbooks.plan.weights import Ranks
 
 
 @dataclass(frozen=True)
-class Link:
+class NodeLink:
     """The network between two hosts, in the worse of both directions; None: not measured."""
 
     bandwidth_mbit_s: float | None = None
@@ -28,7 +28,7 @@ class Link:
         return waiting + (size * 8 / (self.bandwidth_mbit_s * 1e6) if self.bandwidth_mbit_s else 0.0)
 
 
-Network = Mapping[frozenset[str], Link]
+Network = Mapping[frozenset[str], NodeLink]
 """By the names of two hosts what lies between them."""
 
 

@@ -17,14 +17,13 @@ from vllm_runbooks.plan import costs
 from vllm_runbooks.plan import layouts as _layouts
 from vllm_runbooks.plan.budget import Budget, Device, RankBudget, too_old
 from vllm_runbooks.plan.records import (
-    Calibration,
     Layouts,
     Plan,
+    PlanCalibration,
     PlannedCache,
     PlannedGpu,
     PlannedRank,
     PlannedTerm,
-    Speed,
 )
 from vllm_runbooks.plan.requests import (
     Request,
@@ -39,17 +38,8 @@ from vllm_runbooks.plan.requests import (
     ways,
 )
 from vllm_runbooks.plan.servers import deployment_of
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import GIB, Term
-
-_SETTLED = {
-    "max_model_len": "max_model_len",
-    "max_num_batched_tokens": "batched_tokens",
-    "max_num_seqs": "sequences",
-    "gpu_memory_utilization": "utilization",
-    "dtype": "dtype",
-}
-"""By argparse destination the field of the settings that says what a start comes to."""
 
 
 def plan(request: Request) -> Plan:
@@ -94,7 +84,7 @@ def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layout
     return Layouts(request.model.name, request.release, _gpus(request.cards), verdict, tuple(plans))
 
 
-def _way(request: Request, way: _layouts.Way) -> Plan:
+def _way(request: Request, way: _layouts.LayoutChoice) -> Plan:
     """A way to use the cards, as a plan of one of its copies."""
     way_request = taking(request, way)
     settled = way.budget.settings if way.budget is not None else settings(request, sizes_of(way.ranks))
@@ -107,13 +97,17 @@ def _way(request: Request, way: _layouts.Way) -> Plan:
         reasons=(*way.why_not, *(plan.limits[:1] if way.fits and not plan.fits else ()), *way.reasons),
         limits=plan.limits if way.legal else way.why_not,
         deployment=plan.deployment if way.legal else None,
-        speed=Speed(way.speed.tokens_per_s, way.speed.basis) if way.speed is not None else None,
+        speed=way.speed,
         total_concurrency=way.concurrency_total,
     )
 
 
 def _plan(
-    request: Request, settled: Settings, devices: Sequence[Device], made: Budget | None, replicas: int | None = None
+    request: Request,
+    settled: LaunchSettings,
+    devices: Sequence[Device],
+    made: Budget | None,
+    replicas: int | None = None,
 ) -> Plan:
     count = request.replicas if replicas is None else replicas
     ranks = () if made is None else made.ranks
@@ -141,7 +135,7 @@ def _plan(
         kv_cache=_cache(made),
         limits=(*refused, *first, *stops, *then, *notices),
         deployment=deployment_of(request, settled, count),
-        calibration=Calibration(request.calibrate is not None, made.calibrated if made is not None else ()),
+        calibration=PlanCalibration(request.calibrate is not None, made.calibrated if made is not None else ()),
         options=_settled(request, settled),
         missing=settled.missing,
     )
@@ -151,7 +145,7 @@ _WORST_FIRST = (False, None, True)
 
 
 def _busy(
-    request: Request, settled: Settings, ranks: Sequence[RankBudget], copies: int
+    request: Request, settled: LaunchSettings, ranks: Sequence[RankBudget], copies: int
 ) -> dict[int, tuple[bool | None, str]]:
     """By place the cards that were read and are in use: False too much, None not told, True not too much; and why."""
     busy: dict[int, tuple[bool | None, str]] = {}
@@ -181,12 +175,12 @@ def _busy(
     return busy
 
 
-def _needed(settled: Settings, rank: RankBudget) -> float | None:
+def _needed(settled: LaunchSettings, rank: RankBudget) -> float | None:
     """Bytes that must be free at the start: the share, where the release looks; else what it comes to take."""
-    if rank.requested is not None and costs.checks_free(settled) and settled.cache_bytes is None:
+    if rank.requested is not None and costs.checks_free(settled) and settled.cache.size is None:
         return rank.requested.expected
     sizes = [term.band.expected for term in rank.terms if term.band is not None]
-    return sum(sizes) + (settled.cache_bytes or 0) if len(sizes) == len(rank.terms) else None
+    return sum(sizes) + (settled.cache.size or 0) if len(sizes) == len(rank.terms) else None
 
 
 def _beside(rank: PlannedRank, state: bool | None) -> PlannedRank:  # noqa: FBT001 - three values
@@ -207,7 +201,7 @@ _BFLOAT16_FROM = (8, 0)
 """Compute capability; every rank ends its start below it (v1/worker/gpu_worker.py, `_check_if_gpu_supports_dtype`)."""
 
 
-def _without_dtype(settled: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
+def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
     """Cards that cannot run the type of numbers that the first card leads to."""
     if settled.dtype != "bfloat16" or too_old(settled, devices):
         return ()  # a card that the release has no kernels for is refused for that
@@ -215,10 +209,16 @@ def _without_dtype(settled: Settings, devices: Sequence[Device]) -> tuple[str, .
     return tuple(f"{name} cannot run bfloat16, which this start comes to; give --dtype half" for name in sorted(names))
 
 
-def _settled(request: Request, settled: Settings) -> dict[str, Any]:
+def _settled(request: Request, settled: LaunchSettings) -> dict[str, Any]:
     """What was not given and what it comes to."""
-    values = {dest: getattr(settled, name) for dest, name in _SETTLED.items() if dest not in request.options}
-    return {dest: value for dest, value in values.items() if value}
+    values = {
+        "max_model_len": settled.scheduler.max_model_len,
+        "max_num_batched_tokens": settled.scheduler.batched_tokens,
+        "max_num_seqs": settled.scheduler.sequences,
+        "gpu_memory_utilization": settled.utilization,
+        "dtype": settled.dtype,
+    }
+    return {dest: value for dest, value in values.items() if value and dest not in request.options}
 
 
 def _gib(size: float | None) -> float | None:

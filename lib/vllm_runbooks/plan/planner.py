@@ -25,7 +25,7 @@ from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan import start_files
 from vllm_runbooks.plan.budget import Subject
 from vllm_runbooks.plan.checkpoints import tensor_bytes, tensor_names
-from vllm_runbooks.plan.drafts import Draft, draft, draft_in_catalog
+from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
 from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.reading import sources
@@ -62,7 +62,7 @@ def _folder(name: str) -> Path | None:
     return path.parent if path.name == "config.json" else None
 
 
-def _draft(name: str) -> Draft | None:
+def _draft(name: str) -> DraftModel | None:
     """A drafting model by its catalog name or its folder; None: its configuration is not at hand.
 
     Raises:

@@ -12,7 +12,7 @@ from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import inverse
 from vllm_runbooks.plan.budget import Device
 from vllm_runbooks.plan.planned import checked, plan
-from vllm_runbooks.plan.records import Find, Found, Plan
+from vllm_runbooks.plan.records import Find, FindAnswer, Plan
 from vllm_runbooks.plan.requests import (
     SIZES,
     Request,
@@ -25,7 +25,7 @@ from vllm_runbooks.plan.requests import (
     taking,
     ways,
 )
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.weights import Ranks
 
 _UNITS = {
@@ -87,7 +87,7 @@ def _found_for(
     devices = [Device.of(card) for card in request.cards[: ranks.cards]]
     environment, calibrate = request.variables, request.calibrate
 
-    def make(changes: Mapping[str, Any]) -> Settings:
+    def make(changes: Mapping[str, Any]) -> LaunchSettings:
         options = {**request.options, **changes}
         return settings(replace(request, options={name: value for name, value in options.items() if value is not None}))
 
@@ -101,7 +101,7 @@ def _found_for(
         changes = {"gpu_memory_utilization": answer.low or answer.expected}
     else:
         answer = inverse.highest_concurrency(
-            request.model, make, devices, make({}).max_model_len, environment=environment, calibrate=calibrate
+            request.model, make, devices, make({}).scheduler.max_model_len, environment=environment, calibrate=calibrate
         )
         times = replicas * ranks.data
     options = {**request.options, **{name: value for name, value in changes.items() if value is not None}}
@@ -146,9 +146,9 @@ def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu])
     return checked(replace(made, found=finding), knowledge, request)
 
 
-def _found(what: Find, unit: str, sides: tuple[float | None, ...], reasons: tuple[str, ...]) -> Found:
+def _found(what: Find, unit: str, sides: tuple[float | None, ...], reasons: tuple[str, ...]) -> FindAnswer:
     """An answer that is sure to hold where there is one, else the one that is expected; least and most beside it."""
     careful, expected, _ = sides
     sides_known = [side for side in sides if side is not None]
     value = expected if careful is None else careful
-    return Found(what, value, unit, min(sides_known, default=None), max(sides_known, default=None), reasons)
+    return FindAnswer(what, value, unit, min(sides_known, default=None), max(sides_known, default=None), reasons)

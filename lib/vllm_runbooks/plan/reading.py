@@ -14,7 +14,7 @@ from vllm_runbooks.core.json_errors import same_words
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import actual, settings
 from vllm_runbooks.plan.budget import Calibrate, Subject, drafted, subject, subject_in_catalog
-from vllm_runbooks.plan.drafts import Draft
+from vllm_runbooks.plan.drafts import DraftModel
 from vllm_runbooks.plan.planned import checked, layouts, plan
 from vllm_runbooks.plan.questions import find
 from vllm_runbooks.plan.records import Find, Layouts, Plan
@@ -37,7 +37,7 @@ class Sources(NamedTuple):
     """Where what a request names is looked for; each refuses, as an InputError, what is not there."""
 
     model: Callable[[str], Subject]
-    draft: Callable[[str], Draft | None]
+    draft: Callable[[str], DraftModel | None]
     """A drafting model; None: its configuration is not at hand."""
     cards: Callable[[str], tuple[Card, ...]]
     knowledge: Callable[[], Knowledge]

@@ -17,16 +17,16 @@ from vllm_runbooks.plan import inverse
 from vllm_runbooks.plan import layouts as _layouts
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget
 from vllm_runbooks.plan.network import Network
-from vllm_runbooks.plan.records import Layout
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.records import ParallelLayout
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.weights import Ranks
 
 SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
-"""By a size's field in a `Layout` its option, by argparse destination."""
+"""By a size's field in a `ParallelLayout` its option, by argparse destination."""
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePlace:
     """A host as the servers of a plan need to know it."""
 
     address: str | None = None
@@ -51,7 +51,7 @@ class Request:
     replicas: int = 1
     numbers: tuple[int, ...] = ()
     """Of each card its place among those of its host; none: as they were read, else counted as they stand."""
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, NodePlace] = field(default_factory=dict)
     """By host what is known of it beside its cards."""
     master_port: int | None = None
     """Where the hosts of one server meet; None: the release's default."""
@@ -84,7 +84,7 @@ def release_of(version: str | None) -> CommandRelease:
     return CommandRelease(data.asked, "given", data.version)
 
 
-def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None) -> Settings:
+def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None) -> LaunchSettings:
     """What the start comes to, with further options instead of its own."""
     first = gpu or (request.cards[0].gpu if request.cards else None)
     return settle(
@@ -100,7 +100,7 @@ def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gp
     )
 
 
-def budget_of(request: Request, settled: Settings, devices: Sequence[Device]) -> Budget:
+def budget_of(request: Request, settled: LaunchSettings, devices: Sequence[Device]) -> Budget:
     """The memory of one replica."""
     return budget(request.model, settled, devices, environment=request.variables, calibrate=request.calibrate)
 
@@ -133,19 +133,19 @@ def maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
     """What the start comes to, split otherwise, on other cards."""
     by_name = {gpu.name: gpu for gpu in (*gpus, *(card.gpu for card in request.cards))}
 
-    def make(ranks: Ranks, first: Device) -> Settings:
+    def make(ranks: Ranks, first: Device) -> LaunchSettings:
         return settings(request, sizes_of(ranks), gpu=by_name[first.name])
 
     return make
 
 
-def ways(request: Request) -> tuple[_layouts.Way, ...]:
+def ways(request: Request) -> tuple[_layouts.LayoutChoice, ...]:
     """Every way to use the cards, the best first.
 
     Cards that were read and are too busy for the start, or of which that is not told, are left out as long as the model
     fits without them.
     """
-    ranked: tuple[_layouts.Way, ...] = ()
+    ranked: tuple[_layouts.LayoutChoice, ...] = ()
     for places in _choices(request):
         ranked = _ways(request, places)
         if any(way.legal and way.fits is not False for way in ranked):
@@ -153,7 +153,7 @@ def ways(request: Request) -> tuple[_layouts.Way, ...]:
     return ranked
 
 
-def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.Way, ...]:
+def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.LayoutChoice, ...]:
     """Every way to use some of the cards, with the places of the request."""
     ranked = _layouts.ways(
         request.model,
@@ -216,9 +216,9 @@ def _use(card: Card) -> tuple[bool, float]:
     return card.used_gib is None, card.used_gib or 0.0
 
 
-def layout_of(way: _layouts.Way) -> Layout:
+def layout_of(way: _layouts.LayoutChoice) -> ParallelLayout:
     """The sizes of a way."""
-    return Layout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data)
+    return ParallelLayout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data)
 
 
 def stages_of(request: Request) -> tuple[int, ...] | None:
@@ -238,7 +238,7 @@ def stages_of(request: Request) -> tuple[int, ...] | None:
     return made.settings.ranks.partition
 
 
-def taking(request: Request, way: _layouts.Way) -> Request:
+def taking(request: Request, way: _layouts.LayoutChoice) -> Request:
     """The request with the cards of a way, copy by copy, and what the way sets."""
     places = [place for copy in way.places for place in copy]
     numbers = numbers_of(request)

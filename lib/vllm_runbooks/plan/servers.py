@@ -8,8 +8,8 @@ from typing import Any
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.plan.records import PlannedDeployment
-from vllm_runbooks.plan.requests import SIZES, Place, Request, numbers_of, sizes_of
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.requests import SIZES, NodePlace, Request, numbers_of, sizes_of
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.weights import Ranks
 from vllm_runbooks.reading import deployment
 from vllm_runbooks.reading.deployment import fleet
@@ -20,7 +20,7 @@ def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
     by_node: dict[str | None, list[str]] = {}
     for card, number in zip(request.cards[:count], numbers_of(request), strict=False):
         by_node.setdefault(card.node, []).append(str(number))
-    places = {node: request.places.get(node or "", Place()) for node in by_node}
+    places = {node: request.places.get(node or "", NodePlace()) for node in by_node}
     return tuple(
         fleet.Host(tuple(devices), node, places[node].address, places[node].environment)
         for node, devices in by_node.items()
@@ -56,7 +56,7 @@ def _without_sizes(options: Mapping[str, Any]) -> dict[str, Any]:
     return {dest: value for dest, value in options.items() if dest not in SIZES.values()}
 
 
-def deployment_of(request: Request, settled: Settings, replicas: int) -> PlannedDeployment | None:
+def deployment_of(request: Request, settled: LaunchSettings, replicas: int) -> PlannedDeployment | None:
     """The first instance's start; None where this release has no option for it."""
     try:
         first = [part for part in parts(request, settled.ranks, replicas) if not part.instance]

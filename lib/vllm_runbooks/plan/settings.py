@@ -15,7 +15,7 @@ from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.catalog.start_rules import StartRules, start_rules
 from vllm_runbooks.plan import drafts, json_options
-from vllm_runbooks.plan.drafts import Draft, Drafting
+from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.shape import Attention, Experts, Latent, Recurrent, Shape
 from vllm_runbooks.plan.weights import Ranks
 
@@ -23,88 +23,37 @@ _GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Options, defaults filled in by the release's own rules; tokens unless said otherwise."""
+class SchedulerSettings:
+    """What the scheduler puts into a step; tokens unless a field says otherwise."""
 
-    version: str
-    """The release that was asked for, by its number."""
-    key: Key
-    """The same as numbers."""
-    is_v0: bool
-    """Whether the older engine runs."""
     max_model_len: int
-    """0: not known."""
-    is_length_fitted: bool
-    """`--max-model-len auto` (-1): the start takes the longest that fits, `max_model_len` is the model's own."""
+    """0 if unknown."""
     batched_tokens: int
-    """`max_num_batched_tokens`: T. 0: not known."""
+    """`max_num_batched_tokens`; 0 if unknown."""
     sequences: int
-    """`max_num_seqs`. 0: not known."""
-    utilization: float
-    """`gpu_memory_utilization`, as a share of the card's memory."""
-    ranks: Ranks
-    dtype: str
-    """Of the model's run: "bfloat16", "float16" or "float32"."""
-    quantization: str | None = None
-    """Asked for at the start; a checkpoint's own is in the shape."""
-    cache_dtype: str = "auto"
-    block_tokens: int | None = None
-    """`block_size` where it is given."""
-    piecewise_graphs: int = 0
-    """CUDA graphs of pieces between attentions that are captured."""
-    full_graphs: int = 0
-    """CUDA graphs of whole decoding steps."""
-    is_eager: bool = False
-    is_compiled: bool = True
-    """Whether the model runs as compiled pieces."""
+    """`max_num_seqs`; 0 if unknown."""
+    is_length_fitted: bool = False
+    """`--max-model-len auto` (-1): the launch uses the longest that fits, `max_model_len` is the model's own."""
     concurrent_batches: int = 1
     """Batches that are under way at the same time."""
-    is_v2_runner: bool = False
-    """Whether the newer model runner runs."""
-    sampler: str = "sort"
-    """What finds the most likely tokens in the profiling run: "sort", "triton" or "flashinfer"."""
     is_chunked: bool = True
     """Whether long prompts are read in parts."""
+
+
+@dataclass(frozen=True)
+class CacheSettings:
+    """The KV cache."""
+
+    dtype: str = "auto"
+    block_tokens: int | None = None
+    """`block_size`; None if not set."""
+    size: int | None = None
+    """`--kv-cache-memory-bytes`: the cache has this size, whatever the utilization."""
+    blocks_override: int | None = None
+    """`--num-gpu-blocks-override`."""
     caches_prefixes: bool | None = None
     mixes_groups: bool = True
     """False: the hybrid cache manager is switched off by an option."""
-    items: Mapping[str, int] | None = field(default=None, hash=False)
-    """`--limit-mm-per-prompt`, by modality; a modality that is not named has the release's default. None: not given."""
-    item_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
-    """Sizes of `--limit-mm-per-prompt`, by modality: num_frames, width and height, those that are given."""
-    encoder_data: bool = False
-    """`--mm-encoder-tp-mode data`."""
-    skips_encoder_profile: bool = False
-    """`--skip-mm-profiling`."""
-    language_only: bool = False
-    """`--language-model-only`: no encoder is loaded."""
-    processor: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """`--mm-processor-kwargs`."""
-    cache_bytes: int | None = None
-    """`--kv-cache-memory-bytes`: the cache takes this, whatever the utilisation."""
-    blocks_override: int | None = None
-    """`--num-gpu-blocks-override`."""
-    cpu_offload_bytes: int = 0
-    """`--cpu-offload-gb`: bytes of weights on the host instead of each card."""
-    speculative_tokens: int = 0
-    draft_layers: int = 0
-    """Layers of the checkpoint's own draft module that run."""
-    draft_model: str | None = None
-    """A model of its own that drafts."""
-    draft_method: str = ""
-    """How it does so: "draft_model", "eagle", "eagle3" or "medusa"; "": its memory is not known, or there is none."""
-    lora_rank: int = 0
-    """`--max-lora-rank` where LoRA is on; 0: it is off."""
-    loras: int = 0
-    """`--max-loras`."""
-    lora_bytes: int = 0
-    """Of a value of an adapter (`--lora-dtype`)."""
-    shards_loras: bool = False
-    """`--fully-sharded-loras`."""
-    lora_words: int = 0
-    """`--lora-extra-vocab-size`: words of its own that an adapter may bring."""
-    lora_bias: bool = False
-    """`--enable-lora-bias`."""
     decode_shards: int = 1
     """`--decode-context-parallel-size`."""
     prefill_shards: int = 1
@@ -113,17 +62,111 @@ class Settings:
     """`--mamba-cache-dtype`."""
     recurrent_dtype: str = "auto"
     """`--mamba-ssm-cache-dtype`."""
-    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """By field where a value comes from: "given", or the release's rule with its source line."""
-    missing: tuple[str, ...] = ()
-    """What would have to be known and is not."""
-    limits: tuple[str, ...] = ()
-    """What the release refuses in these settings, a sentence each; the start would end before memory matters."""
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """What is compiled and captured."""
+
+    piecewise: int = 0
+    """CUDA graphs of pieces between attentions."""
+    full: int = 0
+    """CUDA graphs of whole decoding steps."""
+    is_eager: bool = False
+    is_compiled: bool = True
+    """Whether the model runs as compiled pieces."""
+
+    @property
+    def count(self) -> int:
+        """CUDA graphs that are captured."""
+        return self.piecewise + self.full
+
+
+@dataclass(frozen=True)
+class MediaSettings:
+    """Pictures, videos and audio."""
+
+    items: Mapping[str, int] | None = field(default=None, hash=False)
+    """`--limit-mm-per-prompt` by modality, the release's default for one that is not named; None if not set."""
+    item_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
+    """Sizes of `--limit-mm-per-prompt` by modality: num_frames, width and height, those that are set."""
+    skips_profile: bool = False
+    """`--skip-mm-profiling`."""
+    language_only: bool = False
+    """`--language-model-only`: no encoder is loaded."""
+    processor: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """`--mm-processor-kwargs`."""
 
     @property
     def loads_no_encoder(self) -> bool:
         """Whether every modality is switched off."""
         return self.language_only or (bool(self.items) and not any((self.items or {}).values()))
+
+
+@dataclass(frozen=True)
+class SpeculationSettings:
+    """Speculative decoding."""
+
+    tokens: int = 0
+    layers: int = 0
+    """Layers of the checkpoint's own draft module that run."""
+    method: str = ""
+    """"draft_model", "eagle", "eagle3" or "medusa"; empty if no draft model runs or its memory is unknown."""
+    model: str | None = None
+    """The separate draft model; None if there is none."""
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """LoRA."""
+
+    rank: int = 0
+    """`--max-lora-rank` where LoRA is on; 0: it is off."""
+    slots: int = 0
+    """`--max-loras`."""
+    value_bytes: int = 0
+    """Bytes of a value of an adapter (`--lora-dtype`)."""
+    is_sharded: bool = False
+    """`--fully-sharded-loras`."""
+    extra_words: int = 0
+    """`--lora-extra-vocab-size`: words that an adapter may add."""
+    has_bias: bool = False
+    """`--enable-lora-bias`."""
+
+
+@dataclass(frozen=True)
+class LaunchSettings:
+    """Everything that a launch's memory depends on, defaults of the release filled in."""
+
+    version: str
+    """The release that was requested."""
+    key: Key
+    """The same as numbers."""
+    is_v0: bool
+    """Whether the older engine runs."""
+    utilization: float
+    """`gpu_memory_utilization`, as a share of the GPU's memory."""
+    ranks: Ranks
+    dtype: str
+    """Data type that the model runs in: "bfloat16", "float16" or "float32"."""
+    scheduler: SchedulerSettings
+    quantization: str | None = None
+    """`--quantization`; a checkpoint's own is in the shape."""
+    is_v2_runner: bool = False
+    """Whether the newer model runner runs."""
+    sampler: str = "sort"
+    """What finds the most likely tokens in the profiling run: "sort", "triton" or "flashinfer"."""
+    cpu_offload_bytes: int = 0
+    """`--cpu-offload-gb`: bytes of weights on the host instead of each GPU."""
+    cache: CacheSettings = CacheSettings()
+    graphs: GraphSettings = GraphSettings()
+    media: MediaSettings = MediaSettings()
+    speculation: SpeculationSettings = SpeculationSettings()
+    lora: LoraSettings = LoraSettings()
+    missing: tuple[str, ...] = ()
+    """What would have to be known and is not."""
+    limits: tuple[str, ...] = ()
+    """Why the release rejects these settings, a sentence each; the launch ends before memory matters."""
 
     @property
     def value_bytes(self) -> int:
@@ -182,7 +225,6 @@ _SHARING = ((12, 1),)
 """Capability of cards without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
 _LARGEST_GRAPH = 65_536
 """Tokens of a CUDA graph beyond which none is counted: a typing error must not take all time and memory."""
-_NOT_YET = "the release has nothing to choose"
 _WITHOUT_MODEL = ("", "ngram", "[ngram]", "ngram_gpu", "suffix")
 """Methods of speculation that load nothing (0.33.0 config/speculative.py:1276-1340)."""
 _SUFFIX_DEPTH = 24
@@ -199,7 +241,7 @@ _NAMED = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dsp
 _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling")
 
 
-class _Known(NamedTuple):
+class _ReleaseFacts(NamedTuple):
     """What depends on the release and the card alone."""
 
     context: str
@@ -220,7 +262,7 @@ class _Known(NamedTuple):
 @lru_cache(maxsize=512)
 def _known(
     release: str, context: str, gpu: str | None, memory: float | None, capability: tuple[int, int] | None
-) -> _Known:
+) -> _ReleaseFacts:
     data = releases.load(release)
     version = data.asked if releases.version_key(data.asked) else data.version
     key = (releases.version_key(version) or ())[:3]
@@ -232,7 +274,7 @@ def _known(
     def default(dest: str) -> releases.Default:
         return data.default(dest, context=context, gpu=gpu, memory_gib=memory, capability=number)
 
-    return _Known(
+    return _ReleaseFacts(
         context,
         gpu,
         capability,
@@ -297,9 +339,9 @@ def settle(
     memory_gib: float | None = None,
     capability: tuple[int, int] | None = None,
     config: Mapping[str, Any] | None = None,
-    draft: Draft | None = None,
+    draft: DraftModel | None = None,
     context: str = "serve",
-) -> Settings:
+) -> LaunchSettings:
     """Every value that a start's memory depends on; what is not known is named in `missing`.
 
     Args:
@@ -318,7 +360,7 @@ def settle(
         InputError: The release is no version.
     """
     facts = _known(release, context, gpu_name, memory_gib, capability)
-    return _Start(shape, options, facts, environment or {}, config or {}, draft=draft).settings()
+    return _LaunchSettler(shape, options, facts, environment or {}, config or {}, draft=draft).settings()
 
 
 @dataclass(frozen=True)
@@ -335,18 +377,18 @@ class _Speculation:
     """`--speculative-config`."""
 
 
-class _Start:
+class _LaunchSettler:
     """One start, from its options to its settings."""
 
     def __init__(
         self,
         shape: Shape,
         options: Mapping[str, Any],
-        facts: _Known,
+        facts: _ReleaseFacts,
         environment: Mapping[str, str],
         config: Mapping[str, Any],
         *,
-        draft: Draft | None = None,
+        draft: DraftModel | None = None,
     ) -> None:
         self.shape = shape
         self.draft = draft
@@ -358,7 +400,6 @@ class _Start:
         self.config = config
         self.missing: dict[str, None] = {}
         self.limits: list[str] = []
-        self.sources: dict[str, str] = {}
         mixers = [mixer for layer in shape.kinds for mixer in layer.mixers]
         self.attention = [mixer for mixer in mixers if isinstance(mixer, Attention)]
         self.has_state = any(isinstance(mixer, Recurrent) for mixer in mixers)
@@ -374,18 +415,6 @@ class _Start:
         if isinstance(compilation, (int, str)) and not isinstance(compilation, bool):
             compilation = {"level": compilation}
         self.compilation: Mapping[str, Any] = compilation if isinstance(compilation, Mapping) else {}
-
-    def written(self, name: str, *rules: str) -> None:
-        """Note which rules a value comes from."""
-        places = [self.known.written[rule] for rule in rules if rule in self.known.written]
-        self.sources[name] = f"vllm {' and '.join(dict.fromkeys(places))}" if places else _NOT_YET
-
-    def given(self, name: str, dest: str) -> Any:
-        """What an option says; None: it is not given."""
-        value = self.options.get(dest)
-        if value is not None:
-            self.sources[name] = "given"
-        return value
 
     def number(self, dest: str, default: int = 0) -> int:
         value = self.options.get(dest)
@@ -410,13 +439,12 @@ class _Start:
     # -- model
 
     def dtype(self) -> str:
-        requested = str(self.given("dtype", "dtype") or "auto").lower().removeprefix("torch.")
+        requested = str(self.options.get("dtype") or "auto").lower().removeprefix("torch.")
         if requested in _DTYPES:
             return _DTYPES[requested]
         if requested != "auto":
             self.missing[f"the dtype {requested}"] = None
         dtype = _DTYPES.get(self.shape.dtype or "")
-        self.written("dtype", "fitting_dtype" if self.by.fitting_dtype else "wide_default")
         if not self.by.fitting_dtype:
             is_wide = self.shape.model_type in self.by.wide_default
             return ("bfloat16" if is_wide else "float16") if dtype in (None, "float32") else dtype
@@ -453,10 +481,9 @@ class _Start:
 
     def length(self) -> tuple[int, bool]:
         """`max_model_len`, and whether the start fits it to its memory."""
-        requested = self.given("max_model_len", "max_model_len")
+        requested = self.options.get("max_model_len")
         longest = self.positions()
         if requested is None or requested == -1:
-            self.written("max_model_len", "stretched_yarn", "trained_longrope")
             if longest is None:
                 self.missing["the longest context: the model's configuration has no max_position_embeddings"] = None
             long = [rope for rope in self.ropes if rope.kind in ("longrope", "su")]
@@ -577,7 +604,9 @@ class _Start:
             self._refused_draft(draft, speculation, ranks, is_newer_runner=is_newer_runner)
         return method
 
-    def _refused_draft(self, draft: Draft, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> None:
+    def _refused_draft(
+        self, draft: DraftModel, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool
+    ) -> None:
         """Note what of a drafting model ends the start.
 
         0.16.0 config/speculative.py:713, v1/spec_decode/draft_model.py:36, config/model.py:1043.
@@ -603,13 +632,12 @@ class _Start:
         if self.draft is None or not method or not is_newer_runner:
             return length
         requested = speculation.told.get("max_model_len")
-        positions = _Start(self.draft.shape, {}, self.known, self.environment, self.draft.config).positions()
+        positions = _LaunchSettler(self.draft.shape, {}, self.known, self.environment, self.draft.config).positions()
         most = drafts.longest(
             self.draft, positions, method, self.known.key, requested if isinstance(requested, int) else None
         )
         if most is None or most >= length:
             return length
-        self.sources["max_model_len"] = "vllm 0.33.0 config/vllm.py:3025"
         return most
 
     # -- engine and runner
@@ -617,7 +645,6 @@ class _Start:
     def is_older(self, dtype: str, speculation: _Speculation, ranks: Ranks) -> bool:
         """Whether the older engine runs."""
         switch = self.switch("VLLM_USE_V1")
-        self.written("is_v0", "engine", "older_for")
         if self.by.engine == "newer":
             return False
         if self.by.engine == "older" or switch is False:
@@ -693,9 +720,7 @@ class _Start:
     def is_newer_runner(self, speculation: _Speculation, ranks: Ranks) -> bool:
         """Whether the newer model runner runs."""
         switch = self.switch("VLLM_USE_V2_MODEL_RUNNER")
-        self.written("is_v2_runner", "runner", "runner_lacks")
         if switch is not None:
-            self.sources["is_v2_runner"] = "given"
             return switch
         by, architecture = self.by, self.shape.architecture
         is_listed = architecture in by.runner_models
@@ -752,7 +777,6 @@ class _Start:
     def batches(self, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> int:
         """Batches under way at the same time."""
         by, option = self.by, self.options.get("async_scheduling")
-        self.written("concurrent_batches", "asynchronous", "asynchronous_speculation")
         method = speculation.method
         can_speculate = method in ("", *by.asynchronous_speculation) or (by.newer_speculates and is_newer_runner)
         can_stage = by.asynchronous_stages == "all" or (by.asynchronous_stages == "newer" and is_newer_runner)
@@ -774,7 +798,6 @@ class _Start:
     def sampler(self, requests: int, *, is_older: bool, is_newer_runner: bool) -> str:
         """What finds the most likely tokens."""
         by, switch = self.by, self.switch("VLLM_USE_FLASHINFER_SAMPLER")
-        self.written("sampler", "triton_rows", "flashinfer")
         if is_older:
             return "sort"
         can = not is_newer_runner or by.flashinfer_v2
@@ -791,10 +814,9 @@ class _Start:
 
     def older_batch(self, length: int, speculation: _Speculation) -> tuple[int, int, bool]:
         """Batch, requests and whether long prompts are read in parts, by the older engine (0.7.2 config.py:1521)."""
-        requests = self.given("sequences", "max_num_seqs")
+        requests = self.options.get("max_num_seqs")
         if requests is None:
             requests = _REQUESTS_OF_OLDER
-            self.sources["sequences"] = "vllm 0.7.2 engine/arg_utils.py:217"
         option = self.options.get("enable_chunked_prefill")
         is_windowed = bool(self.attention) and all(mixer.kind == "sliding" for mixer in self.attention)
         is_cut = (
@@ -808,9 +830,8 @@ class _Start:
             and (self.by.older_latent or not self.has_latent)
         )
         is_cut = is_cut if option is None else bool(option)
-        batch = self.given("batched_tokens", "max_num_batched_tokens")
+        batch = self.options.get("max_num_batched_tokens")
         if batch is None:
-            self.sources["batched_tokens"] = "vllm 0.7.2 config.py:1521"
             is_whole = not is_cut or self.number("num_scheduler_steps", 1) > 1
             batch = max(length, _BATCH_OF_OLDER) if is_whole else _BATCH_OF_OLDER
             batch = max(batch, _BATCH_OF_POOLING) if self.is_pooling else batch
@@ -824,46 +845,39 @@ class _Start:
     def newer_batch(self, length: int) -> tuple[int, int, bool]:
         """The same by the newer engine."""
         by = self.by
-        batch = self.given("batched_tokens", "max_num_batched_tokens")
-        requests = self.given("sequences", "max_num_seqs")
-        asked_batch, asked_requests = batch is not None, requests is not None
-        if not asked_batch:
-            batch = self._default_batch()
-        if not asked_requests:
-            requests = self._default_requests()
+        batch_option, requests_option = self.options.get("max_num_batched_tokens"), self.options.get("max_num_seqs")
+        batch = self._default_batch() if batch_option is None else batch_option
+        requests = self._default_requests() if requests_option is None else requests_option
         is_crossed = any(mixer.kind == "cross" for mixer in self.attention)
         option = self.options.get("enable_chunked_prefill")
         is_cut = not is_crossed if option is None or not by.whole_prompts else bool(option) and not is_crossed
         if self.is_pooling and option is None:
             self.missing["how the model pools (long prompts are read in parts or whole)"] = None
         twice = 2 if by.throughput and self.options.get("performance_mode") == "throughput" else 1
-        batch = batch if asked_batch else batch * twice
-        requests = requests if asked_requests else requests * twice
-        if not asked_batch and batch:
+        batch *= twice if batch_option is None else 1
+        requests *= twice if requests_option is None else 1
+        if batch_option is None and batch:
             if by.whole_prompts and not is_cut:
                 batch = max(length, batch)
             if by.holds_item:
                 batch = max(batch, self._largest_item(batch))
             if by.caps_batch and requests and length:
                 batch = min(requests * length, batch)
-        if not asked_requests and by.caps_requests and batch:
+        if requests_option is None and by.caps_requests and batch:
             requests = min(requests, batch)
         return batch, requests, is_cut
 
     def _default_batch(self) -> int:
         by, default = self.by, self.known.batch
-        self.sources["batched_tokens"] = f"vllm {self.known.version}, for this card"
         if (
             by.batched_experts is not None
             and self.options.get("all2all_backend") in ("deepep_low_latency", "nixl_ep")
             and self.options.get("enable_expert_parallel")
             and self.number("data_parallel_size", 1) > 1
         ):
-            self.written("batched_tokens", "batched_experts")
             return by.batched_experts
         if by.engine == "older":
             early = _BATCH_EARLY[self.known.context]
-            self.sources["batched_tokens"] = "vllm 0.7.2 engine/arg_utils.py:1296"
             if self.known.gpu is None:
                 self.missing["the card's name (max_num_batched_tokens depends on it)"] = None
                 return 0
@@ -875,7 +889,6 @@ class _Start:
 
     def _default_requests(self) -> int:
         default = self.known.requests
-        self.sources["sequences"] = f"vllm {self.known.version}, for this card"
         if self.by.engine == "older":
             return _REQUESTS_EARLY
         if not default.is_known or default.value is None:
@@ -891,7 +904,6 @@ class _Start:
         attention = self.told("use_bidirectional_attention")
         if attention is None:
             self.missing["use_bidirectional_attention"] = None
-        self.written("batched_tokens", "holds_item")
         return largest if attention == "vision" else 0
 
     # -- graphs
@@ -909,10 +921,7 @@ class _Start:
         if self.eager or not batch or not requests:
             return 0, 0, not self.eager and not is_older
         if is_older:
-            self.sources["full_graphs"] = "vllm 0.6.6 config.py:3163"
             return 0, len(_sizes_of_older(requests)), False
-        self.written("piecewise_graphs", "sizes")
-        self.written("full_graphs", "sizes", "full_graphs")
         is_compiled = self._level() in ("", "3", "VLLM_COMPILE", "PIECEWISE")
         if by.offload_stops and self.options.get("cpu_offload_gb"):
             is_compiled = False
@@ -1113,8 +1122,8 @@ class _Start:
                 f"max_cpu_loras ({kept}) must be >= max_loras ({most}): vLLM {self.known.version} ends its start"
             )
 
-    def settings(self) -> Settings:
-        option, facts = self.options.get, self.known
+    def settings(self) -> LaunchSettings:
+        option = self.options.get
         ranks, speculation = self.ranks(), self.speculation()
         self.judge_split(ranks)
         dtype = self.dtype()
@@ -1123,75 +1132,75 @@ class _Start:
         length, is_fitted = self.length()
         drafting = self.drafting(speculation, ranks, is_older=is_older, is_newer_runner=is_newer_runner)
         length = self.shortened(length, speculation, drafting, is_newer_runner=is_newer_runner)
-        if is_older:
-            batch, requests, is_cut = self.older_batch(length, speculation)
-        else:
-            batch, requests, is_cut = self.newer_batch(length)
+        batch, requests, is_cut = self.older_batch(length, speculation) if is_older else self.newer_batch(length)
         pieces, whole, is_compiled = self.graphs(
             batch, requests, speculation, is_older=is_older, is_newer_runner=is_newer_runner
         )
-        utilization = self.given("utilization", "gpu_memory_utilization")
-        if utilization is None:
-            utilization = facts.utilization
-            self.sources["utilization"] = f"vllm {facts.version}"
-        processor, caching = option("mm_processor_kwargs"), option("enable_prefix_caching")
-        offload = option("cpu_offload_gb")
-        has_lora = bool(option("enable_lora"))
-        lora_bytes = self.lora_bytes(dtype) if has_lora else 0
-        loras = self.number("max_loras", facts.loras) if has_lora else 0
-        self.judge_loras(loras)
+        lora = self.lora(dtype)
         sampler = self.sampler(min(requests, batch), is_older=is_older, is_newer_runner=is_newer_runner)
         concurrent = self.batches(speculation, ranks, is_newer_runner=is_newer_runner) if not is_older else 1
-        return Settings(
-            version=facts.version,
-            key=facts.key,
+        utilization, offload = option("gpu_memory_utilization"), option("cpu_offload_gb")
+        return LaunchSettings(
+            version=self.known.version,
+            key=self.known.key,
             is_v0=is_older,
-            max_model_len=length,
-            is_length_fitted=is_fitted,
-            batched_tokens=batch,
-            sequences=requests,
-            utilization=float(utilization),
+            utilization=float(self.known.utilization if utilization is None else utilization),
             ranks=ranks,
             dtype=dtype,
+            scheduler=SchedulerSettings(length, batch, requests, is_fitted, concurrent, is_cut),
             quantization=option("quantization"),
-            cache_dtype=str(option("kv_cache_dtype") or "auto"),
-            block_tokens=option("block_size"),
-            piecewise_graphs=pieces,
-            full_graphs=whole,
-            is_eager=self.eager,
-            is_compiled=is_compiled,
-            concurrent_batches=concurrent,
             is_v2_runner=is_newer_runner,
             sampler=sampler,
-            is_chunked=is_cut,
+            cpu_offload_bytes=int(offload * _GIB) if isinstance(offload, (int, float)) else 0,
+            cache=self.cache(),
+            graphs=GraphSettings(pieces, whole, self.eager, is_compiled),
+            media=self.media(1 if is_older else json_options.COUNT),
+            speculation=SpeculationSettings(speculation.tokens, speculation.layers, drafting, speculation.model),
+            lora=lora,
+            missing=tuple(self.missing),
+            limits=tuple(self.limits),
+        )
+
+    def cache(self) -> CacheSettings:
+        option = self.options.get
+        caching = option("enable_prefix_caching")
+        return CacheSettings(
+            dtype=str(option("kv_cache_dtype") or "auto"),
+            block_tokens=option("block_size"),
+            size=option("kv_cache_memory_bytes"),
+            blocks_override=option("num_gpu_blocks_override"),
             caches_prefixes=None if caching is None else bool(caching),
             mixes_groups=self.mixes(),
-            items=self.items(1 if is_older else json_options.COUNT),
-            item_sizes=self.item_sizes(),
-            encoder_data=ranks.encoder_data,
-            skips_encoder_profile=bool(option("skip_mm_profiling")),
-            language_only=bool(option("language_model_only")),
-            processor=processor if isinstance(processor, Mapping) else {},
-            cache_bytes=option("kv_cache_memory_bytes"),
-            blocks_override=option("num_gpu_blocks_override"),
-            cpu_offload_bytes=int(offload * _GIB) if isinstance(offload, (int, float)) else 0,
-            speculative_tokens=speculation.tokens,
-            draft_layers=speculation.layers,
-            draft_model=speculation.model,
-            draft_method=drafting,
-            lora_rank=self.number("max_lora_rank", facts.lora_rank) if has_lora else 0,
-            loras=loras,
-            lora_bytes=lora_bytes,
-            shards_loras=has_lora and bool(option("fully_sharded_loras")),
-            lora_words=self.number("lora_extra_vocab_size", facts.lora_words) if has_lora else 0,
-            lora_bias=has_lora and bool(option("enable_lora_bias")),
             decode_shards=self.number("decode_context_parallel_size", 1),
             prefill_shards=self.number("prefill_context_parallel_size", 1),
             state_dtype=str(option("mamba_cache_dtype") or "auto"),
             recurrent_dtype=str(option("mamba_ssm_cache_dtype") or "auto"),
-            sources=self.sources,
-            missing=tuple(self.missing),
-            limits=tuple(self.limits),
+        )
+
+    def media(self, usual: int) -> MediaSettings:
+        option = self.options.get
+        processor = option("mm_processor_kwargs")
+        return MediaSettings(
+            items=self.items(usual),
+            item_sizes=self.item_sizes(),
+            skips_profile=bool(option("skip_mm_profiling")),
+            language_only=bool(option("language_model_only")),
+            processor=processor if isinstance(processor, Mapping) else {},
+        )
+
+    def lora(self, dtype: str) -> LoraSettings:
+        if not self.options.get("enable_lora"):
+            self.judge_loras(0)
+            return LoraSettings()
+        value_bytes, slots = self.lora_bytes(dtype), self.number("max_loras", self.known.loras)
+        self.judge_loras(slots)
+        return LoraSettings(
+            rank=self.number("max_lora_rank", self.known.lora_rank),
+            slots=slots,
+            value_bytes=value_bytes,
+            is_sharded=bool(self.options.get("fully_sharded_loras")),
+            extra_words=self.number("lora_extra_vocab_size", self.known.lora_words),
+            has_bias=bool(self.options.get("enable_lora_bias")),
         )
 
 

@@ -278,11 +278,11 @@ class Shape:
         return self.kinds[self.pattern[index]]
 
 
-class _Unknown(Exception):  # noqa: N818 - it ends the reading of one part, no caller sees it
+class _UnknownFieldError(Exception):
     """A field that is needed is not there."""
 
 
-class _Reader:
+class _ShapeReader:
     """One part of a configuration with the defaults of its class."""
 
     def __init__(self, config: Mapping[str, Any], family: Family, *, is_partial: bool) -> None:
@@ -312,7 +312,7 @@ class _Reader:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
         self.missing[names[0]] = None
-        raise _Unknown
+        raise _UnknownFieldError
 
     def optional(self, *names: str) -> int | None:
         """A count or size that may be absent or null."""
@@ -334,14 +334,14 @@ def _part(config: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return {}
 
 
-def _longest(read: _Reader) -> int | None:
+def _longest(read: _ShapeReader) -> int | None:
     names = ("max_position_embeddings", "seq_length")
     value = read.get(*names)
     is_told = isinstance(value, int) and (not read.is_partial or any(name in read.config for name in names))
     return value if is_told else None
 
 
-def _ropes(read: _Reader) -> Callable[[str, int], Rope | None]:
+def _ropes(read: _ShapeReader) -> Callable[[str, int], Rope | None]:
     """Reads the tables of cosines and sines: by kind of attention and size of a head."""
     config = read.config
     tables = _part(config, "rope_parameters", "rope_scaling")
@@ -378,7 +378,7 @@ def _ropes(read: _Reader) -> Callable[[str, int], Rope | None]:
     return one
 
 
-def _attention(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Attention:
+def _attention(read: _ShapeReader, rope: Callable[[str, int], Rope | None]) -> Attention:
     """The attention of a layer of the first kind; the readers of layers change what differs."""
     family = read.family
     heads = read.number("num_attention_heads")
@@ -388,7 +388,7 @@ def _attention(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Attent
     kv_heads = read.optional("num_key_value_heads", "multi_query_group_num")
     if kv_heads == 0:
         read.missing["num_key_value_heads"] = None
-        raise _Unknown
+        raise _UnknownFieldError
     window = read.optional("sliding_window") if family.window else None
     used = window is not None and (family.window == "all" or bool(read.get("use_sliding_window")))
     has_norm = family.query_key_norm and (not family.norm_field or read.flag(family.norm_field))
@@ -408,7 +408,7 @@ def _attention(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Attent
     )
 
 
-def _latent(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Latent:
+def _latent(read: _ShapeReader, rope: Callable[[str, int], Rope | None]) -> Latent:
     config = read.config
     rope_dim = read.number("qk_rope_head_dim")
     index_heads = read.optional("index_n_heads") if config.get("index_topk") or config.get("index_n_heads") else None
@@ -428,7 +428,7 @@ def _latent(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Latent:
     )
 
 
-def _experts(read: _Reader, mixture: Mixture) -> Experts:
+def _experts(read: _ShapeReader, mixture: Mixture) -> Experts:
     size = read.number(*mixture.size)
     shared = 0
     if mixture.shared_count:
@@ -450,7 +450,7 @@ def _experts(read: _Reader, mixture: Mixture) -> Experts:
     )
 
 
-def _has_experts(read: _Reader, index: int) -> bool:
+def _has_experts(read: _ShapeReader, index: int) -> bool:
     """Whether a layer's feed-forward network is a mixture, by whichever fields the family has for it."""
     config, family = read.config, read.family
     if family.mixture is None:
@@ -476,7 +476,7 @@ def _has_experts(read: _Reader, index: int) -> bool:
     return bool(step) and (index + 1) % step == 0
 
 
-def _feed_forward(read: _Reader) -> Callable[[int], Dense | Experts]:
+def _feed_forward(read: _ShapeReader) -> Callable[[int], Dense | Experts]:
     family = read.family
     mixture = family.mixture
     sparse = _experts(read, mixture) if mixture is not None and read.get(*mixture.count) else None
@@ -504,7 +504,7 @@ _KINDS = {
 }
 
 
-def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> list[str]:
+def _layer_kinds(read: _ShapeReader, layers: int, *, has_states: bool = False) -> list[str]:
     """The kind of each layer: "full", "sliding", "chunked", "linear" or, with attention and a state, "hybrid".
 
     The last two are kinds only of families that have states.
@@ -516,7 +516,7 @@ def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> lis
         if len(kinds) == layers and all(kinds) and is_read:
             return kinds
         read.missing["layer_types"] = None
-        raise _Unknown
+        raise _UnknownFieldError
     places = read.config.get("attn_layer_indices", read.config.get("full_attn_idxs"))
     if isinstance(places, Sequence) and not isinstance(places, str):
         kept = {place for place in places if isinstance(place, int)}
@@ -527,7 +527,7 @@ def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> lis
     if read.family.layer_types in ("mamba2", "short_conv", "zamba2", "step3p5"):
         # Their classes' default is one kind alone, which no published model is.
         read.missing["layer_types"] = None
-        raise _Unknown
+        raise _UnknownFieldError
     if read.family.layer_types == "linear":
         every = read.number("full_attention_interval")
         return ["full" if (index + 1) % every == 0 else "linear" for index in range(layers)]
@@ -535,14 +535,14 @@ def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> lis
     return ["full" if (index + 1) % every == 0 else "sliding" for index in range(layers)]
 
 
-def _plain(read: _Reader, layers: int) -> Iterable[Layer]:
+def _plain(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     norms, scalars = read.family.norms, read.family.scalars
     return (Layer(attention, network(index), norms=norms, scalars=scalars) for index in range(layers))
 
 
-def _falcon(read: _Reader, layers: int) -> Iterable[Layer]:
+def _falcon(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     config = read.config
     heads, hidden = read.number("num_attention_heads", "n_head"), read.number("hidden_size")
     is_new = bool(config.get("new_decoder_architecture"))
@@ -564,7 +564,7 @@ def _falcon(read: _Reader, layers: int) -> Iterable[Layer]:
     return [Layer(attention, network, norms=norms if is_new or read.get("parallel_attn") else 2)] * layers
 
 
-def _listed(read: _Reader, layers: int) -> Iterable[Layer]:
+def _listed(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """Families whose class lists sliding layers only when told to: else as `_plain`."""
     kinds = read.config.get("layer_types")
     uses = read.get("use_sliding_window") and read.optional("sliding_window")
@@ -581,14 +581,14 @@ def _listed(read: _Reader, layers: int) -> Iterable[Layer]:
     )
 
 
-def replace_window(read: _Reader) -> _Reader:
+def replace_window(read: _ShapeReader) -> _ShapeReader:
     """The same reader for a family without a window over all layers."""
-    other = _Reader(read.config, replace(read.family, window=""), is_partial=read.is_partial)
+    other = _ShapeReader(read.config, replace(read.family, window=""), is_partial=read.is_partial)
     other.missing = read.missing
     return other
 
 
-def _sliding(read: _Reader, layers: int) -> Iterable[Layer]:
+def _sliding(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     rope = _ropes(read)
     attention = _attention(read, rope)
     network = _feed_forward(read)
@@ -600,7 +600,7 @@ def _sliding(read: _Reader, layers: int) -> Iterable[Layer]:
     )
 
 
-def _linear(read: _Reader, layers: int) -> Iterable[Layer]:
+def _linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     recurrent = Recurrent(
@@ -618,7 +618,7 @@ def _linear(read: _Reader, layers: int) -> Iterable[Layer]:
     )
 
 
-def _gemma4(read: _Reader, layers: int) -> Iterable[Layer]:
+def _gemma4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     rope = _ropes(read)
     local = _attention(read, rope)
     local = replace(local, kind="sliding", window=read.number("sliding_window"))
@@ -667,7 +667,7 @@ def _gemma4(read: _Reader, layers: int) -> Iterable[Layer]:
         )
 
 
-def _mla(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mla(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _latent(read, _ropes(read))
     network = _feed_forward(read)
     listed = read.config.get("indexer_types")
@@ -677,7 +677,7 @@ def _mla(read: _Reader, layers: int) -> Iterable[Layer]:
         yield Layer(without if shares else attention, network(index))
 
 
-def _kimi_linear(read: _Reader, layers: int) -> Iterable[Layer]:
+def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = replace(_latent(read, _ropes(read)), rope=None)
     network = _feed_forward(read)
     linear = _part(read.config, "linear_attn_config")
@@ -688,7 +688,7 @@ def _kimi_linear(read: _Reader, layers: int) -> Iterable[Layer]:
         places = linear.get("kda_layers")
         if not isinstance(places, (list, tuple)):
             read.missing["linear_attn_config.kda_layers"] = None
-            raise _Unknown
+            raise _UnknownFieldError
         recurrent = [index + 1 in places for index in range(layers)]
     for name, part in (("use_full_rank_gate", linear), ("mla_use_output_gate", read.config)):
         if part.get(name):
@@ -710,7 +710,7 @@ def _kimi_linear(read: _Reader, layers: int) -> Iterable[Layer]:
     return (Layer(mixer if is_linear else attention, network(index)) for index, is_linear in enumerate(recurrent))
 
 
-def _llama4(read: _Reader, layers: int) -> Iterable[Layer]:
+def _llama4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     rope = _ropes(read)
     attention = _attention(read, rope)
     network = _feed_forward(read)
@@ -723,7 +723,7 @@ def _llama4(read: _Reader, layers: int) -> Iterable[Layer]:
         yield Layer(chunked if listed[index] else replace(attention, rope=None), network(index))
 
 
-def _mamba2(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mamba2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """State spaces and attention, one behind the other or, of kind "hybrid", side by side."""
     inner = read.optional("mamba_d_ssm")
     inner = read.number("mamba_expand") * read.number("hidden_size") if inner is None else inner
@@ -758,7 +758,7 @@ def _mamba2(read: _Reader, layers: int) -> Iterable[Layer]:
         )
 
 
-def _jamba(read: _Reader, layers: int) -> Iterable[Layer]:
+def _jamba(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     hidden = read.number("hidden_size")
     rank = read.get("mamba_dt_rank")
     recurrent = Recurrent(
@@ -778,7 +778,7 @@ def _jamba(read: _Reader, layers: int) -> Iterable[Layer]:
     )
 
 
-def _zamba2(read: _Reader, layers: int) -> Iterable[Layer]:
+def _zamba2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """State spaces, in front of some of which one of a few blocks of attention and network stands."""
     hidden, heads = read.number("hidden_size"), read.number("num_attention_heads")
     inner, count = read.number("mamba_expand") * hidden, read.number("n_mamba_heads")
@@ -812,7 +812,7 @@ def _zamba2(read: _Reader, layers: int) -> Iterable[Layer]:
             yield Layer(recurrent, None, norms=1)
 
 
-def _mamba(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mamba(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """Nothing but state spaces."""
     inner = read.optional("intermediate_size") or read.number("expand") * read.number("hidden_size")
     heads = read.optional("num_heads")
@@ -833,7 +833,7 @@ def _mamba(read: _Reader, layers: int) -> Iterable[Layer]:
     return [Layer(recurrent, None, norms=1)] * layers
 
 
-def _step3p5(read: _Reader, layers: int) -> Iterable[Layer]:
+def _step3p5(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     config, rope = read.config, _ropes(read)
     kinds = _layer_kinds(read, layers)
     whole = replace(
@@ -859,7 +859,7 @@ def _step3p5(read: _Reader, layers: int) -> Iterable[Layer]:
     )
 
 
-def _short_conv(read: _Reader, layers: int) -> Iterable[Layer]:
+def _short_conv(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     recurrent = Recurrent(
         kind="short_conv",
         conv_kernel=read.number("conv_L_cache"),
@@ -894,11 +894,11 @@ def _nemotron_pattern(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _nemotron_h(read: _Reader, layers: int) -> Iterable[Layer]:
+def _nemotron_h(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     pattern = _nemotron_pattern(read.config)
     if pattern is None or len(pattern) != layers:
         read.missing["hybrid_override_pattern"] = None
-        raise _Unknown
+        raise _UnknownFieldError
     heads, size = read.number("mamba_num_heads"), read.number("mamba_head_dim")
     recurrent = Recurrent(
         kind="mamba2",
@@ -925,23 +925,23 @@ def _nemotron_h(read: _Reader, layers: int) -> Iterable[Layer]:
         kinds["-"] = Layer(None, dense, norms=1)
     if set(pattern) - set(kinds):
         read.missing["hybrid_override_pattern"] = None
-        raise _Unknown
+        raise _UnknownFieldError
     return (kinds[letter] for letter in pattern)
 
 
-def _blocks(read: _Reader, layers: int) -> Iterable[Layer]:
+def _blocks(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """Nemotron-NAS: each layer's own sizes, some without attention or without a network."""
     attention = _attention(read, _ropes(read))
     hidden = read.number("hidden_size")
     blocks = read.config.get("block_configs") or ()
     if len(blocks) != layers:
         read.missing["block_configs"] = None
-        raise _Unknown
+        raise _UnknownFieldError
     for block in blocks:
         first, second = _part(block, "attention"), _part(block, "ffn")
         if first.get("replace_with_linear") or second.get("replace_with_linear"):
             read.missing["block_configs"] = None
-            raise _Unknown
+            raise _UnknownFieldError
         mixer = None
         if not first.get("no_op"):
             mixer = replace(attention, kv_heads=attention.heads // first["n_heads_in_group"])
@@ -953,7 +953,7 @@ def _blocks(read: _Reader, layers: int) -> Iterable[Layer]:
         yield Layer(mixer, network, norms=(mixer is not None) + (network is not None))
 
 
-def _mimo_v2(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mimo_v2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     rope = _ropes(read)
     config = read.config
     whole = replace(_attention(read, rope), value_dim=read.number("v_head_dim"))
@@ -974,11 +974,11 @@ def _mimo_v2(read: _Reader, layers: int) -> Iterable[Layer]:
     pattern = config.get("hybrid_layer_pattern") or ()
     if len(pattern) != layers:
         read.missing["hybrid_layer_pattern"] = None
-        raise _Unknown
+        raise _UnknownFieldError
     return (Layer(sliding if kind else whole, network(index)) for index, kind in enumerate(pattern))
 
 
-def _mllama(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mllama(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     cross = set(read.config.get("cross_attention_layers") or (3, 8, 13, 18, 23, 28, 33, 38))
@@ -990,7 +990,7 @@ def _mllama(read: _Reader, layers: int) -> Iterable[Layer]:
             yield Layer(attention, network(index))
 
 
-_LAYERS: Mapping[str, Callable[[_Reader, int], Iterable[Layer]]] = {
+_LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "": _plain,
     "falcon": _falcon,
     "listed": _listed,
@@ -1169,7 +1169,7 @@ def _merged(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, 
     return {**outside, **inner}, inner
 
 
-def _mtp(read: _Reader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+def _mtp(read: _ShapeReader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Layers for speculative decoding behind the others: of the last layer's kind."""
     defaults = read.family.defaults
     count = read.config.get("num_nextn_predict_layers", read.config.get("mtp_num_hidden_layers"))
@@ -1191,12 +1191,12 @@ def _mtp(read: _Reader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     return (last,) * count
 
 
-def _layer_count(read: _Reader) -> int:
+def _layer_count(read: _ShapeReader) -> int:
     letters = _nemotron_pattern(read.config)
     count = len(letters) if letters else read.number("num_hidden_layers", "num_layers", "n_layer")
     if count > MAX_LAYERS:
         read.missing["num_hidden_layers"] = None
-        raise _Unknown
+        raise _UnknownFieldError
     return count
 
 
@@ -1217,7 +1217,7 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     named = Shape(architecture, model_type, text_type, _dtype(config, text))
     if family is None or outer_family is None:
         return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}",))
-    read = _Reader(text, family, is_partial=is_partial)
+    read = _ShapeReader(text, family, is_partial=is_partial)
     quantization_config = _part(config, "quantization_config", "compression_config") or _part(
         text, "quantization_config"
     )
@@ -1239,7 +1239,7 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
         size = read.optional("hidden_size_per_layer_input")
         if size:
             inputs = PerLayerInput(size, read.optional("vocab_size_per_layer_input") or vocabulary)
-    except (_Unknown, LookupError, TypeError, ValueError, ZeroDivisionError):
+    except (_UnknownFieldError, LookupError, TypeError, ValueError, ZeroDivisionError):
         if not read.missing:
             read.missing["a field of another form than expected"] = None
         kinds, pattern, mtp, inputs = {}, [], (), None

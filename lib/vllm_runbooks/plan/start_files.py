@@ -16,7 +16,7 @@ from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFindi
 from vllm_runbooks.host.records import VLLM_PACKAGES
 from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import requests as plan_requests
-from vllm_runbooks.plan.network import Link, Network
+from vllm_runbooks.plan.network import Network, NodeLink
 from vllm_runbooks.plan.records import NodeStart, Plan, StartFiles
 from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.reading.deployment import containers, executors, fleet
@@ -28,16 +28,16 @@ _VERIFY = "verify.txt"
 _PROXY = "nginx.conf"
 
 
-def places(environments: Iterable[NodeEnvironment]) -> dict[str, plan_requests.Place]:
+def places(environments: Iterable[NodeEnvironment]) -> dict[str, plan_requests.NodePlace]:
     """What servers need to know of each node: its variables, and its address by them."""
     by_node = {}
     for environment in environments:
         variables = dict(environment.variables)
-        by_node[environment.node] = plan_requests.Place(variables.get(_ADDRESS), tuple(variables.items()))
+        by_node[environment.node] = plan_requests.NodePlace(variables.get(_ADDRESS), tuple(variables.items()))
     return by_node
 
 
-def network(nodes: Cluster, addresses: Mapping[str, plan_requests.Place]) -> Network:
+def network(nodes: Cluster, addresses: Mapping[str, plan_requests.NodePlace]) -> Network:
     """What was measured between each two nodes, in the worse direction, at the addresses that are used where known."""
     links: dict[frozenset[str], list[Reach]] = {}
     for reach in nodes.reaches or ():
@@ -49,7 +49,7 @@ def network(nodes: Cluster, addresses: Mapping[str, plan_requests.Place]) -> Net
         rates = [reach.bandwidth_mbit_s for reach in reaches if reach.bandwidth_mbit_s]
         waits = [reach.latency_ms for reach in reaches if reach.latency_ms is not None]
         if rates or waits:
-            links_by_pair[pair] = Link(min(rates, default=None), max(waits, default=None))
+            links_by_pair[pair] = NodeLink(min(rates, default=None), max(waits, default=None))
     return links_by_pair
 
 
@@ -177,10 +177,10 @@ def _told(
     itself = "" if alone.name == executor else f"{alone.said} ({alone.source})" if alone.source else alone.said
     starts = []
     for node in nodes:
-        place = request.places.get(node, plan_requests.Place())
+        place = request.places.get(node, plan_requests.NodePlace())
         own = tuple(name for name in made if _is_of(name, node, nodes))
         starts.append(NodeStart(node, place.address, dict(place.environment), own))
-    unplaced = [node for node in nodes if not request.places.get(node, plan_requests.Place()).environment]
+    unplaced = [node for node in nodes if not request.places.get(node, plan_requests.NodePlace()).environment]
     if unplaced and len(nodes) > 1:
         unknown = (
             f"By which address and interface the others reach {', '.join(unplaced)} is not known: the files there set "

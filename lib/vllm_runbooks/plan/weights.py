@@ -18,7 +18,7 @@ from vllm_runbooks.catalog.eras import NEVER, Key, Rule, in_release
 from vllm_runbooks.plan.encoders import encoder_tensors, taps
 from vllm_runbooks.plan.families import Mixture, families
 from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
-from vllm_runbooks.plan.tensors import CORRECTION, Tensor, layer_tensors, linear, mtp_tensors, norm
+from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm
 
 """A release as numbers that can be compared."""
 
@@ -29,7 +29,7 @@ _BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4,
 """Of a value, by name of the dtype."""
 
 
-Stored = tuple[tuple[Tensor, Format | None], ...]
+Stored = tuple[tuple[ModelTensor, Format | None], ...]
 """Tensors with the form they are stored in; None: the model's dtype."""
 
 
@@ -44,7 +44,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Inventory:
+class TensorInventory:
     """All tensors of a model, layers that are alike counted together."""
 
     shape: Shape
@@ -52,7 +52,7 @@ class Inventory:
     embedding: Stored
     head: Stored
     """Empty where the embedding serves as head."""
-    norm: Tensor | None
+    norm: ModelTensor | None
     """Behind the last layer; None: there is none."""
     encoders: Stored
     mtp: Stored
@@ -60,7 +60,7 @@ class Inventory:
     """What keeps the sizes from being known."""
 
     @property
-    def everything(self) -> Iterator[tuple[Tensor, Format | None, int]]:
+    def everything(self) -> Iterator[tuple[ModelTensor, Format | None, int]]:
         """Each tensor with its form and how many layers have it."""
         for variant in self.variants:
             for tensor, form in variant.tensors:
@@ -115,7 +115,7 @@ def _scale_count(form: Format, rows: int, columns: int) -> int:
     return rows if form.strategy == "channel" else 1
 
 
-def _stored(tensor: Tensor, form: Format | None, *, with_scales: bool) -> int:
+def _stored(tensor: ModelTensor, form: Format | None, *, with_scales: bool) -> int:
     if form is None or form.bits == 16:
         return tensor.values
     weights = tensor.rows * tensor.columns
@@ -134,7 +134,7 @@ def _stored(tensor: Tensor, form: Format | None, *, with_scales: bool) -> int:
 _ROOTS = ("model.language_model.", "language_model.model.", "model.", "backbone.", "language_model.", "")
 
 
-class _Names:
+class _ModuleNames:
     """Matches the names of modules that a quantisation leaves out or means."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -176,14 +176,14 @@ class _Forms:
     def __init__(self, quantization: Quantization | None) -> None:
         self.quantization = quantization
         told = quantization.formats if quantization is not None else ()
-        self.groups = [(_Names(names), "Linear" in names, "Experts" in names, form) for names, form in told]
-        self.ignored = _Names(quantization.ignored if quantization is not None else ())
+        self.groups = [(_ModuleNames(names), "Linear" in names, "Experts" in names, form) for names, form in told]
+        self.ignored = _ModuleNames(quantization.ignored if quantization is not None else ())
 
     @property
     def is_per_layer(self) -> bool:
         return self.ignored.is_per_layer or any(names.is_per_layer for names, *_ in self.groups)
 
-    def of(self, tensor: Tensor, name: str) -> Format | None:
+    def of(self, tensor: ModelTensor, name: str) -> Format | None:
         """The form of a tensor; None: the model's dtype."""
         if not tensor.is_linear or not self.groups or self.ignored.has(name):
             return None
@@ -202,14 +202,14 @@ def _ropes(layer: Layer) -> tuple[Rope, ...]:
     return (rope,) if rope is not None else ()
 
 
-def inventory(shape: Shape) -> Inventory:
+def inventory(shape: Shape) -> TensorInventory:
     """The tensors of a model; what keeps their sizes from being known is named."""
     hidden, vocabulary = shape.hidden_size, shape.vocabulary_size
     family = families().get(shape.text_type or "")
     missing = [name for name in shape.missing if name not in _HARMLESS]
     if shape.ties_embeddings is None:
         missing.append("tie_word_embeddings")
-    encoders: list[Tensor] = []
+    encoders: list[ModelTensor] = []
     if shape.encoders is None:
         missing.append("sizes of the encoder")
     for encoder in shape.encoders or ():
@@ -219,7 +219,7 @@ def inventory(shape: Shape) -> Inventory:
         encoders.extend(found or ())
     last = norm("model.norm", hidden, bias=family.norm_bias if family is not None else False)
     if family is None or not shape.kinds:
-        return Inventory(shape, (), (), (), last, (), (), tuple(dict.fromkeys(missing or ["layers"])))
+        return TensorInventory(shape, (), (), (), last, (), (), tuple(dict.fromkeys(missing or ["layers"])))
     told = family.mixture or Mixture()
     forms = _Forms(shape.quantization)
     names = (family.mixer_name, family.network_name)
@@ -256,23 +256,23 @@ def inventory(shape: Shape) -> Inventory:
         )
         for (kind, known), layers in groups.items()
     )
-    embedding = [Tensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")]
+    embedding = [ModelTensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")]
     if inputs is not None:
         wide = inputs.size * shape.layers
-        embedding.append(Tensor("embedding", "embed_tokens_per_layer", inputs.vocabulary, wide, "vocabulary"))
+        embedding.append(ModelTensor("embedding", "embed_tokens_per_layer", inputs.vocabulary, wide, "vocabulary"))
         embedding.append(linear("embedding", "per_layer_model_projection", wide, hidden, "column"))
         embedding.append(norm("per_layer_projection_norm", inputs.size))
     if family.positions is not None and shape.max_positions is not None:
-        embedding.append(Tensor("embedding", "embed_positions", shape.max_positions + family.positions, hidden))
+        embedding.append(ModelTensor("embedding", "embed_positions", shape.max_positions + family.positions, hidden))
     streams = shape.kinds[0].streams
     if streams:
         embedding.append(linear("embedding", "altup_projections", hidden, hidden, "column", count=2 * (streams - 1)))
     extra = _EXTRA_ROWS.get(shape.model_type or "", 0)
     if extra:
         embedding[0] = replace(embedding[0], rows=vocabulary + extra)
-    head = Tensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
+    head = ModelTensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
     mtp = tuple(mtp_tensors(shape, told, family.mtp, norm_bias=family.norm_bias, names=names, state=family.state_name))
-    return Inventory(
+    return TensorInventory(
         shape,
         variants,
         tuple((tensor, forms.of(tensor, tensor.name)) for tensor in embedding),
@@ -441,7 +441,7 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-def on_rank(tensor: Tensor, ranks: Ranks) -> tuple[int, int, int]:
+def on_rank(tensor: ModelTensor, ranks: Ranks) -> tuple[int, int, int]:
     """Count, rows and columns of a tensor on a rank."""
     count, rows, columns = tensor.count, tensor.rows, tensor.columns
     split, tp = tensor.split, ranks.tensor
@@ -478,13 +478,13 @@ def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int,
     return weights, beside
 
 
-def size_on_rank(tensor: Tensor, ranks: Ranks, dtype: str | None) -> int:
+def size_on_rank(tensor: ModelTensor, ranks: Ranks, dtype: str | None) -> int:
     """Bytes of a tensor that is not quantised on each rank."""
     width = tensor.width or _BYTES.get(dtype or "", 2)
     return sum(_bytes(*on_rank(tensor, ranks), None, width, bias=tensor.bias))
 
 
-def checkpoint_bytes(stock: Inventory) -> int | None:
+def checkpoint_bytes(stock: TensorInventory) -> int | None:
     """Bytes of all tensors of a checkpoint in the form that its configuration tells, else in 16 bits; None: unknown."""
     if stock.missing:
         return None
@@ -526,7 +526,7 @@ class _How:
     runtime: tuple[Format, bool] | None = None
 
 
-def _is_loaded(tensor: Tensor, how: _How, *, latent_is_quantized: bool) -> bool:
+def _is_loaded(tensor: ModelTensor, how: _How, *, latent_is_quantized: bool) -> bool:
     if not tensor.is_loaded or (how.drops_shared and tensor.split == "kv" and tensor.is_linear):
         return False
     if tensor.name.startswith("absorbed."):
@@ -536,7 +536,9 @@ def _is_loaded(tensor: Tensor, how: _How, *, latent_is_quantized: bool) -> bool:
     return True
 
 
-def _padded(tensor: Tensor, form: Format, kernel: _Kernel, part: tuple[int, int, int], width: int) -> tuple[int, int]:
+def _padded(
+    tensor: ModelTensor, form: Format, kernel: _Kernel, part: tuple[int, int, int], width: int
+) -> tuple[int, int]:
     """Bytes of experts' weights, and of their scales and biases, as a kernel keeps them."""
     count, rows, columns = part
     is_first = tensor.fused == "w13"
@@ -547,7 +549,7 @@ def _padded(tensor: Tensor, form: Format, kernel: _Kernel, part: tuple[int, int,
     return count * (rows * round_up(columns, kernel.inputs) * form.bits // 8), scales + biases
 
 
-def _sum(tensors: Iterable[tuple[Tensor, Format | None]], ranks: Ranks, how: _How) -> dict[str, int]:
+def _sum(tensors: Iterable[tuple[ModelTensor, Format | None]], ranks: Ranks, how: _How) -> dict[str, int]:
     """Bytes by component, the allocator's rounding among them."""
     found: dict[str, int] = {}
     blocks: dict[str, int] = {}
@@ -597,7 +599,7 @@ def _buffers(shape: Shape, tokens: int, width: int, *, has_encoder: bool) -> int
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _LoadPlan:
     """What all stages of one layout have in common."""
 
     ranks: Ranks
@@ -615,7 +617,9 @@ class _Plan:
     is_quantized: bool
 
 
-def _layers(stock: Inventory, plan: _Plan, start: int, end: int) -> tuple[dict[str, int], int, int, set[Rope]]:
+def _layers(
+    stock: TensorInventory, plan: _LoadPlan, start: int, end: int
+) -> tuple[dict[str, int], int, int, set[Rope]]:
     """Bytes by component of some layers, how much less and more is possible, and the tables they use."""
     total: dict[str, int] = {}
     less = more = 0
@@ -639,7 +643,7 @@ def _layers(stock: Inventory, plan: _Plan, start: int, end: int) -> tuple[dict[s
     return total, less, more, tables
 
 
-def _stage(stock: Inventory, plan: _Plan, start: int, end: int, ends: Stored) -> Loaded:
+def _stage(stock: TensorInventory, plan: _LoadPlan, start: int, end: int, ends: Stored) -> Loaded:
     total, less, more, tables = _layers(stock, plan, start, end)
     for part in (plan.fixed, _sum(ends, plan.ranks, plan.how)):
         for component, size in part.items():
@@ -670,7 +674,7 @@ _USUAL_TOKENS = 8192
 
 
 def load(
-    stock: Inventory,
+    stock: TensorInventory,
     ranks: Ranks,
     *,
     release: Key | None = None,
@@ -719,7 +723,7 @@ def load(
         reasons.append("buffers grow with the tokens of a step, which are not known")
     if shape.max_positions is None:
         reasons.append("tables of cosines and sines are left out: the longest context is not known")
-    plan = _Plan(
+    plan = _LoadPlan(
         ranks,
         release,
         how,

@@ -35,11 +35,11 @@ from vllm_runbooks.core.views.styled import (
     styled,
     wrapped,
 )
-from vllm_runbooks.plan.records import Found, Layouts, Plan, PlannedRank
+from vllm_runbooks.plan.records import FindAnswer, Layouts, Plan, PlannedRank
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
 
-Viewed = Plan | Layouts | Compared | Found
+Viewed = Plan | Layouts | Compared | FindAnswer
 """What the planner says, and these views show."""
 _FITS = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
 _WORDS = {
@@ -106,7 +106,7 @@ def illegal_view(layouts: Layouts) -> list[list[Block]]:
     return [headed("NOT LEGAL", [bulleted(plan_words.refusal(plan)) for plan in illegal])] if illegal else []
 
 
-def text_found(finding: Found) -> str:
+def text_found(finding: FindAnswer) -> str:
     """The answer to a question asked the other way round, without colours."""
     return plain(view(finding))
 
@@ -141,7 +141,7 @@ def _compared_view(compared: Compared) -> list[list[Block]]:
 
 def memory_view(plan: Plan) -> list[list[Block]]:
     """What each card holds, the KV cache and the limits, a part each."""
-    parts: list[list[Block]] = [[_Card(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
+    parts: list[list[Block]] = [[_GpuTable(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
     rows = plan_words.cache_rows(plan)
     names = [styled(f"  {name:<22}", Tone.FAINT) for name, _ in rows]
     lines = [Prose(value, " " * 24, name) for name, (_, value) in zip(names, rows, strict=True)]
@@ -164,7 +164,7 @@ def _details(plan: Plan) -> list[list[Block]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Card:
+class _GpuTable:
     """A card's terms as a table, or in sentences where that is too wide, and their sources in full below it."""
 
     group: tuple[PlannedRank, ...]
@@ -226,7 +226,7 @@ _RANKING = 70
 """Columns of the ranking."""
 
 
-def _found_view(finding: Found) -> list[Block]:
+def _found_view(finding: FindAnswer) -> list[Block]:
     reasons = plan_words.reasons(finding)
     return [
         Prose(_begun(plan_words.found_headline(finding), Tone.HEADING), ""),
@@ -306,7 +306,7 @@ def terms(plan: Plan) -> Shown:
     groups = plan_pictures.cards(plan.per_gpu)
     settled = [f"Not given, so settled by this release: {plan_words.settled(plan.options)}."] if plan.options else []
     html = "".join([*map(_card_html, groups), *map(remark, settled)])
-    return Shown("\n\n".join([*(plain([_Card(tuple(group))]) for group in groups), *settled]), html)
+    return Shown("\n\n".join([*(plain([_GpuTable(tuple(group))]) for group in groups), *settled]), html)
 
 
 def _card_html(group: Sequence[PlannedRank]) -> str:
@@ -352,7 +352,7 @@ def illegal_html(layouts: Layouts) -> list[str]:
     return [heading("Not legal"), *(remark(plan_words.refusal(plan)) for plan in illegal)] if illegal else []
 
 
-def _found_html(finding: Found | None) -> str:
+def _found_html(finding: FindAnswer | None) -> str:
     if finding is None:
         return ""
     reasons = plan_words.reasons(finding)

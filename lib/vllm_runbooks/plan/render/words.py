@@ -9,7 +9,7 @@ from typing import Any
 from vllm_runbooks.core.records import Compared, ComparedTerm
 from vllm_runbooks.core.views.elements import Headline
 from vllm_runbooks.lint.records import CommandRelease
-from vllm_runbooks.plan.records import Find, Found, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
+from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
 from vllm_runbooks.plan.render import pictures as plan_pictures
 
 ANSWERS = {True: "yes", False: "no", None: "?"}
@@ -247,7 +247,7 @@ def refusal(plan: Plan) -> str:
     return f"{plan_pictures.layout_name(plan)}: {'; '.join(plan.reasons) or 'this release refuses it'}"
 
 
-def found_headline(finding: Found) -> Headline:
+def found_headline(finding: FindAnswer) -> Headline:
     """The answer in one line."""
     name = _FOUND[finding.what]
     if finding.value is None:
@@ -258,18 +258,18 @@ def found_headline(finding: Found) -> Headline:
     return Headline(name, f"{_value(finding, finding.value)}{f' {_unit(finding)}' if finding.unit else ''}{band}")
 
 
-def reasons(finding: Found) -> Sequence[str]:
+def reasons(finding: FindAnswer) -> Sequence[str]:
     """What its answer rests on, without what the answer says itself."""
     return finding.reasons if finding.value is not None else finding.reasons[1:]
 
 
-def _unit(finding: Found) -> str:
+def _unit(finding: FindAnswer) -> str:
     """What is counted: "2 cards of H100", "1 card of H100"."""
     counted, space, rest = finding.unit.partition(" ")
     return f"{counted.removesuffix('s')}{space}{rest}" if finding.value == 1 else finding.unit
 
 
-def _value(finding: Found, value: float | str) -> str:
+def _value(finding: FindAnswer, value: float | str) -> str:
     if isinstance(value, str):
         return value
     text = f"{value:,.4f}" if finding.what is Find.UTILIZATION else f"{value:,.2f}"
