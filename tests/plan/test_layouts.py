@@ -830,7 +830,7 @@ def test_requests_are_counted_by_blocks_as_the_release_counts_them() -> None:
     ):  # fmt: skip
         pool = pools[release]
         assert pool is not None
-        assert layouts.held(pool, 100, length) == pytest.approx(wanted)
+        assert pool.concurrency(100, length) == pytest.approx(wanted)
 
 
 def test_only_so_many_requests_are_useful_as_may_run() -> None:

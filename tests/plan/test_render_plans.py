@@ -304,7 +304,7 @@ def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) 
 
 def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     """The best first and in full; what is not known, does not fit or is not legal is said, with why."""
-    said = plans.text_layouts(pair)
+    said = plans.text(pair)
 
     first = (
         "fits: best as 2 x 1 card, 8.60 GiB KV cache on each card, 644,304 tokens in each replica, "
@@ -347,15 +347,15 @@ def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: sli
     some = replace(pair, fits=fits_any, layouts=pair.layouts[kept])
 
     assert str(plan_words.layouts_headline(some)).startswith(said)
-    assert " ".join(plans.text_layouts(some).split()).startswith(said)
+    assert " ".join(plans.text(some).split()).startswith(said)
 
 
 def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
     """And a ranking without reasons has none."""
     refused = replace(pair.layouts[4], reasons=())
 
-    assert "- TP 3: this release refuses it" in plans.text_layouts(replace(pair, layouts=(refused,)))
-    assert "NOT LEGAL" not in plans.text_layouts(replace(pair, layouts=pair.layouts[:2]))
+    assert "- TP 3: this release refuses it" in plans.text(replace(pair, layouts=(refused,)))
+    assert "NOT LEGAL" not in plans.text(replace(pair, layouts=pair.layouts[:2]))
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
 )  # fmt: skip
 def test_inverse_questions_have_an_answer_with_its_band(found: FindAnswer, said: str) -> None:
     """Value, unit, band and reasons; and first of all where it comes with a plan."""
-    assert plans.text_found(found) == said
+    assert plans.text(found) == said
 
 
 @pytest.mark.parametrize(
@@ -570,7 +570,7 @@ def test_no_name_becomes_markup(views: list[plans.Viewed], compared: Compared, p
         }  # fmt: skip
         assert "alert(1)" in read(shown.html).text
         assert "\x1b" not in shown.html + shown.plain + plans.html(view)
-        assert "\u202e" not in shown.html + shown.plain + plans.text_found(FOUND)
+        assert "\u202e" not in shown.html + shown.plain + plans.text(FOUND)
         assert json.loads(render.to_json(view))["schema"] == 1
 
 
@@ -612,7 +612,7 @@ def test_copies_inside_one_server_are_told_once(pair: Layouts) -> None:
     same = replace(each, layout=ParallelLayout(1, 1, 1, 2))
     found = replace(pair, layouts=(each, half, same, dark, full, refused))
 
-    for said in (str(render.plan_sections.ranking(found)), plans.text_layouts(found)):
+    for said in (str(render.plan_sections.ranking(found)), plans.text(found)):
         assert "The same with copies inside one server (DP) in place of servers: DP 2 as 2 x 1" in said
         assert len(re.findall(r"^  DP 2 ", said, re.MULTILINE)) == 1  # the other one does not fit, so it is another
     assert "THE FIRST" not in str(render.plan_sections.ranking(found))

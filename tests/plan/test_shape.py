@@ -40,7 +40,7 @@ def read(shelf: dict[str, specs.ModelFile], name: str) -> Shape:
 def outline(found: Shape) -> dict[str, int]:
     """How many layers have which mixer and which network."""
     lines: dict[str, int] = {}
-    for layer, count in zip(found.kinds, found.counts, strict=True):
+    for layer, count in zip(found.kinds, map(found.pattern.count, range(len(found.kinds))), strict=True):
         mixer = layer.mixer
         kind = "latent" if isinstance(mixer, Latent) else "none" if mixer is None else mixer.kind
         network = type(layer.feed_forward).__name__.lower() if layer.feed_forward else "none"

@@ -26,9 +26,6 @@ falls to the rest in 0.6.6 (utils.py:1819) and to nothing in 0.7.2 (utils.py `me
 it (worker/model_runner.py:1140, v1/worker/gpu_model_runner.py:1333)."""
 
 _FIRST: Key = (0, 6)
-_INNER_ENDS: Key = (0, 10)
-"""From here on an inner model's embedding and head count as well (lora/utils.py get_supported_lora_modules: 0.9.2 :183
-looks at the outer class alone, 0.10.2 :185 at every module)."""
 _EXPERTS: Key = (0, 11, 1)
 """From here on experts have adapters (lora/layers/fused_moe.py: none in 0.11.0, there in 0.11.2)."""
 _EXPERTS_SPLIT: Key = (0, 21)

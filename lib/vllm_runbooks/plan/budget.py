@@ -194,13 +194,7 @@ def _pool(
     forms = kv_layers(model.shape, options, version, others)
     if forms.missing:
         return None, None, f"the cache's form is not known: {', '.join(forms.missing)}"
-    full = Demand(
-        **{
-            **{name: getattr(demand, name) for name in demand.__dataclass_fields__},
-            "state_mode": forms.state_mode,
-            "mixes_groups": mixes_groups and forms.mixes_groups,
-        }
-    )
+    full = replace(demand, state_mode=forms.state_mode, mixes_groups=mixes_groups and forms.mixes_groups)
     try:
         return pool(forms.stages, full, rules(version, is_v0=options.is_v0)), None, ""
     except KvRefusedError as refused:
@@ -327,7 +321,6 @@ def _own_weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
 
 @lru_cache(maxsize=_KEPT_POOLS)
 def _room(model: Subject, demand: adapters.LoraDemand) -> tuple[Term, ...]:
-    """What each stage sets aside for LoRA's adapters."""
     return adapters.room(model.stock, demand)
 
 
@@ -436,14 +429,10 @@ def budget(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Budget:
-    """What a start takes of each card, and what the cache then holds.
+    """Add up what a launch needs of each GPU, and what fits into the rest.
 
-    Args:
-        model: The model.
-        settings: Everything that the start asks.
-        devices: The cards of one replica, rank by rank: those of the first pipeline stage come first.
-        environment: Variables of the start that decide what is reserved.
-        calibrate: What corrects the terms; None: they are as the rules have them.
+    `devices` are the GPUs of one replica, rank by rank: those of the first pipeline stage come first. `environment` has
+    the variables that decide what is reserved; `calibrate` corrects the terms.
     """
     if mismatch(settings.ranks, model.shape.layers) is not None:
         # The limits say so; the rest is planned with the stages that vLLM would choose.

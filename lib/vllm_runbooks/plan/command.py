@@ -52,7 +52,7 @@ class _PlanCommand(click.Command):
 @click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
 @click.option("--dp", metavar="N", type=int, help="Data parallel size.")
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
-@click.option("--find", "what", type=click.Choice([each.value for each in Find]), help="Ask the other way round.")
+@click.option("--find", "what", type=click.Choice([find.value for find in Find]), help="Ask the other way round.")
 @click.option("--from-log", metavar="LOG", type=complete.LOG, help="Compare the plan with what a start printed.")
 @click.option(
     "--start",

@@ -30,10 +30,6 @@ _H100 = (
     "llm-d-planner's accuracy report of vLLM 0.19.0 on H100"
     " (https://github.com/llm-d-incubation/llm-d-planner, docs/accuracy/vllm-v0.19.0-accuracy-report.md)"
 )
-_H100_OLDER = (
-    "llm-d-benchmark's measurements on H100"
-    " (https://github.com/llm-d/llm-d-benchmark, config_explorer/empirical-vllm-memory-results.md)"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,15 +387,10 @@ def activation(
     tensor_rank_first: bool = True,
     capability: Capability | None = None,
 ) -> Term:
-    """The most that PyTorch holds in the profiling run of the text model beyond the weights.
+    """The most that PyTorch allocates in the profiling run of the text model beyond the weights.
 
-    Args:
-        shape: The model.
-        settings: The start.
-        is_last: Whether the card belongs to the last pipeline stage, which samples.
-        is_first: Whether it belongs to the first, which receives no hidden states.
-        tensor_rank_first: Whether it is the first tensor rank; the older engine samples on that one alone.
-        capability: Of the card.
+    The last pipeline stage samples (`is_last`); the first one receives no hidden states (`is_first`). In the older
+    engine only the first tensor rank samples.
     """
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
@@ -483,14 +474,10 @@ def communication(
     capability: Capability | None = None,
     has_experts: bool = False,
 ) -> Term:
-    """What a card takes to talk to others, beyond `non_torch`.
+    """What a GPU needs to talk to others, beyond `non_torch`.
 
-    Args:
-        settings: The start.
-        interconnect: "nvlink" (every card to every other), "nvlink-bridge" (pairs), "pcie"; None: not known.
-        nodes: Hosts that the ranks are spread over.
-        capability: Of the card.
-        has_experts: Whether the model has experts, which data-parallel ranks share, whole or cut.
+    `interconnect` is "nvlink" (every GPU to every other), "nvlink-bridge" (pairs) or "pcie", None if unknown; the ranks
+    run on so many `nodes`. Data-parallel ranks share the experts of a model that has some.
     """
     ranks = settings.ranks
     shares = ranks.tensor > 1 or (ranks.data > 1 and has_experts)
@@ -531,7 +518,7 @@ class GraphMemory(MeasuredMemory):
 
     fixed: float
     """GiB whatever is captured."""
-    each: float
+    per_graph: float
     """GiB of each graph."""
     expected: float = 1.0
 
@@ -549,7 +536,7 @@ def _graphs(shape: Shape, settings: LaunchSettings) -> tuple[Band, str]:
         return NOTHING, "no CUDA graphs are captured"
     rows = load_table("cuda_graph_memory", GraphMemory).values()
     row = next(row for row in rows if row.applies_to(settings))
-    expected = row.fixed + row.each * count
+    expected = row.fixed + row.per_graph * count
     low, middle, high = _gib(expected * row.low, expected, expected * row.high)
     if settings.ranks.tensor > 1 and settings.key < _MANY_CARDS_UNTIL:
         high = max(high, _MANY_CARDS)
@@ -571,10 +558,7 @@ _ESTIMATE = (0.6, 1.0, 2.4)
 def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: bool | None = None) -> Term:
     """What the release takes from the cache for CUDA graphs.
 
-    Args:
-        shape: The model.
-        settings: The start.
-        is_estimated: `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`; None: not set.
+    `is_estimated` is `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`, None if not set.
     """
     if not _profiles_graphs(settings):
         return Term("cuda_graphs", NOTHING, "this release, or this start, reserves nothing for CUDA graphs")
@@ -602,12 +586,9 @@ _CONTEXT_BELOW: Sequence[tuple[int, Band, str]] = (
 
 
 def context(total: int | None = None) -> Term:
-    """What the driver and the process take of a card before the model is loaded, ranks not yet connected.
+    """What the driver and the process need of a GPU before the model is loaded and before ranks connect.
 
-    It counts in no budget; a profiling run must fit into what it leaves.
-
-    Args:
-        total: The card's memory in bytes; None: not known.
+    It counts in no budget; a profiling run must fit into what it leaves of the `total` bytes (None if unknown).
     """
     if total is None:
         return Term("context", _gib(0.15, 0.45, 0.65), "14 printed starts: 0.23 to 0.61 GiB")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from vllm_runbooks.catalog.eras import AT_NO_TIME, Era, Key
 from vllm_runbooks.catalog.specs import Specs
 from vllm_runbooks.catalog.tables import load_table
-from vllm_runbooks.plan.families import Mixture
+from vllm_runbooks.plan.families import Family
 from vllm_runbooks.plan.release_rules import SinceRelease, rules_in
 from vllm_runbooks.plan.shape import Attention, Layer, Rope, Shape, shape
 from vllm_runbooks.plan.tensors import ModelTensor, layer_tensors, linear, norm
@@ -330,8 +330,7 @@ def _eagle(draft: DraftModel, method: str, target: Shape, ranks: Ranks, release:
 def _layer(layer: Layer, hidden: int, index: int, by: DraftRules, *, is_three: bool) -> Iterator[ModelTensor]:
     """A decoder layer of a head: EAGLE's first one has no norm of its input, EAGLE-3's reads two states at once."""
     layer = replace(layer, norms=3 if is_three else 1 if index == 0 else 2)
-    names = ("self_attn", "mlp")
-    for tensor in layer_tensors(layer, hidden, Mixture(), norm_bias=False, inputs=0, names=names):
+    for tensor in layer_tensors(layer, hidden, Family()):
         if is_three and tensor.fused == "qkv":
             columns = 2 * hidden if index == 0 else hidden
             yield replace(tensor, columns=columns, bias=tensor.bias and by.has_bias)

@@ -19,6 +19,7 @@ from vllm_runbooks.plan.encoders import taps
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Encoder, Shape
 from vllm_runbooks.plan.terms import Band, tried
+from vllm_runbooks.plan.weights import VALUE_BYTES
 
 _WHOLE = (9_999_999, 9_999_999)
 """The picture that vLLM asks a processor to shrink to find its largest picture."""
@@ -26,7 +27,6 @@ _MOST_PIXELS = 2**40
 """More of a picture are not searched for its sides: no context holds them."""
 _FLOAT = 4
 """Bytes of a float32."""
-_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
 _UNLIMITED = 999
 """Items of a modality that no limit names, in the newer engine; the older takes 1 (config.py, 0.8.5 :2800-2807)."""
 
@@ -699,7 +699,7 @@ def _ask(settings: LaunchSettings, most_videos: int | None) -> _Ask:
         settings.ranks.tensor,
         settings.ranks.encoder_data,
         settings.graphs.is_compiled and not settings.graphs.is_eager and not settings.is_v0,
-        _BYTES.get(settings.dtype, 2),
+        VALUE_BYTES.get(settings.dtype, 2),
         _pixels(options, edges, "min_pixels", "shortest_edge"),
         _pixels(options, edges, "max_pixels", "longest_edge"),
         _number(options, "max_soft_tokens"),
@@ -809,14 +809,7 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
 def profile(
     shape: Shape, settings: LaunchSettings, *, config: Mapping[str, Any], is_first: bool = True
 ) -> EncoderProfile | Unprofiled:
-    """What profiling the encoder takes on one card.
-
-    Args:
-        shape: The model.
-        settings: The start.
-        config: The model's `config.json`.
-        is_first: Whether the card is of the first pipeline stage.
-    """
+    """What profiling the encoder needs on one GPU; `is_first` if it is in the first pipeline stage."""
     if shape.encoders == ():
         return Unprofiled("the model has no encoder", is_known=True)
     if settings.media.language_only:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.plan.shape import Encoder
@@ -435,42 +435,33 @@ def _llama4(config: Mapping[str, Any], hidden: int) -> Iterator[ModelTensor]:
     yield linear("vision", "multi_modal_projector", hidden, _size(config, 7680, "vision_output_dim"), "column")
 
 
-@dataclass(frozen=True)
-class _Tower:
-    """How a family's encoder is built."""
-
-    tensors: Any
-    is_quantized: bool = False
-    """vLLM's class hands a quantisation chosen at start on to the tower's linear layers."""
-
-
-_TOWERS: Mapping[str, _Tower] = {
-    "qwen2_vl": _Tower(_qwen2_vl, is_quantized=True),
-    "qwen2_5_vl": _Tower(_qwen2_5_vl, is_quantized=True),
-    "qwen3_vl": _Tower(_qwen3_vl, is_quantized=True),
-    "glm4v": _Tower(_glm4v, is_quantized=True),
-    "gemma3": _Tower(_siglip, is_quantized=True),
-    "gemma4": _Tower(_gemma4_vision),
-    "gemma4_audio": _Tower(_gemma4_audio),
-    "llava": _Tower(_llava, is_quantized=True),
-    "llava_next": _Tower(_llava_next, is_quantized=True),
-    "llava_onevision": _Tower(_llava_onevision, is_quantized=True),
-    "cohere2_vision": _Tower(_cohere2_vision, is_quantized=True),
-    "qwen2_audio_audio": _Tower(_qwen2_audio),
-    "qwen2_5_omni": _Tower(_qwen2_5_vl, is_quantized=True),
-    "qwen2_5_omni_audio": _Tower(_qwen2_5_omni_audio),
-    "paligemma": _Tower(_paligemma, is_quantized=True),
-    "idefics3": _Tower(_idefics3, is_quantized=True),
-    "lfm2_vl": _Tower(_lfm2_vl, is_quantized=True),
-    "internvl": _Tower(_intern_s1, is_quantized=True),
-    "pixtral": _Tower(_pixtral, is_quantized=True),
-    "internvit": _Tower(_internvit, is_quantized=True),
-    "llama4": _Tower(_llama4, is_quantized=True),
-    "moonvit": _Tower(_moonvit),
-    "mllama": _Tower(_mllama_vision, is_quantized=True),
+_TOWERS: Mapping[str, Callable[[Mapping[str, Any], int], Iterator[ModelTensor]]] = {
+    "qwen2_vl": _qwen2_vl,
+    "qwen2_5_vl": _qwen2_5_vl,
+    "qwen3_vl": _qwen3_vl,
+    "glm4v": _glm4v,
+    "gemma3": _siglip,
+    "gemma4": _gemma4_vision,
+    "gemma4_audio": _gemma4_audio,
+    "llava": _llava,
+    "llava_next": _llava_next,
+    "llava_onevision": _llava_onevision,
+    "cohere2_vision": _cohere2_vision,
+    "qwen2_audio_audio": _qwen2_audio,
+    "qwen2_5_omni": _qwen2_5_vl,
+    "qwen2_5_omni_audio": _qwen2_5_omni_audio,
+    "paligemma": _paligemma,
+    "idefics3": _idefics3,
+    "lfm2_vl": _lfm2_vl,
+    "internvl": _intern_s1,
+    "pixtral": _pixtral,
+    "internvit": _internvit,
+    "llama4": _llama4,
+    "moonvit": _moonvit,
+    "mllama": _mllama_vision,
 }
-
-
+_UNQUANTIZED = ("gemma4", "gemma4_audio", "qwen2_audio_audio", "qwen2_5_omni_audio", "moonvit")
+"""Towers whose linear layers a quantization chosen at launch does not reach (vLLM's classes do not pass it on)."""
 _CHOOSING = ("llava", "llava_next")
 _CHOOSABLE = (None, "clip_vision_model", "pixtral", "siglip_vision_model")
 """Towers that `_llava` chooses among; a configuration that names none has CLIP's, as transformers has it."""
@@ -481,5 +472,7 @@ def encoder_tensors(encoder: Encoder, hidden: int) -> tuple[ModelTensor, ...] | 
     kind = encoder.sizes.get("model_type")
     if tower is None or (encoder.family in _CHOOSING and kind not in _CHOOSABLE):
         return None
-    tensors = tuple(tower.tensors(encoder.sizes, hidden))
-    return tensors if tower.is_quantized else tuple(replace(tensor, is_linear=False) for tensor in tensors)
+    tensors = tuple(tower(encoder.sizes, hidden))
+    return (
+        tensors if encoder.family not in _UNQUANTIZED else tuple(replace(tensor, is_linear=False) for tensor in tensors)
+    )

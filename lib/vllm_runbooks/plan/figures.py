@@ -34,14 +34,11 @@ def written(value: Any) -> str:
 
 
 def plan_figures(answer: Plan | Layouts, question: PlanAsked, side: int = EXPECTED) -> dict[str, Any]:
-    """What a plan says by the names that expressions use; of several layouts what the best says.
+    """Figures of a plan by the names that expressions use; of several layouts those of the best.
 
-    Args:
-        answer: The plan.
-        question: What was asked.
-        side: By the low (0), expected (1) or high (2) reckoning, where the plan has these.
+    `side` chooses the low (0), expected (1) or high (2) estimate.
     """
-    plan = _first(answer) if isinstance(answer, Layouts) else answer
+    plan = (answer.best or next(iter(answer.layouts), None)) if isinstance(answer, Layouts) else answer
     if plan is None:
         return {"fits": answer.fits}
     cache = plan.kv_cache
@@ -62,12 +59,6 @@ def plan_figures(answer: Plan | Layouts, question: PlanAsked, side: int = EXPECT
         "cards": sum(gpu.count for gpu in plan.gpus),
         "total_concurrency": plan.total_concurrency,
     }
-
-
-def _first(ranking: Layouts) -> Plan | None:
-    """The best layout that starts, else the one that stands first."""
-    starting = [plan for plan in ranking.layouts if plan.legal and plan.fits is not False]
-    return next(iter([*starting, *ranking.layouts]), None)
 
 
 def _card_figures(ranks: Sequence[PlannedRank], side: int) -> dict[str, float | None]:

@@ -16,7 +16,7 @@ from vllm_runbooks.catalog import support
 from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget, too_old
 from vllm_runbooks.plan.layouts import Make as MakeSplit
-from vllm_runbooks.plan.layouts import candidates, held, illegal
+from vllm_runbooks.plan.layouts import candidates, illegal
 from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import NOTHING, Band
 from vllm_runbooks.plan.weights import Ranks
@@ -52,14 +52,14 @@ class SearchResult:
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
-    """A start whose options may be changed, on the cards of one copy."""
+class Trial:
+    """A launch whose options may be changed, on the GPUs of one copy."""
 
     model: Subject
     make: Make
-    devices: tuple[Device, ...]
-    environment: Mapping[str, str] | None
-    calibrate: Calibrate | None
+    devices: Sequence[Device]
+    environment: Mapping[str, str] | None = None
+    calibrate: Calibrate | None = None
 
     @cached_property
     def known(self) -> dict[tuple[tuple[str, str], ...], Budget]:
@@ -97,32 +97,14 @@ class _Trial:
         return self.judged(replace(made.settings, cache=cache)).fits is False
 
 
-def _start(
-    model: Subject,
-    make: Make,
-    devices: Sequence[Device],
-    environment: Mapping[str, str] | None,
-    calibrate: Calibrate | None,
-) -> _Trial:
-    return _Trial(model, make, tuple(devices), environment, calibrate)
-
-
 # ---- context
 
 
-def longest_context(
-    model: Subject,
-    make: Make,
-    devices: Sequence[Device],
-    *,
-    environment: Mapping[str, str] | None = None,
-    calibrate: Calibrate | None = None,
-) -> SearchResult:
+def longest_context(start: Trial) -> SearchResult:
     """The longest `max_model_len` that the start serves, at most what the model takes.
 
     The batch, the graphs and the encoder's profile may follow from the length, so each length is budgeted anew.
     """
-    start = _start(model, make, devices, environment, calibrate)
     whole = start.of({"max_model_len": None})
     limit = whole.settings.scheduler.max_model_len or _ANY_LENGTH
     if limit == _ANY_LENGTH:
@@ -150,7 +132,7 @@ def _careful(low: float | None, unit: str) -> str:
     )
 
 
-def _longest(start: _Trial, limit: int, side: int) -> int:
+def _longest(start: Trial, limit: int, side: int) -> int:
     """The longest context by one side; 0: none.
 
     Lengths are tried from the longest down by halves, as one that is longer may cost less of a batch; between the first
@@ -165,7 +147,7 @@ def _longest(start: _Trial, limit: int, side: int) -> int:
     return 0
 
 
-def _between(start: _Trial, low: int, above: int, side: int) -> int:
+def _between(start: Trial, low: int, above: int, side: int) -> int:
     """The longest that succeeds from `low`, which does, to before `above`, which does not."""
     made = start.of({"max_model_len": low})
     if made.pool is not None and made.available is not None and above > low + 1:
@@ -188,23 +170,15 @@ def _between(start: _Trial, low: int, above: int, side: int) -> int:
 # ---- requests
 
 
-def highest_concurrency(
-    model: Subject,
-    make: Make,
-    devices: Sequence[Device],
-    context: int,
-    *,
-    environment: Mapping[str, str] | None = None,
-    calibrate: Calibrate | None = None,
-) -> SearchResult:
+def highest_concurrency(start: Trial, context: int) -> SearchResult:
     """Requests of a context that the cache holds at the same time, with `max_model_len` set to it."""
-    start = _start(model, make, devices, environment, calibrate)
     made = start.of({"max_model_len": context})
     if made.blocks is None or made.pool is None:
         return SearchResult(None, None, None, made.limits, made)
     pool = made.pool
     low, expected, high = (
-        held(pool, blocks, context) if start.succeeds(made, side) else 0.0 for side, blocks in enumerate(made.blocks)
+        pool.concurrency(blocks, context) if start.succeeds(made, side) else 0.0
+        for side, blocks in enumerate(made.blocks)
     )
     reasons = list(made.limits)
     limit = made.settings.scheduler.sequences
@@ -216,16 +190,8 @@ def highest_concurrency(
 # ---- utilisation
 
 
-def lowest_utilization(
-    model: Subject,
-    make: Make,
-    devices: Sequence[Device],
-    *,
-    environment: Mapping[str, str] | None = None,
-    calibrate: Calibrate | None = None,
-) -> SearchResult:
+def lowest_utilization(start: Trial) -> SearchResult:
     """The lowest `gpu_memory_utilization`, in hundredths, that the start succeeds with; the careful one is higher."""
-    start = _start(model, make, devices, environment, calibrate)
     most = start.of({"gpu_memory_utilization": _safe(start)})
     if most.available is None or most.pool is None:
         return SearchResult(None, None, None, most.limits, most)
@@ -238,7 +204,7 @@ def lowest_utilization(
     return SearchResult(low, expected, high, tuple(reason.strip() for reason in (*below, *careful)), made)
 
 
-def _safe(start: _Trial) -> float:
+def _safe(start: Trial) -> float:
     """The highest share that an idle card has free, in hundredths."""
     shares = []
     for device in start.devices:
@@ -248,7 +214,7 @@ def _safe(start: _Trial) -> float:
     return floor(min(shares, default=0.95) / _STEP) * _STEP
 
 
-def _least_share(start: _Trial, side: int, least: float) -> float | None:
+def _least_share(start: Trial, side: int, least: float) -> float | None:
     """The lowest share, in hundredths, that succeeds by a side: room for the cache grows with it."""
     low, high = round(least / _STEP), round(_safe(start) / _STEP)
 
@@ -296,16 +262,9 @@ def fewest_cards(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> SearchResult:
-    """How many cards of one kind a copy takes at least, in whatever split the release starts; beyond one whole hosts.
+    """The fewest GPUs of one kind for a copy, in whatever split the release launches; beyond one host, whole hosts.
 
-    Args:
-        model: The model.
-        make: What the start comes to, split otherwise.
-        device: The kind of card.
-        most: Cards beyond which none is looked for.
-        like: What of a split is not chosen here.
-        environment: Variables of the start.
-        calibrate: What corrects the terms.
+    `like` has what of a split is not chosen here; more than `most` GPUs are not tried.
     """
     fitting: dict[int, tuple[int, Budget]] = {}
     reasons: dict[str, None] = {}
@@ -326,7 +285,7 @@ def fewest_cards(
             if refused := illegal(model, settings.ranks, settings.key, encoder_off=settings.media.language_only):
                 reasons[f"{_split_name(settings.ranks)}: {refused[0]}"] = None
                 continue
-            start = _start(model, _always(settings), devices, environment, calibrate)
+            start = Trial(model, _always(settings), devices, environment, calibrate)
             made = start.of({})
             is_unknown = is_unknown or made.available is None or made.pool is None
             for side in range(3):
@@ -397,7 +356,7 @@ def smallest_card(
     unknown: list[str] = []
     for device in devices:
         settings = make(Ranks(), device)
-        start = _start(model, _always(settings), [device], environment, calibrate)
+        start = Trial(model, _always(settings), [device], environment, calibrate)
         made = start.of({})
         if made.available is None or made.pool is None:
             unknown.append(device.name)
@@ -474,7 +433,7 @@ class _Change(NamedTuple):
 class _Out:
     """A start that fails, and what may be changed of it."""
 
-    start: _Trial
+    start: Trial
     options: Mapping[str, Any]
 
     @cached_property
@@ -626,21 +585,13 @@ def ways_out(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> tuple[WayOut, ...]:
-    """The smallest single changes of options with which a failing start fits, those that cost least first.
+    """The smallest single changes of options with which a failing launch fits, those that cost least first.
 
-    Where none alone suffices, or only one that takes context, pictures or cards, pairs are added. Of each option the
-    value that changes least is told; one that is sure to help goes before one that is only expected to. There are none
-    for a start that fits.
-
-    Args:
-        model: The model.
-        make: What the start comes to with options changed.
-        devices: The cards that there are; the start takes the first ones.
-        options: Those given to the start.
-        environment: Variables of the start.
-        calibrate: What corrects the terms.
+    Where none alone is enough, or only one that costs context, pictures or GPUs, pairs are added. Of each option the
+    value that changes least is returned; one that is sure to help comes before one that is only expected to. A launch
+    that fits has none. It runs on the first of the `devices`.
     """
-    start = _start(model, make, devices, environment, calibrate)
+    start = Trial(model, make, devices, environment, calibrate)
     now = start.of({})
     if now.fits or now.available is None or now.pool is None:
         return ()

@@ -87,13 +87,9 @@ def drafts_itself(text_type: str | None, release: Key) -> bool:
 
 
 def speculation(config: Any, release: Key, version: str, text_type: str | None) -> tuple[Mapping[str, Any], str | None]:
-    """`--speculative-config` with plain keys, and what of it ends the start.
+    """`--speculative-config` with plain keys, and why it ends the launch (None if it does not).
 
-    Args:
-        config: What is given.
-        release: As numbers.
-        version: The same as it is told.
-        text_type: The kind of the model's text part.
+    `text_type` is the `model_type` of the model's text part.
     """
     if not isinstance(config, Mapping):
         return {}, f"{_SPECULATIVE} {json_keys.shown(config)} is no object: vLLM {version} ends its start"

@@ -202,11 +202,7 @@ _V0 = KvRules(kinds=_ATTENTION)
 
 @cache
 def rules(version: str, *, is_v0: bool = False) -> KvRules:
-    """What a release does; one that was not read does what the one before it does.
-
-    Args:
-        version: Of any form; one newer than all that are known is judged by the newest.
-        is_v0: Whether the older engine runs, which 0.10 was the last to have.
+    """The rules of a release; one that was not read has those of the one before it.
 
     Raises:
         InputError: The text is no version.
@@ -262,18 +258,14 @@ class KvPool:
         return sum(self._blocks(group.form, length) for group in self.groups)
 
     def blocks(self, available: Sequence[int]) -> int:
-        """Blocks that every rank can have.
-
-        Args:
-            available: Bytes for the cache, of each stage those of its poorest rank.
-        """
+        """Blocks that every rank can have with so many bytes for the cache on the poorest rank of each stage."""
         if self.demand.blocks_override is not None:
             return self.demand.blocks_override
         return max(0, min(have // need for have, need in zip(available, self.bytes_per_block, strict=True)))
 
-    def concurrency(self, blocks: int) -> float:
-        """Requests of the longest length that so many blocks hold, as the log prints it."""
-        length = self.demand.max_model_len
+    def concurrency(self, blocks: int, length: int | None = None) -> float:
+        """Requests of a length, by default the longest, that fit into so many blocks, as the log prints it."""
+        length = length or self.demand.max_model_len
         if not self.rules.counts_blocks:
             return blocks * self.groups[0].form.block_tokens / length
         return blocks / self.request_blocks(length)
@@ -361,13 +353,10 @@ _Counts = dict[KvLayer, tuple[int, ...]]
 
 
 def pool(stages: Iterable[Mapping[KvLayer, int]], demand: Demand, by: KvRules) -> KvPool:
-    """The groups that a release makes of a model's layers.
+    """Group a model's layers as a release does.
 
-    Args:
-        stages: Of each pipeline stage the forms of one rank's layers, in order of their first layer, and how many there
-            are of each. Layers that use another one's cache are not among them.
-        demand: What is asked of the cache.
-        by: The release's rules.
+    `stages` has for each pipeline stage the forms of one rank's layers, in order of their first layer, and how many
+    there are of each; layers that use another one's cache are not among them.
 
     Raises:
         KvRefusedError: The release does not start with such layers.
@@ -444,11 +433,7 @@ def _groups(counts: _Counts, demand: Demand, by: KvRules) -> list[CacheGroup]:
 
 
 def _are_alike(layers: Sequence[KvLayer], by: KvRules) -> bool:
-    """Whether layers are of one form but for windows that are not used.
-
-    Raises:
-        KvRefusedError: They have several windows, which one form cannot have.
-    """
+    """Whether layers are of one form but for windows that are not used."""
     first = layers[0]
     if len(layers) == 1:
         return True
@@ -484,11 +469,7 @@ def _need_the_same(layers: Sequence[KvLayer], by: KvRules) -> bool:
 
 
 def _promoted(counts: _Counts, by: KvRules) -> _Counts:
-    """Layers with windows as layers that keep all their tokens, where there are any of these.
-
-    Raises:
-        KvRefusedError: They are of several kinds all the same.
-    """
+    """Layers with windows as layers that keep all their tokens, where there are any of these."""
     if by.can_mix and (_are_alike(list(counts), by) or _need_the_same(list(counts), by)):
         return counts
     full = [layer for layer in counts if layer.kind in _ATTENTION]
@@ -532,11 +513,7 @@ def _joined(counts: _Counts, by: KvRules) -> CacheGroup:
 
 
 def _with_equal_pages(counts: _Counts, by: KvRules) -> _Counts:
-    """Layers whose blocks take the same bytes.
-
-    Raises:
-        KvRefusedError: That cannot be reached.
-    """
+    """Layers whose blocks take the same bytes."""
     largest = max(layer.page_bytes for layer in counts)
     if all(layer.page_bytes == largest for layer in counts):
         return counts
@@ -608,11 +585,7 @@ def _dealt(bucket: _Bucket, part: int, parts: int) -> tuple[int, ...]:
 
 
 def _same_on_all(stages: Sequence[Sequence[CacheGroup]]) -> list[CacheGroup]:
-    """Groups that each rank made by itself.
-
-    Raises:
-        KvRefusedError: They differ.
-    """
+    """Groups that each rank made by itself."""
     groups_of_all = []
     if len({len(groups) for groups in stages}) > 1:
         raise KvRefusedError("the stages' layers make different groups")

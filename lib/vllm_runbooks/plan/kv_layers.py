@@ -174,23 +174,12 @@ class LayerRules:
     """Kinds that keep a state while a prompt is read, where prefixes are cached."""
     checkpoint_tokens: int = 1
     """Tokens that a block is a multiple of for "gdn" to do so."""
-    even_stages: bool = True
-    """What is left when layers are split goes to the middle stages, else all to the last one."""
 
 
 @cache
 def _rules(version: str) -> LayerRules:
     key = options.version_key(version) or options.version_key(options.nearest(version).version) or ()
     return rules_in("kv_layer_rules", LayerRules, key)
-
-
-def stage_layers(layers: int, stages: int, version: str) -> tuple[int, ...]:
-    """Layers of each pipeline stage where nobody names them."""
-    count, left = divmod(layers, stages)
-    if not _rules(version).even_stages:
-        return (count,) * (stages - 1) + (count + left,)
-    # The last stage has none of them, and where there are few the first one neither.
-    return tuple(count + (stages - 1 - left <= stage < stages - 1) for stage in range(stages))
 
 
 # ---- reading a shape

@@ -15,7 +15,7 @@ from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog import support
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget
-from vllm_runbooks.plan.kv_cache import Kind, KvLayer, KvPool
+from vllm_runbooks.plan.kv_cache import Kind, KvLayer
 from vllm_runbooks.plan.network import Network, Traffic, traffic
 from vllm_runbooks.plan.records import Speed
 from vllm_runbooks.plan.settings import PARTITION, LaunchSettings, mismatch
@@ -84,14 +84,9 @@ def candidates(cards: int, prefill: int = 1) -> tuple[CopySplit, ...]:
 def illegal(
     model: Subject, ranks: Ranks, key: Key, devices: Sequence[Device] = (), *, encoder_off: bool = False
 ) -> tuple[str, ...]:
-    """Why a release does not start a model split so, a sentence each; what is not known is no refusal.
+    """Why a release does not launch a model split so, a sentence each; unknown facts are no reason.
 
-    Args:
-        model: The model.
-        ranks: The split.
-        key: The release.
-        devices: The cards of one copy; none: they are not counted.
-        encoder_off: No encoder is loaded.
+    Without `devices` the GPUs of a copy are not counted; with `encoder_off` no encoder is loaded.
     """
     need = ranks.cards
     short = (f"it takes {need} cards, {len(devices)} are given",) if devices and len(devices) < need else ()
@@ -392,13 +387,9 @@ def _kv_read(stage: Mapping[KvLayer, int], context: int, topk: int | None) -> in
 
 
 def speed(model: Subject, made: Budget, context: int, between: Traffic | None = None) -> Speed | None:
-    """The bound from reading each active weight and the cache of a context once for every token; None: not known.
+    """The bound from reading each active weight and the cache of a context once per token; None if unknown.
 
-    Args:
-        model: The model.
-        made: One copy's budget.
-        context: Tokens of the cache.
-        between: What the network between its hosts adds, where that was measured.
+    `between` is what the network between the hosts of a copy adds, where that was measured.
     """
     settings, ranks = made.settings, made.settings.ranks
     width = ranks.tensor * ranks.prefill
@@ -531,13 +522,6 @@ class LayoutChoice:
         return f"{self.replicas} x {split}"
 
 
-def held(pool: KvPool, blocks: int, length: int) -> float:
-    """Requests of a length that so many blocks hold at the same time."""
-    if not pool.rules.counts_blocks:
-        return blocks * pool.groups[0].form.block_tokens / length
-    return blocks / pool.request_blocks(length)
-
-
 @dataclass(frozen=True, eq=False)
 class _LayoutPlanner:
     """Everything that all ways are judged by."""
@@ -608,7 +592,7 @@ class _LayoutPlanner:
             return None, 0.0
         if made.fits is False:
             return 0.0, 0.0
-        size = held(made.pool, made.blocks.expected, context)
+        size = made.pool.concurrency(made.blocks.expected, context)
         return size, min(size, float(made.settings.scheduler.sequences or size))
 
     def _also(
@@ -636,16 +620,7 @@ def staged(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Budget:
-    """A copy's budget: of cards that differ with the layers where they fit best.
-
-    Args:
-        model: The model.
-        make: Settles a start, as for `ways`.
-        ranks: The split; its partition, where it has one, stands.
-        copy: The card of each rank.
-        environment: Variables of the start.
-        calibrate: What corrects the terms.
-    """
+    """The budget of one copy; on GPUs that differ with the layers where they fit best, unless `ranks` sets them."""
     settings = make(ranks, copy[0])
     if ranks.partition is not None:
         settings = replace(settings, ranks=replace(settings.ranks, partition=ranks.partition))
@@ -747,20 +722,11 @@ def ways(
     calibrate: Calibrate | None = None,
     network: Network | None = None,
 ) -> tuple[LayoutChoice, ...]:
-    """Every way to use the cards, the best first; those that the release refuses come last.
+    """Every layout, the best first; those that the release rejects come last.
 
-    Ways that leave cards idle are among them only where they fit more surely than any that uses all; one that shows
-    how few suffice; and of unequal cards the best that stays on those of one kind.
-
-    Args:
-        model: The model.
-        make: What a start comes to.
-        devices: All cards, host by host.
-        context: Tokens of a request that are asked for; by default `max_model_len`.
-        like: What of a split is not chosen here: whether experts go whole to ranks, where the encoder lies, layers.
-        environment: Variables of the start.
-        calibrate: What corrects the terms.
-        network: What was measured between hosts.
+    Layouts that leave GPUs idle are included only where they fit more surely than any that uses all; one that shows how
+    few are enough; and of unequal GPUs the best that uses one kind. `context` is the length of a request in tokens, by
+    default `max_model_len`; `like` has what of a split is not chosen here.
     """
     judge = _LayoutPlanner(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
     splits = candidates(len(devices), judge.like.prefill)

@@ -46,14 +46,9 @@ class Traffic:
 def traffic(
     shape: Shape, ranks: Ranks, nodes: Sequence[str | None], network: Network, value_bytes: int
 ) -> Traffic | None:
-    """What one copy sends between hosts; None: nothing, or nothing was measured of a link that it needs.
+    """What one copy sends between hosts; None if nothing, or if a link that it needs was not measured.
 
-    Args:
-        shape: The model.
-        ranks: The split.
-        nodes: The host of each rank of the copy.
-        network: What was measured.
-        value_bytes: Of one value of the hidden state.
+    `nodes` has the host of each rank; a value of the hidden state has `value_bytes`.
     """
     width = ranks.tensor * ranks.prefill
     stages = [nodes[start : start + width] for start in range(0, len(nodes), width)][: ranks.pipeline]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.load import specs
 from vllm_runbooks.catalog.specs import Card
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import PlanAsked
@@ -23,15 +22,12 @@ from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan import start_files
-from vllm_runbooks.plan.budget import Subject
+from vllm_runbooks.plan.budget import Subject, drafted, subject_in_catalog
 from vllm_runbooks.plan.checkpoints import tensor_bytes, tensor_names
 from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
 from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.reading import sources
-
-if TYPE_CHECKING:
-    from vllm_runbooks.plan.requests import Request
 
 
 def model(name: str) -> Subject:
@@ -63,11 +59,7 @@ def _folder(name: str) -> Path | None:
 
 
 def _draft(name: str) -> DraftModel | None:
-    """A drafting model by its catalog name or its folder; None: its configuration is not at hand.
-
-    Raises:
-        InputError: The folder holds no configuration that can be read.
-    """
+    """A drafting model by its catalog name or its folder; None: its configuration is not at hand."""
     folder = _folder(name)
     if folder is not None:
         subject = _local(folder)
@@ -121,6 +113,8 @@ def request(
     Raises:
         InputError: Something of it is not known, or the release refuses an option.
     """
+    from vllm_runbooks.plan.calibration import load
+
     return plan_reading.read(
         plan_reading.Sources(model, _draft, cards, knowledge.knowledge),
         name,
@@ -130,45 +124,25 @@ def request(
         arguments=arguments,
         options=options,
         environment=environment,
-        calibrate=_calibrate(calibration) if is_calibrated else None,
+        calibrate=load(calibration) if is_calibrated else None,
     )
 
 
-def _calibrate(user_file: str | Path | None) -> Any:
-    from vllm_runbooks.plan import calibration
-
-    return calibration.load(user_file)
-
-
-def has_sizes(request: plan_requests.Request) -> bool:
-    """Whether the layout is given."""
-    return plan_reading.has_sizes(request)
+has_sizes = plan_reading.has_sizes
 
 
 def plan_model(name: str, gpus: str, **more: Any) -> Plan:
-    """One start on cards, its command linted; `more` is what `request` takes.
-
-    Raises:
-        InputError: as `request` and `plan`.
-    """
+    """One start on cards, its command linted; `more` is what `request` takes."""
     return plan(request(name, gpus, **more))
 
 
 def plan_layouts(name: str, gpus: str, **more: Any) -> Layouts:
-    """Every way to use the cards, the best first; `more` is what `request` takes.
-
-    Raises:
-        InputError: as `request` and `layouts`.
-    """
+    """Every way to use the cards, the best first; `more` is what `request` takes."""
     return layouts(request(name, gpus, **more))
 
 
 def find_plan(name: str, gpus: str, what: str, **more: Any) -> Plan:
-    """The longest "context", highest "concurrency", fewest "gpus" or lowest "utilization", with its plan.
-
-    Raises:
-        InputError: as `request` and `find`.
-    """
+    """The longest "context", highest "concurrency", fewest "gpus" or lowest "utilization", with its plan."""
     return find(request(name, gpus, **more), what)
 
 
@@ -215,8 +189,7 @@ def chosen(answer: Plan | Layouts) -> Plan:
     """
     if isinstance(answer, Plan):
         return answer
-    best = next((plan for plan in answer.layouts if plan.legal and plan.fits is not False), None)
-    if best is None:
+    if (best := answer.best) is None:
         raise InputError("no layout fits, so there is nothing to deploy")
     return best
 
@@ -237,11 +210,7 @@ def deployed(
 
 
 def _linted(request: plan_requests.Request, made: Mapping[str, str]) -> Mapping[str, str]:
-    """Files that the linter has nothing against.
-
-    Raises:
-        InputError: It finds an error in one.
-    """
+    """Files that the linter has nothing against."""
     for name, text in made.items():
         if name.endswith((".sh", ".yaml", ".service")):
             errors, _ = planning.faults(text, knowledge.knowledge(), request, name)
@@ -250,28 +219,17 @@ def _linted(request: plan_requests.Request, made: Mapping[str, str]) -> Mapping[
     return made
 
 
-def deploy(
-    request: plan_requests.Request,
-    answer: Plan | Layouts,
-    folder: Path,
-    *,
-    first_port: int = 8000,
-    retries_posts: bool = False,
-) -> list[Path]:
-    """Write a plan's files into a folder; none is overwritten.
-
-    Raises:
-        InputError: as `deployed`; or a file is there already.
-    """
-    return _stored(deployed(request, answer, first_port=first_port, retries_posts=retries_posts), folder)
-
-
-def _stored(made: Mapping[str, str], folder: Path) -> list[Path]:
-    """Files in a folder; none is overwritten.
+def deploy(request: plan_requests.Request, answer: Plan | Layouts, folder: Path, **options: Any) -> list[Path]:
+    """Write a plan's files into a folder; none is overwritten. `deployed` has the options.
 
     Raises:
         InputError: One is there already.
     """
+    return _stored(deployed(request, answer, **options), folder)
+
+
+def _stored(made: Mapping[str, str], folder: Path) -> list[Path]:
+    """Files in a folder; none is overwritten."""
     existing = next((name for name in made if (folder / name).exists()), None)
     if existing is not None:
         raise InputError(f"{folder / existing}: is there already; give another folder, or remove it first")
@@ -292,20 +250,10 @@ def on_nodes(
     master_port: int | None = None,
     **more: Any,
 ) -> plan_requests.Request:
-    """What is asked of a cluster's nodes, read and checked.
+    """Read and check a request for a cluster's nodes; `more` is what `request` takes.
 
-    Args:
-        name: The model.
-        nodes: With their cards, and what was measured between them.
-        environments: What each node needs.
-        gpus: The cards by node, instead of those that the nodes list.
-        vllm: The release; by default the one that the nodes have, else the newest that is known.
-        by: "nnodes" or "ray": what joins hosts; by default the release itself where it can.
-        master_port: Where the hosts of one server meet.
-        more: What `request` takes.
-
-    Raises:
-        InputError: as `request`; or the nodes have different releases, or a card is on none of them.
+    By default the GPUs are those that the nodes list, the release is the one that they have, and the release itself
+    joins hosts where it can (`by`: "nnodes" or "ray").
     """
     names = [node.name for node in nodes.nodes]
     release = vllm or start_files.release(nodes)
@@ -347,54 +295,22 @@ def standing(
     return clusters.standing(nodes, catalog.specs(), environments, used, is_tensor_spread=is_spread)
 
 
-def node_files(
-    request: plan_requests.Request,
-    answer: Plan | Layouts,
-    folder: Path,
-    *,
-    first_port: int = 8000,
-    image: str | None = None,
-    retries_posts: bool = False,
-    met: Sequence[NodeFinding] = (),
-) -> StartFiles:
-    """Write a plan's files for each node into a folder; none is overwritten.
-
-    Args:
-        request: What was planned, with the places of its nodes.
-        answer: The plan.
-        folder: Where they are written.
-        first_port: The first server's; the others have those after it.
-        image: Of a container, instead of the one that is published of the release.
-        retries_posts: Whether nginx sends a failed POST to another server.
-        met: What a start over the nodes meets, which the files say as well.
+def node_files(request: plan_requests.Request, answer: Plan | Layouts, folder: Path, **options: Any) -> StartFiles:
+    """Write a plan's files for each node into a folder; none is overwritten. `start_files.files` has the options.
 
     Raises:
-        InputError: as `deployed`; or a file is there already.
+        InputError: One is there already.
     """
-    made, summary = files_for_nodes(
-        request, answer, first_port=first_port, image=image, retries_posts=retries_posts, met=met
-    )
+    made, summary = files_for_nodes(request, answer, **options)
     _stored(made, folder)
     return summary
 
 
 def files_for_nodes(
-    request: plan_requests.Request,
-    answer: Plan | Layouts,
-    *,
-    first_port: int = 8000,
-    image: str | None = None,
-    retries_posts: bool = False,
-    met: Sequence[NodeFinding] = (),
+    request: plan_requests.Request, answer: Plan | Layouts, **options: Any
 ) -> tuple[Mapping[str, str], StartFiles]:
-    """A plan's files for each node by name, each linted, and what they are; `node_files` has the arguments.
-
-    Raises:
-        InputError: as `deployed`.
-    """
-    made, summary = start_files.files(
-        request, chosen(answer), first_port=first_port, image=image, retries_posts=retries_posts, met=met
-    )
+    """A plan's files for each node by name, each linted, and what they are. `start_files.files` has the options."""
+    made, summary = start_files.files(request, chosen(answer), **options)
     return _linted(request, made), summary
 
 
@@ -416,17 +332,13 @@ def keep(comparison: Compared, path: Path) -> int:
     return len(rows)
 
 
-def question(recorded: PlanAsked) -> Request:
+def question(recorded: PlanAsked) -> plan_requests.Request:
     """What a recorded question or a claim asks the planner, read and checked; nothing corrects the plan.
 
     Raises:
         InputError: the model, a card or the release is not known.
     """
-    from vllm_runbooks.plan import requests as plan_requests
-    from vllm_runbooks.plan.budget import drafted, subject_in_catalog
-    from vllm_runbooks.plan.drafts import draft_in_catalog
-
-    subject = subject_in_catalog(recorded.model, specs())
+    subject = subject_in_catalog(recorded.model, catalog.specs())
     if subject is None:
         raise InputError(f"{recorded.model}: is no model of the catalog; a recorded question names one that is")
     sizes = {
@@ -435,18 +347,14 @@ def question(recorded: PlanAsked) -> Request:
         "data_parallel_size": recorded.dp,
     }
     return plan_requests.Request(
-        drafted(subject, recorded.options, lambda name: draft_in_catalog(name, specs())),
-        specs().gpus(recorded.gpus),
+        drafted(subject, recorded.options, lambda name: draft_in_catalog(name, catalog.specs())),
+        catalog.specs().gpus(recorded.gpus),
         plan_requests.release_of(recorded.vllm),
         {**recorded.options, **{name: size for name, size in sizes.items() if size is not None}},
     )
 
 
 def planned(recorded: PlanAsked) -> Plan | Layouts:
-    """The answer to such a question: a plan where sizes are given, else every layout.
-
-    Raises:
-        InputError: as `question`, or nothing can be planned.
-    """
+    """The answer to such a question: a plan where sizes are given, else every layout."""
     is_split = any(size is not None for size in (recorded.tp, recorded.pp, recorded.dp))
     return planning.plan(question(recorded)) if is_split else planning.layouts(question(recorded))

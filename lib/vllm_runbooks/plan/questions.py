@@ -85,24 +85,22 @@ def _found_for(
     """The answer for the layout that the request gives."""
     ranks = settings(request).ranks
     devices = [Device.of(card) for card in request.cards[: ranks.cards]]
-    environment, calibrate = request.variables, request.calibrate
 
     def make(changes: Mapping[str, Any]) -> LaunchSettings:
         options = {**request.options, **changes}
         return settings(replace(request, options={name: value for name, value in options.items() if value is not None}))
 
+    trial = inverse.Trial(request.model, make, devices, request.variables, request.calibrate)
     changes: dict[str, Any] = {}
     times = 1
     if what is Find.CONTEXT:
-        answer = inverse.longest_context(request.model, make, devices, environment=environment, calibrate=calibrate)
+        answer = inverse.longest_context(trial)
         changes = {"max_model_len": answer.low or answer.expected}
     elif what is Find.UTILIZATION:
-        answer = inverse.lowest_utilization(request.model, make, devices, environment=environment, calibrate=calibrate)
+        answer = inverse.lowest_utilization(trial)
         changes = {"gpu_memory_utilization": answer.low or answer.expected}
     else:
-        answer = inverse.highest_concurrency(
-            request.model, make, devices, make({}).scheduler.max_model_len, environment=environment, calibrate=calibrate
-        )
+        answer = inverse.highest_concurrency(trial, make({}).scheduler.max_model_len)
         times = replicas * ranks.data
     options = {**request.options, **{name: value for name, value in changes.items() if value is not None}}
     made = plan(replace(request, options=options))

@@ -162,11 +162,7 @@ _MOST = 2**48
 
 
 def _check_numbers(options: Mapping[str, Any]) -> None:
-    """Refuse numbers that no release starts with.
-
-    Raises:
-        InputError: One of them is out of range, or no number.
-    """
+    """Refuse numbers that no release starts with."""
     for dest, least in _AT_LEAST.items():
         value = options.get(dest)
         if value is not None and not (_is_number(value) and least <= value <= _MOST):
@@ -184,11 +180,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_environment(variables: Mapping[str, str]) -> None:
-    """Refuse variables that no release starts with, and those that follow from the layout.
-
-    Raises:
-        InputError: There is one.
-    """
+    """Refuse variables that no release starts with, and those that follow from the layout."""
     of_cards = next((variable for variable in fleet.OF_CARDS if variable in variables), None)
     if of_cards is not None:
         raise InputError(f"{of_cards}: follows from the cards and the layout; leave it out")
@@ -198,11 +190,7 @@ def _check_environment(variables: Mapping[str, str]) -> None:
 
 
 def _typed(name: str, options: Mapping[str, Any], version: str, knowledge: Callable[[], Knowledge]) -> dict[str, Any]:
-    """Options that come as values, not as words: each of the type that the release converts a word to.
-
-    Raises:
-        InputError: The release has no such option, takes another type, or refuses the value.
-    """
+    """Options that come as values, not as words: each of the type that the release converts a word to."""
     data = releases.load(version)
     words: list[str] = []
     values = {dest: value for dest, value in options.items() if value is not None}
@@ -221,11 +209,7 @@ def _typed(name: str, options: Mapping[str, Any], version: str, knowledge: Calla
 
 
 def _parsed(name: str, words: Sequence[str], version: str, knowledge: Callable[[], Knowledge]) -> Mapping[str, Any]:
-    """Engine options by argparse destination.
-
-    Raises:
-        InputError: The release refuses them.
-    """
+    """Engine options by argparse destination."""
     if not words:
         return {}
     result = parse([name, *words], releases.load(version))

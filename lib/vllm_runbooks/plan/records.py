@@ -226,3 +226,8 @@ class Layouts:
     gpus: tuple[PlannedGpu, ...]
     fits: bool | None
     layouts: tuple[Plan, ...]
+
+    @property
+    def best(self) -> Plan | None:
+        """The best layout that starts; None if none does."""
+        return next((plan for plan in self.layouts if plan.legal and plan.fits is not False), None)

@@ -174,20 +174,12 @@ class LaunchSettings:
         return 4 if self.dtype == "float32" else 2
 
 
-class _Early(NamedTuple):
-    """Defaults of the newer engine in releases that decide them by a card's name."""
-
-    names: tuple[str, ...]
-    tokens: int
-    others: int
-
-
 _REQUESTS_OF_OLDER = 256
 """`max_num_seqs` of the older engine (0.7.2 engine/arg_utils.py:217, 0.8.5 :1501)."""
 _REQUESTS_EARLY = 1024
 """Of the newer engine before 0.8 (0.7.2 engine/arg_utils.py:217)."""
-_BATCH_EARLY = {"serve": _Early(("h100", "h200"), 8192, 2048), "llm": _Early(("h100", "h200"), 16384, 8192)}
-"""Its batch (0.7.2 engine/arg_utils.py:1296)."""
+_BATCH_EARLY = {"serve": (8192, 2048), "llm": (16384, 8192)}
+"""Its batch on an H100 or H200, and on other GPUs (0.7.2 engine/arg_utils.py:1296)."""
 _BATCH_OF_OLDER = 2048
 _BATCH_OF_POOLING = 32768
 _BATCH_OF_MEDIA = 5120
@@ -202,13 +194,7 @@ _VIDEO_FRAMES = 32
 _VIDEO_FRAME_TOKENS = 78
 """Tokens of a video that Gemma 4 takes at most: frames, each with 70 tokens, 2 marks and 6 of its time
 (0.22.1 model_executor/models/gemma4_mm.py:258)."""
-_DTYPES = {
-    "bfloat16": "bfloat16",
-    "float16": "float16",
-    "half": "float16",
-    "float32": "float32",
-    "float": "float32",
-}
+_DTYPES = {name: name for name in ("bfloat16", "float16", "float32")} | {"half": "float16", "float": "float32"}
 _MODES = {"NONE": (0, 0), "PIECEWISE": (1, 0), "FULL": (0, 2), "FULL_DECODE_ONLY": (0, 1), "FULL_AND_PIECEWISE": (1, 1)}
 """By `cudagraph_mode`: whether pieces are captured; whole steps: 0 none, 1 of decoding, 2 of any batch."""
 _MODE_NUMBERS = {0: "NONE", 1: "PIECEWISE", 2: "FULL"}
@@ -373,7 +359,7 @@ class _Speculation:
     layers: int = 0
     model: str | None = None
     is_parallel: bool = False
-    told: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     """`--speculative-config`."""
 
 
@@ -582,7 +568,7 @@ class _LaunchSettler:
         if drafts.refusal(method, release):
             self.limits.append(f"vLLM {version} does not draft by {method}: it ends the start")
             return ""
-        split = speculation.told.get("draft_tensor_parallel_size")
+        split = speculation.config.get("draft_tensor_parallel_size")
         if split not in (None, 1, ranks.tensor):
             self.limits.append(f"vLLM {version} splits a draft model over 1 card or {ranks.tensor}, not {split}")
         unknown: tuple[str, ...]
@@ -590,8 +576,8 @@ class _LaunchSettler:
             unknown = ("it is no model of the catalog; give a folder with its config.json",)
         elif is_older:
             unknown = ("the older engine shares the cache with it in its own way",)
-        elif speculation.told.get("quantization"):
-            unknown = (f"how {speculation.told['quantization']} stores its weights",)
+        elif speculation.config.get("quantization"):
+            unknown = (f"how {speculation.config['quantization']} stores its weights",)
         elif method == "draft_model" and split not in (None, ranks.tensor) and is_newer_runner:
             unknown = ("how the newer runner loads it on one card of several",)
         else:
@@ -618,10 +604,12 @@ class _LaunchSettler:
             self.limits.append(f"{heads} attention heads of {draft.name} cannot be split over {ranks.tensor} cards")
         if speculation.method != "draft_model":
             return
-        split = speculation.told.get("draft_tensor_parallel_size")
+        split = speculation.config.get("draft_tensor_parallel_size")
         if split not in (None, ranks.tensor) and not is_newer_runner:
             self.limits.append(f"vLLM {version} splits a draft model as the model itself, over {ranks.tensor} cards")
-        if shape.vocabulary_size != self.shape.vocabulary_size and not speculation.told.get("use_heterogeneous_vocab"):
+        if shape.vocabulary_size != self.shape.vocabulary_size and not speculation.config.get(
+            "use_heterogeneous_vocab"
+        ):
             self.limits.append(
                 f"{draft.name} has {shape.vocabulary_size} tokens, the model {self.shape.vocabulary_size}: "
                 f"vLLM {version} drafts with models of one vocabulary alone"
@@ -631,7 +619,7 @@ class _LaunchSettler:
         """The longest context beside a drafting model that takes less (0.33.0 config/vllm.py:3025)."""
         if self.draft is None or not method or not is_newer_runner:
             return length
-        requested = speculation.told.get("max_model_len")
+        requested = speculation.config.get("max_model_len")
         positions = _LaunchSettler(self.draft.shape, {}, self.known, self.environment, self.draft.config).positions()
         most = drafts.longest(
             self.draft, positions, method, self.known.key, requested if isinstance(requested, int) else None
@@ -877,11 +865,11 @@ class _LaunchSettler:
         ):
             return by.batched_experts
         if by.engine == "older":
-            early = _BATCH_EARLY[self.known.context]
+            large, others = _BATCH_EARLY[self.known.context]
             if self.known.gpu is None:
                 self.missing["the card's name (max_num_batched_tokens depends on it)"] = None
                 return 0
-            return early.tokens if any(name in self.known.gpu.casefold() for name in early.names) else early.others
+            return large if any(name in self.known.gpu.casefold() for name in ("h100", "h200")) else others
         if not default.is_known or default.value is None:
             self.missing["the card's name and memory (max_num_batched_tokens depends on them)"] = None
             return 0

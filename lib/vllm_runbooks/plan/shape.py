@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 from vllm_runbooks.plan.families import Family, Mixture, families
 
@@ -268,11 +267,6 @@ class Shape:
         """Decoder layers."""
         return len(self.pattern)
 
-    @cached_property
-    def counts(self) -> tuple[int, ...]:
-        """How many layers are of each kind."""
-        return tuple(self.pattern.count(index) for index in range(len(self.kinds)))
-
     def layer(self, index: int) -> Layer:
         """One layer."""
         return self.kinds[self.pattern[index]]
@@ -311,7 +305,11 @@ class _ShapeReader:
             value = value[0]
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
-        self.missing[names[0]] = None
+        return self.fail(names[0])
+
+    def fail(self, name: str) -> NoReturn:
+        """End the reading of this part: a field is missing or cannot be read."""
+        self.missing[name] = None
         raise _UnknownFieldError
 
     def optional(self, *names: str) -> int | None:
@@ -387,8 +385,7 @@ def _attention(read: _ShapeReader, rope: Callable[[str, int], Rope | None]) -> A
         head_dim = read.number("hidden_size") // heads
     kv_heads = read.optional("num_key_value_heads", "multi_query_group_num")
     if kv_heads == 0:
-        read.missing["num_key_value_heads"] = None
-        raise _UnknownFieldError
+        read.fail("num_key_value_heads")
     window = read.optional("sliding_window") if family.window else None
     used = window is not None and (family.window == "all" or bool(read.get("use_sliding_window")))
     has_norm = family.query_key_norm and (not family.norm_field or read.flag(family.norm_field))
@@ -515,8 +512,7 @@ def _layer_kinds(read: _ShapeReader, layers: int, *, has_states: bool = False) -
         is_read = has_states or {"linear", "hybrid"}.isdisjoint(kinds)
         if len(kinds) == layers and all(kinds) and is_read:
             return kinds
-        read.missing["layer_types"] = None
-        raise _UnknownFieldError
+        read.fail("layer_types")
     places = read.config.get("attn_layer_indices", read.config.get("full_attn_idxs"))
     if isinstance(places, Sequence) and not isinstance(places, str):
         kept = {place for place in places if isinstance(place, int)}
@@ -526,8 +522,7 @@ def _layer_kinds(read: _ShapeReader, layers: int, *, has_states: bool = False) -
         return ["full" if index % every == first else "linear" for index in range(layers)]
     if read.family.layer_types in ("mamba2", "short_conv", "zamba2", "step3p5"):
         # Their classes' default is one kind alone, which no published model is.
-        read.missing["layer_types"] = None
-        raise _UnknownFieldError
+        read.fail("layer_types")
     if read.family.layer_types == "linear":
         every = read.number("full_attention_interval")
         return ["full" if (index + 1) % every == 0 else "linear" for index in range(layers)]
@@ -687,8 +682,7 @@ def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     else:
         places = linear.get("kda_layers")
         if not isinstance(places, (list, tuple)):
-            read.missing["linear_attn_config.kda_layers"] = None
-            raise _UnknownFieldError
+            read.fail("linear_attn_config.kda_layers")
         recurrent = [index + 1 in places for index in range(layers)]
     for name, part in (("use_full_rank_gate", linear), ("mla_use_output_gate", read.config)):
         if part.get(name):
@@ -897,8 +891,7 @@ def _nemotron_pattern(config: Mapping[str, Any]) -> str | None:
 def _nemotron_h(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     pattern = _nemotron_pattern(read.config)
     if pattern is None or len(pattern) != layers:
-        read.missing["hybrid_override_pattern"] = None
-        raise _UnknownFieldError
+        read.fail("hybrid_override_pattern")
     heads, size = read.number("mamba_num_heads"), read.number("mamba_head_dim")
     recurrent = Recurrent(
         kind="mamba2",
@@ -924,8 +917,7 @@ def _nemotron_h(read: _ShapeReader, layers: int) -> Iterable[Layer]:
         dense = Dense(read.number("intermediate_size"), is_gated=False, bias=read.flag(read.family.mlp_bias))
         kinds["-"] = Layer(None, dense, norms=1)
     if set(pattern) - set(kinds):
-        read.missing["hybrid_override_pattern"] = None
-        raise _UnknownFieldError
+        read.fail("hybrid_override_pattern")
     return (kinds[letter] for letter in pattern)
 
 
@@ -935,13 +927,11 @@ def _blocks(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     hidden = read.number("hidden_size")
     blocks = read.config.get("block_configs") or ()
     if len(blocks) != layers:
-        read.missing["block_configs"] = None
-        raise _UnknownFieldError
+        read.fail("block_configs")
     for block in blocks:
         first, second = _part(block, "attention"), _part(block, "ffn")
         if first.get("replace_with_linear") or second.get("replace_with_linear"):
-            read.missing["block_configs"] = None
-            raise _UnknownFieldError
+            read.fail("block_configs")
         mixer = None
         if not first.get("no_op"):
             mixer = replace(attention, kv_heads=attention.heads // first["n_heads_in_group"])
@@ -973,8 +963,7 @@ def _mimo_v2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     network = _feed_forward(read)
     pattern = config.get("hybrid_layer_pattern") or ()
     if len(pattern) != layers:
-        read.missing["hybrid_layer_pattern"] = None
-        raise _UnknownFieldError
+        read.fail("hybrid_layer_pattern")
     return (Layer(sliding if kind else whole, network(index)) for index, kind in enumerate(pattern))
 
 
@@ -1195,8 +1184,7 @@ def _layer_count(read: _ShapeReader) -> int:
     letters = _nemotron_pattern(read.config)
     count = len(letters) if letters else read.number("num_hidden_layers", "num_layers", "n_layer")
     if count > MAX_LAYERS:
-        read.missing["num_hidden_layers"] = None
-        raise _UnknownFieldError
+        read.fail("num_hidden_layers")
     return count
 
 

@@ -97,15 +97,10 @@ def files(
     retries_posts: bool = False,
     met: Sequence[NodeFinding] = (),
 ) -> tuple[dict[str, str], StartFiles]:
-    """A plan as files by name, and what they are; linted by whoever calls.
+    """A plan as files by name, and what they are; the caller lints them.
 
-    Args:
-        request: What was planned, with the places of its nodes.
-        plan: The plan.
-        first_port: The first server's; the others have those after it.
-        image: Of a container, instead of the one that is published of the release.
-        retries_posts: Whether nginx sends a failed POST to another server.
-        met: What a start over the nodes meets, whatever the files set.
+    `image` replaces the published container image of the release; `met` is what a launch over the nodes meets whatever
+    the files set.
 
     Raises:
         InputError: The release has no option for it, or what joins the hosts is none.
@@ -141,11 +136,7 @@ def files(
 
 
 def _check_joined(request: plan_requests.Request, joined: Sequence[fleet.Part]) -> None:
-    """See that hosts are joined as it was asked for.
-
-    Raises:
-        InputError: Only Ray joins these.
-    """
+    """See that hosts are joined as it was asked for."""
     if joined and request.by_ray is False:
         cards = [len(host.devices) for host in joined[0].joined]
         raise InputError(
@@ -178,8 +169,8 @@ def _told(
     starts = []
     for node in nodes:
         place = request.places.get(node, plan_requests.NodePlace())
-        own = tuple(name for name in made if _is_of(name, node, nodes))
-        starts.append(NodeStart(node, place.address, dict(place.environment), own))
+        node_files = tuple(name for name in made if _is_of(name, node, nodes))
+        starts.append(NodeStart(node, place.address, dict(place.environment), node_files))
     unplaced = [node for node in nodes if not request.places.get(node, plan_requests.NodePlace()).environment]
     if unplaced and len(nodes) > 1:
         unknown = (
@@ -191,7 +182,7 @@ def _told(
     if stages:
         notes = [*notes, f"{PARTITION}={stages} is how many layers each stage has: the same on every node."]
     in_steps = (fleet.NOT_IN_A_CONTAINER, fleet.together(nodes))
-    said = [each for part in parts for each in part.unwritten if each not in in_steps]
+    unwritten = [sentence for part in parts for sentence in part.unwritten if sentence not in in_steps]
     return StartFiles(
         model=plan.model,
         vllm=plan.vllm,
@@ -204,14 +195,17 @@ def _told(
         nodes=tuple(starts),
         files=tuple(made),
         steps=tuple(_steps(parts, made, by)),
-        notes=tuple(dict.fromkeys((*notes, *plan_files.doubts(plan), *said))),
+        notes=tuple(dict.fromkeys((*notes, *plan_files.doubts(plan), *unwritten))),
     )
 
 
 def _is_of(name: str, node: str, nodes: Sequence[str]) -> bool:
     """Whether a file belongs on a node; one that is for all belongs on the first."""
     stem = name.rpartition("/")[0] or name.rpartition(".")[0]
-    owner = next((each for each in sorted(nodes, key=len, reverse=True) if stem.endswith(f"-{each}")), None)
+    owner = next(
+        (name_of_node for name_of_node in sorted(nodes, key=len, reverse=True) if stem.endswith(f"-{name_of_node}")),
+        None,
+    )
     return owner == node if owner is not None else node == nodes[0]
 
 
@@ -220,39 +214,39 @@ def _steps(parts: Sequence[fleet.Part], made: Mapping[str, str], by: str) -> lis
     nodes = list(dict.fromkeys(str(part.node) for part in parts))
     hosts = [str(host.node) for host in fleet.ray_hosts(parts)]
     has_several = len({*nodes, *hosts}) > 1
-    said = ["Copy each node's files to it; choose one way for all nodes: scripts, containers, or units."]
+    steps = ["Copy each node's files to it; choose one way for all nodes: scripts, containers, or units."]
     if by:
-        said.append(
+        steps.append(
             "See that only these nodes reach each other's ports: what vLLM and Ray say between nodes is neither "
             "encrypted nor checked, and whoever reaches them can run programs there."
         )
     if by == "ray":
-        said.append(f"Run {', then '.join(f'ray-{node}.sh on {node}' for node in hosts)}: each joins the Ray cluster.")
-        said.append(f"Run `ray status` on {hosts[0]}: it lists {len(hosts)} nodes, and a GPU for every card.")
-        said.append(f"Run {', '.join(f'start-{node}.sh on {node}' for node in nodes)}.")
+        steps.append(f"Run {', then '.join(f'ray-{node}.sh on {node}' for node in hosts)}: each joins the Ray cluster.")
+        steps.append(f"Run `ray status` on {hosts[0]}: it lists {len(hosts)} nodes, and a GPU for every card.")
+        steps.append(f"Run {', '.join(f'start-{node}.sh on {node}' for node in nodes)}.")
     else:
         scripts = ", ".join(f"start-{node}.sh on {node}" if has_several else "start.sh" for node in nodes)
         together = " at about the same time: each waits for the others" if by == "nnodes" else ""
-        said.append(f"Run {scripts}{together}.")
-    said.append(f"{_VERIFY} says for each node which lines its log then holds, and that its cards hold memory.")
+        steps.append(f"Run {scripts}{together}.")
+    steps.append(f"{_VERIFY} says for each node which lines its log then holds, and that its cards hold memory.")
     if _PROXY in made:
-        said.append(f"Run nginx with {_PROXY} where clients ask: it shares their requests among the servers.")
+        steps.append(f"Run nginx with {_PROXY} where clients ask: it shares their requests among the servers.")
     end = " `ray stop` on each node ends Ray, and every other Ray of it." if by == "ray" else ""
     if by:
         end += " A part that is gone while nothing is asked is noticed by the others at the next request only."
-    said.append(f"To stop, end the scripts of all nodes: each ends its own servers.{end}")
-    return said
+    steps.append(f"To stop, end the scripts of all nodes: each ends its own servers.{end}")
+    return steps
 
 
-def _steps_text(told: StartFiles) -> str:
+def _steps_text(summary: StartFiles) -> str:
     lines = [
-        f"{told.model}, vLLM {told.vllm.version}",
+        f"{summary.model}, vLLM {summary.vllm.version}",
         "",
-        *(f"{number}. {one}" for number, one in enumerate(told.steps, 1)),
+        *(f"{number}. {step}" for number, step in enumerate(summary.steps, 1)),
     ]
-    lines += ["", f"What joins the hosts: {told.why}."]
-    lines += [f"Given the sizes alone on one node: {told.by_itself}."] if told.by_itself else []
-    for node in told.nodes:
+    lines += ["", f"What joins the hosts: {summary.why}."]
+    lines += [f"Given the sizes alone on one node: {summary.by_itself}."] if summary.by_itself else []
+    for node in summary.nodes:
         lines += ["", f"{node.node}{f' at {node.address}' if node.address else ''}: {', '.join(node.files)}"]
         lines += [f"  {name}={value}" for name, value in node.environment.items()]
-    return "\n".join([*lines, *([""] if told.notes else []), *told.notes]) + "\n"
+    return "\n".join([*lines, *([""] if summary.notes else []), *summary.notes]) + "\n"

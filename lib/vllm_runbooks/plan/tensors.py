@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vllm_runbooks.plan.families import Mixture
+from vllm_runbooks.plan.families import Family, Mixture
 from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Shape
 
 CORRECTION = "e_score_correction_bias"
@@ -61,11 +61,11 @@ def _attention(mixer: Attention, hidden: int, name: str) -> Iterator[ModelTensor
     gate, source = 2 if mixer.is_gated else 1, mixer.input_dim or hidden
     yield linear("attention", f"{prefix}.q_proj", heads * size * gate, source, "column", bias=mixer.bias, fused="qkv")
     # A layer that uses another's cache has projections all the same: in the checkpoint, and in vLLM's older releases.
-    own = {"heads": mixer.kv_heads, "bias": mixer.bias, "fused": "qkv"}
-    yield linear("attention", f"{prefix}.k_proj", mixer.kv_heads * size, source, "kv", **own)
+    shared = {"heads": mixer.kv_heads, "bias": mixer.bias, "fused": "qkv"}
+    yield linear("attention", f"{prefix}.k_proj", mixer.kv_heads * size, source, "kv", **shared)
     yield linear(
         "attention", f"{prefix}.v_proj", mixer.kv_heads * mixer.value_dim, source, "kv",
-        in_checkpoint=not mixer.value_is_key, **own,
+        in_checkpoint=not mixer.value_is_key, **shared,
     )  # fmt: skip
     yield linear("attention", f"{prefix}.o_proj", hidden, heads * mixer.value_dim, "row", bias=mixer.output_bias)
     if mixer.query_key_norm == "head":
@@ -119,12 +119,14 @@ def _latent(mixer: Latent, hidden: int) -> Iterator[ModelTensor]:
 def _mamba2(mixer: Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
     # What a group's heads share is repeated where ranks are more than groups (mamba_mixer2.py, `extra_groups`).
     shared = 2 * mixer.groups * mixer.state
-    own: dict[str, Any] = {"bias": mixer.bias, "fused": "in_proj"}
-    yield linear("recurrent", f"{name}.in_proj", 2 * mixer.inner + mixer.heads, hidden, "column", **own)
-    yield linear("recurrent", f"{name}.in_proj", shared, hidden, "kv", heads=mixer.groups, **own)
-    own = {"bias": mixer.conv_bias, "fused": "conv1d"}
-    yield ModelTensor("recurrent", f"{name}.conv1d", mixer.inner, mixer.conv_kernel, "column", **own)
-    yield ModelTensor("recurrent", f"{name}.conv1d", shared, mixer.conv_kernel, "kv", heads=mixer.groups, **own)
+    shared_fields: dict[str, Any] = {"bias": mixer.bias, "fused": "in_proj"}
+    yield linear("recurrent", f"{name}.in_proj", 2 * mixer.inner + mixer.heads, hidden, "column", **shared_fields)
+    yield linear("recurrent", f"{name}.in_proj", shared, hidden, "kv", heads=mixer.groups, **shared_fields)
+    shared_fields = {"bias": mixer.conv_bias, "fused": "conv1d"}
+    yield ModelTensor("recurrent", f"{name}.conv1d", mixer.inner, mixer.conv_kernel, "column", **shared_fields)
+    yield ModelTensor(
+        "recurrent", f"{name}.conv1d", shared, mixer.conv_kernel, "kv", heads=mixer.groups, **shared_fields
+    )
     yield ModelTensor("recurrent", f"{name}.A_log", mixer.heads, split="column", width=4)
     for part in ("D", "dt_bias"):
         yield ModelTensor("recurrent", f"{name}.{part}", mixer.heads, split="column")
@@ -207,28 +209,28 @@ def _dense(network: Dense, hidden: int, component: str, prefix: str) -> Iterator
     yield linear(component, f"{prefix}.down_proj", hidden, network.size, "row", bias=network.bias)
 
 
-def _experts(network: Experts, hidden: int, told: Mixture) -> Iterator[ModelTensor]:
+def _experts(network: Experts, hidden: int, mixture: Mixture) -> Iterator[ModelTensor]:
     inner = network.latent or hidden
-    gate, up, down = told.expert_names
+    gate, up, down = mixture.expert_names
     first = (gate, up) if network.is_gated else (up,)
     for name in first:
-        yield linear("experts", f"{told.experts_name}.0.{name}", network.size, inner, "experts/column",
+        yield linear("experts", f"{mixture.experts_name}.0.{name}", network.size, inner, "experts/column",
                       count=network.count, bias=network.bias, fused="w13")  # fmt: skip
-    yield linear("experts", f"{told.experts_name}.0.{down}", inner, network.size, "experts/row",
+    yield linear("experts", f"{mixture.experts_name}.0.{down}", inner, network.size, "experts/row",
                   count=network.count, bias=network.bias, fused="w2")  # fmt: skip
     if network.latent:
         yield linear("experts", "mixer.fc1_latent_proj", network.latent, hidden)
         yield linear("experts", "mixer.fc2_latent_proj", hidden, network.latent)
     if network.shared_size:
-        yield from _dense(Dense(network.shared_size, is_gated=network.is_gated), hidden, "shared", told.shared_name)
+        yield from _dense(Dense(network.shared_size, is_gated=network.is_gated), hidden, "shared", mixture.shared_name)
         if network.shared_gate:
-            yield ModelTensor("router", f"{told.shared_name}_gate", 1, hidden)
-    yield ModelTensor("router", told.router_name, network.count, hidden, bias=network.router_bias,
-                 width=told.router_width)  # fmt: skip
+            yield ModelTensor("router", f"{mixture.shared_name}_gate", 1, hidden)
+    yield ModelTensor("router", mixture.router_name, network.count, hidden, bias=network.router_bias,
+                 width=mixture.router_width)  # fmt: skip
     if network.correction:
-        yield ModelTensor("router", f"{told.router_name}.{CORRECTION}", network.count, width=4)
+        yield ModelTensor("router", f"{mixture.router_name}.{CORRECTION}", network.count, width=4)
     if network.scales:
-        yield ModelTensor("router", f"{told.router_name}.scales", network.scales)
+        yield ModelTensor("router", f"{mixture.router_name}.scales", network.scales)
 
 
 def _adapters(layer: Layer, hidden: int) -> Iterator[ModelTensor]:
@@ -245,36 +247,27 @@ def _adapters(layer: Layer, hidden: int) -> Iterator[ModelTensor]:
     yield linear("mlp", "linear", hidden, hidden)
 
 
-def layer_tensors(
-    layer: Layer,
-    hidden: int,
-    told: Mixture,
-    *,
-    norm_bias: bool,
-    inputs: int,
-    names: tuple[str, str],
-    state: str = "mixer",
-) -> Iterator[ModelTensor]:
-    """The tensors of a layer; `names` are those of its attention and its network, `state` that of what keeps one."""
+def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0) -> Iterator[ModelTensor]:
+    """The tensors of a layer; `inputs` is the size of its own input (gemma 3n and 4)."""
     if layer.adapters[1]:
         yield from _adapters(layer, hidden)
     if layer.repeats:
         pass
     elif isinstance(layer.mixer, Attention):
-        yield from _attention(layer.mixer, hidden, names[0])
+        yield from _attention(layer.mixer, hidden, family.mixer_name)
     elif isinstance(layer.mixer, Latent):
         yield from _latent(layer.mixer, hidden)
     for mixer in layer.mixers:
         if isinstance(mixer, Recurrent):
-            yield from _recurrent(mixer, hidden, state)
+            yield from _recurrent(mixer, hidden, family.state_name)
     if isinstance(layer.feed_forward, Dense) and not layer.repeats:
-        yield from _dense(layer.feed_forward, hidden, "mlp", names[1])
+        yield from _dense(layer.feed_forward, hidden, "mlp", family.network_name)
     elif isinstance(layer.feed_forward, Experts):
-        yield from _experts(layer.feed_forward, hidden, told)
+        yield from _experts(layer.feed_forward, hidden, family.mixture or Mixture())
     if layer.beside is not None:
         yield from _dense(layer.beside, hidden, "mlp", "mlp")
     if layer.norms:
-        yield norm("norm", hidden, bias=norm_bias, count=layer.norms)
+        yield norm("norm", hidden, bias=family.norm_bias, count=layer.norms)
     if layer.streams:
         streams = layer.streams
         yield ModelTensor("mlp", "altup.correction_coefs", streams, streams)
@@ -292,13 +285,11 @@ def layer_tensors(
         yield linear("mlp", "per_layer_projection", hidden, inputs)
 
 
-def mtp_tensors(
-    shape: Shape, told: Mixture, kind: str, *, norm_bias: bool, names: tuple[str, str], state: str = "mixer"
-) -> Iterator[ModelTensor]:
+def mtp_tensors(shape: Shape, family: Family) -> Iterator[ModelTensor]:
     """Layers for speculative decoding with what surrounds them, as the checkpoint has them."""
-    hidden = shape.hidden_size
+    hidden, kind = shape.hidden_size, family.mtp
     for layer in shape.mtp:
-        for tensor in layer_tensors(layer, hidden, told, norm_bias=norm_bias, inputs=0, names=names, state=state):
+        for tensor in layer_tensors(layer, hidden, family):
             yield replace(tensor, component="mtp")
     passes = len(shape.mtp) // 2 if kind == "nemotron" else len(shape.mtp)
     if kind in ("deepseek", "glm"):

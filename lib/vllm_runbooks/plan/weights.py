@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
 
 from vllm_runbooks.catalog.eras import NEVER, Key, Rule, in_release
 from vllm_runbooks.plan.encoders import encoder_tensors, taps
-from vllm_runbooks.plan.families import Mixture, families
+from vllm_runbooks.plan.families import Family, families
 from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
 from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm
-
-"""A release as numbers that can be compared."""
 
 _MIB = 2**20
 VOCABULARY_PADDING = 64
 """Rows that a sharded embedding is padded to (vocab_parallel_embedding.py, DEFAULT_VOCAB_PADDING_SIZE)."""
-_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
+VALUE_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
 """Of a value, by name of the dtype."""
 
 
@@ -93,15 +91,6 @@ class TensorInventory:
             and (with_mtp or tensor.component != "mtp")
         )
 
-    @property
-    def by_component(self) -> Mapping[str, int]:
-        """Parameters by component, however they are stored."""
-        found: dict[str, int] = {}
-        for tensor, _, times in self.everything:
-            if tensor.in_checkpoint:
-                found[tensor.component] = found.get(tensor.component, 0) + tensor.values * times
-        return found
-
 
 _HARMLESS = {"max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
 """Fields whose absence leaves weights known."""
@@ -163,7 +152,7 @@ class _ModuleNames:
             return True
         for root in _ROOTS:
             full = root + name
-            if full.startswith(self.starts) or any(each.match(full) for each in self.general):
+            if full.startswith(self.starts) or any(pattern.match(full) for pattern in self.general):
                 return True
             if any(root + ".".join(parts[:cut]) in self.exact for cut in range(len(parts), 0, -1)):
                 return True
@@ -175,8 +164,8 @@ class _Forms:
 
     def __init__(self, quantization: Quantization | None) -> None:
         self.quantization = quantization
-        told = quantization.formats if quantization is not None else ()
-        self.groups = [(_ModuleNames(names), "Linear" in names, "Experts" in names, form) for names, form in told]
+        formats = quantization.formats if quantization is not None else ()
+        self.groups = [(_ModuleNames(names), "Linear" in names, "Experts" in names, form) for names, form in formats]
         self.ignored = _ModuleNames(quantization.ignored if quantization is not None else ())
 
     @property
@@ -213,49 +202,55 @@ def inventory(shape: Shape) -> TensorInventory:
     if shape.encoders is None:
         missing.append("sizes of the encoder")
     for encoder in shape.encoders or ():
-        found = encoder_tensors(encoder, hidden)
-        if found is None:
+        tower = encoder_tensors(encoder, hidden)
+        if tower is None:
             missing.append(f"sizes of the encoder {encoder.family}")
-        encoders.extend(found or ())
+        encoders.extend(tower or ())
     last = norm("model.norm", hidden, bias=family.norm_bias if family is not None else False)
     if family is None or not shape.kinds:
         return TensorInventory(shape, (), (), (), last, (), (), tuple(dict.fromkeys(missing or ["layers"])))
-    told = family.mixture or Mixture()
     forms = _Forms(shape.quantization)
-    names = (family.mixer_name, family.network_name)
     inputs = shape.per_layer_input
-    by_kind = [
-        tuple(
-            layer_tensors(
-                layer,
-                hidden,
-                told,
-                norm_bias=family.norm_bias,
-                inputs=inputs.size if inputs else 0,
-                names=names,
-                state=family.state_name,
-            )
-        )
-        for layer in shape.kinds
-    ]
+    size = inputs.size if inputs else 0
+    by_kind = [tuple(layer_tensors(layer, hidden, family, inputs=size)) for layer in shape.kinds]
+    head = ModelTensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
+    return TensorInventory(
+        shape,
+        _variants(shape, by_kind, forms),
+        tuple((tensor, forms.of(tensor, tensor.name)) for tensor in _embedding(shape, family)),
+        () if shape.ties_embeddings else ((head, forms.named(head.name)),),
+        last,
+        tuple((tensor, None) for tensor in encoders),
+        tuple((t, forms.of(t, f"layers.{shape.layers}.{t.name}")) for t in mtp_tensors(shape, family)),
+        tuple(dict.fromkeys(missing)),
+    )
+
+
+def _variants(shape: Shape, by_kind: Sequence[tuple[ModelTensor, ...]], forms: _Forms) -> tuple[Variant, ...]:
+    """Group the layers of a model that are alike."""
     groups: dict[tuple[int, tuple[Format | None, ...]], list[int]] = {}
     uniform: dict[int, tuple[Format | None, ...]] = {}
     for index, kind in enumerate(shape.pattern):
-        known = uniform.get(kind)
-        if known is None:
-            known = tuple(forms.of(tensor, f"layers.{index}.{tensor.name}") for tensor in by_kind[kind])
+        forms_of_kind = uniform.get(kind)
+        if forms_of_kind is None:
+            forms_of_kind = tuple(forms.of(tensor, f"layers.{index}.{tensor.name}") for tensor in by_kind[kind])
             if not forms.is_per_layer:
-                uniform[kind] = known
-        groups.setdefault((kind, known), []).append(index)
-    variants = tuple(
+                uniform[kind] = forms_of_kind
+        groups.setdefault((kind, forms_of_kind), []).append(index)
+    return tuple(
         Variant(
             tuple(layers),
-            tuple(zip(by_kind[kind], known, strict=True)),
+            tuple(zip(by_kind[kind], forms_of_kind, strict=True)),
             _ropes(shape.kinds[kind]),
             uses_other_cache=getattr(shape.kinds[kind].mixer, "shares_cache_of", None) is not None,
         )
-        for (kind, known), layers in groups.items()
+        for (kind, forms_of_kind), layers in groups.items()
     )
+
+
+def _embedding(shape: Shape, family: Family) -> list[ModelTensor]:
+    """The embedding and the projections that belong to it."""
+    hidden, vocabulary, inputs = shape.hidden_size, shape.vocabulary_size, shape.per_layer_input
     embedding = [ModelTensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")]
     if inputs is not None:
         wide = inputs.size * shape.layers
@@ -270,18 +265,7 @@ def inventory(shape: Shape) -> TensorInventory:
     extra = _EXTRA_ROWS.get(shape.model_type or "", 0)
     if extra:
         embedding[0] = replace(embedding[0], rows=vocabulary + extra)
-    head = ModelTensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
-    mtp = tuple(mtp_tensors(shape, told, family.mtp, norm_bias=family.norm_bias, names=names, state=family.state_name))
-    return TensorInventory(
-        shape,
-        variants,
-        tuple((tensor, forms.of(tensor, tensor.name)) for tensor in embedding),
-        () if shape.ties_embeddings else ((head, forms.named(head.name)),),
-        last,
-        tuple((tensor, None) for tensor in encoders),
-        tuple((tensor, forms.of(tensor, f"layers.{shape.layers}.{tensor.name}")) for tensor in mtp),
-        tuple(dict.fromkeys(missing)),
-    )
+    return embedding
 
 
 _EXTRA_ROWS = {"mllama": 8}
@@ -354,8 +338,8 @@ def stages(layers: int, ranks: Ranks, release: Key | None = None) -> tuple[int, 
     """How many layers each pipeline stage has."""
     if ranks.partition is not None:
         return ranks.partition
-    each, left = divmod(layers, ranks.pipeline)
-    counts = [each] * ranks.pipeline
+    count_each, left = divmod(layers, ranks.pipeline)
+    counts = [count_each] * ranks.pipeline
     if left and in_release(_REMAINDER, release) == "last":
         counts[-1] += left
     else:
@@ -480,7 +464,7 @@ def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int,
 
 def size_on_rank(tensor: ModelTensor, ranks: Ranks, dtype: str | None) -> int:
     """Bytes of a tensor that is not quantised on each rank."""
-    width = tensor.width or _BYTES.get(dtype or "", 2)
+    width = tensor.width or VALUE_BYTES.get(dtype or "", 2)
     return sum(_bytes(*on_rank(tensor, ranks), None, width, bias=tensor.bias))
 
 
@@ -488,7 +472,7 @@ def checkpoint_bytes(stock: TensorInventory) -> int | None:
     """Bytes of all tensors of a checkpoint in the form that its configuration tells, else in 16 bits; None: unknown."""
     if stock.missing:
         return None
-    width = _BYTES.get(stock.shape.dtype or "", 2)
+    width = VALUE_BYTES.get(stock.shape.dtype or "", 2)
     return sum(
         times * sum(_bytes(tensor.count, tensor.rows, tensor.columns, form, tensor.width or width, bias=tensor.bias))
         for tensor, form, times in stock.everything
@@ -551,13 +535,13 @@ def _padded(
 
 def _sum(tensors: Iterable[tuple[ModelTensor, Format | None]], ranks: Ranks, how: _How) -> dict[str, int]:
     """Bytes by component, the allocator's rounding among them."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     blocks: dict[str, int] = {}
     latent_is_quantized = False
-    for tensor, told in tensors:
+    for tensor, stored_form in tensors:
         if not _is_loaded(tensor, how, latent_is_quantized=latent_is_quantized):
             continue
-        form = told
+        form = stored_form
         is_expert = tensor.component == "experts"
         if form is None and how.runtime is not None and tensor.is_linear and (is_expert or not how.runtime[1]):
             form = how.runtime[0]
@@ -568,7 +552,7 @@ def _sum(tensors: Iterable[tuple[ModelTensor, Format | None]], ranks: Ranks, how
             weights, beside = _padded(tensor, form, how.kernel, part, how.width)
         else:
             weights, beside = _bytes(*part, form, tensor.width or how.width, bias=tensor.bias)
-        found[tensor.component] = found.get(tensor.component, 0) + weights + beside
+        sizes[tensor.component] = sizes.get(tensor.component, 0) + weights + beside
         if tensor.component in ("vision", "audio"):
             # Of a tower all layers are counted together: what is rounded of each is left out.
             continue
@@ -576,8 +560,8 @@ def _sum(tensors: Iterable[tuple[ModelTensor, Format | None]], ranks: Ranks, how
         blocks[block] = blocks.get(block, 0) + weights
         if form is not None:
             blocks[f"{block} scales"] = blocks.get(f"{block} scales", 0) + beside
-    found["allocator"] = _slack(blocks.values())
-    return found
+    sizes["allocator"] = _slack(blocks.values())
+    return sizes
 
 
 @lru_cache(maxsize=4096)
@@ -692,22 +676,24 @@ def load(
     `--max-num-batched-tokens`; `encoder_off`: all modalities are limited to 0.
     """
     shape = stock.shape
-    told = shape.quantization
-    if stock.missing or (quantization is not None and told is None and quantization not in _RUNTIME):
+    stored = shape.quantization
+    if stock.missing or (quantization is not None and stored is None and quantization not in _RUNTIME):
         return None
-    width = _BYTES.get(dtype or "", 2)
+    width = VALUE_BYTES.get(dtype or "", 2)
     name = mxfp4_kernel(capability)
-    is_mxfp4 = told is not None and told.experts_alone
+    is_mxfp4 = stored is not None and stored.experts_alone
     how = _How(
         width,
         kernel=in_release(_KERNELS[name or "marlin"], release) if is_mxfp4 else None,
         absorbed=in_release(_ABSORBED, release),
-        runtime=_RUNTIME.get(quantization or "") if told is None else None,
+        runtime=_RUNTIME.get(quantization or "") if stored is None else None,
     )
     others: tuple[_How, ...] = ()
     reasons = []
     if is_mxfp4 and name is None:
-        others = tuple(replace(how, kernel=in_release(_KERNELS[each], release)) for each in ("none", "trtllm"))
+        others = tuple(
+            replace(how, kernel=in_release(_KERNELS[kernel_name], release)) for kernel_name in ("none", "trtllm")
+        )
         reasons.append("the kernel of the experts, which decides their padding, depends on the card")
     has_encoder = not encoder_off or any(
         release is not None and release < _ENCODER_OFF.get(encoder.family, NEVER) for encoder in shape.encoders or ()
@@ -732,9 +718,9 @@ def load(
         fixed,
         tuple(reasons),
         spread,
-        told is not None or quantization is not None,
+        stored is not None or quantization is not None,
     )
-    found = []
+    loaded = []
     start = 0
     for stage, count in enumerate(stages(shape.layers, ranks, release)):
         ends: Stored = ()
@@ -743,6 +729,6 @@ def load(
             ends += stock.embedding
         if is_last:
             ends += (*stock.head, *stock.last_norm, *(stock.mtp if with_mtp else ()))
-        found.append(_stage(stock, plan, start, start + count, ends))
+        loaded.append(_stage(stock, plan, start, start + count, ends))
         start += count
-    return tuple(found)
+    return tuple(loaded)

@@ -50,9 +50,9 @@ _WORDS = {
 TONES = {True: GREEN, False: RED, None: AMBER}
 
 
-def text(plan: Plan) -> str:
-    """The plan without colours, for a pipe."""
-    return plain(view(plan))
+def text(record: Viewed) -> str:
+    """What the planner says, without colors."""
+    return plain(view(record))
 
 
 def view(record: Viewed) -> list[Block]:
@@ -84,11 +84,6 @@ def _begun(answer: Headline, tone: Tone) -> Styled:
     return styled(answer.verdict, tone) + f": {answer.why}"
 
 
-def text_layouts(layouts: Layouts) -> str:
-    """Every layout without colours: the ranking, the first in full, and what is not legal."""
-    return plain(view(layouts))
-
-
 def _layouts_view(layouts: Layouts) -> list[list[Block]]:
     legal = plan_words.legal(layouts)
     parts = [answer_view(plan_words.layouts_headline(layouts), layouts)]
@@ -104,11 +99,6 @@ def illegal_view(layouts: Layouts) -> list[list[Block]]:
     """The layouts that the release refuses, and why; nothing where there is none."""
     illegal = [plan for plan in layouts.layouts if plan.legal is False]
     return [headed("NOT LEGAL", [bulleted(plan_words.refusal(plan)) for plan in illegal])] if illegal else []
-
-
-def text_found(finding: FindAnswer) -> str:
-    """The answer to a question asked the other way round, without colours."""
-    return plain(view(finding))
 
 
 def text_compared(compared: Compared) -> str:

@@ -234,11 +234,10 @@ def _figures(start: Start, plan: Plan) -> list[_Beside]:
 
 
 def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
-    """The encoder's part of the profiling run, step by step, beside the allocation that a log says failed.
+    """The encoder's part of the profiling run, step by step, next to the allocation that a log says failed.
 
-    Args:
-        planned: The start; else why it is not planned.
-        printed: Captures of the failure: its modality, the MiB that were tried, the GiB that were allocated.
+    `planned` may be why nothing is planned; `printed` has the captures of the failure: its modality, the MiB that were
+    tried, the GiB that were allocated.
     """
     if isinstance(planned, str):
         return _unplanned(planned)
