@@ -12,7 +12,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Compared, ComparedTerm, Facts, Reading, Residual, Start
 from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, RankBudget, Subject, budget, subject
-from vllm_runbooks.plan.calibration import RULES
+from vllm_runbooks.plan.calibration import NEWER_ENGINE, RULES
 from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band
 
@@ -23,8 +23,6 @@ _JSON_OPTIONS = (
 _BATCH = "max_num_batched_tokens"
 _PRINTED = 0.005
 """GiB by which a figure printed with two decimals may be off."""
-_NEWER_ENGINE = (0, 8)
-"""The engine that calibration takes a release's starts to run on: the newer one from here on."""
 _SHARED = ("activation", "encoder", "non_torch", "communication")
 """Terms that are known together where a log prints the weights and the cache alone."""
 _CAPTURED = ("cuda_graphs", "cuda_graphs_estimated")
@@ -83,11 +81,7 @@ class Place:
     """Variables that are set for the start."""
 
     def settings(self, model: Subject, options: Mapping[str, Any]) -> LaunchSettings:
-        """What a start with these options comes to.
-
-        Raises:
-            InputError: The release is no version.
-        """
+        """What a start with these options comes to."""
         gpu, total = self.gpu, self.devices[0].total
         printed = None if total is None else total.expected / GIB
         return settle(
@@ -114,11 +108,7 @@ class Place:
         return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
 
     def budget(self, model: Subject, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:
-        """The memory of a start with these options; without `calibrate` as what was printed is to be compared with.
-
-        Raises:
-            InputError: The release is no version.
-        """
+        """The memory of a start with these options; without `calibrate` as what was printed is to be compared with."""
         settings = self.settings(model, options)
         return budget(model, settings, self.cards(settings), environment=self.environment, calibrate=calibrate)
 
@@ -432,7 +422,7 @@ def _residuals(
     figures: Iterable[_Figure], planned: Budget, model: Subject, gpu: str | None, source: str
 ) -> Iterator[Residual]:
     settings = planned.settings
-    if settings.ranks.pipeline > 1 or settings.ranks.data > 1 or settings.is_v0 != (settings.key < _NEWER_ENGINE):
+    if settings.ranks.pipeline > 1 or settings.ranks.data > 1 or settings.is_v0 != (settings.key < NEWER_ENGINE):
         return
     for figure in figures:
         if figure.name in RULES and figure.is_kept and figure.planned is not None and figure.actual is not None:

@@ -439,7 +439,8 @@ def budget(
         settings = replace(settings, ranks=replace(settings.ranks, partition=None))
     ranks = settings.ranks
     nodes = len({device.node for device in devices})
-    estimates = _estimates(environment or {})
+    estimate = (environment or {}).get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
+    estimates = None if estimate is None else estimate.strip() not in ("0", "")
     groups, refused, why = _cache(model, settings, devices[0])
     problems = _Problems()
     for sentence in settings.limits:
@@ -534,7 +535,7 @@ class _GpuBudget:
     ) -> None:
         self.settings, self.device, self.stage, self.groups = settings, device, stage, groups
         self.terms, self.captured, self.encoder = made
-        self.requested = _allowed(device.total, settings.utilization)
+        self.requested = device.total and Band(*(ceil(side * settings.utilization) for side in device.total))
         used = _summed(self.terms)
         self.available = self.requested.less(used) if self.requested is not None and used is not None else None
         if settings.cache.size is not None:
@@ -662,13 +663,3 @@ class _GpuBudget:
 
 def _gib(size: int) -> str:
     return f"{size / GIB:.2f} GiB"
-
-
-def _estimates(environment: Mapping[str, str]) -> bool | None:
-    """What the start's environment says of reserving CUDA graphs' memory; None: nothing."""
-    setting = environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
-    return None if setting is None else setting.strip() not in ("0", "")
-
-
-def _allowed(total: Band | None, utilization: float) -> Band | None:
-    return None if total is None else Band(*(ceil(side * utilization) for side in total))

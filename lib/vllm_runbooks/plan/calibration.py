@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.catalog.options import version_key
 from vllm_runbooks.catalog.specs import name_key
 from vllm_runbooks.core.errors import InputError
@@ -37,10 +38,8 @@ _MAX_ROWS = 20_000
 _MAX_GIB = 100_000.0
 _CHANGES = ((0, 8), (0, 9), (0, 11), (0, 17), (0, 18), (0, 20), (0, 21), (0, 27), (0, 29))
 """Releases since which a rule of what is profiled or reserved is another, as `costs` has them."""
-_NEWER_ENGINE = (0, 8)
+NEWER_ENGINE = (0, 8)
 """Rows of releases before it are of the older engine, later ones of the newer."""
-
-Key = tuple[int, ...]
 
 
 class _CalibrationRule(NamedTuple):
@@ -253,7 +252,7 @@ def _matches(row: Residual, target: _CalibrationTarget, level: frozenset[str]) -
     key = (version_key(row.release) or ())[:3]
     return (
         bisect(_CHANGES, key[:2]) == bisect(_CHANGES, target.key[:2])
-        and (key < _NEWER_ENGINE) == target.is_v0
+        and (key < NEWER_ENGINE) == target.is_v0
         and (row.tensor_parallel_size > 1) == target.has_ranks
         and ("minor" not in level or key[:2] == target.key[:2])
         and ("gpu" not in level or (row.gpu is not None and name_key(row.gpu) == name_key(target.gpu)))

@@ -457,11 +457,6 @@ def non_torch(settings: LaunchSettings) -> Term:
     return Term("non_torch", row.band, row.source)
 
 
-_PCIE = "pcie"
-_BRIDGE = "nvlink-bridge"
-_NVLINK = "nvlink"
-
-_MANY = 8
 _MULTICAST: Capability = (9, 0)
 """Cards below share no symmetric memory: distributed/device_communicators/symm_mem.py, all_reduce_utils.py."""
 
@@ -490,12 +485,12 @@ def communication(
             "stages pass hidden states alone; 3 printed starts show nothing of it; " + _H100,
         )
     near, far = _measured("pcie", settings), _measured("nvlink", settings)
-    if settings.is_v0 and ranks.tensor * ranks.pipeline >= _MANY:
+    if settings.is_v0 and ranks.tensor * ranks.pipeline >= 8:
         near = far = _measured("many_ranks", settings)
     is_old = capability is not None and capability < _MULTICAST
-    if interconnect == _PCIE or (interconnect == _BRIDGE and is_old):
+    if interconnect == "pcie" or (interconnect == "nvlink-bridge" and is_old):
         band, source = near.band, near.source
-    elif interconnect == _NVLINK and not is_old:
+    elif interconnect == "nvlink" and not is_old:
         band, source = far.band, far.source
     else:
         band = Band(near.band.low, (near.band.expected + far.band.expected) // 2, far.band.high)

@@ -17,10 +17,10 @@ def judge_plan(plan: Plan | Layouts, case: Case | None, judged: Sequence[JudgedC
     """The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
     if case is not None and case.plan is not None:
         differences = [*_planned_otherwise(plan, case.plan, case.expect), *claim_differences(case, judged)]
-        verdict, reason = compare(differences, _told(plan.fits))
+        verdict, reason = compare(differences, _FITS[plan.fits])
         return Judgement(verdict, reason, case.id, None, None, (), _known(plan, case.plan))
     limits = plan.limits[:1] if isinstance(plan, Plan) and not plan.fits else ()
-    reason = "; ".join((_told(plan.fits), *limits))
+    reason = "; ".join((_FITS[plan.fits], *limits))
     verdict = Verdict.PASS if plan.fits else Verdict.FAIL
     return Judgement(verdict, reason, None, None, None, (), _known(plan))
 
@@ -36,13 +36,9 @@ def _known(plan: Plan | Layouts, question: PlanAsked | None = None) -> dict[str,
 _FITS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
 
 
-def _told(fits: bool | None) -> str:  # noqa: FBT001 - three values, one sentence each
-    return _FITS[fits]
-
-
 def _planned_otherwise(plan: Plan | Layouts, question: PlanAsked, expect: Expectation) -> Iterator[str]:
     if expect.fits is not None and plan.fits is not expect.fits:
-        yield f"expected: {_told(expect.fits)}, got: {_told(plan.fits)}"
+        yield f"expected: {_FITS[expect.fits]}, got: {_FITS[plan.fits]}"
     values = plan_figures(plan, question)
     if expect.best is not None:
         best = BestLayout(*(values.get(name, 0) for name in ("replicas", "tp", "pp", "dp")))

@@ -17,7 +17,7 @@ from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget, too_old
 from vllm_runbooks.plan.layouts import Make as MakeSplit
 from vllm_runbooks.plan.layouts import candidates, illegal
-from vllm_runbooks.plan.settings import LaunchSettings
+from vllm_runbooks.plan.settings import LONG_CONTEXT, LaunchSettings
 from vllm_runbooks.plan.terms import NOTHING, Band
 from vllm_runbooks.plan.weights import Ranks
 
@@ -31,8 +31,6 @@ _MIN_UTILIZATION = 0.02
 _ANY_LENGTH = 2**20
 """Tokens up to which a context is looked for where the model's own longest is not known."""
 _ROUND_LENGTH = 256
-_LONG_CONTEXT = 32768
-"""Beyond it the older engine reads prompts in parts (0.7.2 engine/arg_utils.py:1113): a longer one may fit better."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ def _longest(start: Trial, limit: int, side: int) -> int:
     Lengths are tried from the longest down by halves, as one that is longer may cost less of a batch; between the first
     that succeeds and the one before it, the batch of either tells how far the memory reaches.
     """
-    probes = sorted({limit, *(_LONG_CONTEXT + over for over in (0, 1)), *(2**power for power in range(4, 24))})
+    probes = sorted({limit, *(LONG_CONTEXT + over for over in (0, 1)), *(2**power for power in range(4, 24))})
     above = limit + 1
     for probe in reversed([length for length in probes if length <= limit]):
         if start.succeeds(start.of({"max_model_len": probe}), side):

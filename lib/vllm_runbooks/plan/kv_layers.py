@@ -84,6 +84,7 @@ _PACKED_LATENT = 656
 _INDEX_SCALE = 128
 """Values of an indexer's key that share a scale of four bytes."""
 _ANY = -1
+_LOCAL = ("sliding", "chunked")
 _OF_NO_MATTER = frozenset(
     {
         "attention_bias",
@@ -303,7 +304,9 @@ class _LayerReader:
     def _aligned(self, block: int, mode: str) -> tuple[int, int]:
         """Of attention beside states: tokens of a block that has room for a state, and bytes of its page."""
         by = self.by
-        whole = next(m for m in self.mixers if isinstance(m, (Attention, Latent)) and not self._is_local(m))
+        whole = next(
+            m for m in self.mixers if isinstance(m, Latent) or (isinstance(m, Attention) and m.kind not in _LOCAL)
+        )
         token = self._attention(whole, 1)[0].page_bytes
         state = max(self._state_bytes(mixer) for mixer in self.recurrent)
         if by.states == "given":
@@ -403,9 +406,6 @@ class _LayerReader:
         return _BYTES[dtype]
 
     # ---- layers
-
-    def _is_local(self, mixer: Attention | Latent) -> bool:
-        return isinstance(mixer, Attention) and mixer.kind in ("sliding", "chunked")
 
     def _layer(self, layer: Layer, block: int, mode: str, padded: int | None) -> tuple[KvLayer, ...]:
         """What one layer keeps."""

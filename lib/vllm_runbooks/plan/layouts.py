@@ -794,15 +794,12 @@ def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
     elif single.fits is None:
         yield "one card alone may not suffice" + (f": {single.budget.limits[0]}" if single.budget else "")
     elif single.concurrency_total and best.concurrency_total and best.concurrency_total > single.concurrency_total:
+        count = best.replicas * best.ranks.data
+        times = "once" if count == 1 else f"{count} times"
         yield (
             f"{best.concurrency_total / single.concurrency_total:.1f} times the cache of {single.replicas} single "
-            f"cards, because the weights lie {_times(best)} instead of {single.replicas} times"
+            f"cards, because the weights lie {times} instead of {single.replicas} times"
         )
-
-
-def _times(way: LayoutChoice) -> str:
-    count = way.replicas * way.ranks.data
-    return "once" if count == 1 else f"{count} times"
 
 
 def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:

@@ -43,11 +43,7 @@ from vllm_runbooks.plan.terms import GIB, Term
 
 
 def plan(request: Request) -> Plan:
-    """One start as it is asked for, on the first cards that it needs.
-
-    Raises:
-        InputError: Nothing about it can be planned.
-    """
+    """One start as it is asked for, on the first cards that it needs."""
     check(request)
     settled = settings(request)
     devices = [Device.of(card) for card in request.cards]
@@ -70,11 +66,7 @@ def plan(request: Request) -> Plan:
 
 
 def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layouts:
-    """Every way to use the cards, the best first; with knowledge the commands of those that fit are linted.
-
-    Raises:
-        InputError: Nothing about it can be planned.
-    """
+    """Every way to use the cards, the best first; with knowledge the commands of those that fit are linted."""
     check(request)
     plans = [_way(request, way) for way in ways(request)]
     if knowledge is not None:

@@ -41,9 +41,6 @@ def find(request: Request, what: Find, knowledge: lint.Knowledge, smaller: Seque
 
     Where no layout is given the best one of all is taken. For the fewest cards, `smaller` are other kinds of which one
     alone may suffice, the smallest first.
-
-    Raises:
-        InputError: Nothing about it can be planned.
     """
     check(request)
     if what is Find.GPUS:

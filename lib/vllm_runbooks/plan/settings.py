@@ -184,7 +184,7 @@ _BATCH_OF_OLDER = 2048
 _BATCH_OF_POOLING = 32768
 _BATCH_OF_MEDIA = 5120
 """Least batches of the older engine (0.7.2 config.py:53)."""
-_LONG_CONTEXT = 32768
+LONG_CONTEXT = 32768
 """Longer contexts are read in parts by the older engine (0.7.2 engine/arg_utils.py:1113)."""
 _LARGEST_OF_OLDER = 8192
 _UNSCALED_KINDS = ("default", "su", "longrope", "llama3")
@@ -808,7 +808,7 @@ class _LaunchSettler:
         option = self.options.get("enable_chunked_prefill")
         is_windowed = bool(self.attention) and all(mixer.kind == "sliding" for mixer in self.attention)
         is_cut = (
-            length > _LONG_CONTEXT
+            length > LONG_CONTEXT
             and not is_windowed
             and not speculation.method
             and not self.options.get("enable_lora")

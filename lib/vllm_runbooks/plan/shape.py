@@ -1114,12 +1114,11 @@ def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quanti
 
 _TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
 _TOWERS = ("vision_config", "audio_config")
-_PARTS_OF_DTYPE = ("dtype", "torch_dtype")
 
 
 def _dtype(*parts: Mapping[str, Any]) -> str | None:
     for part in parts:
-        for name in _PARTS_OF_DTYPE:
+        for name in ("dtype", "torch_dtype"):
             if isinstance(part.get(name), str):
                 return str(part[name]).removeprefix("torch.")
     return None

@@ -293,7 +293,7 @@ def layouts(plans: Sequence[Plan]) -> str:
         return ""
     columns: list[tuple[str, list[float | None], str]] = [
         ("KV cache, GiB a card", [plan.kv_cache.gib for plan in rows], ",.1f"),
-        ("longest context", [_number(plan.kv_cache.longest_context) for plan in rows], ",.0f"),
+        ("longest context", [plan.kv_cache.longest_context for plan in rows], ",.0f"),
         ("requests at once", [requests_at_once(plan) for plan in rows], ",.1f"),
     ]
     pitch, bar, first = NARROW / 3, 78.0, 34
@@ -322,10 +322,6 @@ def layouts(plans: Sequence[Plan]) -> str:
             parts.append(caption(x + wide + (5 if wide else 0), y + 20, figure, size=_SMALL))
         sentences.append(f"{layout_name(plan)}: {', '.join(figures)}")
     return narrow(parts, first + len(rows) * 46 - 14, ". ".join(["Layouts side by side", *sentences]))
-
-
-def _number(value: int | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def differences(terms: Sequence[ComparedTerm]) -> str:

@@ -243,12 +243,14 @@ def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
         return _unplanned(planned)
     if planned.encoder is None:
         return _unplanned("this start profiles no encoder, or what its profile takes is not known")
-    profile, weights = planned.encoder, _weights(planned)
+    profile = planned.encoder
+    weights = next((t.band.expected for t in planned.ranks[0].terms if t.name == "weights" and t.band), 0)
+    printed_items = filter(None, (printed.get("encoder_items"), printed.get("modality")))
     sizes = [f"{tried(step.size) / 2**20:.2f}" for step in profile.steps]
     failed = printed.get("tried_mib") if printed.get("modality") == profile.modality else None
     at = sizes.index(failed) if failed in sizes else None
     rows = [
-        ["profiled", f"{profile.items} {profile.modality}", _printed_items(printed)],
+        ["profiled", f"{profile.items} {profile.modality}", " ".join(printed_items)],
         ["tokens of the encoder's cache", str(profile.budget), printed.get("encoder_budget_tokens", "")],
     ]
     if at is not None:
@@ -273,15 +275,6 @@ def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
     body += heading("What the encoder asks for, one after the other")
     body += html_table(["step", "asks for MiB", "then held GiB", ""], cells(steps), numeric=(1, 2))
     return Shown(plain, body + remark(note))
-
-
-def _weights(planned: Budget) -> int:
-    return next((t.band.expected for t in planned.ranks[0].terms if t.name == "weights" and t.band), 0)
-
-
-def _printed_items(printed: Mapping[str, str]) -> str:
-    items = (printed.get("encoder_items"), printed.get("modality"))
-    return " ".join(word for word in items if word)
 
 
 def ways_out(remedies: Sequence[WayOut] | str) -> Shown:
