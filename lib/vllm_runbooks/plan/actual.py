@@ -57,7 +57,7 @@ def options_of(
 
 
 def device_of(card: Card | None, printed_gib: float | None) -> Device | None:
-    """The card of a start: its memory as the log prints it, else as the catalog has it; None: neither is known."""
+    """The GPU of a start: its memory as the log prints it, else as the catalog has it; None: neither is known."""
     printed = None if printed_gib is None else _around(printed_gib)
     if card is None:
         return None if printed is None else Device("the log's card", printed, "printed in the log")
@@ -76,7 +76,7 @@ class Place:
     devices: tuple[Device, ...]
     """At least one; where a start takes more, the last one stands for the rest."""
     gpu: Gpu | None = None
-    """The first card, where it is known by name."""
+    """The first GPU, where it is known by name."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that are set for the start."""
 
@@ -97,7 +97,7 @@ class Place:
         )
 
     def cards(self, settings: LaunchSettings) -> tuple[Device, ...]:
-        """The cards of one replica.
+        """The GPUs of one replica.
 
         Raises:
             InputError: There are more of them than any request may name.
@@ -231,7 +231,7 @@ def compare(
         start: Its facts are of all ranks: of weights, activation and the like the largest, of the cache the smallest.
         model: What it loaded.
         planned: Its budget, not calibrated.
-        gpu: Name of its cards, for the residuals; None: not known.
+        gpu: Name of its GPUs, for the residuals; None if unknown.
         source: What the residuals are to be named by.
         is_told: Whether its options are known; where they are not, its weights alone can be compared.
     """
@@ -338,7 +338,7 @@ def _consumed(start: Start, model: Subject, planned: Budget) -> Iterator[_Figure
 
 
 def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band) -> Iterator[_Figure]:
-    """What is left of the utilisation's share beside weights and cache, where the log prints only these."""
+    """What is left of the utilization's share beside weights and cache, where the log prints only these."""
     settings, total = planned.settings, poorest.device.total
     if total is None or facts.weights_gib is None or facts.kv_cache_gib is None or settings.cache.size is not None:
         return
@@ -379,7 +379,7 @@ def _is_sized(planned: Budget) -> bool:
 
 
 def _sum(rank: RankBudget, names: Sequence[str]) -> Band | None:
-    """Terms of a card together; None where one of them is not known."""
+    """Terms of a GPU together; None where one of them is not known."""
     total = NOTHING
     for term in rank.terms:
         if term.name in names:

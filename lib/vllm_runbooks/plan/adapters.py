@@ -1,4 +1,4 @@
-"""Bytes that LoRA takes on each card: the room that vLLM sets aside for adapters when it wraps the loaded model.
+"""Bytes that LoRA takes on each GPU: the room that vLLM sets aside for adapters when it wraps the loaded model.
 
 Every layer that can have an adapter gets two tensors for `max_loras` adapters of `max_lora_rank`, used or not: A, from
 the layer's input to the rank, and B, from the rank to its output. What has such tensors, and how ranks divide them, is
@@ -138,7 +138,7 @@ def _has_experts(shape: Shape) -> bool:
 
 
 class _Room:
-    """Bytes of A and B on a card."""
+    """Bytes of A and B on a GPU."""
 
     def __init__(self, demand: LoraDemand) -> None:
         self.asked = demand
@@ -157,7 +157,7 @@ class _Room:
         return self.each * ((rank_of_a * inputs if with_a else 0) + outputs * demand.rank + bias)
 
     def experts(self, tensor: ModelTensor) -> int:
-        """Of one matrix of all experts; a card has a part of each of them, or some of them whole."""
+        """Of one matrix of all experts; a GPU has a part of each of them, or some of them whole."""
         demand, tp = self.asked, self.asked.ranks.tensor
         count = tensor.count
         if demand.ranks.splits_experts:
@@ -188,7 +188,7 @@ class _Room:
         return self.each * (hidden + rows) * demand.rank + extra + table
 
     def rows_of_head(self, words: int) -> int:
-        """Rows that all cards' parts of the head have together."""
+        """Rows that all GPUs' parts of the head have together."""
         demand = self.asked
         if demand.release >= _EXTRA_UNTIL:
             return round_up(words, VOCABULARY_PADDING)
@@ -251,7 +251,7 @@ def counted_in(release: Key) -> str | None:
 
 
 def room(stock: TensorInventory, demand: LoraDemand) -> tuple[Term, ...]:
-    """What a card of each pipeline stage sets aside for adapters; what is not known is named."""
+    """What a GPU of each pipeline stage sets aside for adapters; what is not known is named."""
     why = _why_unknown(stock, demand)
     pipeline = demand.ranks.pipeline
     if why is not None:

@@ -1,4 +1,4 @@
-"""A start's memory, card by card: what each part takes, what is left for the KV cache, and what that holds."""
+"""A start's memory, GPU by GPU: what each part takes, what is left for the KV cache, and what that holds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def subject(
 
 
 def subject_in_catalog(name: str, specs: Specs) -> Subject | None:
-    """A model of the catalog by any of its names; None: there is none, or no configuration of it."""
+    """A model of the catalog by any of its names; None if there is none, or no configuration of it."""
     entry = specs.model(name)
     if entry is None or entry.id is None:
         return None
@@ -78,22 +78,22 @@ def drafted(model: Subject, options: Mapping[str, Any], find: Callable[[str], Dr
 
 @dataclass(frozen=True)
 class Device:
-    """A card that a rank runs on."""
+    """A GPU that a rank runs on."""
 
     name: str
     total: Band | None
-    """Bytes that the driver reports; None: not known."""
+    """Bytes that the driver reports; None if unknown."""
     total_source: str = ""
     node: str | None = None
     capability: tuple[int, int] | None = None
     interconnect: str | None = None
-    """Between the cards of one host: "nvlink", "nvlink-bridge" or "pcie"; None: not known."""
+    """Between the GPUs of one host: "nvlink", "nvlink-bridge" or "pcie"; None if unknown."""
     bandwidth_gb_s: float | None = None
     """Of its memory, 10^9 bytes a second."""
 
     @classmethod
     def of(cls, card: Card) -> Device:
-        """A card as the catalog has it."""
+        """A GPU as the catalog has it."""
         gpu, total = card.gpu, card.gpu.total
         sides = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
         source = total.source if total else "no source says what its driver leaves"
@@ -102,30 +102,30 @@ class Device:
 
 @dataclass(frozen=True)
 class RankBudget:
-    """One card of one replica; bytes."""
+    """One GPU of one replica; bytes."""
 
     rank: int
     stage: int
     device: Device
     terms: tuple[Term, ...]
     requested: Band | None
-    """What the utilisation allows vLLM."""
+    """What the utilization allows vLLM."""
     available: Band | None
     """Of it for the cache; may be below zero. None: a term is not known."""
     captured: Term
     """What capturing CUDA graphs takes beyond that, when the cache is made: "cuda_graphs_captured"."""
     fits: bool | None
-    """Whether this card has room for its share of one request, None: not known or too close."""
+    """Whether this GPU has room for its share of one request, None if unknown or too close."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """All cards of one replica, and the cache that the smallest of them decides."""
+    """All GPUs of one replica, and the cache that the smallest of them decides."""
 
     settings: LaunchSettings
     ranks: tuple[RankBudget, ...]
     pool: KvPool | None
-    """None: what the cache needs is not known, or the release refuses it."""
+    """None: what the cache needs is not known, or the release rejects it."""
     encoder: EncoderProfile | None
     fits: bool | None
     limits: tuple[str, ...]
@@ -134,7 +134,7 @@ class Budget:
     """What corrected the terms, a sentence each."""
 
     def _available(self, side: int) -> tuple[int, ...] | None:
-        """Bytes for the cache on the poorest card of each stage, by the low (0), expected (1) or high (2) reckoning."""
+        """Bytes for the cache on the poorest GPU of each stage, by the low (0), expected (1) or high (2) estimate."""
         least: dict[int, int] = {}
         for rank in self.ranks:
             if rank.available is None:
@@ -144,13 +144,13 @@ class Budget:
 
     @cached_property
     def available(self) -> tuple[tuple[int, ...], ...] | None:
-        """Bytes for the cache by stage: low, expected and high; None: not known."""
+        """Bytes for the cache by stage: low, expected and high; None if unknown."""
         sides = [self._available(side) for side in range(3)]
         return None if None in sides else tuple(side for side in sides if side is not None)
 
     @cached_property
     def blocks(self) -> Band | None:
-        """Blocks of the cache on every card; 0 where nothing is left."""
+        """Blocks of the cache on every GPU; 0 where nothing is left."""
         if self.pool is None or self.available is None:
             return None
         low, expected, high = (self.pool.blocks(side) for side in self.available)
@@ -166,7 +166,7 @@ class Budget:
 
 
 Calibrate = Callable[[Subject, tuple[Term, ...], Device, LaunchSettings], tuple[tuple[Term, ...], tuple[str, ...]]]
-"""Corrects a card's terms by what earlier starts printed: the terms in their order, and what was corrected by what."""
+"""Corrects a GPU's terms by what earlier starts printed: the terms in their order, and what was corrected by what."""
 
 
 def _summed(terms: Sequence[Term]) -> Band | None:
@@ -189,7 +189,7 @@ def _pool(
     draft_method: str,
     mixes_groups: bool,
 ) -> tuple[KvPool | None, bool | None, str]:
-    """The cache's groups; else None, whether the start is refused (False) or not known (None), and why."""
+    """The cache's groups; else None, whether the start is rejected (False) or not known (None), and why."""
     others = drafts.layers(model.draft, draft_method, release) if model.draft is not None and draft_method else ()
     forms = kv_layers(model.shape, options, version, others)
     if forms.missing:
@@ -242,7 +242,7 @@ def _cache(model: Subject, settings: LaunchSettings, device: Device) -> tuple[Kv
 
 
 _FROM_FILES = (0.98, 1.0, 1.25)
-"""Of a checkpoint's bytes what a start may hold: padding of quantised experts took up to 1.07 (gpt-oss-20b), an encoder
+"""Of a checkpoint's bytes what a start may hold: padding of quantized experts took up to 1.07 (gpt-oss-20b), an encoder
 or an embedding that every rank holds more."""
 
 
@@ -376,7 +376,7 @@ def _terms(
     nodes: int,
     estimates: bool | None,
 ) -> tuple[tuple[Term, ...], Term, EncoderProfile | None]:
-    """One card's parts in the order in which a start takes them, what capturing takes, and the encoder's profile."""
+    """One GPU's parts in the order in which a start takes them, what capturing takes, and the encoder's profile."""
     ranks = settings.ranks
     is_last = stage == ranks.pipeline - 1
     how = _Loading(
@@ -487,7 +487,7 @@ def budget(
 
 
 def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
-    """Which cards the published builds of the release have no kernels for, a sentence each."""
+    """Which GPUs the published builds of the release have no kernels for, a sentence each."""
     rules, written = start_rules(settings.key)
     least = rules.least_capability
     old = {
@@ -523,7 +523,7 @@ class _Problems:
 
 
 class _GpuBudget:
-    """One card with its terms, and what follows from them."""
+    """One GPU with its terms, and what follows from them."""
 
     def __init__(
         self,
@@ -543,7 +543,7 @@ class _GpuBudget:
         self.fits: bool | None = None
 
     def judge(self, problems: _Problems) -> None:
-        """Whether the card goes through the start; says what stops it."""
+        """Whether the GPU goes through the start; says what stops it."""
         mine = _Problems()
         for term in self.terms:
             if term.band is None:
@@ -563,7 +563,7 @@ class _GpuBudget:
         return next((term.band for term in self.terms if term.name == name and term.band is not None), NOTHING)
 
     def _judge_profile(self, mine: _Problems, total: Band) -> None:
-        """Whether loading and profiling stay within the whole card: no utilisation bounds them."""
+        """Whether loading and profiling stay within the whole GPU: no utilization bounds them."""
         context = costs.context(total.expected).band or NOTHING
         left = total.less(context).less(self._band("weights")).less(self._band("communication"))
         name = self.device.name

@@ -1,7 +1,7 @@
 """What starts printed against what was planned for them, kept by start, and how it corrects later plans.
 
 A row corrects a plan of the same term, the same model class and number of tensor ranks (one, or several), of releases
-between which no rule of the term changed, and mostly of the same card. The median of the rows shifts what is expected.
+between which no rule of the term changed, and mostly of the same GPU. The median of the rows shifts what is expected.
 Fewer than three rows leave the band as wide as the rules have it; more make it narrower, to half of that at most. It is
 never narrower than the rows scatter.
 """
@@ -52,7 +52,7 @@ class _CalibrationRule(NamedTuple):
     levels: tuple[frozenset[str], ...]
     """What must be equal beside era and ranks, the most telling first."""
     within: float = math.inf
-    """Share beyond which a row is of something else: another checkpoint, another quantisation."""
+    """Share beyond which a row is of something else: another checkpoint, another quantization."""
 
 
 _SAME = frozenset({"minor", "gpu", "architecture"})
@@ -84,7 +84,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class RecordedCards:
-    """The cards of a recorded case whose log does not tell them."""
+    """The GPUs of a recorded case whose log does not tell them."""
 
     case: str
     gpus: str

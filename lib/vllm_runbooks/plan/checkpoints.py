@@ -14,7 +14,7 @@ from typing import Any
 from vllm_runbooks.core.errors import InputError
 
 _MAX_HEADER = 100_000_000
-"""Bytes of a header; the format itself refuses longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
+"""Bytes of a header; the format itself rejects longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
 _INDEX = "model.safetensors.index.json"
 _MAX_INDEX = 100_000_000
 
@@ -177,7 +177,7 @@ def problems(folder: Path, *, needs_weights: bool = True, needs_tokenizer: bool 
 
 
 def _json_problem(path: Path, *, is_config: bool) -> str | None:
-    """What is wrong with a JSON file of a model, and what to do; None: nothing, or there is no such file.
+    """What is wrong with a JSON file of a model, and what to do; None if nothing, or there is no such file.
 
     Nothing that stands in the file is quoted.
     """

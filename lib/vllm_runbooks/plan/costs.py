@@ -1,9 +1,9 @@
-"""What a start takes beside weights and cache: activation, memory outside PyTorch, communication, CUDA graphs.
+"""What a start takes beside weights and cache: activation, non-torch memory, communication, CUDA graphs.
 
 The activation is added up from the tensors that live together when the profiling run needs most; what a forward pass
 holds beside its widest tensors, and everything that PyTorch does not see, comes from starts that printed it. Every
 amount depends on the release: tables of rows with a range, each with its source and how many starts it was compared
-with. Amounts are bytes on one card.
+with. Amounts are bytes on one GPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.plan.weights import mxfp4_kernel
 
 Capability = tuple[int, int]
-"""Compute capability of a card."""
+"""Compute capability of a GPU."""
 
 _MIB = 2**20
 
@@ -136,7 +136,7 @@ _MARLIN_DIRECT_UNTIL: Mapping[str, Key] = {
 
 
 def _held(shape: Shape, settings: LaunchSettings, capability: Capability | None) -> _KeptResults:
-    """What of the experts' results stays: by how they are stored, the card and the release."""
+    """What of the experts' results stays: by how they are stored, the GPU and the release."""
     if settings.is_v0 or settings.key < _MODULAR:
         return _FREED
     method = settings.quantization or (shape.quantization.method if shape.quantization else None)
@@ -256,7 +256,7 @@ VLLM_FUSED_MOE_CHUNK_SIZE (envs.py, 0.11.2 and 0.12.0)."""
 
 
 def _expert_bytes(figures: _Figures, settings: LaunchSettings, width: int) -> tuple[int, int]:
-    """Of the experts' two results: in the workspace for the card's own tokens, and where they are freed again for all.
+    """Of the experts' two results: in the workspace for the GPU's own tokens, and where they are freed again for all.
 
     Data-parallel ranks send each other their tokens, and cut the experts like tensor ranks where none has whole ones
     (fused_moe/config.py, 0.11.0 :695-717; fused_moe/layer.py, 0.11.0 :2001-2021).
@@ -275,7 +275,7 @@ def _expert_bytes(figures: _Figures, settings: LaunchSettings, width: int) -> tu
 
 
 class _RankPlace(NamedTuple):
-    """Where a card stands among the ranks."""
+    """Where a GPU stands among the ranks."""
 
     is_first: bool
     is_last: bool
@@ -446,7 +446,7 @@ def _profiles_graphs(settings: LaunchSettings) -> bool:
 
 
 def non_torch(settings: LaunchSettings) -> Term:
-    """What the release counts of memory that PyTorch does not see, on one card that talks to no other."""
+    """What the release counts of memory that PyTorch does not see, on one GPU that talks to no other."""
     part = "non_torch"
     if not settings.is_v0 and _GRAPHS_PROFILED <= settings.key < _GRAPHS_APART:
         if settings.ranks.pipeline > 1 and settings.ranks.tensor == 1:
@@ -458,7 +458,7 @@ def non_torch(settings: LaunchSettings) -> Term:
 
 
 _MULTICAST: Capability = (9, 0)
-"""Cards below share no symmetric memory: distributed/device_communicators/symm_mem.py, all_reduce_utils.py."""
+"""GPUs below share no symmetric memory: distributed/device_communicators/symm_mem.py, all_reduce_utils.py."""
 
 
 def communication(
@@ -520,7 +520,7 @@ class GraphMemory(MeasuredMemory):
 
 _MANY_CARDS_UNTIL: Key = (0, 11)
 _MANY_CARDS = int(3.6 * GIB)
-"""5 printed starts of large models on 2 to 16 cards before 0.11: 2.4 to 3.5 GiB."""
+"""5 printed starts of large models on 2 to 16 GPUs before 0.11: 2.4 to 3.5 GiB."""
 _SPARSE = int(4.5 * GIB)
 """4 printed starts of DeepSeek V4: 0.1 to 4.1 GiB, one 8.6."""
 
@@ -541,7 +541,7 @@ def _graphs(shape: Shape, settings: LaunchSettings) -> tuple[Band, str]:
 
 
 def graphs_captured(shape: Shape, settings: LaunchSettings) -> Term:
-    """What capturing CUDA graphs takes after the cache is made: of the memory that the utilisation leaves free."""
+    """What capturing CUDA graphs takes after the cache is made: of the memory that the utilization leaves free."""
     band, source = _graphs(shape, settings)
     return Term("cuda_graphs", band, source)
 

@@ -41,7 +41,7 @@ class DraftModel:
         return inventory(self.shape)
 
     def has(self, module: str) -> bool | None:
-        """Whether the checkpoint has a module; None: not known."""
+        """Whether the checkpoint has a module; None if unknown."""
         return None if self.tensors is None else any(module in name for name in self.tensors)
 
 
@@ -110,7 +110,7 @@ class DraftRules:
     layers: int | None = 1
     """Layers of EAGLE-3 that are built, whatever the configuration says; None: all."""
     takes_target_form: bool = False
-    """Layers are quantised as the target is."""
+    """Layers are quantized as the target is."""
     omits_projection: bool = False
     """Without states from between the target's layers EAGLE-3 has no projection of them."""
     counts_states: bool = False
@@ -175,7 +175,7 @@ _OF_NO_MATTER = frozenset({"max_position_embeddings", "rope_theta", "tie_word_em
 
 
 def unknown(draft: DraftModel, how: Drafting, release: Key, ranks: Ranks, *, target_form: bool) -> tuple[str, ...]:
-    """What would have to be known of a drafting model; `target_form`: the target is quantised."""
+    """What would have to be known of a drafting model; `target_form`: the target is quantized."""
     by, method = _rules(release), how.method
     if method not in by.methods:
         return (f"how vLLM lays out a model that drafts by {method}",)
@@ -279,7 +279,7 @@ class _Stock(NamedTuple):
 
 
 def _is_shared(rule: str, *, is_brought: bool | None, is_alike: bool) -> bool | None:
-    """Whether the target's tensor is used in place of a head's own; None: not known."""
+    """Whether the target's tensor is used in place of a head's own; None if unknown."""
     if rule == "shaped":
         return is_alike
     if rule == "own" or (is_brought is True and (rule == "brought" or not is_alike)):
@@ -377,7 +377,7 @@ def load_draft(
     capability: tuple[int, int] | None = None,
     tokens: int | None = None,
 ) -> Loaded | None:
-    """What a drafting model adds to each card of the last stage; None: `unknown` says why it is not known.
+    """What a drafting model adds to each GPU of the last stage; None: `unknown` says why it is not known.
 
     The last four arguments are those of `load`.
     """

@@ -1,4 +1,4 @@
-"""What the profiling run puts through an encoder of pictures or videos, and what that takes on one card.
+"""What the profiling run puts through an encoder of pictures or videos, and what that takes on one GPU.
 
 A start runs the modality with the most tokens an item through the encoder once, as many items as the batch may hold,
 before the text part is profiled. Sizes of those items are the release's and the processor's; the tensors are those that
@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class EncoderProfile:
-    """The encoder's part of the profiling run on one card; bytes."""
+    """The encoder's part of the profiling run on one GPU; bytes."""
 
     modality: str
     """"image" or "video"."""
@@ -203,7 +203,7 @@ Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own 
 
 
 _INPUT_BYTES = (Rule(_FLOAT), Rule(None, (0, 9)))
-"""Bytes of a pixel on the card; None: as the model's (inputs/registry.py, 0.9.2 :167-176; 0.8.5 leaves the
+"""Bytes of a pixel on the GPU; None: as the model's (inputs/registry.py, 0.9.2 :167-176; 0.8.5 leaves the
 processor's)."""
 _ROUNDS_UP = (Rule(True), Rule(False, (0, 10)))
 """Whether the batch holds one item more than fits the budget whole (v1/worker/gpu_model_runner.py, 0.9.2 :2221 `cdiv`;
@@ -492,7 +492,7 @@ class _TowerRun(NamedTuple):
     sizes: _Sizes
     ask: _Ask
     shards: int
-    """Cards that share each layer."""
+    """GPUs that share each layer."""
 
 
 Held = Iterator[tuple[str, float, float]]
@@ -608,7 +608,7 @@ class _Family(NamedTuple):
     items: Callable[[_Sizes, _Ask, Any], Iterator[tuple[str, _Item]]]
     tensors: Callable[[_TowerRun], Held]
     shares_items: bool
-    """With `--mm-encoder-tp-mode data` each card takes some of the items; else each takes all."""
+    """With `--mm-encoder-tp-mode data` each GPU takes some of the items; else each takes all."""
     source: str
     videos: int | None = None
     """Videos that a prompt may have at most; 0: the family has none, None: any."""

@@ -64,7 +64,7 @@ class Family:
     scalars: int = 0
     """Of each layer, beside its weights."""
     positions: int | None = None
-    """Rows that a learned embedding of positions has beyond the longest context; None: there is none."""
+    """Rows that a learned embedding of positions has beyond the longest context; None if there is none."""
     is_gated: bool = True
     attention_gate: bool | str = False
     has_sinks: bool = False

@@ -9,7 +9,7 @@ from vllm_runbooks.core.evidence import PlanAsked
 from vllm_runbooks.plan.records import Layouts, ParallelLayout, Plan, PlannedRank
 
 TERMS = ("weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication")
-"""Parts of a card's memory that a plan has a figure of."""
+"""Parts of a GPU's memory that a plan has a figure of."""
 
 PLAN_FIGURES = frozenset(
     {
@@ -62,7 +62,7 @@ def plan_figures(answer: Plan | Layouts, question: PlanAsked, side: int = EXPECT
 
 
 def _card_figures(ranks: Sequence[PlannedRank], side: int) -> dict[str, float | None]:
-    """Amounts of all cards, the most and the least of each; a part that no card has takes nothing."""
+    """Amounts of all GPUs, the most and the least of each; a part that no GPU has takes nothing."""
     figures: dict[str, float | None] = {}
     for name in TERMS if ranks else ():
         terms = [term for rank in ranks for term in rank.terms if term.name == name]

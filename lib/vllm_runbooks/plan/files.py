@@ -18,7 +18,7 @@ _ANSWERED = {Find.CONTEXT: "max_model_len", Find.UTILIZATION: "gpu_memory_utiliz
 
 
 def _effective(request: Request, plan: Plan) -> tuple[Request, ParallelLayout]:
-    """The request as a plan of it came out: its cards in their order, its stages, and what a question answered."""
+    """The request as a plan of it came out: its GPUs in their order, its stages, and what a question answered."""
     flags = plan.deployment.flags if plan.deployment is not None else {}
     layout = plan.layout or ParallelLayout(request.replicas, *(int(flags.get(dest, 1)) for dest in SIZES.values()))
     dest = _ANSWERED.get(plan.found.what) if plan.found is not None else None

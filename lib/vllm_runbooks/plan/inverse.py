@@ -1,4 +1,4 @@
-"""Questions asked the other way round: what context, how many requests, which cards, what share of memory; ways out.
+"""Questions asked the other way round: what context, how many requests, which GPUs, what share of memory; ways out.
 
 Every answer is found with the budget itself, so it holds for the start that it names. Three sides are told: the careful
 one, where the start is sure by all bands; the expected one; and the favourable one, where it may still work.
@@ -26,7 +26,7 @@ Make = Callable[[Mapping[str, Any]], LaunchSettings]
 
 _LOW, _EXPECTED, _HIGH = range(3)
 _STEP = 0.01
-"""Of the utilisation."""
+"""Of the utilization."""
 _MIN_UTILIZATION = 0.02
 _ANY_LENGTH = 2**20
 """Tokens up to which a context is looked for where the model's own longest is not known."""
@@ -35,18 +35,18 @@ _ROUND_LENGTH = 256
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A number by the three sides of what is not known to the byte; None: there is none, or it is not known."""
+    """A number by the three sides of what is not known to the byte; None if there is none, or it is not known."""
 
     low: float | None
-    """By the careful side: the start is sure to succeed with it."""
+    """By the conservative side: the start is sure to succeed with it."""
     expected: float | None
     high: float | None
-    """By the favourable side: with more than this it cannot succeed."""
+    """By the best case: with more than this it cannot succeed."""
     reasons: tuple[str, ...] = ()
     budget: Budget | None = None
     """Of the start with the expected answer."""
     sure: Budget | None = None
-    """Of the start with the careful answer, where cards are asked for."""
+    """Of the start with the careful answer, where GPUs are asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ def lowest_utilization(start: Trial) -> SearchResult:
 
 
 def _safe(start: Trial) -> float:
-    """The highest share that an idle card has free, in hundredths."""
+    """The highest share that an idle GPU has free, in hundredths."""
     shares = []
     for device in start.devices:
         if device.total is not None:
@@ -241,12 +241,12 @@ def _always(settings: LaunchSettings) -> Make:
 
 
 HOST_CARDS = 8
-"""Cards of one host where nothing is said: of those built for servers nearly all have so many."""
+"""GPUs of one host where nothing is said: of those built for servers nearly all have so many."""
 _MOST_CARDS = 8 * HOST_CARDS
 
 
 def on_hosts(count: int) -> tuple[str | None, ...]:
-    """The host of each of so many cards: none has a name where one host suffices."""
+    """The host of each of so many GPUs: none has a name where one host suffices."""
     return tuple(None if count <= HOST_CARDS else f"host{place // HOST_CARDS}" for place in range(count))
 
 
@@ -332,7 +332,7 @@ def _placed_name(ranks: Ranks) -> str:
 
 @dataclass(frozen=True)
 class Smallest:
-    """The smallest card, by the three sides as in `SearchResult`."""
+    """The smallest GPU, by the three sides as in `SearchResult`."""
 
     low: Device | None
     expected: Device | None
@@ -348,7 +348,7 @@ def smallest_card(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Smallest:
-    """The first of several cards, the smallest first, that one alone suffices of."""
+    """The first of several GPUs, the smallest first, that one alone suffices of."""
     fitting: dict[int, Device] = {}
     last: Budget | None = None
     unknown: list[str] = []
@@ -387,7 +387,7 @@ class WayOut:
     fits: bool | None
     """True: by all bands; None: by what is expected."""
     margin: Band | None
-    """Bytes on the poorest card beyond what one request of the longest length needs; the low side is careful."""
+    """Bytes on the poorest GPU beyond what one request of the longest length needs; the low side is careful."""
     costs: tuple[str, ...]
     """What each of the changes takes from the user."""
     price: int
@@ -396,7 +396,7 @@ class WayOut:
 
 
 def margin(made: Budget) -> Band | None:
-    """Bytes that are left on the poorest card once one request of the longest length has its room; None: not known."""
+    """Bytes that are left on the poorest GPU once one request of the longest length has its room; None if unknown."""
     if made.pool is None or made.available is None:
         return None
     aside = made.pool.bytes_per_block if made.pool.rules.sets_aside else (0,) * len(made.pool.bytes_per_block)
@@ -561,11 +561,11 @@ class _Out:
 
 
 _FP8_HARDWARE = (8, 9)
-"""From this compute capability on a card computes in FP8."""
+"""From this compute capability on a GPU computes in FP8."""
 
 
 def _takes_fp8(version: str, devices: Sequence[Device]) -> bool:
-    """Whether the release and the cards are known to have a cache of 8 bits."""
+    """Whether the release and the GPUs are known to have a cache of 8 bits."""
     supported = support.load(version)
     return "fp8" in supported.cache_types and all(
         device.capability is not None

@@ -1,4 +1,4 @@
-"""What a release refuses of the objects that --speculative-config and --limit-mm-per-prompt give.
+"""What a release rejects of the objects that --speculative-config and --limit-mm-per-prompt give.
 
 Both reach the classes that judge them after the command line is read, so that no parser knows their keys.
 """
@@ -25,7 +25,7 @@ _SHORT = (
 
 
 def speculative(options: Mapping[str, Any]) -> tuple[Any, str | None]:
-    """`--speculative-config` as the short options complete it (None: nothing is asked for), and what is given twice."""
+    """`--speculative-config` as the short options complete it, None if not set, and what is given twice."""
     config = options.get("speculative_config")
     short = [(flag, key, options[dest]) for flag, dest, key in _SHORT if options.get(dest) is not None]
     if not short or not (config is None or isinstance(config, Mapping)):
@@ -57,9 +57,9 @@ _EARLY = (
 _CHECKED: Key = (0, 9, 2)
 """Since when types are checked: the class was a plain one (0.8.5 config.py:15, 0.9.2 :27)."""
 _FORBIDS: Key = (0, 16)
-"""Since when keys that it does not have are refused; from 0.9 on they were dropped (0.15.1, 0.16.0 config/utils.py)."""
+"""Since when unknown keys are rejected; from 0.9 on they were dropped (0.15.1, 0.16.0 config/utils.py)."""
 _PLAIN: Key = (0, 8, 5)
-"""The release read of whose plain class every other keyword is refused."""
+"""The release read of whose plain class every other keyword is rejected."""
 _DASHED: Key = (0, 26)
 """Since when keys may have dashes (0.26.0 engine/arg_utils.py:1768)."""
 _NEEDS: Key = (0, 11)
@@ -178,7 +178,7 @@ _CLASSES: Mapping[str, Any] = {
 
 
 def limited(limits: Any, release: Key, version: str) -> str | None:
-    """What of `--limit-mm-per-prompt` ends the start; None: nothing that is known."""
+    """What of `--limit-mm-per-prompt` ends the start; None if nothing that is known."""
     if release < _NUMBERS:
         return None
     if not isinstance(limits, Mapping):

@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 
 class KvRefusedError(RunbooksError):
-    """The release itself refuses to start with these layers."""
+    """The release itself rejects to start with these layers."""
 
 
 class KvUnknownError(RunbooksError):
@@ -59,7 +59,7 @@ class KvLayer:
     value_bytes: int = 2
     """Bytes of one stored value."""
     token_bytes: int | None = None
-    """Bytes that a token takes on this rank where a quantised cache packs it otherwise than sizes and bytes tell."""
+    """Bytes that a token takes on this rank where a quantized cache packs it otherwise than sizes and bytes tell."""
     window: int | None = None
     """Tokens of the window."""
     chunk: int | None = None

@@ -31,9 +31,9 @@ class CacheOptions:
     model_bytes: int = 2
     """Bytes of a value in the dtype that the model runs in."""
     block_tokens: int | None = None
-    """`block_size` where it is given."""
+    """`block_size` if set."""
     capability: tuple[int, int] | None = None
-    """Compute capability of the cards; None: not known."""
+    """Compute capability of the GPUs; None if unknown."""
     caches_prefixes: bool | None = None
     """`enable_prefix_caching`; None: the release decides."""
     state_dtype: str = "auto"
@@ -144,7 +144,7 @@ class LayerRules:
     mixes_chunks: bool = True
     """The hybrid cache manager stays on for attention over chunks."""
     scheme_dtype: frozenset[str] = frozenset()
-    """Methods of quantisation whose checkpoint decides the cache's dtype where nothing is said."""
+    """Methods of quantization whose checkpoint decides the cache's dtype where nothing is said."""
     states: str = ""
     """Blocks of attention beside states: "" there are no such models, "given" the start must name a block that is large
     enough, "aligned" it is made so."""
@@ -158,7 +158,7 @@ class LayerRules:
     state_align_cutlass: int = 64
     """The same beside latents, where the block of capability 10 is meant for CUTLASS."""
     state_align_given: bool = False
-    """It is a multiple of the block that is given, too."""
+    """It is a multiple of the block given, too."""
     state_caching: str = ""
     """What prefix caching makes of states: "" it is switched off; "all"; "align"; "both": "all" where the model can."""
     caches_prefixes: bool = False
@@ -263,7 +263,7 @@ class _LayerReader:
         return size
 
     def _token_bytes(self, heads: int, keys: int, values: int) -> int | None:
-        """Bytes of a token where a quantised cache packs it in its own way; None: sizes tell."""
+        """Bytes of a token where a quantized cache packs it in its own way; None: sizes tell."""
         value_bytes = _PER_HEAD.get(self.cache_dtype)
         if value_bytes is not None:
             return heads * (int(keys * value_bytes) + int(values * value_bytes) + 8)
@@ -275,7 +275,7 @@ class _LayerReader:
     # ---- blocks
 
     def _by_capability(self, table: Sequence[tuple[int, int]]) -> int:
-        """The row of the card; where all rows say the same the card does not matter."""
+        """The row of the GPU; where all rows say the same the GPU does not matter."""
         if len({value for _, value in table}) == 1:
             return table[0][1]
         if self.asked.capability is None:

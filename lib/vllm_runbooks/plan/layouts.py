@@ -24,7 +24,7 @@ from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Ranks, load, round_up
 from vllm_runbooks.reading.deployment import executors
 
 Make = Callable[[Ranks, Device], LaunchSettings]
-"""What a start comes to that is split so, on cards whose first one is this."""
+"""What a start comes to that is split so, on GPUs whose first one is this."""
 
 _FITS = {True: 0, None: 1, False: 2}
 _WITHOUT_STAGES = frozenset(
@@ -33,7 +33,7 @@ _WITHOUT_STAGES = frozenset(
     }
 )  # fmt: skip
 """Architectures whose class is no `SupportsPP` in any release that has it (models/*.py of 31 releases, 0.6.6 to 0.33.0;
-config.py verify_with_parallel_config refuses stages then)."""
+config.py verify_with_parallel_config rejects stages then)."""
 _ENCODER_HEADS: Mapping[str, str] = {
     "qwen2_vl": "num_heads", "qwen2_5_vl": "num_heads", "qwen3_vl": "num_heads", "glm4v": "num_heads",
     "gemma3": "num_attention_heads", "llava": "num_attention_heads", "llama4": "num_attention_heads",
@@ -53,21 +53,21 @@ class CopySplit(NamedTuple):
     pipeline: int
     data: int
     prefill: int = 1
-    """Cards that read a prompt together."""
+    """GPUs that read a prompt together."""
 
     @property
     def each(self) -> int:
-        """Cards of a copy."""
+        """GPUs of a copy."""
         return self.tensor * self.pipeline * self.data * self.prefill
 
     @property
     def cards(self) -> int:
-        """Cards of all."""
+        """GPUs of all."""
         return self.replicas * self.each
 
 
 def candidates(cards: int, prefill: int = 1) -> tuple[CopySplit, ...]:
-    """Every split of at most so many cards, with as many copies as there is room for; those that use all come first."""
+    """Every split of at most so many GPUs, with as many copies as there is room for; those that use all come first."""
     groups = cards // prefill
     splits = [
         CopySplit(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
@@ -222,7 +222,7 @@ def _cut(
 
 
 def _is_left_out(shape: Shape, word: str) -> bool:
-    """Whether the quantisation leaves out modules of such a name."""
+    """Whether the quantization leaves out modules of such a name."""
     quantization = shape.quantization
     return quantization is not None and any(word in name for name in quantization.ignored)
 
@@ -258,7 +258,7 @@ def _grouped(
 
 
 class _Slot(NamedTuple):
-    """A card by its place, so that equal cards stay apart."""
+    """A GPU by its place, so that equal GPUs stay apart."""
 
     place: int
     device: Device
@@ -269,9 +269,9 @@ def _kind(device: Device) -> tuple[object, ...]:
 
 
 def placed(devices: Sequence[Device], split: CopySplit) -> tuple[tuple[int, ...], ...]:
-    """The cards of each copy, rank by rank, as places in what is given.
+    """The GPUs of each copy, rank by rank, as places in what is given.
 
-    The ranks of one tensor-parallel group are of one kind and host where there are enough such cards, and so are the
+    The ranks of one tensor-parallel group are of one kind and host where there are enough such GPUs, and so are the
     groups of one copy.
     """
     slots = [_Slot(place, device) for place, device in enumerate(devices)]
@@ -294,10 +294,10 @@ def placed(devices: Sequence[Device], split: CopySplit) -> tuple[tuple[int, ...]
 
 
 class _Fabric(NamedTuple):
-    """What the cards of a copy have between them."""
+    """What the GPUs of a copy have between them."""
 
     slow: int
-    """0: nothing that slows every token; 1: an all-reduce of more than two cards over PCIe; 2: one across hosts."""
+    """0: nothing that slows every token; 1: an all-reduce of more than two GPUs over PCIe; 2: one across hosts."""
     remarks: tuple[str, ...]
 
 
@@ -339,7 +339,7 @@ def _fabric(model: Subject, ranks: Ranks, devices: Sequence[Device], version: st
 
 
 def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tuple[int, list[str]]:
-    """How slow the traffic of groups of cards is (as `_Fabric.slow`), and sentences on it."""
+    """How slow the traffic of groups of GPUs is (as `_Fabric.slow`), and sentences on it."""
     slow = 0
     remarks: dict[str, None] = {}
     for start in range(0, len(devices), size):
@@ -443,16 +443,16 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
 
 @dataclass(frozen=True, eq=False)
 class LayoutChoice:
-    """One way to use the cards."""
+    """One way to use the GPUs."""
 
     replicas: int
     """Copies of the model, each with its own server."""
     ranks: Ranks
     """How each of them is split."""
     devices: tuple[Device, ...]
-    """The cards of one copy, rank by rank: of the poorest one where they differ."""
+    """The GPUs of one copy, rank by rank: of the poorest one where they differ."""
     places: tuple[tuple[int, ...], ...]
-    """The cards of every copy, as places in what was given."""
+    """The GPUs of every copy, as places in what was given."""
     why_not: tuple[str, ...] = ()
     """Why the release does not start it."""
     budget: Budget | None = None
@@ -461,7 +461,7 @@ class LayoutChoice:
     """What speaks for it and against it, a sentence each."""
     speed: Speed | None = None
     concurrency_total: float | None = None
-    """Requests of the context asked for that the caches of all copies hold together, expected; None: not known."""
+    """Requests of the context asked for that the caches of all copies hold together, expected; None if unknown."""
     useful: float = 0.0
     """The same, no more than `max_num_seqs` of each server."""
     serves: bool | None = None
@@ -469,9 +469,9 @@ class LayoutChoice:
     slow: int = 0
     """The fabric under it; see `_Fabric`."""
     idle: int = 0
-    """Cards that nothing runs on."""
+    """GPUs that nothing runs on."""
     context: int = 0
-    """Tokens of the requests that are counted; 0: not known."""
+    """Tokens of the requests that are counted; 0 if unknown."""
     is_twin: bool = False
     """Data parallelism that does nothing which servers beside each other do not."""
 
@@ -495,7 +495,7 @@ class LayoutChoice:
     def rank(self) -> tuple[float, ...]:
         """What the ways are ordered by, the least first.
 
-        Legal; fits for sure, perhaps, not; serves the context; uses all cards; does what no simpler way does; no
+        Legal; fits for sure, perhaps, not; serves the context; uses all GPUs; does what no simpler way does; no
         traffic that slows every token; fewer pipeline stages, through which a request goes one after the other; more
         requests at the same time, of those that `max_num_seqs` lets run; then the smaller groups.
         """
@@ -536,7 +536,7 @@ class _LayoutPlanner:
     network: Network
 
     def way(self, split: CopySplit, among: Sequence[int] = ()) -> LayoutChoice:
-        """One split, judged; on some of the cards alone, where their places are given."""
+        """One split, judged; on some of the GPUs alone, where their places are given."""
         ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
         usable = among or range(len(self.devices))
         places = tuple(
@@ -645,7 +645,7 @@ def staged(
 
 
 def uneven(parts: Sequence[int]) -> str:
-    """What is said of stages that have layers as their cards have room."""
+    """What is said of stages that have layers as their GPUs have room."""
     return f"{PARTITION}={','.join(map(str, parts))} gives the larger cards more layers: even stages hold less"
 
 
@@ -679,7 +679,7 @@ def _poverty(made: Budget) -> tuple[int, int]:
 
 
 def _room(ranks: Ranks, copy: Sequence[Device]) -> tuple[int, ...]:
-    """Bytes of the smallest card of each stage; 0: not known."""
+    """Bytes of the smallest GPU of each stage; 0 if unknown."""
     sizes = []
     for stage in range(ranks.pipeline):
         cards = [device for place, device in enumerate(copy) if ranks.stage(place) == stage]
@@ -746,7 +746,7 @@ def ways(
 
 
 def _of_one_kind(judge: _LayoutPlanner, judged: Sequence[LayoutChoice]) -> Iterator[LayoutChoice]:
-    """Of unequal cards, for each kind the best way that takes all cards of it and no other, where it fits."""
+    """Of unequal GPUs, for each kind the best way that takes all GPUs of it and no other, where it fits."""
     kinds: dict[object, list[int]] = {}
     for place, device in enumerate(judge.devices):
         kinds.setdefault((device.name, device.total), []).append(place)

@@ -1,6 +1,6 @@
 """What traffic between hosts costs at least, by what was measured of the network between them.
 
-Everything here is a bound from below on time, so that what is reckoned with it stays a bound from above on speed: a
+Everything here is a bound from below on time, so that what is estimated with it stays a bound from above on speed: a
 message needs half a round trip and the time of its bytes, and of all that is sent only what no algorithm can leave out
 counts.
 """
@@ -17,7 +17,7 @@ from vllm_runbooks.plan.weights import Ranks
 
 @dataclass(frozen=True)
 class NodeLink:
-    """The network between two hosts, in the worse of both directions; None: not measured."""
+    """The network between two hosts, in the worse of both directions; None if not measured."""
 
     bandwidth_mbit_s: float | None = None
     round_trip_ms: float | None = None
@@ -34,7 +34,7 @@ Network = Mapping[frozenset[str], NodeLink]
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a way to use cards of several hosts sends between them."""
+    """What a way to use GPUs of several hosts sends between them."""
 
     token_s: float
     """Seconds that each decoded token of one request waits for the network, at least."""

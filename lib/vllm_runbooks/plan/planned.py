@@ -43,7 +43,7 @@ from vllm_runbooks.plan.terms import GIB, Term
 
 
 def plan(request: Request) -> Plan:
-    """One start as it is asked for, on the first cards that it needs."""
+    """One start as it is asked for, on the first GPUs that it needs."""
     check(request)
     settled = settings(request)
     devices = [Device.of(card) for card in request.cards]
@@ -66,7 +66,7 @@ def plan(request: Request) -> Plan:
 
 
 def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layouts:
-    """Every way to use the cards, the best first; with knowledge the commands of those that fit are linted."""
+    """Every way to use the GPUs, the best first; with knowledge the commands of those that fit are linted."""
     check(request)
     plans = [_way(request, way) for way in ways(request)]
     if knowledge is not None:
@@ -77,7 +77,7 @@ def layouts(request: Request, knowledge: lint.Knowledge | None = None) -> Layout
 
 
 def _way(request: Request, way: _layouts.LayoutChoice) -> Plan:
-    """A way to use the cards, as a plan of one of its copies."""
+    """A way to use the GPUs, as a plan of one of its copies."""
     way_request = taking(request, way)
     settled = way.budget.settings if way.budget is not None else settings(request, sizes_of(way.ranks))
     plan = _plan(way_request, settled, way.devices, way.budget, replicas=way.replicas)
@@ -139,7 +139,7 @@ _WORST_FIRST = (False, None, True)
 def _busy(
     request: Request, settled: LaunchSettings, ranks: Sequence[RankBudget], copies: int
 ) -> dict[int, tuple[bool | None, str]]:
-    """By place the cards that were read and are in use: False too much, None not told, True not too much; and why."""
+    """By place the GPUs that were read and are in use: False too much, None not told, True not too much; and why."""
     busy: dict[int, tuple[bool | None, str]] = {}
     numbers = numbers_of(request)
     for place, card in enumerate(request.cards[: len(ranks) * copies]):
@@ -176,7 +176,7 @@ def _needed(settled: LaunchSettings, rank: RankBudget) -> float | None:
 
 
 def _beside(rank: PlannedRank, state: bool | None) -> PlannedRank:  # noqa: FBT001 - three values
-    """A rank on a card that others use."""
+    """A rank on a GPU that others use."""
     return rank if state or rank.fits is False else replace(rank, fits=state)
 
 
@@ -194,7 +194,7 @@ _BFLOAT16_FROM = (8, 0)
 
 
 def _without_dtype(settled: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
-    """Cards that cannot run the type of numbers that the first card leads to."""
+    """GPUs that cannot run the type of numbers that the first GPU leads to."""
     if settled.dtype != "bfloat16" or too_old(settled, devices):
         return ()  # a card that the release has no kernels for is refused for that
     names = {device.name for device in devices if device.capability is not None and device.capability < _BFLOAT16_FROM}
@@ -290,7 +290,7 @@ _SAID = frozenset({"meaning.architecture-unknown"})
 def faults(
     text: str, knowledge: lint.Knowledge, request: Request, name: str = "command.sh"
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the release refuses of a command or file on these cards, and what else is wrong, a sentence each."""
+    """What the release rejects of a command or file on these GPUs, and what else is wrong, a sentence each."""
     issues = lint.lint(text, knowledge, lint.Asked(name, request.release.version, request.cards)).issues
     wrong = [issue for issue in issues if issue.rule not in _SAID]
     errors = tuple(issue.message for issue in wrong if issue.severity is IssueSeverity.ERROR)
@@ -298,7 +298,7 @@ def faults(
 
 
 def checked(plan: Plan, knowledge: lint.Knowledge, request: Request) -> Plan:
-    """The plan with its command linted: one that the release refuses does not fit and is not shown."""
+    """The plan with its command linted: one that the release rejects does not fit and is not shown."""
     if plan.deployment is None:
         return plan
     refusals, others = faults(plan.deployment.command, knowledge, request)

@@ -37,9 +37,9 @@ _UNITS = {
 
 
 def find(request: Request, what: Find, knowledge: lint.Knowledge, smaller: Sequence[Gpu] = ()) -> Plan:
-    """The answer to a question asked the other way round, with the plan that the careful side of it leads to.
+    """The answer to a question asked the other way round, with the plan that the conservative side of it leads to.
 
-    Where no layout is given the best one of all is taken. For the fewest cards, `smaller` are other kinds of which one
+    Where no layout is given the best one of all is taken. For the fewest GPUs, `smaller` are other kinds of which one
     alone may suffice, the smallest first.
     """
     check(request)
@@ -110,7 +110,7 @@ def _found_for(
 
 
 def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu]) -> Plan:
-    """The fewest cards of the first kind, and the smallest card of which one suffices."""
+    """The fewest GPUs of the first kind, and the smallest GPU of which one suffices."""
     first = request.cards[0]
     environment, calibrate = request.variables, request.calibrate
     answer = inverse.fewest_cards(

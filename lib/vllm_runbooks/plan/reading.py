@@ -34,14 +34,14 @@ _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 
 
 class Sources(NamedTuple):
-    """Where what a request names is looked for; each refuses, as an InputError, what is not there."""
+    """Where what a request names is looked for; each rejects, as an InputError, what is not there."""
 
     model: Callable[[str], Subject]
     draft: Callable[[str], DraftModel | None]
     """A drafting model; None: its configuration is not at hand."""
     cards: Callable[[str], tuple[Card, ...]]
     knowledge: Callable[[], Knowledge]
-    """Asked for where an option is refused, and the linter says why."""
+    """Asked for where an option is rejected, and the linter says why."""
 
 
 def model_in_catalog(name: str, specs: Specs) -> Subject:
@@ -101,7 +101,7 @@ def read(
     """What is asked, read and checked; `sizes` are those of `SIZES` by their short names, None where one is not given.
 
     Raises:
-        InputError: Something of it is not known, or the release refuses an option.
+        InputError: Something of it is not known, or the release rejects an option.
     """
     release = release_of(vllm)
     model = sources.model(name)
@@ -142,7 +142,7 @@ def answered(request: Request, knowledge: Knowledge, specs: Specs, *, what: Find
 
 
 def asked_otherwise(request: Request, what: Find, knowledge: Knowledge, specs: Specs) -> Plan:
-    """The answer to a question asked the other way round, as `find`, with the catalog's other cards to choose from."""
+    """The answer to a question asked the other way round, as `find`, with the catalog's other GPUs to choose from."""
     smaller = [gpu for gpu in specs.table.gpus if gpu.total is not None and gpu.version is not None]
     smaller.sort(key=lambda gpu: (gpu.memory_gib, gpu.name))
     return find(request, what, knowledge, smaller)

@@ -1,4 +1,4 @@
-"""What is to be planned, and what it comes to: settings, budgets, and the ways to use the cards."""
+"""What is to be planned, and what it comes to: settings, budgets, and the ways to use the GPUs."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Request:
     """Corrects the terms by what earlier starts printed."""
     replicas: int = 1
     numbers: tuple[int, ...] = ()
-    """Of each card its place among those of its host; none: as they were read, else counted as they stand."""
+    """Of each GPU its place among those of its host; none: as they were read, else counted as they stand."""
     places: Mapping[str, NodePlace] = field(default_factory=dict)
-    """By host what is known of it beside its cards."""
+    """By host what is known of it beside its GPUs."""
     master_port: int | None = None
     """Where the hosts of one server meet; None: the release's default."""
     by_ray: bool | None = None
@@ -72,7 +72,7 @@ class Request:
 
 
 def release_of(version: str | None) -> CommandRelease:
-    """The release to plan for: the one that is given, else the newest that is known.
+    """The release to plan for: the one given, else the newest that is known.
 
     Raises:
         InputError: The text is no version.
@@ -109,7 +109,7 @@ def check(request: Request) -> None:
     """Refuse what nothing can be planned of.
 
     Raises:
-        InputError: The model's layers are not known, or there is no card.
+        InputError: The model's layers are not known, or there is no GPU.
     """
     shape = request.model.shape
     if not shape.pattern:
@@ -130,7 +130,7 @@ def split_as(request: Request, ranks: Ranks, replicas: int) -> Request:
 
 
 def maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
-    """What the start comes to, split otherwise, on other cards."""
+    """What the start comes to, split otherwise, on other GPUs."""
     by_name = {gpu.name: gpu for gpu in (*gpus, *(card.gpu for card in request.cards))}
 
     def make(ranks: Ranks, first: Device) -> LaunchSettings:
@@ -140,9 +140,9 @@ def maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
 
 
 def ways(request: Request) -> tuple[_layouts.LayoutChoice, ...]:
-    """Every way to use the cards, the best first.
+    """Every way to use the GPUs, the best first.
 
-    Cards that were read and are too busy for the start, or of which that is not told, are left out as long as the model
+    GPUs that were read and are too busy for the start, or of which that is not told, are left out as long as the model
     fits without them.
     """
     ranked: tuple[_layouts.LayoutChoice, ...] = ()
@@ -154,7 +154,7 @@ def ways(request: Request) -> tuple[_layouts.LayoutChoice, ...]:
 
 
 def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.LayoutChoice, ...]:
-    """Every way to use some of the cards, with the places of the request."""
+    """Every way to use some of the GPUs, with the places of the request."""
     ranked = _layouts.ways(
         request.model,
         maker(request),
@@ -181,7 +181,7 @@ def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.LayoutChoic
 
 
 def _choices(request: Request) -> Iterator[list[int]]:
-    """The cards that are free for sure, then those that may be, then all; each choice once."""
+    """The GPUs that are free for sure, then those that may be, then all; each choice once."""
     share = settings(request).utilization
     states = [is_free(card, share) for card in request.cards]
     sizes = set()
@@ -193,7 +193,7 @@ def _choices(request: Request) -> Iterator[list[int]]:
 
 
 def is_free(card: Card, share: float) -> bool | None:
-    """Whether a share of a card's memory is free; None: it was read, and what is in use of it was not told."""
+    """Whether a share of a GPU's memory is free; None: it was read, and what is in use of it was not told."""
     if card.number is None:
         return True
     if card.used_gib is None or card.gpu.total is None:
@@ -202,7 +202,7 @@ def is_free(card: Card, share: float) -> bool | None:
 
 
 def freest_first(cards: Sequence[Card]) -> tuple[Card, ...]:
-    """The cards host by host as they come, those that were read by what is in use of them, the least first.
+    """The GPUs host by host as they come, those that were read by what is in use of them, the least first.
 
     Those of which it is not told come behind.
     """
@@ -222,7 +222,7 @@ def layout_of(way: _layouts.LayoutChoice) -> ParallelLayout:
 
 
 def stages_of(request: Request) -> tuple[int, ...] | None:
-    """Layers of each stage by which unequal cards hold more than by even ones; None: even ones, or given ones, do."""
+    """Layers of each stage by which unequal GPUs hold more than by even ones; None: even ones, or given ones, do."""
     ranks = settings(request).ranks
     devices = [Device.of(card) for card in request.cards[: ranks.cards]]
     if ranks.pipeline < 2 or ranks.partition is not None or len(devices) < ranks.cards:
@@ -239,7 +239,7 @@ def stages_of(request: Request) -> tuple[int, ...] | None:
 
 
 def taking(request: Request, way: _layouts.LayoutChoice) -> Request:
-    """The request with the cards of a way, copy by copy, and what the way sets."""
+    """The request with the GPUs of a way, copy by copy, and what the way sets."""
     places = [place for copy in way.places for place in copy]
     numbers = numbers_of(request)
     return replace(
@@ -251,7 +251,7 @@ def taking(request: Request, way: _layouts.LayoutChoice) -> Request:
 
 
 def numbers_of(request: Request) -> tuple[int, ...]:
-    """Of each card its number on its host."""
+    """Of each GPU its number on its host."""
     if request.numbers:
         return request.numbers
     seen: dict[str | None, int] = {}
@@ -263,7 +263,7 @@ def numbers_of(request: Request) -> tuple[int, ...]:
 
 
 def fewest_cards(first: Card, count: int) -> tuple[Card, ...]:
-    """So many cards of a kind, on hosts of the usual size where one does not suffice."""
+    """So many GPUs of a kind, on hosts of the usual size where one does not suffice."""
     return tuple(
         replace(first, node=node or first.node, number=None, used_gib=None) for node in inverse.on_hosts(count)
     )

@@ -1,4 +1,4 @@
-"""The servers of a layout: on which cards each runs, and the command that starts it."""
+"""The servers of a layout: on which GPUs each runs, and the command that starts it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vllm_runbooks.reading.deployment import fleet
 
 
 def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
-    """The hosts of the first cards, each card by its number there."""
+    """The hosts of the first GPUs, each GPU by its number there."""
     by_node: dict[str | None, list[str]] = {}
     for card, number in zip(request.cards[:count], numbers_of(request), strict=False):
         by_node.setdefault(card.node, []).append(str(number))
@@ -28,7 +28,7 @@ def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
 
 
 def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
-    """The servers of a layout, on the first cards.
+    """The servers of a layout, on the first GPUs.
 
     Raises:
         InputError: The release has no option for it.

@@ -1,6 +1,6 @@
 """What a start asks of memory, settled: every option with the value that the release gives it.
 
-`settle` fills in what is not given by the rules of a release: the batch and the requests by the card, the longest
+`settle` fills in what is not given by the rules of a release: the batch and the requests by the GPU, the longest
 context by the model, the CUDA graphs by the batch, the engine, its runner and its sampler by what they can do.
 """
 
@@ -208,7 +208,7 @@ _LORA_CHANGES = {
 """What is not known of LoRA's memory where an option is given."""
 _TRUE = ("1", "true")
 _SHARING = ((12, 1),)
-"""Capability of cards without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
+"""Capability of GPUs without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
 _LARGEST_GRAPH = 65_536
 """Tokens of a CUDA graph beyond which none is counted: a typing error must not take all time and memory."""
 _WITHOUT_MODEL = ("", "ngram", "[ngram]", "ngram_gpu", "suffix")
@@ -228,7 +228,7 @@ _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling"
 
 
 class _ReleaseFacts(NamedTuple):
-    """What depends on the release and the card alone."""
+    """What depends on the release and the GPU alone."""
 
     context: str
     gpu: str | None
@@ -335,7 +335,7 @@ def settle(
         options: What is given, by argparse name, converted: lengths are numbers, JSON options are mappings.
         release: Of any form.
         environment: Variables that are set for the start.
-        gpu_name: The first card's name, as the driver tells it; None: not known. So are the next two.
+        gpu_name: The first GPU's name, as the driver tells it; None if unknown. So are the next two.
         memory_gib: Its whole memory.
         capability: Its compute capability.
         config: The model's `config.json`, for the few fields that `shape` does not keep.
@@ -519,7 +519,7 @@ class _LaunchSettler:
         return _Speculation(method, tokens or 0, 0, model if is_own else None, is_parallel, config)
 
     def speculative(self) -> Mapping[str, Any] | None:
-        """What is asked of speculation, by the keys of `--speculative-config`; None: nothing."""
+        """What is asked of speculation, by the keys of `--speculative-config`; None if nothing."""
         facts, option = self.known, self.options.get
         merged, twice = json_options.speculative(self.options)
         if twice is not None:

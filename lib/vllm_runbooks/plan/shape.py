@@ -1,4 +1,4 @@
-"""What a `config.json` says that memory depends on: the layers with their sizes, experts, encoder and quantisation.
+"""What a `config.json` says that memory depends on: the layers with their sizes, experts, encoder and quantization.
 
 `shape` reads a configuration without guessing. What no field and no default of the model's own class says is named in
 `Shape.missing`; a reader that needs it answers "unknown".
@@ -18,7 +18,7 @@ MAX_LAYERS = 10_000
 
 @dataclass(frozen=True)
 class Rope:
-    """A table of cosines and sines that vLLM keeps on the card, one for all layers that ask for the same."""
+    """A table of cosines and sines that vLLM keeps on the GPU, one for all layers that ask for the same."""
 
     kind: str
     """As the configuration names it: "default", "llama3", "yarn", "deepseek_yarn", "longrope", "mrope" …"""
@@ -117,7 +117,7 @@ class Recurrent:
     has_norm: bool = True
     """"mamba1" norms the time step and what it chooses with, "mamba2" its output."""
     state_dtype: str | None = None
-    """What the configuration asks for (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None: nothing."""
+    """What the configuration asks for (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None if nothing."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Quantization:
-    """How the checkpoint is quantised: the first target that names a layer decides."""
+    """How the checkpoint is quantized: the first target that names a layer decides."""
 
     method: str
     """As vLLM names it: "awq", "gptq", "fp8", "compressed-tensors", "mxfp4", "modelopt", "bitsandbytes" …"""
@@ -209,9 +209,9 @@ class Quantization:
     """Names ("Linear", a module, `re:…`) and the form of what they name."""
     ignored: tuple[str, ...] = ()
     kv_cache: str | None = None
-    """"fp8" where the checkpoint asks for a quantised cache."""
+    """"fp8" where the checkpoint asks for a quantized cache."""
     experts_alone: bool = False
-    """Nothing but experts is quantised (MXFP4)."""
+    """Nothing but experts is quantized (MXFP4)."""
 
 
 @dataclass(frozen=True)
@@ -1066,7 +1066,7 @@ def _is_size(value: Any) -> TypeGuard[int]:
 
 
 def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quantization | None:
-    """The checkpoint's own quantisation; an unknown method is named as missing."""
+    """The checkpoint's own quantization; an unknown method is named as missing."""
     if not config:
         return None
     producer = _part(config, "producer").get("name")

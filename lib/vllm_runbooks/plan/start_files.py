@@ -54,7 +54,7 @@ def network(nodes: Cluster, addresses: Mapping[str, plan_requests.NodePlace]) ->
 
 
 def cards(nodes: Cluster, specs: Specs) -> tuple[Card, ...]:
-    """The cards of all nodes that have any, node by node, those of the head first.
+    """The GPUs of all nodes that have any, node by node, those of the head first.
 
     Raises:
         InputError: None has one, or one is neither known nor told of.

@@ -33,7 +33,7 @@ class ModelTensor:
     """Of "kv"."""
     bias: bool = False
     is_linear: bool = False
-    """A linear layer, which a quantisation can be meant for."""
+    """A linear layer, which a quantization can be meant for."""
     fused: str = ""
     """Tensors of one name are one allocation in vLLM."""
     width: int = 0

@@ -1,7 +1,7 @@
-"""Bytes of a model's weights on each card, in the layout that vLLM keeps them in.
+"""Bytes of a model's weights on each GPU, in the layout that vLLM keeps them in.
 
 `inventory` turns a `Shape` into its tensors, once; `load` adds up what a rank holds of them. Sizes are bytes, exact for
-the tensors that are named; where the layout depends on what is not known (the kernel of a quantised mixture, how the
+the tensors that are named; where the layout depends on what is not known (the kernel of a quantized mixture, how the
 allocator rounds), `low` and `high` say how far it can be off.
 """
 
@@ -51,7 +51,7 @@ class TensorInventory:
     head: Stored
     """Empty where the embedding serves as head."""
     norm: ModelTensor | None
-    """Behind the last layer; None: there is none."""
+    """Behind the last layer; None if there is none."""
     encoders: Stored
     mtp: Stored
     missing: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class TensorInventory:
     def parameters(
         self, *, with_scales: bool = True, with_corrections: bool = True, with_mtp: bool = True
     ) -> int | None:
-        """Values that the checkpoint's files hold; None: not known.
+        """Values that the checkpoint's files hold; None if unknown.
 
         Of packed integers the weights before packing, of NVFP4 the bytes, are counted: so do published figures, some of
         which leave out the scales, or the biases of the choice of experts, which are float32. Some checkpoints leave
@@ -124,7 +124,7 @@ _ROOTS = ("model.language_model.", "language_model.model.", "model.", "backbone.
 
 
 class _ModuleNames:
-    """Matches the names of modules that a quantisation leaves out or means."""
+    """Matches the names of modules that a quantization leaves out or means."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.exact: set[str] = set()
@@ -160,7 +160,7 @@ class _ModuleNames:
 
 
 class _Forms:
-    """Which tensors are quantised, and how."""
+    """Which tensors are quantized, and how."""
 
     def __init__(self, quantization: Quantization | None) -> None:
         self.quantization = quantization
@@ -182,7 +182,7 @@ class _Forms:
         return None
 
     def named(self, name: str) -> Format | None:
-        """The form of a module that is quantised only where its own name says so."""
+        """The form of a module that is quantized only where its own name says so."""
         return next((form for names, _, _, form in self.groups if names.has(name)), None)
 
 
@@ -274,23 +274,23 @@ _EXTRA_ROWS = {"mllama": 8}
 
 @dataclass(frozen=True)
 class Ranks:
-    """How cards share a model."""
+    """How GPUs share a model."""
 
     tensor: int = 1
     pipeline: int = 1
     data: int = 1
     splits_experts: bool = False
-    """`--enable-expert-parallel`: each card has some experts whole instead of a part of each."""
+    """`--enable-expert-parallel`: each GPU has some experts whole instead of a part of each."""
     partition: tuple[int, ...] | None = None
     """Layers of each pipeline stage (VLLM_PP_LAYER_PARTITION); None: vLLM's own choice."""
     encoder_data: bool = False
-    """`--mm-encoder-tp-mode data`: each card has the whole encoder."""
+    """`--mm-encoder-tp-mode data`: each GPU has the whole encoder."""
     prefill: int = 1
-    """Prefill context parallel size: cards that read a prompt together and each have the weights, experts apart."""
+    """Prefill context parallel size: GPUs that read a prompt together and each have the weights, experts apart."""
 
     @property
     def cards(self) -> int:
-        """Cards of one replica (config/parallel.py, `world_size`: 0.12.0 :504, 0.33.0 :964)."""
+        """GPUs of one replica (config/parallel.py, `world_size`: 0.12.0 :504, 0.33.0 :964)."""
         return self.tensor * self.pipeline * self.data * self.prefill
 
     def stage(self, rank: int) -> int:
@@ -300,7 +300,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What one card of a pipeline stage holds after loading, in bytes."""
+    """What one GPU of a pipeline stage holds after loading, in bytes."""
 
     components: Mapping[str, int]
     """"allocator" is what the allocator rounds up, "rotary" tables of cosines and sines."""
@@ -319,7 +319,7 @@ _ABSORBED = (Rule("products"), Rule("factors", (0, 8)))
 """What is kept of latent attention's second projection beside it.
 
 "products" of it with the projections before and behind it (attention/backends/mla/utils.py, 0.7.2 :330-394, 0.7.3
-:323-390); "factors": its two halves, views of the weight itself unless that is quantised (mla/common.py).
+:323-390); "factors": its two halves, views of the weight itself unless that is quantized (mla/common.py).
 """
 _ENCODER_OFF: Mapping[str, Key] = {
     "qwen2_vl": (0, 10), "qwen2_5_vl": (0, 10), "qwen3_vl": (0, 11), "llava": (0, 10), "pixtral": (0, 10),
@@ -394,12 +394,12 @@ _KERNELS: Mapping[str, tuple[Rule, ...]] = {
 
 quantization/mxfp4.py (0.15.1 :277-329, :738-750), fused_moe/oracle/mxfp4.py (0.19.0 :370-399). What Triton's layout for
 Hopper pads is not in vLLM's source: inputs to 128 bytes and rows of scales to 256 follow from starts that were measured
-(gpt-oss 20B and 120B on H100, one and two cards: 13.47, 64.38, 32.98, from 0.19 on 7.01 GiB).
+(gpt-oss 20B and 120B on H100, one and two GPUs: 13.47, 64.38, 32.98, from 0.19 on 7.01 GiB).
 """
 
 
 def mxfp4_kernel(capability: tuple[int, int] | None) -> str | None:
-    """The kernel that a card's compute capability leads to where no variable says otherwise; None: not known."""
+    """The kernel that a GPU's compute capability leads to where no variable says otherwise; None if unknown."""
     if capability is None:
         return None
     if capability[0] == 9:
@@ -417,7 +417,7 @@ _RUNTIME: Mapping[str, tuple[Format, bool]] = {
     "bitsandbytes": (Format(bits=4, group=64, scale_bytes=4), False),
     "experts_int8": (Format(bits=8, strategy="channel", scale_bytes=4), True),
 }
-"""Quantisations done while loading, and whether they are for experts alone."""
+"""Quantizations done while loading, and whether they are for experts alone."""
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -463,7 +463,7 @@ def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int,
 
 
 def size_on_rank(tensor: ModelTensor, ranks: Ranks, dtype: str | None) -> int:
-    """Bytes of a tensor that is not quantised on each rank."""
+    """Bytes of a tensor that is not quantized on each rank."""
     width = tensor.width or VALUE_BYTES.get(dtype or "", 2)
     return sum(_bytes(*on_rank(tensor, ranks), None, width, bias=tensor.bias))
 
@@ -504,7 +504,7 @@ class _How:
 
     width: int
     kernel: _Kernel | None = None
-    """Of quantised experts."""
+    """Of quantized experts."""
     drops_shared: bool = False
     absorbed: str = "factors"
     runtime: tuple[Format, bool] | None = None
@@ -649,7 +649,7 @@ def _stage(stock: TensorInventory, plan: _LoadPlan, start: int, end: int, ends: 
 _PRINTED = 1000
 """A part of the whole by which starts that were measured print less than what is added up."""
 _KERNEL_SHARE = 200
-"""A part of the whole that kernels of quantised layers add or leave out: what starts that were measured scatter by."""
+"""A part of the whole that kernels of quantized layers add or leave out: what starts that were measured scatter by."""
 _UNSEEN = 400
 """A part of the whole that small buffers can add: workspaces of kernels, scales of caches (starts that were measured
 print up to this much more)."""
@@ -669,7 +669,7 @@ def load(
     with_mtp: bool = False,
     encoder_off: bool = False,
 ) -> tuple[Loaded, ...] | None:
-    """What a card of each pipeline stage holds; None where `stock.missing` says why it is not known.
+    """What a GPU of each pipeline stage holds; None where `stock.missing` says why it is not known.
 
     `dtype` is the one asked for (`--dtype`): without one all checkpoints load as 16 bit values, also float32.
     `quantization` is the one asked for at start; a checkpoint's own goes before it. `tokens` is

@@ -1,4 +1,4 @@
-"""Pictures of plans: each card's budget, the layouts, and what was planned beside what was printed.
+"""Pictures of plans: each GPU's budget, the layouts, and what was planned beside what was printed.
 
 They are narrow: on a telephone the text keeps most of its size.
 """
@@ -35,7 +35,7 @@ TERM_NAMES = {name: look[0] for name, look in _TERMS.items()} | {
     "kv_cache_tokens": "KV cache tokens",
 }
 _THICK = 28
-"""Height of a card's bar."""
+"""Height of a GPU's bar."""
 _SMALL = 12
 _LETTER = 6.4
 """Width of a letter of that size, on the wide side."""
@@ -104,7 +104,7 @@ def cards(ranks: Sequence[PlannedRank]) -> list[list[PlannedRank]]:
 
 
 def cards_name(group: Sequence[PlannedRank]) -> str:
-    """What cards that are planned alike are called."""
+    """What GPUs that are planned alike are called."""
     first, last = group[0], group[-1]
     which = f"card {first.rank}" if first is last else f"cards {first.rank} to {last.rank}, each"
     return " · ".join(filter(None, [which, first.gpu, first.node]))
@@ -130,7 +130,7 @@ def stacked(rank: PlannedRank, limit: float | None) -> tuple[list[PlannedTerm], 
 
 
 def budgets(ranks: Sequence[PlannedRank], utilization: float | None) -> str:
-    """One bar for each card, or for cards that are planned alike: its terms, its memory, and the budget's limit.
+    """One bar for each GPU, or for GPUs that are planned alike: its terms, its memory, and the budget's limit.
 
     Empty where no term is known.
     """
@@ -284,7 +284,7 @@ def requests_at_once(plan: Plan) -> float | None:
 
 
 def layouts(plans: Sequence[Plan]) -> str:
-    """Legal layouts below each other: KV cache of a card, longest context and requests at once, each on its own scale.
+    """Legal layouts below each other: KV cache of a GPU, longest context and requests at once, each on its own scale.
 
     The best of a column is solid. Empty where no layout is legal.
     """

@@ -96,13 +96,13 @@ def _layouts_view(layouts: Layouts) -> list[list[Block]]:
 
 
 def illegal_view(layouts: Layouts) -> list[list[Block]]:
-    """The layouts that the release refuses, and why; nothing where there is none."""
+    """The layouts that the release rejects, and why; nothing where there is none."""
     illegal = [plan for plan in layouts.layouts if plan.legal is False]
     return [headed("NOT LEGAL", [bulleted(plan_words.refusal(plan)) for plan in illegal])] if illegal else []
 
 
 def text_compared(compared: Compared) -> str:
-    """Plan against actual, without colours."""
+    """Plan against actual, without colors."""
     return plain(view(compared))
 
 
@@ -130,7 +130,7 @@ def _compared_view(compared: Compared) -> list[list[Block]]:
 
 
 def memory_view(plan: Plan) -> list[list[Block]]:
-    """What each card holds, the KV cache and the limits, a part each."""
+    """What each GPU holds, the KV cache and the limits, a part each."""
     parts: list[list[Block]] = [[_GpuTable(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
     rows = plan_words.cache_rows(plan)
     names = [styled(f"  {name:<22}", Tone.FAINT) for name, _ in rows]
@@ -155,12 +155,12 @@ def _details(plan: Plan) -> list[list[Block]]:
 
 @dataclass(frozen=True, slots=True)
 class _GpuTable:
-    """A card's terms as a table, or in sentences where that is too wide, and their sources in full below it."""
+    """A GPU's terms as a table, or in sentences where that is too wide, and their sources in full below it."""
 
     group: tuple[PlannedRank, ...]
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """The card's name, a head, a row for each term, and a paragraph for each source."""
+        """The GPU's name, a head, a row for each term, and a paragraph for each source."""
         terms = [(plan_pictures.term_name(term.name), term) for term in self.group[0].terms]
         rows = wrapped(styled(plan_words.card_name(self.group), Tone.HEADING), layout.prose, "")
         rows.append(styled(f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}", Tone.FAINT))
@@ -262,7 +262,7 @@ def _details_html(plan: Plan) -> str:
 
 
 def memory_html(plan: Plan) -> str:
-    """What each card holds, the KV cache and the limits, as a picture and tables."""
+    """What each GPU holds, the KV cache and the limits, as a picture and tables."""
     parts = [plan_pictures.budgets(plan.per_gpu, plan_words.utilization(plan))]
     parts += [_card_html(group) for group in plan_pictures.cards(plan.per_gpu)]
     cache = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
@@ -273,7 +273,7 @@ def memory_html(plan: Plan) -> str:
 
 
 def overview(plan: Plan) -> Shown:
-    """The verdict, each card's budget as a picture, and what the KV cache gives; without tables and command."""
+    """The verdict, each GPU's budget as a picture, and what the KV cache gives; without tables and command."""
     tone = TONES[False] if plan.legal is False else TONES[plan.fits]
     rows = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
     limits = [tag("p", escape(limit), "max-width:80ch;margin:4px 0") for limit in plan.limits]
@@ -292,7 +292,7 @@ def overview(plan: Plan) -> Shown:
 
 
 def terms(plan: Plan) -> Shown:
-    """Each part of a card's memory with where the amount comes from, and what the release settled by itself."""
+    """Each part of a GPU's memory with where the amount comes from, and what the release settled by itself."""
     groups = plan_pictures.cards(plan.per_gpu)
     settled = [f"Not given, so settled by this release: {plan_words.settled(plan.options)}."] if plan.options else []
     html = "".join([*map(_card_html, groups), *map(remark, settled)])

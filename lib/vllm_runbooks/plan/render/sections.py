@@ -69,7 +69,7 @@ def asked(request: Request | str) -> Shown:
 
 
 def memory(plan: Plan | str) -> Shown:
-    """What each card is planned to hold: answer, picture and figures, without the command."""
+    """What each GPU is planned to hold: answer, picture and figures, without the command."""
     if isinstance(plan, str):
         return _unplanned(plan)
     lead = plans.answer_view(plan_words.headline(plan), plan)
@@ -80,7 +80,7 @@ def memory(plan: Plan | str) -> Shown:
 
 
 def ranking(layouts: Layouts | str) -> Shown:
-    """Every layout with its reasons, the best first, and those that the release refuses."""
+    """Every layout with its reasons, the best first, and those that the release rejects."""
     if isinstance(layouts, str):
         return _unplanned(layouts)
     legal = plan_words.legal(layouts)

@@ -14,7 +14,7 @@ from vllm_runbooks.plan.render import pictures as plan_pictures
 
 ANSWERS = {True: "yes", False: "no", None: "?"}
 _ROOM = {True: "enough for a request", False: "too little"}
-"""What a card alone has; whether the start fits is said of the plan."""
+"""What a GPU alone has; whether the start fits is said of the plan."""
 VERDICTS = {True: "fits", False: "does not fit", None: "not certain"}
 _MEANINGS = {"slots": "slots of one layer group", "full-length": "tokens of full-length requests"}
 _FOUND = {
@@ -70,7 +70,7 @@ def _why_uncertain(plan: Plan) -> str:
 
 
 def _unknown_terms(plan: Plan) -> list[PlannedTerm]:
-    """Terms that are not known on some card, each once; the KV cache only follows from them."""
+    """Terms that are not known on some GPU, each once; the KV cache only follows from them."""
     terms = {t.name: t for rank in plan.per_gpu for t in rank.terms if t.expected_gib is None and t.name != "kv_cache"}
     return list(terms.values())
 
@@ -99,13 +99,13 @@ def option(plan: Plan, name: str) -> Any:
 
 
 def utilization(plan: Plan) -> float | None:
-    """The share of a card that the plan gives to vLLM; None where it is not known."""
+    """The share of a GPU that the plan gives to vLLM; None where it is not known."""
     share = option(plan, "gpu_memory_utilization")
     return float(share) if isinstance(share, (int, float)) else None
 
 
 def subject(planned: Plan | Layouts) -> str:
-    """What is planned: the model, on which cards, for which release."""
+    """What is planned: the model, on which GPUs, for which release."""
     gpus = " + ".join(
         f"{gpu.count} x {gpu.name}{f' on {gpu.node}' if gpu.node else ''}"
         f" ({'memory unknown' if gpu.total_gib is None else f'{gpu.total_gib:.2f} GiB'})"
@@ -121,7 +121,7 @@ def release(vllm: CommandRelease) -> str:
 
 
 def card_name(group: Sequence[PlannedRank]) -> str:
-    """Cards that are alike, with their memory and what is left of it."""
+    """GPUs that are alike, with their memory and what is left of it."""
     rank, name = group[0], plan_pictures.cards_name(group)
     total = "its memory is unknown" if rank.total_gib is None else f"{rank.total_gib:.2f} GiB"
     left = "" if rank.available_gib is None else f", {rank.available_gib:.2f} for the KV cache"
