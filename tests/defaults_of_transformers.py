@@ -46,7 +46,7 @@ def _value(text: Any, name: str) -> Any:
 def main() -> None:
     """Writes the values."""
     sys.path.insert(0, str(HERE.parent / "lib"))
-    families = import_module("vllm_runbooks.plan.families").FAMILIES
+    families = import_module("vllm_runbooks.plan.families").families()
     classes = import_module("transformers.models.auto.configuration_auto")
     rows = []
     for kind, family in families.items():

@@ -203,8 +203,10 @@ def _of_models(draw: random.Random, count: int) -> Iterator[Specification]:
     """Models of the catalog, split and cached in ways in which they can be, in forms of any release."""
     from vllm_runbooks.catalog import options, specs
     from vllm_runbooks.catalog.authored import spec_files
-    from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers, stage_layers
+    from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
     from vllm_runbooks.plan.shape import shape
+    from vllm_runbooks.plan.weights import Ranks
+    from vllm_runbooks.plan.weights import stages as stage_layers
 
     files = sorted(specs.load(spec_files.compile_specs).files, key=lambda file: file.id)
     left = count
@@ -215,7 +217,9 @@ def _of_models(draw: random.Random, count: int) -> Iterator[Specification]:
         asked = CacheOptions(
             length,
             tensor_parallel=draw.choice([1, 2, 4, 8]),
-            stage_layers=stage_layers(found.layers, stages, version) if stages > 1 else (),
+            stage_layers=stage_layers(found.layers, Ranks(pipeline=stages), options.version_key(version))
+            if stages > 1
+            else (),
             cache_dtype=draw.choice(["auto", "auto", "fp8"]),
             capability=draw.choice([(8, 0), (8, 9), (9, 0), (10, 0)]),
             caches_prefixes=draw.choice([None, True, False]),

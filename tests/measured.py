@@ -22,7 +22,7 @@ from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.plan.budget import Budget, Device, Subject, budget, subject
 from vllm_runbooks.plan.kv_cache import KvPool
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, Band
 
 HERE = Path(__file__).resolve().parent
@@ -63,7 +63,7 @@ def settled(
     *,
     environment: Mapping[str, str] | None = None,
     context: str = "serve",
-) -> Settings:
+) -> LaunchSettings:
     """A start's settings, on a card of the catalog or on one that is not known."""
     told: dict[str, Any] = {}
     if card is not None:

@@ -19,7 +19,9 @@ from vllm_runbooks.core.records import Answer, ComparedTerm, Facts, Phase, Quote
 from vllm_runbooks.core.views import drawing, start_pictures
 from vllm_runbooks.diagnosis import diagnosing
 from vllm_runbooks.lint.records import CommandRelease
-from vllm_runbooks.plan.records import Calibration, Layout, Plan, PlannedCache, PlannedRank, PlannedTerm
+from vllm_runbooks.plan.records import ParallelLayout as Layout
+from vllm_runbooks.plan.records import Plan, PlannedCache, PlannedRank, PlannedTerm
+from vllm_runbooks.plan.records import PlanCalibration as Calibration
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.reading import sources
 

@@ -10,9 +10,9 @@ import pytest
 
 from adapters_of_vllm import ask
 from rows import in_one_test
-from vllm_runbooks.plan.adapters import Asked, counted_in, refusals, room
+from vllm_runbooks.plan.adapters import LoraDemand, counted_in, refusals, room
 from vllm_runbooks.plan.budget import Budget, Device, budget, subject
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.shape import shape
 from vllm_runbooks.plan.terms import GIB, Band
 from vllm_runbooks.plan.weights import Ranks, inventory
@@ -80,14 +80,14 @@ MEASURED = {
 LoRAModelManager wrapped on a CPU (`adapters_of_vllm`); experts' own small flags left out."""
 
 
-def asked_of(case: dict[str, Any], version: str, **more: Any) -> Asked:
+def asked_of(case: dict[str, Any], version: str, **more: Any) -> LoraDemand:
     key = tuple(map(int, version.split(".")))
     told: dict[str, Any] = {
         "release": key, "ranks": Ranks(tensor=case.get("tensor", 1)), "rank": case.get("rank", 16),
         "slots": case.get("loras", 2), "width": 2, "model_width": 2, "is_sharded": case.get("sharded", False),
         "extra_words": 256 if key < (0, 12) else 0, "has_bias": False, "tokens": 0,
     }  # fmt: skip
-    return Asked(**{**told, **more})
+    return LoraDemand(**{**told, **more})
 
 
 def sizes(case: dict[str, Any], version: str, **more: Any) -> list[Band | None]:
@@ -388,7 +388,7 @@ def planned(config: dict[str, Any], version: str, options: dict[str, Any]) -> Bu
     return budget(subject("tiny", config), made, cards)
 
 
-def settled(config: dict[str, Any], version: str, options: dict[str, Any]) -> Settings:
+def settled(config: dict[str, Any], version: str, options: dict[str, Any]) -> LaunchSettings:
     return settle(
         shape(config),
         options,
@@ -446,4 +446,4 @@ def test_the_dtype_of_adapters_is_asked_for_or_the_models() -> None:
         ({"dtype": "float32"}, 4),
         ({"dtype": "float32", "lora_dtype": "bfloat16"}, 2),
     ):
-        assert settled(_LLAMA, "0.32.0", {"enable_lora": True, **options}).lora_bytes == width
+        assert settled(_LLAMA, "0.32.0", {"enable_lora": True, **options}).lora.value_bytes == width

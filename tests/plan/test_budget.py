@@ -278,7 +278,7 @@ def test_a_budget_that_fits_serves_what_is_asked(ask: tuple[str, str, str, int, 
     found = asked(ask)
     if found.fits:
         assert found.longest is not None
-        assert found.longest.low == found.settings.max_model_len
+        assert found.longest.low == found.settings.scheduler.max_model_len
         assert found.limits == ()
 
 

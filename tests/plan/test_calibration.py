@@ -358,11 +358,11 @@ _ERAS = (
 )  # fmt: skip
 
 
-def _plan(release: str, **more: Any) -> calibration._Asked:
+def _plan(release: str, **more: Any) -> calibration._CalibrationTarget:
     """What is asked for, of a release on one card; those before 0.8 run the older engine."""
     key = tuple(map(int, release.split(".")))
     told = {"is_v0": key < (0, 8), "gpu": A100, "architecture": "Gemma4ForConditionalGeneration", "has_ranks": False}
-    return calibration._Asked(key=key, **{**told, **more})
+    return calibration._CalibrationTarget(key=key, **{**told, **more})
 
 
 def test_a_row_tells_of_the_releases_of_its_era() -> None:

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import pytest
 
 from rows import in_one_test
+from settings_fields import adjusted, make_settings
 from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.plan import costs
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, PerLayerInput, Recurrent, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.plan.weights import Ranks
@@ -32,7 +33,7 @@ def _model(name: str) -> Shape:
     return shape(_files()[name].config, is_partial=_files()[name].is_partial)
 
 
-def _settings(version: str, tokens: int, sequences: int, **more: object) -> Settings:
+def _settings(version: str, tokens: int, sequences: int, **more: object) -> LaunchSettings:
     key = tuple(int(part) for part in version.split("."))
     usual = {
         "is_v0": False,
@@ -45,7 +46,7 @@ def _settings(version: str, tokens: int, sequences: int, **more: object) -> Sett
         "piecewise_graphs": 51,
         "full_graphs": 35,
     }
-    return Settings(version=version, key=key, batched_tokens=tokens, sequences=sequences, **{**usual, **more})  # type: ignore[arg-type]
+    return make_settings(version=version, key=key, batched_tokens=tokens, sequences=sequences, **{**usual, **more})
 
 
 def _gib(term: Term) -> tuple[float, float, float]:
@@ -70,7 +71,7 @@ _WORKER = "a log line of worker.py or gpu_worker.py in a public repository"
 
 class _Peak(NamedTuple):
     model: str
-    settings: Settings
+    settings: LaunchSettings
     card: tuple[int, int]
     printed: float
     """GiB."""
@@ -158,7 +159,7 @@ def test_the_older_engine_samples_on_its_first_rank_alone() -> None:
 
 class _Start(NamedTuple):
     model: str
-    settings: Settings
+    settings: LaunchSettings
     card: tuple[int, int]
     total: float
     """GiB of the card."""
@@ -235,7 +236,7 @@ def test_leaves_the_cache_that_a_start_had(start: _Start) -> None:
     ],
 )
 def test_says_what_lies_outside_pytorch(
-    settings: Settings, fabric: str | None, card: tuple[int, int], printed: float
+    settings: LaunchSettings, fabric: str | None, card: tuple[int, int], printed: float
 ) -> None:
     """What starts printed as non-torch memory is one card's own and what talking to the others adds."""
     alone, between = costs.non_torch(settings), costs.communication(settings, fabric, capability=card)
@@ -304,14 +305,14 @@ def test_reserves_memory_for_graphs_as_the_release_does(
     settings = _settings(version, 8192, 256, is_v2_runner=is_newer)
     term = costs.graphs_reserved(_model(_LLAMA), settings, is_estimated=switch)
     assert (_gib(term)[1] > 0) == reserves
-    eager = replace(settings, is_eager=True)
+    eager = adjusted(settings, is_eager=True)
     assert costs.graphs_reserved(_model(_LLAMA), eager, is_estimated=True).band == NOTHING
 
 
 def test_what_profiling_graphs_leaves_is_counted_where_it_happens() -> None:
     """A start of 0.19.0 without graphs has less outside PyTorch than one with them."""
     with_graphs = _settings("0.19.0", 2048, 256)
-    without = replace(with_graphs, is_eager=True)
+    without = adjusted(with_graphs, is_eager=True)
     assert _gib(costs.non_torch(without))[1] < _gib(costs.non_torch(with_graphs))[1]
 
 
@@ -342,7 +343,7 @@ def test_says_what_capturing_graphs_took(
     """The gibibytes of "Graph capturing finished" of starts lie within the band."""
     settings = _settings(version, 8192, 256, piecewise_graphs=pieces, full_graphs=whole, **more)
     assert _holds(printed, costs.graphs_captured(_model(_LLAMA), settings))
-    assert costs.graphs_captured(_model(_LLAMA), replace(settings, is_eager=True)).band == NOTHING
+    assert costs.graphs_captured(_model(_LLAMA), adjusted(settings, is_eager=True)).band == NOTHING
 
 
 def test_graphs_of_sparse_attention_may_take_gibibytes() -> None:
@@ -393,10 +394,10 @@ def test_speculation_and_adapters_widen_the_band() -> None:
     """The rejection sampler and LoRA's logits come on top of a start without them."""
     plain = _settings("0.19.0", 8192, 1024)
     low, expected, high = _gib(costs.activation(_model(_LLAMA), plain, is_last=True))
-    drafts = _gib(costs.activation(_model(_LLAMA), replace(plain, speculative_tokens=2), is_last=True))
+    drafts = _gib(costs.activation(_model(_LLAMA), adjusted(plain, speculative_tokens=2), is_last=True))
     assert drafts[:2] == (low, expected)
     assert drafts[2] > high
-    adapters = _gib(costs.activation(_model(_LLAMA), replace(plain, lora_rank=16, loras=1), is_last=True))
+    adapters = _gib(costs.activation(_model(_LLAMA), adjusted(plain, lora_rank=16, loras=1), is_last=True))
     assert adapters[1] > expected
     assert adapters[2] > high
 
@@ -520,7 +521,7 @@ def test_never_guesses() -> None:
         assert "OfNoFamily" in term.source
     empty = replace(_model(_LLAMA), kinds=(), pattern=())
     assert "no layers" in costs.activation(empty, settings, is_last=True).source
-    unsettled = costs.activation(_model(_LLAMA), replace(settings, batched_tokens=0), is_last=True)
+    unsettled = costs.activation(_model(_LLAMA), adjusted(settings, batched_tokens=0), is_last=True)
     assert unsettled.band is None
     assert "max_num_batched_tokens" in unsettled.source
 
@@ -651,16 +652,16 @@ def test_each_era_has_its_own_memory_for_graphs(
     settings = _settings(version, 8192, 256, is_v0=is_v0, piecewise_graphs=60, full_graphs=40)
     expected = fixed + 100 * each
     _near(costs.graphs_captured(_model(_LLAMA), settings), (expected * low, expected, expected * high))
-    alone = replace(settings, piecewise_graphs=0)
+    alone = adjusted(settings, piecewise_graphs=0)
     assert _gib(costs.graphs_captured(_model(_LLAMA), alone))[1] == pytest.approx(fixed + 40 * each, abs=1e-4)
-    assert costs.graphs_captured(_model(_LLAMA), replace(alone, full_graphs=0)).band == NOTHING
+    assert costs.graphs_captured(_model(_LLAMA), adjusted(alone, full_graphs=0)).band == NOTHING
 
 
 def test_graphs_of_many_cards_and_of_sparse_attention_have_their_own_most() -> None:
     """3.6 GiB on several cards before 0.11, 4.5 GiB for sparse attention; a higher most is left."""
     settings = _settings("0.10.2", 8192, 256, ranks=_TWO_RANKS)
     assert _gib(costs.graphs_captured(_model(_LLAMA), settings))[2] == pytest.approx(3.6, abs=1e-4)
-    many = replace(settings, piecewise_graphs=500)
+    many = adjusted(settings, piecewise_graphs=500)
     # 1.8 times of 0.2 + 535 x 0.006.
     assert _gib(costs.graphs_captured(_model(_LLAMA), many))[2] == pytest.approx(1.8 * (0.2 + 535 * 0.006), abs=1e-4)
     newer = replace(settings, version="0.11.0", key=(0, 11, 0))
@@ -751,7 +752,7 @@ def test_tritons_buffer_has_a_row_for_each_multiprocessor(
     workspace = (8.125, 32.0 if card == _HOPPER else 8.125, 8.125 if card == _AMPERE else 32.0)
     for rows in (1024, 50):
         found = costs.activation_kept(
-            _model(_LLAMA), replace(settings, sequences=rows), is_last=True, capability=card
+            _model(_LLAMA), adjusted(settings, sequences=rows), is_last=True, capability=card
         ).band
         wanted = [min(count, rows) * row + int(mib * 2**20) for count, mib in zip(kept, workspace, strict=True)]
         assert found is not None
@@ -764,7 +765,7 @@ def test_speculation_and_adapters_add_rows() -> None:
     model = _model(_LLAMA)
     one, drafts, adapters = (
         costs.activation(model, each, is_last=True, capability=_HOPPER).band
-        for each in (plain, replace(plain, speculative_tokens=1), replace(plain, lora_rank=1))
+        for each in (plain, adjusted(plain, speculative_tokens=1), adjusted(plain, lora_rank=1))
     )
     assert one is not None
     assert drafts is not None
@@ -796,7 +797,7 @@ def test_adapters_widen_the_forward_pass() -> None:
     settings = _settings("0.19.0", 1000, 256, ranks=Ranks(pipeline=2))
     one, more = (
         costs.activation(_model(_LLAMA), each, is_last=False, capability=_HOPPER).band
-        for each in (settings, replace(settings, lora_rank=64))
+        for each in (settings, adjusted(settings, lora_rank=64))
     )
     assert one is not None
     assert more is not None

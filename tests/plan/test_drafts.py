@@ -24,7 +24,7 @@ from vllm_runbooks.plan.drafts import (
     refusal,
     unknown,
 )
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.shape import Attention, shape
 from vllm_runbooks.plan.weights import Ranks
 
@@ -337,7 +337,7 @@ _TARGET, _SMALL = "meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.2-1B-
 _EAGLE = "yuhuili/EAGLE-LLaMA3-Instruct-8B"
 
 
-def _asked(name: str, release: str, told: Mapping[str, Any], **options: Any) -> tuple[Subject, Settings]:
+def _asked(name: str, release: str, told: Mapping[str, Any], **options: Any) -> tuple[Subject, LaunchSettings]:
     given = {"speculative_config": {"num_speculative_tokens": 3, **told}, **options}
     of = drafted(model(name), given, lambda asked: draft_in_catalog(asked, catalog()))
     gpu = catalog().gpu("H100-80GB")
@@ -411,7 +411,7 @@ def test_a_draft_that_is_not_at_hand_is_named() -> None:
 def test_what_is_not_known_of_drafting_is_named(release: str, told: Mapping[str, Any], said: str) -> None:
     """A way to draft whose memory nobody derived is missing by its name."""
     _, found = _asked("meta-llama/Meta-Llama-3-8B-Instruct", release, told)
-    assert found.draft_method == ""
+    assert found.speculation.method == ""
     assert any(said in name for name in found.missing), found.missing
 
 
@@ -477,7 +477,7 @@ def test_a_draft_of_a_shorter_context_shortens_the_requests(release: str, told: 
     """0.33.0 config/vllm.py:3025: the newer runner serves none that a whole draft cannot; a head shares places."""
     _, found = _asked("meta-llama/Llama-3.1-8B-Instruct", release, told)
     assert found.is_v2_runner
-    assert found.max_model_len == length
+    assert found.scheduler.max_model_len == length
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_a_draft_of_a_shorter_context_shortens_the_requests(release: str, told: 
 def test_the_method_follows_from_the_name(name: str, release: str, *, newer: bool) -> None:
     """Its name tells how a model drafts (0.33.0 config/speculative.py:1445): 0.29.0's newer runner has heads alone."""
     _, found = _asked("meta-llama/Llama-3.1-8B-Instruct", release, {"model": name})
-    assert found.draft_model == name
+    assert found.speculation.model == name
     assert found.is_v2_runner is newer
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from cost import seconds
 from rows import in_one_test
+from settings_fields import adjusted, make_settings
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.plan.encoder_profile import EncoderProfile, Step, Unprofiled, profile
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import shape
 from vllm_runbooks.plan.terms import GIB, tried
 from vllm_runbooks.plan.weights import Ranks
@@ -73,8 +74,8 @@ def config(name: str) -> dict[str, Any]:
     return {"model_type": family, "text_config": text, "vision_config": vision} | text
 
 
-def start(release: str, length: int, batched: int, sequences: int = 256, **more: Any) -> Settings:
-    return Settings(
+def start(release: str, length: int, batched: int, sequences: int = 256, **more: Any) -> LaunchSettings:
+    return make_settings(
         version=release,
         key=tuple(map(int, release.split("."))),
         is_v0=more.pop("is_v0", False),
@@ -83,19 +84,19 @@ def start(release: str, length: int, batched: int, sequences: int = 256, **more:
         batched_tokens=batched,
         sequences=sequences,
         utilization=0.9,
-        ranks=Ranks(tensor=more.pop("tensor", 1)),
+        ranks=Ranks(tensor=more.pop("tensor", 1), encoder_data=more.pop("encoder_data", False)),
         dtype="bfloat16",
         **more,
     )
 
 
-def profiled(name: str, settings: Settings) -> EncoderProfile:
+def profiled(name: str, settings: LaunchSettings) -> EncoderProfile:
     found = profile(shape(config(name)), settings, config=config(name))
     assert isinstance(found, EncoderProfile), found
     return found
 
 
-def unprofiled(name: str, settings: Settings, **more: Any) -> Unprofiled:
+def unprofiled(name: str, settings: LaunchSettings, **more: Any) -> Unprofiled:
     found = profile(shape(config(name)), settings, config=config(name), **more)
     assert isinstance(found, Unprofiled), found
     return found
@@ -120,7 +121,7 @@ def test_the_failed_start_of_autoglm_phone_is_reproduced_to_the_byte() -> None:
 
 def test_without_videos_the_same_start_needs_a_sixth() -> None:
     """A limit of 0 removes the modality: one picture of 3721 tokens is left."""
-    found = profiled("glm-4.1v-9b", replace(PHONE, items={"image": 10, "video": 0}))
+    found = profiled("glm-4.1v-9b", adjusted(PHONE, items={"image": 10, "video": 0}))
     assert (found.modality, found.tokens, found.patches) == ("image", 3721, 14884)
     assert found.peak.expected * 6 <= profiled("glm-4.1v-9b", PHONE).peak.expected
 
@@ -173,7 +174,7 @@ def test_the_dummy_item_is_of_the_size_that_is_given(row: str) -> None:
     given = dict(zip(("width", "height", "num_frames"), map(int, numbers), strict=True))
     given = {name: size for name, size in given.items() if size}
     settings = start("0.16.0", 65536, 65536, 1, items={"image": 0, "video": 0, modality: 1})
-    plain, found = profiled(name, settings), profiled(name, replace(settings, item_sizes={modality: given}))
+    plain, found = profiled(name, settings), profiled(name, adjusted(settings, item_sizes={modality: given}))
     assert found.patches == int(patches) < plain.patches
     assert found.peak.expected < plain.peak.expected / 4
 
@@ -181,7 +182,7 @@ def test_the_dummy_item_is_of_the_size_that_is_given(row: str) -> None:
 def test_an_item_of_a_given_size_is_told_with_its_own_tokens() -> None:
     """512 x 512 is 504 x 504 in patches of 14, four of them a token: 18 x 18, whatever the budget counts."""
     settings = start("0.33.0", 16384, 16384, items={"image": 1, "video": 0})
-    found = profiled("qwen2.5-vl-7b", replace(settings, item_sizes={"image": {"width": 512, "height": 512}}))
+    found = profiled("qwen2.5-vl-7b", adjusted(settings, item_sizes={"image": {"width": 512, "height": 512}}))
     assert (found.items, found.tokens, found.budget) == (1, 324, 16384)
 
 
@@ -196,20 +197,20 @@ def test_fewer_frames_shorten_only_a_video_that_has_more(name: str, length: int,
     """
     settings = start("0.33.0", length, 8192, items={"image": 0, "video": 1})
     assert profiled(name, settings).frames == plain
-    assert profiled(name, replace(settings, item_sizes={"video": {"num_frames": 8}})).frames == fewer
+    assert profiled(name, adjusted(settings, item_sizes={"video": {"num_frames": 8}})).frames == fewer
 
 
 def test_sizes_larger_than_the_models_change_nothing() -> None:
     """The release warns and keeps its own (0.16.0 multimodal/processing/dummy_inputs.py:140)."""
     settings = start("0.16.0", 16384, 16384, items={"image": 1, "video": 0})
-    huge = replace(settings, item_sizes={"image": {"width": 90_000, "height": 90_000}})
+    huge = adjusted(settings, item_sizes={"image": {"width": 90_000, "height": 90_000}})
     assert profiled("qwen2.5-vl-7b", huge) == profiled("qwen2.5-vl-7b", settings)
 
 
 def test_sizes_of_a_family_whose_dummy_items_are_not_known() -> None:
     """Nothing is guessed: of Gemma 3, whose pictures are of one size, nothing changes; of others it is not known."""
     sized = start("0.28.0", 8192, 8192, item_sizes={"image": {"width": 64, "height": 64}})
-    plain = replace(sized, item_sizes={})
+    plain = adjusted(sized, item_sizes={})
     assert profiled("gemma-3-4b", sized) == profiled("gemma-3-4b", plain)
     assert unprofiled("gemma-4-26b", sized).is_known is False
     assert isinstance(profiled("gemma-4-26b", plain), EncoderProfile)
@@ -247,9 +248,9 @@ def test_tokens_of_an_item_are_those_of_the_release(row: str) -> None:
     image, video = map(int, counted.split())
     processor = {} if pixels == "-" else {"max_pixels": int(pixels)}
     settings = start(release, int(length), 2048, processor=processor)
-    assert profiled(name, replace(settings, items={"video": 0})).tokens == image
-    limits = {"image": 0} if image > video else settings.items
-    assert profiled(name, replace(settings, items=limits)).tokens == video
+    assert profiled(name, adjusted(settings, items={"video": 0})).tokens == image
+    limits = {"image": 0} if image > video else settings.media.items
+    assert profiled(name, adjusted(settings, items=limits)).tokens == video
 
 
 TEXT = """
@@ -337,7 +338,7 @@ def test_pictures_are_shared_out_among_cards() -> None:
     assert found.outputs == 4 * 17 * 144 * 5120 * 2
 
 
-SWITCHED_OFF: list[tuple[str, Settings, dict[str, Any]]] = [
+SWITCHED_OFF: list[tuple[str, LaunchSettings, dict[str, Any]]] = [
     ("limited to 0", start("0.19.0", 8192, 8192, items={"image": 0}), {}),
     ("--language-model-only", start("0.19.0", 8192, 8192, language_only=True), {}),
     ("--skip-mm-profiling", start("0.19.0", 8192, 8192, skips_encoder_profile=True), {}),
@@ -347,7 +348,9 @@ SWITCHED_OFF: list[tuple[str, Settings, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("said", "settings", "more"), SWITCHED_OFF, ids=[row[0] for row in SWITCHED_OFF])
-def test_a_profile_that_is_switched_off_takes_nothing(said: str, settings: Settings, more: dict[str, Any]) -> None:
+def test_a_profile_that_is_switched_off_takes_nothing(
+    said: str, settings: LaunchSettings, more: dict[str, Any]
+) -> None:
     """The reason is named, and it is known that nothing is taken."""
     found = unprofiled("gemma-3-27b", settings, **more)
     assert found.is_known
@@ -567,7 +570,7 @@ def test_pictures_are_resized_as_the_processor_does(row: str) -> None:
     release, name, modality, height, width, fewest, *frames = told.split()
     sizes = {"height": int(height), "width": int(width)} | ({"num_frames": int(frames[0])} if frames else {})
     settings = start(release, 65536, 65536, 1, items={"image": 0, "video": 0, modality: 1})
-    settings = replace(settings, item_sizes={modality: sizes}, processor={"min_pixels": int(fewest)})
+    settings = adjusted(settings, item_sizes={modality: sizes}, processor={"min_pixels": int(fewest)})
     found = profiled(name, settings)
     assert [found.height, found.width] == list(map(int, expected.split()))
     assert found.frames == int((frames or ["1"])[0])
@@ -647,7 +650,7 @@ def test_a_profile_changes_with_the_releases_that_changed_it(name: str, more: di
     """From 0.8 to 0.33 it is another where the release's code is, and nowhere else."""
     seen = []
     for minor in range(8, 34):
-        settings = replace(start(f"0.{minor}.0", 32768, 8192), **more)
+        settings = adjusted(start(f"0.{minor}.0", 32768, 8192), **more)
         found = profiled(name, settings)
         seen.append((found.steps, found.tokens, found.budget, found.frames, found.items, found.width, found.height))
     assert [str(8 + at) for at in range(1, len(seen)) if seen[at] != seen[at - 1]] == changed.split()
@@ -727,7 +730,7 @@ def test_older_releases_read_inputs_in_float32() -> None:
 def test_a_card_reads_a_copy_of_its_share_of_the_items() -> None:
     """Of five pictures on two cards a card runs three, copied out of the batch, and gathers both cards' outputs."""
     settings = start("0.16.0", 8192, 8192, 5, tensor=2, items={"image": 1}, encoder_data=True)
-    found = profiled("llama-4-scout", replace(settings, batched_tokens=5 * 2448))
+    found = profiled("llama-4-scout", adjusted(settings, batched_tokens=5 * 2448))
     assert found.items == 5
     assert found.inputs == 5 * 9809 * 588 * 2
     assert [(step.what, step.live) for step in found.steps[:2]] == [
@@ -740,7 +743,7 @@ def test_a_card_reads_a_copy_of_its_share_of_the_items() -> None:
 def test_gemma_3s_tower_is_whole_where_items_are_not_shared_out() -> None:
     """`--mm-encoder-tp-mode data` makes each card run all pictures of a family that cannot share them out."""
     settings = start("0.16.0", 8192, 8192, 4, tensor=2, items={"image": 1})
-    split, whole = profiled("gemma-3-4b", settings), profiled("gemma-3-4b", replace(settings, encoder_data=True))
+    split, whole = profiled("gemma-3-4b", settings), profiled("gemma-3-4b", adjusted(settings, encoder_data=True))
     assert (split.items, whole.items, split.outputs, whole.outputs) == (4, 4, 4 * 256 * 2560 * 2, 4 * 256 * 2560 * 2)
     assert whole.steps[1].size == tried(4 * 4096 * 3 * 1152 * 2) > split.steps[1].size
     assert whole.steps[1].what == "query, key and value"

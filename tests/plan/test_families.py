@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rows import in_one_test
-from vllm_runbooks.plan.families import FAMILIES
+from vllm_runbooks.plan.families import families
 
 RECORDED: Mapping[str, Mapping[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "class_defaults.json").read_text(encoding="utf-8")
@@ -63,9 +63,9 @@ BESIDE: Mapping[str, Mapping[str, Any]] = {
 """What a class of transformers does not have, or where vLLM reads another part's (0.33.0 model_executor/models/)."""
 
 
-@in_one_test("name", FAMILIES)
+@in_one_test("name", families())
 def test_what_a_file_leaves_out_is_what_the_class_fills_in(name: str) -> None:
     """Each default is that of the class; of what no class says, that of vLLM's own."""
     of_class = RECORDED.get(ALIKE.get(name, name), {})
     beside = BESIDE.get(ALIKE.get(name, name), {})
-    assert dict(FAMILIES[name].defaults) == {**of_class, **beside, **BESIDE.get(name, {})}
+    assert dict(families()[name].defaults) == {**of_class, **beside, **BESIDE.get(name, {})}

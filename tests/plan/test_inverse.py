@@ -13,7 +13,7 @@ from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.plan import inverse, layouts
 from vllm_runbooks.plan.budget import Budget, Device, Subject, budget, subject
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, Band
 from vllm_runbooks.plan.weights import Ranks
 
@@ -21,7 +21,7 @@ PHONE = "zai-org/AutoGLM-Phone-9B"
 PHONE_OPTIONS = {"max_model_len": 25480, "limit_mm_per_prompt": {"image": 10}}
 GEMMA = "google/gemma-4-31B-it"
 
-Make = Callable[[Mapping[str, Any]], Settings]
+Make = Callable[[Mapping[str, Any]], LaunchSettings]
 
 
 @cache
@@ -44,7 +44,7 @@ def card(name: str) -> Device:
     return Device(gpu.name, band, "", None, gpu.version, gpu.interconnect, gpu.memory_bandwidth_gb_s)
 
 
-def settled(name: str, on: str, release: str, given: Mapping[str, Any]) -> Settings:
+def settled(name: str, on: str, release: str, given: Mapping[str, Any]) -> LaunchSettings:
     gpu = shelf().gpu(on)
     assert gpu is not None
     return settle(
@@ -78,8 +78,8 @@ def test_the_longest_context_is_the_last_one_that_fits(
 ) -> None:
     """The start succeeds with the answer, and not with one token more, on the careful and on the expected side."""
     make = maker(name, on, release, given)
-    found = inverse.longest_context(model(name), make, [card(on)])
-    limit = make({"max_model_len": None}).max_model_len or 2**20
+    found = inverse.longest_context(inverse.Trial(model(name), make, [card(on)]))
+    limit = make({"max_model_len": None}).scheduler.max_model_len or 2**20
 
     def fits(length: float) -> bool | None:
         return budget(model(name), make({"max_model_len": int(length)}), [card(on)]).fits
@@ -104,12 +104,12 @@ def test_the_longest_context_is_what_vllm_estimates() -> None:
     }  # fmt: skip
     tiny = subject("tiny", config)
 
-    def make(more: Mapping[str, Any]) -> Settings:
+    def make(more: Mapping[str, Any]) -> LaunchSettings:
         given = {"kv_cache_memory_bytes": GIB, "block_size": 128, **more}
         given = {dest: value for dest, value in given.items() if value is not None}
         return settle(tiny.shape, given, "0.32.0", gpu_name="NVIDIA L4", memory_gib=24, capability=(8, 9))
 
-    found = inverse.longest_context(tiny, make, [card("L4")])
+    found = inverse.longest_context(inverse.Trial(tiny, make, [card("L4")]))
     assert (found.low, found.expected, found.high) == (1_048_448,) * 3
 
 
@@ -117,7 +117,7 @@ def test_the_model_bounds_the_context_where_memory_does_not() -> None:
     """A measured start held 798,624 tokens of gpt-oss-20b; the model takes 131,072, and that is said."""
     given = {"gpu_memory_utilization": 0.65}
     make = maker("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", given)
-    found = inverse.longest_context(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")])
+    found = inverse.longest_context(inverse.Trial(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")]))
     assert (found.low, found.expected, found.high) == (131_072,) * 3
     assert found.reasons == ("the model takes no more than 131,072 tokens",)
 
@@ -126,7 +126,9 @@ def test_concurrency_at_the_context_that_was_started_is_the_printed_one() -> Non
     """A start of gpt-oss-20b on an A100 (0.19.0, utilisation 0.65) printed 11.99 requests of 131,072 tokens."""
     given = {"gpu_memory_utilization": 0.65}
     make = maker("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", given)
-    found = inverse.highest_concurrency(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")], 131_072)
+    found = inverse.highest_concurrency(
+        inverse.Trial(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")]), 131_072
+    )
     assert found.expected == pytest.approx(11.99, rel=0.02)
     assert found.low is not None
     assert found.high is not None
@@ -136,7 +138,9 @@ def test_concurrency_at_the_context_that_was_started_is_the_printed_one() -> Non
 def test_concurrency_names_the_option_that_bounds_it() -> None:
     """Where the cache holds more requests than `max_num_seqs` lets run, that is said."""
     make = maker("openai/gpt-oss-20b", "A100-80GB-PCIe", "0.19.0", {"max_num_seqs": 4})
-    found = inverse.highest_concurrency(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")], 8192)
+    found = inverse.highest_concurrency(
+        inverse.Trial(model("openai/gpt-oss-20b"), make, [card("A100-80GB-PCIe")]), 8192
+    )
     assert found.expected is not None
     assert found.expected > 4
     assert any("max_num_seqs lets 4" in said for said in found.reasons)
@@ -156,7 +160,7 @@ def test_the_lowest_utilisation_is_the_last_hundredth_that_fits(
 ) -> None:
     """The start succeeds with the answer and fails with one hundredth less; the careful answer is no lower."""
     make = maker(name, on, release, given)
-    found = inverse.lowest_utilization(model(name), make, [card(on)])
+    found = inverse.lowest_utilization(inverse.Trial(model(name), make, [card(on)]))
 
     def fits(share: float) -> bool | None:
         return budget(model(name), make({"gpu_memory_utilization": round(share, 2)}), [card(on)]).fits
@@ -175,13 +179,13 @@ def test_the_utilisation_that_was_used_lies_above_the_lowest() -> None:
     """Starts that ran with 0.65 (gpt-oss-20b) and 0.95 (gemma-4-31B-it, 131,072 tokens) could have run with less."""
     for name, used in (("openai/gpt-oss-20b", 0.65), (GEMMA, 0.95)):
         make = maker(name, "A100-80GB-PCIe", "0.19.0", {"max_model_len": 131072})
-        found = inverse.lowest_utilization(model(name), make, [card("A100-80GB-PCIe")])
+        found = inverse.lowest_utilization(inverse.Trial(model(name), make, [card("A100-80GB-PCIe")]))
         assert found.expected is not None
         assert found.expected <= used
 
 
 def split_maker(name: str, release: str, given: Mapping[str, Any]) -> layouts.Make:
-    def make(ranks: Ranks, first: Device) -> Settings:
+    def make(ranks: Ranks, first: Device) -> LaunchSettings:
         sizes = {"tensor_parallel_size": ranks.tensor, "pipeline_parallel_size": ranks.pipeline}
         return settled(name, first.name, release, {**given, **sizes})
 
@@ -302,9 +306,9 @@ def test_what_is_not_known_has_no_answer_but_a_reason() -> None:
     device = Device("a card", None, "no source says what its driver leaves", capability=(8, 9))
     make = maker(name, "RTX4090", "0.16.0", {})
     answers = [
-        inverse.longest_context(model(name), make, [device]),
-        inverse.highest_concurrency(model(name), make, [device], 4096),
-        inverse.lowest_utilization(model(name), make, [device]),
+        inverse.longest_context(inverse.Trial(model(name), make, [device])),
+        inverse.highest_concurrency(inverse.Trial(model(name), make, [device]), 4096),
+        inverse.lowest_utilization(inverse.Trial(model(name), make, [device])),
         inverse.fewest_cards(model(name), lambda *_: make({}), device),
     ]
     for answer in answers:
@@ -334,7 +338,7 @@ def kept(of: Subject, release: str = "0.32.0", on: str = "L4", **given: Any) -> 
     """What a start of such a model comes to, with a cache of a size that is given."""
     gpu = shelf().gpu(on)
 
-    def make(more: Mapping[str, Any]) -> Settings:
+    def make(more: Mapping[str, Any]) -> LaunchSettings:
         told = {dest: value for dest, value in {"block_size": 16, **given, **more}.items() if value is not None}
         named = {"gpu_name": f"NVIDIA {on}", "memory_gib": gpu.memory_gib, "capability": gpu.version}
         return settle(of.shape, told, release, **named)  # type: ignore[arg-type] # names of settle
@@ -346,17 +350,19 @@ def kept(of: Subject, release: str = "0.32.0", on: str = "L4", **given: Any) -> 
 def test_a_cache_of_so_many_tokens_holds_a_request_as_long(tokens: int) -> None:
     """Blocks of 16 tokens; one block is set aside (0.32.0 v1/core/block_pool.py), and one token more is too many."""
     of = tiny()
-    found = inverse.longest_context(of, kept(of, kv_cache_memory_bytes=1024 * (tokens + 16)), [card("L4")])
+    found = inverse.longest_context(
+        inverse.Trial(of, kept(of, kv_cache_memory_bytes=1024 * (tokens + 16)), [card("L4")])
+    )
     assert (found.low, found.expected, found.high) == (tokens,) * 3
     assert found.reasons[0].startswith(("the KV cache is too small", "nothing is left"))
     assert found.budget is not None
-    assert found.budget.settings.max_model_len == tokens
+    assert found.budget.settings.scheduler.max_model_len == tokens
 
 
 def test_a_cache_that_holds_no_block_holds_no_request() -> None:
     """There is no longest context then, and why is said."""
     of = tiny()
-    found = inverse.longest_context(of, kept(of, kv_cache_memory_bytes=1024), [card("L4")])
+    found = inverse.longest_context(inverse.Trial(of, kept(of, kv_cache_memory_bytes=1024), [card("L4")]))
     assert (found.low, found.expected, found.high) == (None, None, None)
     assert found.reasons
 
@@ -364,7 +370,7 @@ def test_a_cache_that_holds_no_block_holds_no_request() -> None:
 def test_a_model_whose_own_longest_is_not_known_is_bounded_by_memory() -> None:
     """What memory allows is told as that."""
     of = tiny(max_position_embeddings=None)
-    found = inverse.longest_context(of, kept(of, kv_cache_memory_bytes=1024 * 5016), [card("L4")])
+    found = inverse.longest_context(inverse.Trial(of, kept(of, kv_cache_memory_bytes=1024 * 5016), [card("L4")]))
     assert found.expected == 4992
     assert found.reasons[0] == ("the longest context of the model itself is not known: this is what memory allows")
 
@@ -374,13 +380,13 @@ def test_requests_are_what_the_blocks_hold(context: int, requests: float) -> Non
     """A hundred blocks of 16 tokens: as many requests as go into them, each of whole blocks."""
     of = tiny()
     make = kept(of, kv_cache_memory_bytes=1024 * 1600, max_num_seqs=10)
-    found = inverse.highest_concurrency(of, make, [card("L4")], context)
+    found = inverse.highest_concurrency(inverse.Trial(of, make, [card("L4")]), context)
     fitting = context < 1600
     assert found.expected == (requests if fitting else 0.0)
     said = "max_num_seqs lets 10 of them run at the same time"
     assert (said in found.reasons) is (requests > 10)
     assert found.budget is not None
-    assert found.budget.settings.max_model_len == context
+    assert found.budget.settings.scheduler.max_model_len == context
 
 
 def test_one_side_may_be_sure_of_nothing() -> None:
@@ -403,7 +409,7 @@ def test_the_highest_share_is_what_an_idle_card_has_free() -> None:
         devices = [
             Device("x", None if gib is None else Band(*(int(gib * GIB),) * 3), "", None, (8, 9)) for gib in totals
         ]
-        return inverse._safe(inverse._start(of, kept(of), devices, None, None))
+        return inverse._safe(inverse.Trial(of, kept(of), devices))
 
     assert most(100) == pytest.approx(0.99)
     assert most(40) == pytest.approx(0.98)
@@ -415,7 +421,7 @@ def test_the_highest_share_is_what_an_idle_card_has_free() -> None:
 def test_the_lowest_utilisation_says_what_one_hundredth_less_lacks() -> None:
     """A reason of the start below it, and the careful share where it is another."""
     make = maker("Qwen/Qwen3-8B", "L40S", "0.33.0", {"max_model_len": 16384})
-    found = inverse.lowest_utilization(model("Qwen/Qwen3-8B"), make, [card("L40S")])
+    found = inverse.lowest_utilization(inverse.Trial(model("Qwen/Qwen3-8B"), make, [card("L40S")]))
     assert found.budget is not None
     assert found.budget.settings.utilization == found.expected
     assert found.reasons[0].startswith(("the KV cache is too small", "nothing is left for the KV cache"))
@@ -426,7 +432,7 @@ def test_the_lowest_utilisation_says_what_one_hundredth_less_lacks() -> None:
 def test_a_model_that_no_share_holds_has_no_lowest_one() -> None:
     """All of a T4 is too little for 32 billion weights: no share is named, and what the weights lack."""
     make = maker("Qwen/Qwen3-32B", "T4", "0.16.0", {"max_model_len": 1024})
-    found = inverse.lowest_utilization(model("Qwen/Qwen3-32B"), make, [card("T4")])
+    found = inverse.lowest_utilization(inverse.Trial(model("Qwen/Qwen3-32B"), make, [card("T4")]))
     assert (found.low, found.expected, found.high) == (None, None, None)
     assert found.reasons[0].startswith("the weights do not fit")
 
@@ -486,7 +492,9 @@ def test_fewest_cards_go_beyond_a_host_by_whole_ones() -> None:
 def test_a_card_that_is_sure_is_told_beside_one_that_is_expected() -> None:
     """Where the careful side needs more cards, both numbers are told with their splits."""
     name, given = "Qwen/Qwen3-8B", {"gpu_memory_utilization": 0.85}
-    longest = inverse.longest_context(model(name), maker(name, "RTX4090", "0.25.1", given), [card("RTX4090")])
+    longest = inverse.longest_context(
+        inverse.Trial(model(name), maker(name, "RTX4090", "0.25.1", given), [card("RTX4090")])
+    )
     assert (longest.low or 0) < (longest.expected or 0)
     make = split_maker(name, "0.25.1", {**given, "max_model_len": int(longest.expected or 0)})
     answer = inverse.fewest_cards(model(name), make, card("RTX4090"))
@@ -504,7 +512,7 @@ def test_the_smallest_card_names_the_sure_one_and_those_of_unknown_memory() -> N
     make = split_maker("Qwen/Qwen3-8B", "0.25.1", {"max_model_len": 8192})
     unknown = replace(card("L4"), name="a card", total=None)
 
-    def made(_: Ranks, first: Device) -> Settings:
+    def made(_: Ranks, first: Device) -> LaunchSettings:
         return make(Ranks(), first if first.total is not None else card("L4"))
 
     found = inverse.smallest_card(asked, made, [card("T4"), unknown, card("H200")])
@@ -557,7 +565,9 @@ def test_each_change_says_what_it_costs_and_has_its_place() -> None:
 def test_requests_at_once_are_the_largest_power_of_two_that_fits(requests: int) -> None:
     """A context that leaves room for the logits of so many requests, and of no more, takes as many."""
     of = tiny(vocab_size=262_144, num_hidden_layers=64)
-    longest = inverse.longest_context(of, kept(of, max_num_seqs=requests, max_num_batched_tokens=512), [card("L4")]).low
+    longest = inverse.longest_context(
+        inverse.Trial(of, kept(of, max_num_seqs=requests, max_num_batched_tokens=512), [card("L4")])
+    ).low
     given: dict[str, Any] = {"max_model_len": longest, "max_num_batched_tokens": 512}
     found = inverse.ways_out(of, kept(of, **given), [card("L4")], given)
     assert {"max_num_seqs": requests} in [way.changes for way in found]

@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from rows import in_one_test
-from vllm_runbooks.catalog import specs
+from vllm_runbooks.catalog import options, specs
 from vllm_runbooks.catalog.authored import spec_files
+from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.plan import kv_layers as module
 from vllm_runbooks.plan.kv_cache import Demand, Kind, pool, rules
-from vllm_runbooks.plan.kv_layers import CacheOptions, KvForms, kv_layers, stage_layers
+from vllm_runbooks.plan.kv_layers import CacheOptions, KvForms, kv_layers
+from vllm_runbooks.plan.release_rules import ValueHistory
 from vllm_runbooks.plan.shape import Attention, Latent, Layer, Quantization, Recurrent, Shape, shape
+from vllm_runbooks.plan.weights import Ranks
+from vllm_runbooks.plan.weights import stages as split
 
 GIB = 2**30
 _HOPPER, _BLACKWELL, _AMPERE = (9, 0), (10, 0), (8, 0)
@@ -289,7 +293,7 @@ def test_layers_are_split_as_the_release_splits_them(
     layers: int, stages: int, version: str, expected: tuple[int, ...]
 ) -> None:
     """What is left over goes to the last stage in old releases, to the middle ones in later ones."""
-    assert stage_layers(layers, stages, version) == expected
+    assert split(layers, Ranks(pipeline=stages), options.version_key(version)) == expected
 
 
 def test_each_stage_has_its_own_layers_and_the_last_one_the_draft() -> None:
@@ -304,5 +308,5 @@ def test_each_stage_has_its_own_layers_and_the_last_one_the_draft() -> None:
 
 def test_every_rule_is_changed_by_some_release() -> None:
     """No rule stands in the record that is the same in all releases, but for one that later releases go back to."""
-    changed = {name for _, change in module._CHANGES for name in change}
-    assert {each.name for each in fields(module._Rules)} - changed == {"state_align"}
+    changed = set(load_table("kv_layer_rules", ValueHistory))
+    assert {each.name for each in fields(module.LayerRules)} - changed == {"state_align"}

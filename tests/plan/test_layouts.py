@@ -16,8 +16,8 @@ from vllm_runbooks.lint import meaning
 from vllm_runbooks.plan import layouts
 from vllm_runbooks.plan.budget import Device, Subject, budget, subject
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
-from vllm_runbooks.plan.layouts import Split, Way, candidates, illegal, placed, ways
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.layouts import CopySplit, LayoutChoice, candidates, illegal, placed, ways
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.shape import (
     Attention,
     Dense,
@@ -59,7 +59,7 @@ def cards(said: str) -> tuple[Device, ...]:
     return tuple(found)
 
 
-def start(name: str, release: str, given: dict[str, Any], first: Device) -> Settings:
+def start(name: str, release: str, given: dict[str, Any], first: Device) -> LaunchSettings:
     gpu = shelf().gpu(first.name)
     assert gpu is not None
     return settle(
@@ -75,8 +75,8 @@ def start(name: str, release: str, given: dict[str, Any], first: Device) -> Sett
 
 def judged(
     name: str, said: str, release: str = "0.16.0", given: dict[str, Any] | None = None, **more: Any
-) -> tuple[Way, ...]:
-    def make(ranks: Ranks, first: Device) -> Settings:
+) -> tuple[LayoutChoice, ...]:
+    def make(ranks: Ranks, first: Device) -> LaunchSettings:
         sizes = {
             "tensor_parallel_size": ranks.tensor,
             "pipeline_parallel_size": ranks.pipeline,
@@ -87,7 +87,7 @@ def judged(
     return ways(model(name), make, cards(said), **more)
 
 
-def named(found: Sequence[Way], name: str) -> Way:
+def named(found: Sequence[LayoutChoice], name: str) -> LayoutChoice:
     return next(way for way in found if way.name == name)
 
 
@@ -212,9 +212,9 @@ def test_no_way_is_offered_that_the_linter_refuses(release: str) -> None:
 def test_cards_of_one_kind_and_host_stay_together() -> None:
     """Groups are of one kind and host where there are enough such cards, whatever the order in which they are given."""
     mixed = cards("RTX3090@a,RTX4090@a,RTX3090@a,RTX4090@a,2xRTX3090@b")
-    assert placed(mixed, Split(3, 2, 1, 1)) == ((0, 2), (1, 3), (4, 5))
-    assert placed(mixed, Split(1, 2, 3, 1)) == ((0, 2, 1, 3, 4, 5),)
-    assert placed(cards("3xA100-80GB@a,3xA100-80GB@b"), Split(1, 2, 3, 1)) == ((0, 1, 2, 5, 3, 4),)
+    assert placed(mixed, CopySplit(3, 2, 1, 1)) == ((0, 2), (1, 3), (4, 5))
+    assert placed(mixed, CopySplit(1, 2, 3, 1)) == ((0, 2, 1, 3, 4, 5),)
+    assert placed(cards("3xA100-80GB@a,3xA100-80GB@b"), CopySplit(1, 2, 3, 1)) == ((0, 1, 2, 5, 3, 4),)
 
 
 def test_eight_3090s_share_a_9b_model_by_pairs() -> None:
@@ -252,7 +252,7 @@ def test_a_model_that_fits_one_card_may_still_be_split_for_its_cache() -> None:
 
 
 def test_the_order_is_that_of_the_key_and_the_illegal_come_last() -> None:
-    """The tuple that `Way.rank` documents decides; nothing that is refused stands before what is legal."""
+    """The tuple that `LayoutChoice.rank` documents decides; nothing that is refused stands before what is legal."""
     found = judged("Qwen/Qwen2.5-7B-Instruct", "8xRTX4090", given={"max_model_len": 8192})
     assert [way.rank for way in found] == sorted(way.rank for way in found)
     legal = [way.legal for way in found]
@@ -295,7 +295,7 @@ def test_cards_stay_idle_only_where_no_way_uses_all() -> None:
     wide = subject("two wide layers", config)
     devices = cards("3xRTX3090")
 
-    def make(ranks: Ranks, _: Device) -> Settings:
+    def make(ranks: Ranks, _: Device) -> LaunchSettings:
         given = {
             "tensor_parallel_size": ranks.tensor,
             "pipeline_parallel_size": ranks.pipeline,
@@ -636,7 +636,7 @@ def test_cards_that_read_a_prompt_together_are_split_as_one() -> None:
 def test_a_way_is_named_by_its_copies_and_its_sizes() -> None:
     """Sizes of one are left out."""
     names = [
-        Way(replicas, ranks, (), ()).name
+        LayoutChoice(replicas, ranks, (), ()).name
         for replicas, ranks in (
             (3, Ranks()),
             (1, Ranks(2)),
@@ -649,11 +649,11 @@ def test_a_way_is_named_by_its_copies_and_its_sizes() -> None:
 
 
 @cache
-def _single() -> Way:
+def _single() -> LayoutChoice:
     return judged("Qwen/Qwen2.5-7B-Instruct", "RTX4090", given={"max_model_len": 8192})[0]
 
 
-def _made(**more: Any) -> Way:
+def _made(**more: Any) -> LayoutChoice:
     """A way that fits, with some of what it is judged by changed."""
     one = _single()
     assert one.budget is not None
@@ -687,18 +687,18 @@ def test_a_hundredth_of_a_request_is_no_difference() -> None:
 # ---- what is said of a way
 
 
-def _said(way: Way, *words: str) -> str:
+def _said(way: LayoutChoice, *words: str) -> str:
     return next((said for said in way.reasons if all(word in said for word in words)), "")
 
 
-def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qwen2.5-7B-Instruct") -> Way:
+def _over(joins: str | None, count: int, *, hosts: int = 1, name: str = "Qwen/Qwen2.5-7B-Instruct") -> LayoutChoice:
     """One copy on so many cards, joined so, as one tensor-parallel group."""
     devices = [
         replace(device, interconnect=joins, node=f"host{place * hosts // count}" if hosts > 1 else None)
         for place, device in enumerate(cards(f"{count}xA100-80GB-SXM"))
     ]
 
-    def make(ranks: Ranks, first: Device) -> Settings:
+    def make(ranks: Ranks, first: Device) -> LaunchSettings:
         sizes = {"tensor_parallel_size": ranks.tensor, "pipeline_parallel_size": ranks.pipeline}
         given = {"max_model_len": 8192, "data_parallel_size": ranks.data, **sizes}
         return start(name, "0.16.0", given, replace(first, name="A100-80GB-SXM"))
@@ -830,7 +830,7 @@ def test_requests_are_counted_by_blocks_as_the_release_counts_them() -> None:
     ):  # fmt: skip
         pool = pools[release]
         assert pool is not None
-        assert layouts.held(pool, 100, length) == pytest.approx(wanted)
+        assert pool.concurrency(100, length) == pytest.approx(wanted)
 
 
 def test_only_so_many_requests_are_useful_as_may_run() -> None:

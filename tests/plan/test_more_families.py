@@ -214,7 +214,15 @@ INTERN: dict[str, Any] = {
 def _vision(config: dict[str, Any], **changed: Any) -> int | None:
     """Parameters of the tower; None: something keeps them from being known."""
     stock = inventory(shape({**config, "vision_config": {**config["vision_config"], **changed}}))
-    return None if stock.missing else stock.by_component["vision"]
+    return (
+        None
+        if stock.missing
+        else sum(
+            tensor.values * times
+            for tensor, _, times in stock.everything
+            if tensor.in_checkpoint and tensor.component == "vision"
+        )
+    )
 
 
 @pytest.mark.parametrize("layer", [-25, -100, 0])

@@ -18,12 +18,12 @@ from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.plan.budget import subject
 from vllm_runbooks.plan.inverse import WayOut
 from vllm_runbooks.plan.records import (
-    Calibration,
     Find,
-    Found,
-    Layout,
+    FindAnswer,
     Layouts,
+    ParallelLayout,
     Plan,
+    PlanCalibration,
     PlannedCache,
     PlannedDeployment,
     PlannedGpu,
@@ -67,7 +67,16 @@ def fits() -> Plan:
     limits = ("The KV cache, not the context, limits the requests at once.",)
     options = {"max_model_len": 131_072, "max_num_seqs": 256, "max_num_batched_tokens": 2048}
     return Plan(
-        "openai/gpt-oss-20b", RELEASE, (A100,), True, (rank,), CACHE, limits, START, Calibration(False), options=options
+        "openai/gpt-oss-20b",
+        RELEASE,
+        (A100,),
+        True,
+        (rank,),
+        CACHE,
+        limits,
+        START,
+        PlanCalibration(False),
+        options=options,
     )
 
 
@@ -116,12 +125,12 @@ def pair(fits: Plan, unknown: Plan) -> Layouts:
     ranks = (pair_rank(0, 1.39, 0.4, 8.6), pair_rank(1, 0.09, 0.37, 9.93))
     speed = Speed(95.2, "the weights are read once for each token")
     base = replace(fits, model=model, gpus=gpus, per_gpu=ranks, kv_cache=cache, legal=True, options={})
-    half = replace(base, layout=Layout(1, 2, 1, 1), reasons=("one answer uses both cards",), speed=speed)
-    each = replace(half, layout=Layout(2, 1, 1, 1), total_concurrency=10_067.24, per_gpu=ranks[:1])
+    half = replace(base, layout=ParallelLayout(1, 2, 1, 1), reasons=("one answer uses both cards",), speed=speed)
+    each = replace(half, layout=ParallelLayout(2, 1, 1, 1), total_concurrency=10_067.24, per_gpu=ranks[:1])
     gone = replace(cache, longest_context=None)
-    full = replace(base, layout=Layout(1, 1, 1, 2), total_concurrency=10_067.24, fits=False, kv_cache=gone)
-    dark = replace(unknown, layout=Layout(1, 1, 2, 1), legal=True, reasons=("the split is not known",))
-    refused = replace(base, layout=Layout(1, 3, 1, 1), legal=False, reasons=("12 heads on 3 cards", "2 cards"))
+    full = replace(base, layout=ParallelLayout(1, 1, 1, 2), total_concurrency=10_067.24, fits=False, kv_cache=gone)
+    dark = replace(unknown, layout=ParallelLayout(1, 1, 2, 1), legal=True, reasons=("the split is not known",))
+    refused = replace(base, layout=ParallelLayout(1, 3, 1, 1), legal=False, reasons=("12 heads on 3 cards", "2 cards"))
     return Layouts(model, RELEASE, gpus, True, (each, half, dark, full, refused))
 
 
@@ -136,7 +145,7 @@ def compared() -> Compared:
     return Compared(terms, "activation", ("the card's memory is not printed",), (kept,))
 
 
-FOUND = Found(Find.CONTEXT, 131_072, "tokens", 120_000, 131_072, ("The model takes no more.",))
+FOUND = FindAnswer(Find.CONTEXT, 131_072, "tokens", 120_000, 131_072, ("The model takes no more.",))
 
 
 def every(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Compared) -> list[plans.Viewed]:
@@ -152,9 +161,9 @@ def views(fits: Plan, too_big: Plan, unknown: Plan, pair: Layouts, compared: Com
     ("change", "said"),
     [
         ({}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens"),
-        ({"total_concurrency": 11.99, "layout": Layout(1, 1, 1, 1)},
+        ({"total_concurrency": 11.99, "layout": ParallelLayout(1, 1, 1, 1)},
          "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of 131,072 tokens"),
-        ({"total_concurrency": 47.96, "layout": Layout(2, 1, 1, 2)},
+        ({"total_concurrency": 47.96, "layout": ParallelLayout(2, 1, 1, 2)},
          ("fits: 36.6 GiB KV cache on each card, 798,624 tokens in each replica, "
           "47.96 requests of 131,072 tokens in all")),
         ({"options": {}}, "fits: 36.6 GiB KV cache, 798,624 tokens, 11.99 requests of the whole context"),
@@ -295,7 +304,7 @@ def test_cards_that_are_planned_alike_stand_together(fits: Plan, pair: Layouts) 
 
 def test_layouts_are_ranked_with_reasons(pair: Layouts) -> None:
     """The best first and in full; what is not known, does not fit or is not legal is said, with why."""
-    said = plans.text_layouts(pair)
+    said = plans.text(pair)
 
     first = (
         "fits: best as 2 x 1 card, 8.60 GiB KV cache on each card, 644,304 tokens in each replica, "
@@ -338,35 +347,35 @@ def test_layouts_have_one_answer(pair: Layouts, fits_any: bool | None, kept: sli
     some = replace(pair, fits=fits_any, layouts=pair.layouts[kept])
 
     assert str(plan_words.layouts_headline(some)).startswith(said)
-    assert " ".join(plans.text_layouts(some).split()).startswith(said)
+    assert " ".join(plans.text(some).split()).startswith(said)
 
 
 def test_a_refusal_without_a_reason_is_the_releases(pair: Layouts) -> None:
     """And a ranking without reasons has none."""
     refused = replace(pair.layouts[4], reasons=())
 
-    assert "- TP 3: this release refuses it" in plans.text_layouts(replace(pair, layouts=(refused,)))
-    assert "NOT LEGAL" not in plans.text_layouts(replace(pair, layouts=pair.layouts[:2]))
+    assert "- TP 3: this release refuses it" in plans.text(replace(pair, layouts=(refused,)))
+    assert "NOT LEGAL" not in plans.text(replace(pair, layouts=pair.layouts[:2]))
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
         (FOUND, "longest context: 131,072 tokens (120,000 to 131,072)\n  - The model takes no more.\n"),
-        (Found(Find.UTILIZATION, 0.675, "", 0.675, 0.675, ()), "lowest utilisation: 0.675\n"),
-        (Found(Find.CONCURRENCY, 11.99, "requests", None, None, ()), "requests at once: 11.99 requests\n"),
-        (Found(Find.GPUS, "2 x RTX3090", "", "2 x RTX3090", "4 x RTX3090", ()),
+        (FindAnswer(Find.UTILIZATION, 0.675, "", 0.675, 0.675, ()), "lowest utilisation: 0.675\n"),
+        (FindAnswer(Find.CONCURRENCY, 11.99, "requests", None, None, ()), "requests at once: 11.99 requests\n"),
+        (FindAnswer(Find.GPUS, "2 x RTX3090", "", "2 x RTX3090", "4 x RTX3090", ()),
          "cards needed: 2 x RTX3090 (2 x RTX3090 to 4 x RTX3090)\n"),
-        (Found(Find.GPUS, 0.0, "cards", None, None, ()), "cards needed: 0 cards\n"),
-        (Found(Find.GPUS, None, "", None, None, ("No card is large enough.", "The largest known has 268 GiB.")),
+        (FindAnswer(Find.GPUS, 0.0, "cards", None, None, ()), "cards needed: 0 cards\n"),
+        (FindAnswer(Find.GPUS, None, "", None, None, ("No card is large enough.", "The largest known has 268 GiB.")),
          "cards needed: unknown: No card is large enough.\n  - The largest known has 268 GiB.\n"),
-        (Found(Find.CONTEXT, None, "tokens", None, None, ()),
+        (FindAnswer(Find.CONTEXT, None, "tokens", None, None, ()),
          "longest context: unknown: it depends on what is not known\n"),
     ],
 )  # fmt: skip
-def test_inverse_questions_have_an_answer_with_its_band(found: Found, said: str) -> None:
+def test_inverse_questions_have_an_answer_with_its_band(found: FindAnswer, said: str) -> None:
     """Value, unit, band and reasons; and first of all where it comes with a plan."""
-    assert plans.text_found(found) == said
+    assert plans.text(found) == said
 
 
 @pytest.mark.parametrize(
@@ -379,7 +388,7 @@ def test_inverse_questions_have_an_answer_with_its_band(found: Found, said: str)
 )
 def test_one_is_counted_in_the_singular(value: int, unit: str, said: str) -> None:
     """One card is no "1 cards"."""
-    assert str(plan_words.found_headline(Found(Find.GPUS, value, unit, value, value, ()))) == said
+    assert str(plan_words.found_headline(FindAnswer(Find.GPUS, value, unit, value, value, ()))) == said
 
 
 def test_cards_of_one_replica_have_their_cache_each(pair: Layouts) -> None:
@@ -460,11 +469,11 @@ def test_plan_against_actual_without_a_difference(compared: Compared) -> None:
 @pytest.mark.parametrize(
     ("calibration", "said"),
     [
-        (Calibration(True, ("Activation: 4 starts.",)), "CALIBRATION\n  - Activation: 4 starts.\n"),
-        (Calibration(True), "CALIBRATION\n  - used; no recorded start corrects these terms\n"),
+        (PlanCalibration(True, ("Activation: 4 starts.",)), "CALIBRATION\n  - Activation: 4 starts.\n"),
+        (PlanCalibration(True), "CALIBRATION\n  - used; no recorded start corrects these terms\n"),
     ],
 )
-def test_what_corrected_the_plan_is_named(fits: Plan, calibration: Calibration, said: str) -> None:
+def test_what_corrected_the_plan_is_named(fits: Plan, calibration: PlanCalibration, said: str) -> None:
     """A sentence for each correction, or that there was none to make."""
     assert plans.text(replace(fits, calibration=calibration)).endswith(said)
 
@@ -540,7 +549,7 @@ def hostile(plan: Plan) -> Plan:
     return replace(
         plan, model=HOSTILE, vllm=CommandRelease(HOSTILE, "given", HOSTILE), gpus=(replace(A100, name=HOSTILE),),
         per_gpu=(rank,), limits=(HOSTILE,), deployment=replace(START, command=HOSTILE), reasons=(HOSTILE,),
-        calibration=Calibration(True, (HOSTILE,)), options={HOSTILE: HOSTILE}, speed=Speed(1.0, HOSTILE),
+        calibration=PlanCalibration(True, (HOSTILE,)), options={HOSTILE: HOSTILE}, speed=Speed(1.0, HOSTILE),
         found=replace(FOUND, reasons=(HOSTILE,), unit=HOSTILE),
     )  # fmt: skip
 
@@ -561,7 +570,7 @@ def test_no_name_becomes_markup(views: list[plans.Viewed], compared: Compared, p
         }  # fmt: skip
         assert "alert(1)" in read(shown.html).text
         assert "\x1b" not in shown.html + shown.plain + plans.html(view)
-        assert "\u202e" not in shown.html + shown.plain + plans.text_found(FOUND)
+        assert "\u202e" not in shown.html + shown.plain + plans.text(FOUND)
         assert json.loads(render.to_json(view))["schema"] == 1
 
 
@@ -575,8 +584,8 @@ def test_the_page_shows_what_the_text_says(fits: Plan, pair: Layouts, compared: 
     assert "12 heads on 3 cards; 2 cards" in plans.html(pair)
     assert "#cf222e" in plans.html(pair.layouts[4])
     assert "the forward pass takes more than the sampler" in plans.html(compared)
-    assert "#9a6700" in plans.html(Found(Find.GPUS, None, "", None, None, ("none is known",)))
-    assert "#1a7f37" in plans.html(Found(Find.GPUS, 2, "GPUs", 2, 2, ()))
+    assert "#9a6700" in plans.html(FindAnswer(Find.GPUS, None, "", None, None, ("none is known",)))
+    assert "#1a7f37" in plans.html(FindAnswer(Find.GPUS, 2, "GPUs", 2, 2, ()))
     assert "#9a6700" in plans.html(Compared((), None))
     assert "#1a7f37" in plans.html(Compared(compared.terms[:1], None))
     assert "<svg" not in plans.html(replace(fits, per_gpu=(), deployment=None, limits=(), options={}))
@@ -600,10 +609,10 @@ def test_what_is_given_holds_before_what_the_release_settles(fits: Plan) -> None
 def test_copies_inside_one_server_are_told_once(pair: Layouts) -> None:
     """A layout of the same figures that only has its copies inside one server stands below the table."""
     each, half, dark, full, refused = pair.layouts
-    same = replace(each, layout=Layout(1, 1, 1, 2))
+    same = replace(each, layout=ParallelLayout(1, 1, 1, 2))
     found = replace(pair, layouts=(each, half, same, dark, full, refused))
 
-    for said in (str(render.plan_sections.ranking(found)), plans.text_layouts(found)):
+    for said in (str(render.plan_sections.ranking(found)), plans.text(found)):
         assert "The same with copies inside one server (DP) in place of servers: DP 2 as 2 x 1" in said
         assert len(re.findall(r"^  DP 2 ", said, re.MULTILINE)) == 1  # the other one does not fit, so it is another
     assert "THE FIRST" not in str(render.plan_sections.ranking(found))
@@ -823,7 +832,7 @@ def test_a_band_stands_behind_its_amount(fits: Plan, low: float | None, high: fl
 )  # fmt: skip
 def test_answers_are_rounded_to_what_is_asked(what: Find, value: float | str, said: str) -> None:
     """Four digits of a utilisation, two of anything else, no zeros behind; a word as it is."""
-    assert str(plan_words.found_headline(Found(what, value, "", None, None, ()))).endswith(f": {said}")
+    assert str(plan_words.found_headline(FindAnswer(what, value, "", None, None, ()))).endswith(f": {said}")
 
 
 @pytest.mark.parametrize(
@@ -831,7 +840,10 @@ def test_answers_are_rounded_to_what_is_asked(what: Find, value: float | str, sa
 )
 def test_answers_have_a_band_where_both_ends_are_known(low: int | None, high: int | None, said: str) -> None:
     """And differ."""
-    assert str(plan_words.found_headline(Found(Find.GPUS, 2, "cards", low, high, ()))) == f"cards needed: 2 cards{said}"
+    assert (
+        str(plan_words.found_headline(FindAnswer(Find.GPUS, 2, "cards", low, high, ())))
+        == f"cards needed: 2 cards{said}"
+    )
 
 
 def test_the_document_is_indented_by_two_and_keeps_its_letters(fits: Plan) -> None:

@@ -13,7 +13,7 @@ from rows import in_one_test
 from vllm_runbooks.catalog import options, specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.plan.settings import Settings, mismatch, settle
+from vllm_runbooks.plan.settings import LaunchSettings, mismatch, settle
 from vllm_runbooks.plan.shape import Attention, Experts, Latent, Layer, Quantization, Recurrent, Shape, shape
 from vllm_runbooks.plan.weights import Ranks
 
@@ -59,7 +59,7 @@ def _catalog() -> dict[str, dict[str, Any]]:
     return {file.id: file.config for file in specs.load(spec_files.compile_specs).files}
 
 
-def _started(model: str, given: dict[str, Any], release: str, card: dict[str, Any], **more: Any) -> Settings:
+def _started(model: str, given: dict[str, Any], release: str, card: dict[str, Any], **more: Any) -> LaunchSettings:
     config = _catalog()[model]
     return settle(shape(config), given, release, config=config, **card, **more)
 
@@ -120,20 +120,31 @@ def test_a_start_has_the_numbers_that_its_log_printed(
 ) -> None:
     """Longest context, batch, requests and graphs are those that real starts of many releases printed."""
     found = _started(model, given, release, card)
-    told = (found.max_model_len, found.batched_tokens, found.sequences, found.piecewise_graphs, found.full_graphs)
+    told = (
+        found.scheduler.max_model_len,
+        found.scheduler.batched_tokens,
+        found.scheduler.sequences,
+        found.graphs.piecewise,
+        found.graphs.full,
+    )
     assert tuple(None if seen is None else mine for mine, seen in zip(told, printed, strict=True)) == printed
 
 
 def test_an_early_start_of_the_newer_engine_has_the_batch_of_its_log() -> None:
     """Before 0.8 the newer engine runs only when asked, and goes by the card's name."""
     found = settle(_DENSE, {"max_model_len": 2048}, "0.7.2", environment=_NEWER, **_H200)
-    assert (found.is_v0, found.batched_tokens, found.sequences, found.piecewise_graphs) == (False, 8192, 1024, 67)
+    assert (found.is_v0, found.scheduler.batched_tokens, found.scheduler.sequences, found.graphs.piecewise) == (
+        False,
+        8192,
+        1024,
+        67,
+    )
 
 
 def test_a_python_program_has_other_defaults_than_a_server() -> None:
     """The class LLM reads twice the tokens at once: 16,384 on an H100, as a start of 0.10.2 printed."""
     found = settle(_DENSE, {"max_model_len": 4096}, "0.10.2", context="llm", **_H100)
-    assert (found.batched_tokens, found.sequences, found.piecewise_graphs) == (16_384, 1024, 67)
+    assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.graphs.piecewise) == (16_384, 1024, 67)
 
 
 _BATCHES = [
@@ -159,7 +170,7 @@ def test_the_card_decides_what_is_not_given(
 ) -> None:
     """The same command takes another batch on another card, and the share of the memory moved in 0.20."""
     found = settle(_DENSE, {}, release, **card)
-    assert (found.batched_tokens, found.sequences, found.utilization) == (tokens, requests, share)
+    assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.utilization) == (tokens, requests, share)
 
 
 _ADJUSTED = [
@@ -185,7 +196,7 @@ _ADJUSTED = [
 def test_batch_and_requests_bound_each_other(release: str, given: dict[str, Any], tokens: int, requests: int) -> None:
     """What is given moves what is not: a batch never holds more than all requests, and the other way round."""
     found = settle(_DENSE, given, release, **_3090)
-    assert (found.batched_tokens, found.sequences) == (tokens, requests)
+    assert (found.scheduler.batched_tokens, found.scheduler.sequences) == (tokens, requests)
 
 
 _OLDER = [
@@ -210,7 +221,7 @@ def test_the_older_engine_sizes_its_batch_by_the_context(
 ) -> None:
     """Its batch holds a whole prompt unless the context is long; pictures and pooling have floors of their own."""
     found = settle(_SHAPES[model], given, release, environment={"VLLM_USE_V1": "0"}, **_A100)
-    assert (found.is_v0, found.batched_tokens, found.is_chunked) == (True, tokens, in_parts)
+    assert (found.is_v0, found.scheduler.batched_tokens, found.scheduler.is_chunked) == (True, tokens, in_parts)
 
 
 _ENGINES = [
@@ -293,7 +304,7 @@ _LENGTHS = [
 )
 def test_the_longest_context_is_the_one_that_the_release_derives(told: Shape, release: str, longest: int) -> None:
     """Scaled rotary embeddings stretch the context as each release counts them."""
-    assert settle(told, {}, release, **_H100).max_model_len == longest
+    assert settle(told, {}, release, **_H100).scheduler.max_model_len == longest
 
 
 _OWN_LENGTHS = [
@@ -311,18 +322,20 @@ _OWN_LENGTHS = [
 @pytest.mark.parametrize(("model", "release", "longest"), _OWN_LENGTHS)
 def test_catalog_models_have_the_length_that_the_release_derives(model: str, release: str, longest: int) -> None:
     """What vLLM's own function answers for the catalog's configurations comes out of the shape."""
-    assert _started(model, {}, release, _H100).max_model_len == longest
+    assert _started(model, {}, release, _H100).scheduler.max_model_len == longest
 
 
 def test_windows_bound_the_context_where_they_are_switched_off() -> None:
     """With --disable-sliding-window a context is no longer than a window."""
-    assert settle(_SHAPES["window"], {"disable_sliding_window": True}, "0.19.0", **_H100).max_model_len == 4096
+    assert (
+        settle(_SHAPES["window"], {"disable_sliding_window": True}, "0.19.0", **_H100).scheduler.max_model_len == 4096
+    )
 
 
 def test_a_fitted_length_is_told() -> None:
     """-1 takes the model's own length and is fitted since 0.14."""
     fitted = settle(_DENSE, {"max_model_len": -1}, "0.14.1", **_H100)
-    assert (fitted.max_model_len, fitted.is_length_fitted) == (131_072, True)
+    assert (fitted.scheduler.max_model_len, fitted.scheduler.is_length_fitted) == (131_072, True)
 
 
 _BEYOND = "--max-model-len 200000 is more than the 131072 tokens that the model takes: vLLM 0.19.0 refuses it unless "
@@ -341,7 +354,7 @@ def test_a_length_beyond_the_model_is_refused(
 ) -> None:
     """More tokens than the model takes end the start, unless the variable or the configuration allows them."""
     found = settle(_DENSE, {"max_model_len": 200_000}, "0.19.0", environment=variables, config=config, **_A100)
-    assert (found.max_model_len, found.limits) == (200_000, limits)
+    assert (found.scheduler.max_model_len, found.limits) == (200_000, limits)
 
 
 _GRAPHS = [
@@ -369,7 +382,7 @@ def test_graphs_are_those_that_the_release_captures(
         given["speculative_config"] = {"method": "eagle", "model": "head", "num_speculative_tokens": drafted}
     variables = {"VLLM_USE_V1": "1", "VLLM_USE_V2_MODEL_RUNNER": "0"}
     found = settle(_DENSE, given, release, environment=variables, **_H100)
-    assert (found.piecewise_graphs, found.full_graphs) == graphs
+    assert (found.graphs.piecewise, found.graphs.full) == graphs
 
 
 _MODES = [
@@ -405,7 +418,7 @@ def test_options_and_attention_decide_which_graphs_there_are(
 ) -> None:
     """A mode, a level, sizes, adapters, pooling and attention that cannot be captured change the graphs."""
     found = settle(_SHAPES[model], {"max_num_seqs": 256, **given}, release, **card)
-    assert (found.piecewise_graphs, found.full_graphs) == graphs
+    assert (found.graphs.piecewise, found.graphs.full) == graphs
 
 
 _RUNNERS = [
@@ -467,7 +480,7 @@ _AHEAD = [
 @pytest.mark.parametrize(("model", "release", "given", "batches"), _AHEAD)
 def test_batches_are_scheduled_ahead(model: str, release: str, given: dict[str, Any], batches: int) -> None:
     """Asynchronous scheduling, on by default since 0.14, keeps another batch under way where it can."""
-    assert settle(_SHAPES[model], given, release, **_H100).concurrent_batches == batches
+    assert settle(_SHAPES[model], given, release, **_H100).scheduler.concurrent_batches == batches
 
 
 _SAMPLERS = [
@@ -530,7 +543,7 @@ def test_gemma_4_reads_a_whole_video_at_once() -> None:
     seen = [
         settle(
             told, given, release, config={"text_config": {"use_bidirectional_attention": kind}}, **card
-        ).batched_tokens
+        ).scheduler.batched_tokens
         for given, release, kind, card in (
             ({}, "0.21.0", "vision", _A100),
             ({}, "0.22.1", "vision", _A100),
@@ -569,11 +582,16 @@ def test_what_is_asked_for_is_kept() -> None:
     }
     found = settle(_DENSE, given, "0.19.0", environment={"VLLM_PP_LAYER_PARTITION": "1,1,2"}, **_H100)
     assert found.ranks == found.ranks.__class__(2, 3, 4, True, (1, 1, 2), True)
-    assert (found.items, found.processor) == ({"video": 0, "image": 2}, {"max_pixels": 1000})
-    assert (found.cache_dtype, found.cache_bytes, found.blocks_override, found.block_tokens) == ("fp8", 2**30, 77, 32)
-    assert (found.cpu_offload_bytes, found.lora_rank, found.loras) == (3 * 2**29, 16, 4)
-    assert (found.caches_prefixes, found.mixes_groups, found.decode_shards) == (False, False, 2)
-    assert (found.recurrent_dtype, found.utilization, found.skips_encoder_profile) == ("float32", 0.95, True)
+    assert (found.media.items, found.media.processor) == ({"video": 0, "image": 2}, {"max_pixels": 1000})
+    assert (found.cache.dtype, found.cache.size, found.cache.blocks_override, found.cache.block_tokens) == (
+        "fp8",
+        2**30,
+        77,
+        32,
+    )
+    assert (found.cpu_offload_bytes, found.lora.rank, found.lora.slots) == (3 * 2**29, 16, 4)
+    assert (found.cache.caches_prefixes, found.cache.mixes_groups, found.cache.decode_shards) == (False, False, 2)
+    assert (found.cache.recurrent_dtype, found.utilization, found.media.skips_profile) == ("float32", 0.95, True)
 
 
 _DRAFTS = [
@@ -592,13 +610,13 @@ def test_speculation_is_read(told: dict[str, Any], expected: tuple[int, int, str
     found = settle(
         replace(_SHAPES["latent"], mtp=(Layer(_MLA, None),)), {"speculative_config": told}, "0.19.0", **_H100
     )
-    assert (found.speculative_tokens, found.draft_layers, found.draft_model) == expected
+    assert (found.speculation.tokens, found.speculation.layers, found.speculation.model) == expected
 
 
 def test_without_a_card_what_depends_on_it_is_named() -> None:
     """Nobody's card is no card: batch and requests are unknown, and so is what follows from them."""
     found = settle(_DENSE, {}, "0.24.0")
-    assert (found.batched_tokens, found.sequences, found.full_graphs) == (0, 0, 0)
+    assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.graphs.full) == (0, 0, 0)
     assert found.missing == (
         "the card's name and memory (max_num_batched_tokens depends on them)",
         "the card's name and memory (max_num_seqs depends on them)",
@@ -642,22 +660,14 @@ def test_what_cannot_be_known_is_named(told: Shape, given: dict[str, Any], relea
 )
 def test_connectors_and_events_keep_groups_of_one_kind(given: dict[str, Any], release: str, *, mixes: bool) -> None:
     """What moves the cache elsewhere switched the hybrid manager off in its releases."""
-    assert settle(_DENSE, given, release, **_H100).mixes_groups is mixes
-
-
-def test_every_value_has_its_source() -> None:
-    """What is given says so, what a rule decides names the release's file and line."""
-    found = settle(_DENSE, {"max_num_seqs": 8}, "0.19.0", **_H100).sources
-    assert found["sequences"] == "given"
-    assert found["batched_tokens"] == "vllm 0.19.0, for this card"
-    assert found["sampler"] == "vllm 0.17.1 v1/sample/ops/topk_topp_sampler.py:245"
+    assert settle(_DENSE, given, release, **_H100).cache.mixes_groups is mixes
 
 
 def test_all_releases_are_settled() -> None:
     """No known release is without an answer."""
     for release in options.known_releases():
         found = settle(_DENSE, {}, release, **_H100)
-        assert (found.missing, found.max_model_len, found.version) == ((), 131_072, release)
+        assert (found.missing, found.scheduler.max_model_len, found.version) == ((), 131_072, release)
 
 
 def test_a_text_that_is_no_version_is_refused() -> None:
@@ -680,7 +690,7 @@ def test_other_numbers_do_not_read_the_release_again() -> None:
 # ---- each option and each rule by itself
 
 
-def _given(options_: dict[str, Any], release: str = "0.19.0", told: Shape = _DENSE, **more: Any) -> Settings:
+def _given(options_: dict[str, Any], release: str = "0.19.0", told: Shape = _DENSE, **more: Any) -> LaunchSettings:
     return settle(told, options_, release, **{**_H100, **more})
 
 
@@ -761,7 +771,7 @@ def test_the_longest_context_is_the_configurations(
     model: str, config: dict[str, Any], release: str, given: dict[str, Any], longest: int
 ) -> None:
     """`model_max_length` goes before the positions since 0.8 (0.8.5 config.py:2977), the text part's first."""
-    assert _given(given, release, _SHAPES[model], config=config).max_model_len == longest
+    assert _given(given, release, _SHAPES[model], config=config).scheduler.max_model_len == longest
 
 
 @pytest.mark.parametrize(
@@ -785,8 +795,8 @@ def test_a_length_is_taken_up_to_what_is_allowed(
     """The last length that the model takes passes, one token more is refused unless something allows it."""
     environment = {} if variable is None else {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": variable}
     found = _given({"max_model_len": asked}, release, config=config, environment=environment)
-    assert (found.is_length_fitted, bool(found.limits)) == (is_fitted, refused)
-    assert found.max_model_len == (131_072 if asked in (None, -1) else asked)
+    assert (found.scheduler.is_length_fitted, bool(found.limits)) == (is_fitted, refused)
+    assert found.scheduler.max_model_len == (131_072 if asked in (None, -1) else asked)
 
 
 _FEATURES = [
@@ -959,7 +969,7 @@ def test_stages_and_scheduling_ahead_keep_batches_under_way(
     model: str, release: str, given: dict[str, Any], batches: int
 ) -> None:
     """One for each stage (v1/executor: max_concurrent_batches), and scheduling ahead adds one where it can."""
-    assert _given(given, release, _SHAPES[model]).concurrent_batches == batches
+    assert _given(given, release, _SHAPES[model]).scheduler.concurrent_batches == batches
 
 
 def test_stages_of_the_older_runner_are_not_scheduled_ahead_since_0_31() -> None:
@@ -967,7 +977,7 @@ def test_stages_of_the_older_runner_are_not_scheduled_ahead_since_0_31() -> None
     found = {
         (release, newer): _given(
             {"pipeline_parallel_size": 2}, release, environment={"VLLM_USE_V2_MODEL_RUNNER": newer}
-        ).concurrent_batches
+        ).scheduler.concurrent_batches
         for release in ("0.14.1", "0.30.0", "0.31.0")
         for newer in ("0", "1")
     }
@@ -1026,7 +1036,11 @@ def test_what_is_given_is_left_as_it_is(
 ) -> None:
     """Rules of the release move defaults alone (0.11.2 engine/arg_utils.py:1946, 0.17.1 :2101)."""
     found = settle(_SHAPES[model], given, release, **_3090)
-    assert (found.batched_tokens, found.sequences, found.is_chunked) == (tokens, requests, in_parts)
+    assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.scheduler.is_chunked) == (
+        tokens,
+        requests,
+        in_parts,
+    )
 
 
 @pytest.mark.parametrize(
@@ -1043,7 +1057,7 @@ def test_what_is_given_is_left_as_it_is(
 def test_ranks_that_exchange_batches_have_small_ones(release: str, given: dict[str, Any], tokens: int) -> None:
     """Low latency kernels, whole experts and several ranks together make batches of 256 (0.20.2 arg_utils.py:2339)."""
     usual = {"all2all_backend": "deepep_low_latency", "enable_expert_parallel": True, "data_parallel_size": 2}
-    assert settle(_DENSE, {**usual, **given}, release, **_3090).batched_tokens == tokens
+    assert settle(_DENSE, {**usual, **given}, release, **_3090).scheduler.batched_tokens == tokens
 
 
 @pytest.mark.parametrize(
@@ -1060,9 +1074,9 @@ def test_an_early_batch_goes_by_the_cards_name(gpu: str, context: str, tokens: i
     """0.7.2 engine/arg_utils.py:1296; without a name it is not known."""
     card = {"memory_gib": 79.0, "capability": (9, 0), "environment": _NEWER, "context": context}
     found = settle(_DENSE, {"max_model_len": 4096}, "0.7.2", gpu_name=gpu, **card)  # type: ignore[arg-type]
-    assert (found.batched_tokens, found.sequences) == (tokens, 1024)
+    assert (found.scheduler.batched_tokens, found.scheduler.sequences) == (tokens, 1024)
     unknown = settle(_DENSE, {"max_model_len": 4096}, "0.7.2", **card)  # type: ignore[arg-type]
-    assert unknown.batched_tokens == 0
+    assert unknown.scheduler.batched_tokens == 0
     assert "the card's name (max_num_batched_tokens depends on it)" in unknown.missing
 
 
@@ -1089,14 +1103,18 @@ def test_the_older_engine_cuts_prompts_only_where_nothing_stands_against_it(
 ) -> None:
     """Adapters, pooling, media and what is asked keep a long prompt whole; the batch then holds it."""
     found = settle(_SHAPES[model], given, release, environment={"VLLM_USE_V1": "0"}, **_A100)
-    assert (found.batched_tokens, found.sequences, found.is_chunked) == (tokens, requests, in_parts)
+    assert (found.scheduler.batched_tokens, found.scheduler.sequences, found.scheduler.is_chunked) == (
+        tokens,
+        requests,
+        in_parts,
+    )
 
 
 def test_the_older_engine_does_not_cut_a_prompt_that_is_drafted_for() -> None:
     """Speculation keeps it whole, too (0.7.2 engine/arg_utils.py:1113)."""
     given = {"max_model_len": 40_000, "speculative_model": "[ngram]", "num_speculative_tokens": 2}
     found = settle(_DENSE, given, "0.7.2", **_A100)
-    assert (found.is_v0, found.batched_tokens, found.is_chunked) == (True, 40_000, False)
+    assert (found.is_v0, found.scheduler.batched_tokens, found.scheduler.is_chunked) == (True, 40_000, False)
 
 
 @pytest.mark.parametrize(
@@ -1104,7 +1122,7 @@ def test_the_older_engine_does_not_cut_a_prompt_that_is_drafted_for() -> None:
 )
 def test_the_older_engine_captures_up_to_the_first_size_that_holds_all_requests(requests: int, graphs: int) -> None:
     """1, 2, 4 and every eighth to 8,192: 3 + 1,024 sizes (0.6.6 config.py:3163)."""
-    assert _given({"max_num_seqs": requests}, "0.6.6").full_graphs == graphs
+    assert _given({"max_num_seqs": requests}, "0.6.6").graphs.full == graphs
 
 
 @in_one_test(
@@ -1117,9 +1135,9 @@ def test_the_older_engine_captures_up_to_the_first_size_that_holds_all_requests(
 def test_sizes_go_up_by_eight_and_later_by_sixteen(most: int, eighth: int, sixteenth: int) -> None:
     """1, 2, 4, then every eighth; from 256 on every sixteenth since 0.11.1 (0.11.2 config/vllm.py:801)."""
     newer = _given({"max_num_seqs": 1, "max_cudagraph_capture_size": most})
-    assert newer.piecewise_graphs == sixteenth
+    assert newer.graphs.piecewise == sixteenth
     older = _given({"cuda_graph_sizes": [most]}, "0.10.2")
-    assert older.piecewise_graphs == (eighth if most >= 4 else 3)
+    assert older.graphs.piecewise == (eighth if most >= 4 else 3)
 
 
 @pytest.mark.parametrize(
@@ -1128,8 +1146,8 @@ def test_sizes_go_up_by_eight_and_later_by_sixteen(most: int, eighth: int, sixte
 def test_gpt_oss_has_more_sizes(release: str, pieces: int) -> None:
     """To 1,024, in 0.11.0 to 992: 3 + 31 + 49 sizes, or 47 (model_executor/models/config.py)."""
     told = replace(_DENSE, text_type="gpt_oss")
-    assert _given({"max_num_seqs": 256}, release, told).piecewise_graphs == pieces
-    assert _given({"max_num_seqs": 8}, release, told).piecewise_graphs == (67 if release == "0.9.2" else pieces)
+    assert _given({"max_num_seqs": 256}, release, told).graphs.piecewise == pieces
+    assert _given({"max_num_seqs": 8}, release, told).graphs.piecewise == (67 if release == "0.9.2" else pieces)
 
 
 _SIZES = [
@@ -1172,7 +1190,7 @@ def test_graphs_follow_from_what_is_asked(release: str, given: dict[str, Any], g
     """Sizes that are listed, a largest one, modes by number and by name, levels: on an H100 of 256 requests."""
     variables = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
     found = _given({"max_num_seqs": 256, "max_model_len": 4096, **given}, release, environment=variables)
-    assert (found.piecewise_graphs, found.full_graphs) == graphs
+    assert (found.graphs.piecewise, found.graphs.full) == graphs
 
 
 @pytest.mark.parametrize(
@@ -1188,7 +1206,7 @@ def test_sizes_of_drafted_steps_are_whole_requests(release: str, newer: str, gra
     """
     given = {"max_num_seqs": 20, "max_model_len": 4096, "speculative_config": _EAGLE3}
     found = _given(given, release, environment={"VLLM_USE_V2_MODEL_RUNNER": newer})
-    assert (found.piecewise_graphs, found.full_graphs) == graphs
+    assert (found.graphs.piecewise, found.graphs.full) == graphs
 
 
 @pytest.mark.parametrize(("release", "doubles"), [("0.22.1", False), ("0.24.0", True)])
@@ -1198,8 +1216,8 @@ def test_the_newer_runner_captures_adapters_apart_since_0_24(release: str, *, do
         _given({"max_num_seqs": 256, "enable_lora": on}, release, _SHAPES["qwen3"]) for on in (False, True)
     )
     assert plain.is_v2_runner
-    assert adapted.piecewise_graphs == plain.piecewise_graphs * (2 if doubles else 1)
-    assert adapted.full_graphs == plain.full_graphs * (2 if doubles else 1)
+    assert adapted.graphs.piecewise == plain.graphs.piecewise * (2 if doubles else 1)
+    assert adapted.graphs.full == plain.graphs.full * (2 if doubles else 1)
 
 
 @in_one_test(
@@ -1226,13 +1244,13 @@ def test_a_model_is_compiled_where_nothing_says_otherwise(
     release: str, given: dict[str, Any], *, is_compiled: bool
 ) -> None:
     """Level 3 is the usual one; another level, `--enforce-eager` and the older engine compile nothing."""
-    assert _given(given, release).is_compiled is is_compiled
+    assert _given(given, release).graphs.is_compiled is is_compiled
 
 
 def test_weights_on_the_host_kept_early_releases_from_compiling() -> None:
     """0.8 has no such rule any more (0.8.5 config.py:3916)."""
     found = [
-        _given({"cpu_offload_gb": size, "max_model_len": 4096}, "0.7.2", environment=_NEWER).is_compiled
+        _given({"cpu_offload_gb": size, "max_model_len": 4096}, "0.7.2", environment=_NEWER).graphs.is_compiled
         for size in (0, 4)
     ]
     assert found == [True, False]
@@ -1247,7 +1265,7 @@ def test_whole_steps_of_latent_attention_need_its_card(
     """Before 0.22 on capabilities 9 and 10 alone; what depends on an unknown card is named."""
     given = {"max_num_batched_tokens": 2048, "max_num_seqs": 256 if card else 32}
     found = settle(_SHAPES["latent"], given, "0.19.0", **card)
-    assert (found.piecewise_graphs, found.full_graphs) == graphs
+    assert (found.graphs.piecewise, found.graphs.full) == graphs
     assert ("compute capability of the card (CUDA graphs depend on it)" in found.missing) is is_missing
 
 
@@ -1276,7 +1294,7 @@ def test_a_prompt_that_is_cut_has_its_context_cut_alike(decode: int, *, is_refus
     found = _given(given, "0.26.0", _SHAPES["latent"])
     assert bool(found.limits) is is_refused
     assert ("what activation takes with --prefill-context-parallel-size" in found.missing) is not is_refused
-    assert (found.decode_shards, found.prefill_shards) == (decode, 2)
+    assert (found.cache.decode_shards, found.cache.prefill_shards) == (decode, 2)
 
 
 @pytest.mark.parametrize(
@@ -1318,7 +1336,7 @@ def test_adapters_have_the_models_dtype_or_their_own(
 ) -> None:
     """`--lora-dtype auto` is the model's (config/lora.py)."""
     found = _given({"enable_lora": True, "lora_dtype": asked, "dtype": dtype})
-    assert (found.lora_bytes, found.missing) == (size, missing)
+    assert (found.lora.value_bytes, found.missing) == (size, missing)
 
 
 def test_adapters_are_counted_only_where_they_are_on() -> None:
@@ -1327,10 +1345,10 @@ def test_adapters_are_counted_only_where_they_are_on() -> None:
     given["lora_extra_vocab_size"] = 128
     on, off = (_given({**given, "enable_lora": is_on}, "0.8.5") for is_on in (True, False))
     for found, wanted in ((on, (64, 3, 2, True, 128, True)), (off, (0, 0, 0, False, 0, False))):
-        told = (found.lora_rank, found.loras, found.lora_bytes)
-        assert (*told, found.shards_loras, found.lora_words, found.lora_bias) == wanted
+        told = (found.lora.rank, found.lora.slots, found.lora.value_bytes)
+        assert (*told, found.lora.is_sharded, found.lora.extra_words, found.lora.has_bias) == wanted
     usual = _given({"enable_lora": True}, "0.8.5")
-    assert (usual.lora_rank, usual.loras, usual.lora_words) == (16, 1, 256)
+    assert (usual.lora.rank, usual.lora.slots, usual.lora.extra_words) == (16, 1, 256)
 
 
 def test_an_option_that_is_no_number_counts_as_not_given() -> None:
@@ -1355,24 +1373,36 @@ def test_a_connector_may_switch_mixed_groups_off(
 ) -> None:
     """To 0.21 any connector does, then some do: that is open only where there are groups of several kinds."""
     found = _given(given, release, _SHAPES[model])
-    assert found.mixes_groups is mixes
+    assert found.cache.mixes_groups is mixes
     assert ("whether the KV connector takes groups of several kinds" in found.missing) is is_missing
 
 
 def test_prefixes_are_cached_as_asked() -> None:
     """Not asked is neither on nor off: the release decides."""
-    found = [_given({} if on is None else {"enable_prefix_caching": on}).caches_prefixes for on in (None, True, False)]
+    found = [
+        _given({} if on is None else {"enable_prefix_caching": on}).cache.caches_prefixes for on in (None, True, False)
+    ]
     assert found == [None, True, False]
 
 
 def test_options_without_a_value_have_the_releases_own() -> None:
     """A start without options: what its settings are where nothing decides them."""
     found = _given({})
-    assert (found.cache_bytes, found.blocks_override, found.cpu_offload_bytes) == (None, None, 0)
-    assert (found.quantization, found.block_tokens, found.items, found.item_sizes) == (None, None, None, {})
-    assert (found.skips_encoder_profile, found.language_only, found.encoder_data) == (False, False, False)
-    assert (found.decode_shards, found.prefill_shards, found.is_eager) == (1, 1, False)
-    assert (found.speculative_tokens, found.draft_layers, found.draft_model, found.draft_method) == (0, 0, None, "")
+    assert (found.cache.size, found.cache.blocks_override, found.cpu_offload_bytes) == (None, None, 0)
+    assert (found.quantization, found.cache.block_tokens, found.media.items, found.media.item_sizes) == (
+        None,
+        None,
+        None,
+        {},
+    )
+    assert (found.media.skips_profile, found.media.language_only, found.ranks.encoder_data) == (False, False, False)
+    assert (found.cache.decode_shards, found.cache.prefill_shards, found.graphs.is_eager) == (1, 1, False)
+    assert (found.speculation.tokens, found.speculation.layers, found.speculation.model, found.speculation.method) == (
+        0,
+        0,
+        None,
+        "",
+    )
 
 
 _SPECULATED = [
@@ -1394,7 +1424,7 @@ def test_tokens_are_drafted_as_the_method_says(
     """`suffix` has 24 where no number is given (0.33.0 config/speculative.py:1735); layers are the model's own."""
     model = replace(_DENSE, mtp=(Layer(_FULL, None),) * layers)
     found = _given({"speculative_config": told}, release, model)
-    assert (found.speculative_tokens, found.draft_layers, found.draft_model) == expected
+    assert (found.speculation.tokens, found.speculation.layers, found.speculation.model) == expected
     assert found.missing == missing
 
 
@@ -1437,7 +1467,7 @@ def test_deepseek_drafted_for_itself_where_only_a_number_was_given(
 ) -> None:
     """0.10.2 config/__init__.py:2047; a method that is named is the one that drafts."""
     model = replace(_SHAPES["latent"], text_type="deepseek_v3", mtp=(Layer(_MLA, None),))
-    assert _given({"speculative_config": told}, release, model).draft_layers == layers
+    assert _given({"speculative_config": told}, release, model).speculation.layers == layers
 
 
 def test_a_listed_model_with_states_goes_to_the_older_runner_in_0_25() -> None:
@@ -1453,16 +1483,16 @@ def test_items_that_are_not_named_have_the_usual_count() -> None:
     """999 of pictures and videos that a model reads (0.33.0 config/multimodal.py:215), one in the older engine."""
     told = shape(_catalog()["Qwen/Qwen2.5-VL-7B-Instruct"])
     found = _given({"limit_mm_per_prompt": {"audio": 3}}, "0.19.0", told)
-    assert found.items == {"image": 999, "video": 999, "audio": 3}
+    assert found.media.items == {"image": 999, "video": 999, "audio": 3}
     older = _given({"limit_mm_per_prompt": {"video": 2}}, "0.7.2", told)
-    assert (older.is_v0, older.items) == (True, {"image": 1, "video": 2})
+    assert (older.is_v0, older.media.items) == (True, {"image": 1, "video": 2})
     still = shape(_catalog()["google/gemma-3-4b-it"])
-    assert _given({"limit_mm_per_prompt": {"audio": 0}}, "0.19.0", still).items == {"image": 999, "audio": 0}
-    assert _given({"limit_mm_per_prompt": {"image": 0}}, "0.19.0").items == {"image": 0}
+    assert _given({"limit_mm_per_prompt": {"audio": 0}}, "0.19.0", still).media.items == {"image": 999, "audio": 0}
+    assert _given({"limit_mm_per_prompt": {"image": 0}}, "0.19.0").media.items == {"image": 0}
 
 
 def test_sizes_of_items_are_those_that_are_given() -> None:
     """A modality without sizes has none; a count is no size."""
     given = {"limit_mm_per_prompt": {"image": {"count": 2, "width": 512, "height": 256}, "video": {"count": 1}}}
     found = _given(given, "0.19.0", shape(_catalog()["Qwen/Qwen2.5-VL-7B-Instruct"]))
-    assert found.item_sizes == {"image": {"width": 512, "height": 256}}
+    assert found.media.item_sizes == {"image": {"width": 512, "height": 256}}

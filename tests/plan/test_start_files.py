@@ -26,7 +26,7 @@ from vllm_runbooks.host.records import Inventory
 from vllm_runbooks.lint import checking
 from vllm_runbooks.lint.render import wrong
 from vllm_runbooks.plan import planner, start_files
-from vllm_runbooks.plan.network import Link, traffic
+from vllm_runbooks.plan.network import NodeLink, traffic
 from vllm_runbooks.plan.records import StartFiles
 from vllm_runbooks.plan.render import start_files as shown
 from vllm_runbooks.plan.weights import Ranks
@@ -424,7 +424,7 @@ def test_the_head_is_where_the_server_answers() -> None:
 def test_the_network_bounds_what_goes_over_it() -> None:
     """1 Gbit/s and 0.2 ms: two sums a layer of Qwen3-8B's 4,096 values, against one handing on between stages."""
     shape = planner.model(MODEL).shape
-    link = {frozenset(("a", "b")): Link(1000.0, 0.2)}
+    link = {frozenset(("a", "b")): NodeLink(1000.0, 0.2)}
     tensor = traffic(shape, Ranks(tensor=2), ["a", "b"], link, 2)
     stages = traffic(shape, Ranks(pipeline=2), ["a", "b"], link, 2)
     one = 0.0001 + 4096 * 2 * 8 / 1e9
@@ -435,11 +435,11 @@ def test_the_network_bounds_what_goes_over_it() -> None:
     assert tensor.prompt_tokens_per_s == pytest.approx(1e9 / 8 / (36 * 2 * 4096 * 2))
     assert stages.token_s == pytest.approx(one + 0.0001)
     assert stages.prompt_tokens_per_s == pytest.approx(1e9 / 8 / (4096 * 2))
-    assert "a and b: 1,000 Mbit/s, 0.2 ms there and back" in stages.said
+    assert "a and b: 1,000 Mbit/s, 0.2 ms there and back" in stages.remark
 
 
 @pytest.mark.parametrize(
-    ("nodes", "link"), [(["a", "a"], {}), (["a", "b"], {}), (["a", "b"], {frozenset(("a", "c")): Link(1.0, 1.0)})]
+    ("nodes", "link"), [(["a", "a"], {}), (["a", "b"], {}), (["a", "b"], {frozenset(("a", "c")): NodeLink(1.0, 1.0)})]
 )
 def test_what_was_not_measured_bounds_nothing(nodes: list[str], link: Any) -> None:
     """Nor does what stays on one host."""
@@ -449,13 +449,13 @@ def test_what_was_not_measured_bounds_nothing(nodes: list[str], link: Any) -> No
 def test_half_a_measurement_is_said_as_such() -> None:
     """Without a bandwidth no rate of prompts is told, and the wait alone counts."""
     found = traffic(
-        planner.model(MODEL).shape, Ranks(pipeline=2), ["a", "b"], {frozenset(("a", "b")): Link(None, 0.2)}, 2
+        planner.model(MODEL).shape, Ranks(pipeline=2), ["a", "b"], {frozenset(("a", "b")): NodeLink(None, 0.2)}, 2
     )
 
     assert found is not None
     assert found.prompt_tokens_per_s is None
     assert found.token_s == pytest.approx(0.0002)
-    assert "prompts" not in found.said
+    assert "prompts" not in found.remark
 
 
 def _reach(source: str, target: str, address: str, **more: Any) -> Reach:
@@ -472,7 +472,7 @@ def test_the_worse_direction_at_the_address_that_is_used_counts() -> None:
     )
     places = start_files.places(ENVIRONMENTS)
 
-    assert start_files.network(nodes, places) == {frozenset(("node1", "node2")): Link(900.0, 0.4)}
+    assert start_files.network(nodes, places) == {frozenset(("node1", "node2")): NodeLink(900.0, 0.4)}
     assert start_files.network(cluster(), places) == {}
 
 

@@ -18,11 +18,11 @@ from vllm_runbooks.catalog import specs
 from vllm_runbooks.catalog.authored import spec_files
 from vllm_runbooks.plan.encoders import encoder_tensors
 from vllm_runbooks.plan.shape import Encoder, Rope, shape
-from vllm_runbooks.plan.tensors import Tensor
+from vllm_runbooks.plan.tensors import ModelTensor
 from vllm_runbooks.plan.weights import (
-    Inventory,
     Loaded,
     Ranks,
+    TensorInventory,
     inventory,
     load,
     mxfp4_kernel,
@@ -292,11 +292,11 @@ def shelf() -> dict[str, specs.ModelFile]:
     return files()
 
 
-def stock(file: specs.ModelFile, **changes: Any) -> Inventory:
+def stock(file: specs.ModelFile, **changes: Any) -> TensorInventory:
     return inventory(shape({**file.config, **changes}, is_partial=file.is_partial))
 
 
-def started(stock_: Inventory, release: str, options: dict[str, Any]) -> Loaded:
+def started(stock_: TensorInventory, release: str, options: dict[str, Any]) -> Loaded:
     """The fullest stage of a start."""
     options = dict(options)
     ranks = Ranks(options.pop("tp", 1), options.pop("pp", 1))
@@ -595,7 +595,10 @@ def test_classes(model_type: str, count: int, config: dict[str, Any]) -> None:
 def test_components_add_up(shelf: dict[str, specs.ModelFile], name: str) -> None:
     """The components of an unquantised model sum to its parameters, also where the files hold more than the model."""
     found = stock(shelf[name])
-    assert sum(found.by_component.values()) == found.parameters()
+    assert (
+        sum(tensor.values * times for tensor, _, times in found.everything if tensor.in_checkpoint)
+        == found.parameters()
+    )
 
 
 def test_measured_starts(shelf: dict[str, specs.ModelFile]) -> None:
@@ -927,7 +930,7 @@ def _form(told: dict[str, Any]) -> int:
     quantization = shape({**LLAMA, "quantization_config": told}).quantization
     assert quantization is not None
     ((_, form),) = quantization.formats
-    shown = Tensor("mlp", "mlp.up_proj", 8, 256, is_linear=True)
+    shown = ModelTensor("mlp", "mlp.up_proj", 8, 256, is_linear=True)
     found = inventory(shape({**LLAMA, "num_hidden_layers": 1, "quantization_config": told}))
     stored = replace(found, variants=(), embedding=((shown, form),), head=(), norm=None)
     loaded = load(stored, Ranks())
@@ -975,14 +978,14 @@ def test_parameters_are_counted_as_the_hub_does(told: dict[str, Any], with_scale
     ((_, form),) = quantization.formats
     bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)
     for tensor, times, more in (
-        (Tensor("mlp", "a", 8, 256), 1, 0),
-        (Tensor("mlp", "a", 8, 256, bias=True), 1, 8),
-        (Tensor("mlp", "a", 8, 256, bias=True, count=3), 3, 8),
+        (ModelTensor("mlp", "a", 8, 256), 1, 0),
+        (ModelTensor("mlp", "a", 8, 256, bias=True), 1, 8),
+        (ModelTensor("mlp", "a", 8, 256, bias=True, count=3), 3, 8),
     ):
         found = replace(bare, embedding=((tensor, form),))
         assert found.parameters() == times * (with_scales + more)
         assert found.parameters(with_scales=False) == times * (without + more)
-    plain = replace(bare, embedding=((Tensor("mlp", "a", 8, 256), replace(form, bits=16)),))
+    plain = replace(bare, embedding=((ModelTensor("mlp", "a", 8, 256), replace(form, bits=16)),))
     assert plain.parameters() == 2048
 
 
@@ -1014,7 +1017,7 @@ MIB = 2**20
 def test_the_allocator_rounds_large_tensors(blocks: tuple[int, ...], slack: int) -> None:
     """What segments of 2 MiB add to tensors of bfloat16, each an allocation of its own (CUDACachingAllocator.cpp)."""
     bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)
-    stored = tuple((Tensor("mlp", str(at), size // 2), None) for at, size in enumerate(blocks))
+    stored = tuple((ModelTensor("mlp", str(at), size // 2), None) for at, size in enumerate(blocks))
     loaded = load(replace(bare, embedding=stored), Ranks())
     assert loaded is not None
     assert loaded[0].components["allocator"] == slack
@@ -1023,7 +1026,7 @@ def test_the_allocator_rounds_large_tensors(blocks: tuple[int, ...], slack: int)
 def test_the_band_is_what_the_allocator_and_kernels_may_add() -> None:
     """Half of the rounding or a 400th more, all of it and a 1000th less; where kernels differ a 200th of both."""
     bare = replace(inventory(shape(LLAMA)), variants=(), head=(), norm=None)
-    stored = replace(bare, embedding=((Tensor("mlp", "a", 11 * MIB // 2), None),))
+    stored = replace(bare, embedding=((ModelTensor("mlp", "a", 11 * MIB // 2), None),))
     for told, low, high in ((None, MIB + 12 * MIB // 1000, MIB // 2), ("fp8", MIB + 12 * MIB // 1000, MIB // 2)):
         loaded = load(stored, Ranks(), quantization=told)
         assert loaded is not None
@@ -1031,7 +1034,7 @@ def test_the_band_is_what_the_allocator_and_kernels_may_add() -> None:
         assert (stage.expected, stage.expected - stage.low, stage.high - stage.expected) == (12 * MIB, low, high)
         assert stage.reasons[0] == "how the allocator rounds depends on the order of allocations"
         assert (len(stage.reasons) > 1) == (told is not None)
-    even = replace(bare, embedding=((Tensor("mlp", "a", 20 * MIB // 2), None),))
+    even = replace(bare, embedding=((ModelTensor("mlp", "a", 20 * MIB // 2), None),))
     for told, parts in ((None, (1000, 400)), ("fp8", (200, 200))):
         loaded = load(even, Ranks(), quantization=told)
         assert loaded is not None
@@ -1060,7 +1063,7 @@ def test_a_tower_that_nobody_needs_is_left_out(row: str) -> None:
     bare = inventory(shape(LLAMA))
     for family in families:
         told = replace(bare.shape, encoders=(Encoder(family, {}),))
-        found = replace(bare, shape=told, encoders=((Tensor("vision", "tower", 1024), None),))
+        found = replace(bare, shape=told, encoders=((ModelTensor("vision", "tower", 1024), None),))
         for release, off, has_tower in (
             ((0, key[1] - 1, 9), True, True), (key, True, False), (None, True, False), (key, False, True),
         ):  # fmt: skip
@@ -1101,7 +1104,7 @@ def test_a_table_has_a_row_for_each_position(kind: str, rows: int) -> None:
 )  # fmt: skip
 def test_a_rank_holds_its_part_of_a_tensor(split: str, tensor: int, expected: tuple[int, ...]) -> None:
     """Rows by output, columns by input, whole heads (two here), rows of words by 64; what is left goes round up."""
-    told = Tensor("mlp", "a", 10, 7, split, count=3, heads=2)
+    told = ModelTensor("mlp", "a", 10, 7, split, count=3, heads=2)
     assert on_rank(told, Ranks(tensor)) == expected
 
 

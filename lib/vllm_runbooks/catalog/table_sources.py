@@ -11,6 +11,17 @@ TABLES: Mapping[str, str] = {
     "host_commands": "vllm_runbooks.catalog.host_commands:HostCommand",
     "languages": "vllm_runbooks.catalog.languages:Language",
     "launch_rules": "vllm_runbooks.catalog.start_rules:ReleaseChanges",
+    "cuda_graph_memory": "vllm_runbooks.plan.costs:GraphMemory",
+    "draft_rules": "vllm_runbooks.plan.release_rules:ValueHistory",
+    "families": "vllm_runbooks.plan.families:Family",
+    "kv_cache_rules": "vllm_runbooks.plan.release_rules:ValueHistory",
+    "kv_layer_rules": "vllm_runbooks.plan.release_rules:ValueHistory",
+    "lora_models": "vllm_runbooks.plan.adapters:LoraModel",
+    "mtp_models": "vllm_runbooks.plan.release_rules:SinceRelease",
+    "non_torch_memory": "vllm_runbooks.plan.costs:MeasuredMemory",
+    "sampler_memory": "vllm_runbooks.plan.costs:SamplerMemory",
+    "speculative_keys": "vllm_runbooks.plan.release_rules:ValueHistory",
+    "speculative_methods": "vllm_runbooks.plan.release_rules:SinceRelease",
 }
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 

@@ -12,8 +12,8 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Compared, ComparedTerm, Facts, Reading, Residual, Start
 from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, RankBudget, Subject, budget, subject
-from vllm_runbooks.plan.calibration import RULES
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.calibration import NEWER_ENGINE, RULES
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band
 
 _JSON_OPTIONS = (
@@ -23,8 +23,6 @@ _JSON_OPTIONS = (
 _BATCH = "max_num_batched_tokens"
 _PRINTED = 0.005
 """GiB by which a figure printed with two decimals may be off."""
-_NEWER_ENGINE = (0, 8)
-"""The engine that calibration takes a release's starts to run on: the newer one from here on."""
 _SHARED = ("activation", "encoder", "non_torch", "communication")
 """Terms that are known together where a log prints the weights and the cache alone."""
 _CAPTURED = ("cuda_graphs", "cuda_graphs_estimated")
@@ -39,32 +37,32 @@ def options_of(
     arguments: Mapping[str, Any], facts: Facts, readings: Iterable[Reading] = ()
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """A start's options as a plan takes them, from its arguments and what it printed; what cannot be read is named."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     missing: list[str] = []
     for name, value in arguments.items():
         if value is None or name.startswith("_"):
             continue
         if name in _JSON_OPTIONS and isinstance(value, str):
             try:
-                found[name] = json.loads(value)
+                options[name] = json.loads(value)
             except ValueError:
                 missing.append(f"what {name} says: the log prints it in a form of its own")
         else:
-            found[name] = value
+            options[name] = value
     for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "max_model_len"):
         if getattr(facts, name) is not None:
-            found[name] = getattr(facts, name)
-    found.update({reading.name: int(reading.value) for reading in readings if reading.name == _BATCH})
-    return found, tuple(missing)
+            options[name] = getattr(facts, name)
+    options.update({reading.name: int(reading.value) for reading in readings if reading.name == _BATCH})
+    return options, tuple(missing)
 
 
 def device_of(card: Card | None, printed_gib: float | None) -> Device | None:
-    """The card of a start: its memory as the log prints it, else as the catalog has it; None: neither is known."""
-    told = None if printed_gib is None else _around(printed_gib)
+    """The GPU of a start: its memory as the log prints it, else as the catalog has it; None: neither is known."""
+    printed = None if printed_gib is None else _around(printed_gib)
     if card is None:
-        return None if told is None else Device("the log's card", told, "printed in the log")
-    known = Device.of(card)
-    return known if told is None else replace(known, total=told, total_source="printed in the log")
+        return None if printed is None else Device("the log's card", printed, "printed in the log")
+    device = Device.of(card)
+    return device if printed is None else replace(device, total=printed, total_source="printed in the log")
 
 
 UNKNOWN = Device("the card", None, "the log does not name it; name it with --gpus")
@@ -78,16 +76,12 @@ class Place:
     devices: tuple[Device, ...]
     """At least one; where a start takes more, the last one stands for the rest."""
     gpu: Gpu | None = None
-    """The first card, where it is known by name."""
+    """The first GPU, where it is known by name."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that are set for the start."""
 
-    def settings(self, model: Subject, options: Mapping[str, Any]) -> Settings:
-        """What a start with these options comes to.
-
-        Raises:
-            InputError: The release is no version.
-        """
+    def settings(self, model: Subject, options: Mapping[str, Any]) -> LaunchSettings:
+        """What a start with these options comes to."""
         gpu, total = self.gpu, self.devices[0].total
         printed = None if total is None else total.expected / GIB
         return settle(
@@ -102,8 +96,8 @@ class Place:
             draft=model.draft,
         )
 
-    def cards(self, settings: Settings) -> tuple[Device, ...]:
-        """The cards of one replica.
+    def cards(self, settings: LaunchSettings) -> tuple[Device, ...]:
+        """The GPUs of one replica.
 
         Raises:
             InputError: There are more of them than any request may name.
@@ -114,11 +108,7 @@ class Place:
         return (*self.devices[:need], *(self.devices[-1],) * (need - len(self.devices)))
 
     def budget(self, model: Subject, options: Mapping[str, Any], calibrate: Calibrate | None = None) -> Budget:
-        """The memory of a start with these options; without `calibrate` as what was printed is to be compared with.
-
-        Raises:
-            InputError: The release is no version.
-        """
+        """The memory of a start with these options; without `calibrate` as what was printed is to be compared with."""
         settings = self.settings(model, options)
         return budget(model, settings, self.cards(settings), environment=self.environment, calibrate=calibrate)
 
@@ -140,11 +130,11 @@ def overridden(model: Subject, options: Mapping[str, Any]) -> Subject:
 
 def _merged(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> Mapping[str, Any]:
     """A configuration with what overrides say of it; of a nested one what they leave out stays."""
-    found = dict(config)
+    merged = dict(config)
     for name, value in overrides.items():
-        old = found.get(name)
-        found[name] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return found
+        old = merged.get(name)
+        merged[name] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
 
 
 def in_gib(size: int) -> float:
@@ -184,17 +174,17 @@ class _Figure:
 
     @property
     def explained(self) -> str:
-        said = [self.note] if self.note else []
+        notes = [self.note] if self.note else []
         if self.planned is None:
-            said.append("not planned")
+            notes.append("not planned")
         elif self.actual is None:
-            said.append("the log does not print it")
+            notes.append("the log does not print it")
         elif not self.beyond:
-            said.append("within the plan's band")
+            notes.append("within the plan's band")
         else:
             more = "more than the plan's most" if self.beyond > 0 else "less than the plan's least"
-            said.append(f"{abs(self.beyond):.2f} GiB {more}: {_WHY[self.name][self.beyond < 0]}")
-        return "; ".join(said)
+            notes.append(f"{abs(self.beyond):.2f} GiB {more}: {_WHY[self.name][self.beyond < 0]}")
+        return "; ".join(notes)
 
     def record(self) -> ComparedTerm:
         """As documents show it."""
@@ -241,7 +231,7 @@ def compare(
         start: Its facts are of all ranks: of weights, activation and the like the largest, of the cache the smallest.
         model: What it loaded.
         planned: Its budget, not calibrated.
-        gpu: Name of its cards, for the residuals; None: not known.
+        gpu: Name of its GPUs, for the residuals; None if unknown.
         source: What the residuals are to be named by.
         is_told: Whether its options are known; where they are not, its weights alone can be compared.
     """
@@ -265,12 +255,12 @@ def compare(
 
 def _off(figures: Iterable[_Figure], names: Sequence[str] = ()) -> str | None:
     """The term that is farthest beyond its band; the cache only where no term that it follows from is."""
-    found = [
+    outside = [
         figure
         for figure in figures
         if figure.beyond and (figure.name in names if names else figure.name not in _CAPTURED)
     ]
-    causes = [figure for figure in found if figure.name != "kv_cache"] or found
+    causes = [figure for figure in outside if figure.name != "kv_cache"] or outside
     return max(causes, key=lambda figure: abs(figure.beyond)).name if causes else None
 
 
@@ -348,9 +338,9 @@ def _consumed(start: Start, model: Subject, planned: Budget) -> Iterator[_Figure
 
 
 def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band) -> Iterator[_Figure]:
-    """What is left of the utilisation's share beside weights and cache, where the log prints only these."""
+    """What is left of the utilization's share beside weights and cache, where the log prints only these."""
     settings, total = planned.settings, poorest.device.total
-    if total is None or facts.weights_gib is None or facts.kv_cache_gib is None or settings.cache_bytes is not None:
+    if total is None or facts.weights_gib is None or facts.kv_cache_gib is None or settings.cache.size is not None:
         return
     if settings.ranks.pipeline > 1 or settings.cpu_offload_bytes:
         return
@@ -366,7 +356,7 @@ def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band)
         band = Band(
             band.low - int(above * settings.utilization), band.expected, band.high + int(below * settings.utilization)
         )
-    said = " + ".join(
+    summands = " + ".join(
         ["activation", *(["encoder"] if planned.encoder else []), "non-torch"]
         + (["communication"] if len(planned.ranks) > 1 else [])
         + (["the estimate of CUDA graphs"] if "cuda_graphs" in names else [])
@@ -377,7 +367,7 @@ def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band)
         band,
         share - facts.weights_gib - facts.kv_cache_gib - estimate,
         3 * _PRINTED,
-        f"{said}, by subtraction: {settings.utilization:g} x {total.expected / GIB:.2f} GiB less "
+        f"{summands}, by subtraction: {settings.utilization:g} x {total.expected / GIB:.2f} GiB less "
         f"{facts.weights_gib:.2f} of weights less {facts.kv_cache_gib:.2f} of cache{less}",
         is_kept="cuda_graphs" not in names,
     )
@@ -385,11 +375,11 @@ def _derived(facts: Facts, poorest: RankBudget, planned: Budget, reserved: Band)
 
 def _is_sized(planned: Budget) -> bool:
     """Whether batch and requests are known: graphs, and what a request takes of a window, depend on them."""
-    return bool(planned.settings.batched_tokens and planned.settings.sequences)
+    return bool(planned.settings.scheduler.batched_tokens and planned.settings.scheduler.sequences)
 
 
 def _sum(rank: RankBudget, names: Sequence[str]) -> Band | None:
-    """Terms of a card together; None where one of them is not known."""
+    """Terms of a GPU together; None where one of them is not known."""
     total = NOTHING
     for term in rank.terms:
         if term.name in names:
@@ -410,27 +400,29 @@ def _tokens(facts: Facts, planned: Budget) -> tuple[str, bool]:
         return "", True
     band = _around(size)
     few, many = (pool.blocks((side,)) for side in (band.low, band.high))
-    said, is_within = [], True
+    statements, is_within = [], True
     if facts.kv_cache_tokens is not None:
         least, most = pool.tokens(few), pool.tokens(many)
-        said.append(f"{least:,} to {most:,} tokens, {facts.kv_cache_tokens:,} are printed")
+        statements.append(f"{least:,} to {most:,} tokens, {facts.kv_cache_tokens:,} are printed")
         is_within = least <= facts.kv_cache_tokens <= most
-    is_same = facts.max_concurrency_tokens in (None, planned.settings.max_model_len) and _is_sized(planned)
+    is_same = facts.max_concurrency_tokens in (None, planned.settings.scheduler.max_model_len) and _is_sized(planned)
     if facts.max_concurrency is not None and is_same:
         low, high = pool.concurrency(few), pool.concurrency(many)
-        said.append(f"{low:.2f} to {high:.2f} requests of the whole context, {facts.max_concurrency:.2f} are printed")
+        statements.append(
+            f"{low:.2f} to {high:.2f} requests of the whole context, {facts.max_concurrency:.2f} are printed"
+        )
         is_within = is_within and low - _PRINTED <= facts.max_concurrency <= high + _PRINTED
-    if not said:
+    if not statements:
         return "", True
     end = "" if is_within else "; the cache has another form than planned"
-    return f"{size:.2f} GiB hold by this release's rules {'; '.join(said)}{end}", is_within
+    return f"{size:.2f} GiB hold by this release's rules {'; '.join(statements)}{end}", is_within
 
 
 def _residuals(
     figures: Iterable[_Figure], planned: Budget, model: Subject, gpu: str | None, source: str
 ) -> Iterator[Residual]:
     settings = planned.settings
-    if settings.ranks.pipeline > 1 or settings.ranks.data > 1 or settings.is_v0 != (settings.key < _NEWER_ENGINE):
+    if settings.ranks.pipeline > 1 or settings.ranks.data > 1 or settings.is_v0 != (settings.key < NEWER_ENGINE):
         return
     for figure in figures:
         if figure.name in RULES and figure.is_kept and figure.planned is not None and figure.actual is not None:

@@ -1,4 +1,4 @@
-"""Bytes that LoRA takes on each card: the room that vLLM sets aside for adapters when it wraps the loaded model.
+"""Bytes that LoRA takes on each GPU: the room that vLLM sets aside for adapters when it wraps the loaded model.
 
 Every layer that can have an adapter gets two tensors for `max_loras` adapters of `max_lora_rank`, used or not: A, from
 the layer's input to the rank, and B, from the rank to its output. What has such tensors, and how ranks divide them, is
@@ -7,15 +7,17 @@ read from vLLM's `lora/` and from each model's class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from vllm_runbooks.catalog.eras import AT_NO_TIME, NEVER, Era, Key
+from vllm_runbooks.catalog.eras import NEVER, Key
+from vllm_runbooks.catalog.tables import load_table
+from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.plan.shape import Shape
-from vllm_runbooks.plan.tensors import Tensor
+from vllm_runbooks.plan.tensors import ModelTensor
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
-from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Inventory, Ranks, Variant, on_rank, round_up, stages
+from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Ranks, TensorInventory, Variant, on_rank, round_up, stages
 
 _COUNTED: tuple[tuple[Key, str | None], ...] = (((0, 8, 5), "weights"), ((0, 7), None), ((0,), "non_torch"))
 """Since when a start counts them as what. 0.6.6 and 0.7.2 measure loading before the model is wrapped
@@ -24,9 +26,6 @@ falls to the rest in 0.6.6 (utils.py:1819) and to nothing in 0.7.2 (utils.py `me
 it (worker/model_runner.py:1140, v1/worker/gpu_model_runner.py:1333)."""
 
 _FIRST: Key = (0, 6)
-_INNER_ENDS: Key = (0, 10)
-"""From here on an inner model's embedding and head count as well (lora/utils.py get_supported_lora_modules: 0.9.2 :183
-looks at the outer class alone, 0.10.2 :185 at every module)."""
 _EXPERTS: Key = (0, 11, 1)
 """From here on experts have adapters (lora/layers/fused_moe.py: none in 0.11.0, there in 0.11.2)."""
 _EXPERTS_SPLIT: Key = (0, 21)
@@ -49,87 +48,40 @@ _ROUNDED = 400
 # ---- which models
 
 
-_ALWAYS = Era(_FIRST)
-
-
 @dataclass(frozen=True)
-class _Class:
-    """What a model's class says of adapters; layers of `Inventory` are wrapped as the class names them."""
+class LoraModel:
+    """Which layers of an architecture have LoRA adapters, as its class names them."""
 
-    known: Era = _ALWAYS
-    """Releases whose class has the layers that are known here."""
-    ends: Era = AT_NO_TIME
-    """Releases in which embedding and head have adapters, too (`embedding_modules`)."""
-    shares_module: Era = AT_NO_TIME
-    """Releases in which a tied head is the embedding itself: it is wrapped a second time under its other name."""
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    has_lora: bool = True
+    since: Key = _FIRST
+    """The first release whose class can have adapters."""
+    has_known_layers: bool = True
+    """Whether the layers that have adapters are known."""
+    known_until: Key = NEVER
+    """The first release whose class has other layers."""
+    ends_since: Key = NEVER
+    """The first release in which embedding and head have adapters, too (`embedding_modules`)."""
+    ends_until: Key = NEVER
+    shares_module_until: Key = ()
+    """Until then a tied head is the embedding itself: it is wrapped a second time under its other name."""
     is_joined: bool = False
     """Queries, keys and values have one A and B together, as the checkpoint stores them; so have gate and up."""
 
+    def has_ends(self, release: Key) -> bool:
+        """Whether embedding and head have adapters."""
+        return self.ends_since <= release < self.ends_until
 
-_PLAIN = _Class()
-_WITH_ENDS = _Class(ends=_ALWAYS)
-_CLASSES: Mapping[str, _Class] = {
-    "LlamaForCausalLM": _WITH_ENDS,
-    "MistralForCausalLM": _Class(ends=Era(_FIRST, (0, 15))),
-    "Ministral3ForCausalLM": _PLAIN,
-    "Qwen2ForCausalLM": _PLAIN,
-    "Qwen3ForCausalLM": _Class(ends=Era((0, 16)), shares_module=Era(_FIRST, (0, 28))),
-    "MiMoForCausalLM": _PLAIN,
-    "GemmaForCausalLM": _PLAIN,
-    "Gemma2ForCausalLM": _PLAIN,
-    "Gemma3ForCausalLM": _PLAIN,
-    "Glm4ForCausalLM": _PLAIN,
-    "GlmForCausalLM": _Class(known=Era(_FIRST, (0, 32)), ends=_ALWAYS),
-    "GraniteForCausalLM": _WITH_ENDS,
-    "Phi3ForCausalLM": _Class(ends=_ALWAYS, is_joined=True),
-    "PhiForCausalLM": _Class(known=Era(_FIRST, (0, 32))),
-    "DeciLMForCausalLM": _WITH_ENDS,
-    "SeedOssForCausalLM": _Class(known=Era(_FIRST, (0, 32))),
-    "Olmo2ForCausalLM": _Class(known=Era(_FIRST, (0, 26))),
-    "Olmo3ForCausalLM": _Class(known=Era(_FIRST, (0, 29))),
-    "Exaone4ForCausalLM": _WITH_ENDS,
-    "HunYuanDenseV1ForCausalLM": _Class(known=Era(_FIRST, (0, 29))),
-    "Ernie4_5ForCausalLM": _WITH_ENDS,
-    "Qwen2MoeForCausalLM": _PLAIN,
-    "Qwen3MoeForCausalLM": _Class(ends=Era((0, 16))),
-    "MixtralForCausalLM": _WITH_ENDS,
-    "Glm4MoeForCausalLM": _PLAIN,
-    "Ernie4_5_MoeForCausalLM": _PLAIN,
-    "Qwen2VLForConditionalGeneration": _PLAIN,
-    "Qwen2_5_VLForConditionalGeneration": _PLAIN,
-    "Qwen3VLForConditionalGeneration": _Class(ends=Era((0, 16)), shares_module=Era(_FIRST, (0, 28))),
-    "Gemma3ForConditionalGeneration": _PLAIN,
-    "Mistral3ForConditionalGeneration": _Class(ends=Era(_INNER_ENDS, (0, 15))),
-    "LlavaForConditionalGeneration": _WITH_ENDS,
-}
-"""By architecture: `packed_modules_mapping` and `embedding_modules` of the class in model_executor/models/ of each
-release, of one with an encoder those of its language model: its tower and projector have adapters only where an option
-asks for it. Some classes gave way to the Transformers backend, whose layers are others (registry.py: 0.26.0 Olmo2,
-0.29.0 Olmo3 and HunYuan, 0.32.0 GLM, Phi and Seed-OSS)."""
-_SINCE: Mapping[str, Key] = {
-    "Ministral3ForCausalLM": (0, 20), "Qwen3ForCausalLM": (0, 8), "MiMoForCausalLM": (0, 9),
-    "Gemma3ForCausalLM": (0, 8), "Glm4ForCausalLM": (0, 8), "SeedOssForCausalLM": (0, 10), "Olmo2ForCausalLM": (0, 10),
-    "Olmo3ForCausalLM": (0, 11), "Exaone4ForCausalLM": (0, 10), "HunYuanDenseV1ForCausalLM": (0, 10),
-    "Ernie4_5ForCausalLM": (0, 10), "Qwen2MoeForCausalLM": (0, 10), "Qwen3MoeForCausalLM": (0, 10),
-    "MixtralForCausalLM": (0, 10), "Qwen2_5_VLForConditionalGeneration": (0, 7),
-    "Qwen3VLForConditionalGeneration": (0, 11), "Gemma3ForConditionalGeneration": (0, 8),
-    "Mistral3ForConditionalGeneration": (0, 9), "LlavaForConditionalGeneration": (0, 14),
-    "Glm4MoeForCausalLM": (0, 10), "InternVLChatModel": (0, 9), "DeepseekV2ForCausalLM": (0, 10),
-    "DeepseekV3ForCausalLM": (0, 10),
-    "DeepseekForCausalLM": (0, 10), "Ernie4_5_MoeForCausalLM": (0, 10), "GptOssForCausalLM": (0, 11, 1),
-    "Llama4ForConditionalGeneration": (0, 11, 1), "OPTForCausalLM": (0, 11, 1), "MiniMaxM2ForCausalLM": (0, 15),
-    "Gemma4ForConditionalGeneration": (0, 20), "BertModel": (0, 32), "Starcoder2ForCausalLM": (0, 25),
-    "FalconForCausalLM": NEVER, "Zamba2ForCausalLM": NEVER, "MllamaForConditionalGeneration": NEVER,
-    "KimiK25ForConditionalGeneration": NEVER, "MiMoV2FlashForCausalLM": NEVER,
-}  # fmt: skip
-"""From when on a model's class can have adapters, where not from the first release here on: those before refuse LoRA
-(`SupportsLoRA` among the bases of the class; 0.8.5 lora_model_runner_mixin.py:35)."""
+
+def _lora_model(architecture: str | None) -> LoraModel | None:
+    return load_table("lora_models", LoraModel).get(architecture or "")
 
 
 # ---- what was asked
 
 
-class Asked(NamedTuple):
+class LoraDemand(NamedTuple):
     """What decides the room for adapters."""
 
     release: Key
@@ -152,34 +104,30 @@ class Asked(NamedTuple):
     """Of a batch."""
 
 
-def _number(asked: Asked) -> str:
-    return ".".join(map(str, asked.release))
+def _number(demand: LoraDemand) -> str:
+    return ".".join(map(str, demand.release))
 
 
-def refusals(shape: Shape, asked: Asked) -> Iterator[str]:
+def refusals(shape: Shape, demand: LoraDemand) -> Iterator[str]:
     """Why the release does not start the model with adapters, a sentence each."""
     architecture = shape.architecture or ""
-    number = _number(asked)
-    if asked.release < _SINCE.get(architecture, _FIRST):
+    number = _number(demand)
+    model = _lora_model(architecture)
+    if model is not None and (not model.has_lora or demand.release < model.since):
         yield f"vLLM {number} has no LoRA for {architecture}"
         return
-    tensor = asked.ranks.tensor
-    if asked.is_sharded and asked.rank % tensor:
-        yield f"--fully-sharded-loras divides the rank of adapters: {asked.rank} is no multiple of {tensor} cards"
-    if _has_ends(architecture, asked.release):
-        most = next(words for words, until in _LARGEST_VOCABULARY if asked.release < until)
+    tensor = demand.ranks.tensor
+    if demand.is_sharded and demand.rank % tensor:
+        yield f"--fully-sharded-loras divides the rank of adapters: {demand.rank} is no multiple of {tensor} cards"
+    if model is not None and model.has_known_layers and model.has_ends(demand.release):
+        most = next(words for words, until in _LARGEST_VOCABULARY if demand.release < until)
         if shape.vocabulary_size > most:
             yield (
                 f"vLLM {number} has no LoRA for the head of a vocabulary of {shape.vocabulary_size:,} words, "
                 f"{most:,} are the most"
             )
-    if asked.ranks.splits_experts and _EXPERTS <= asked.release < _EXPERTS_SPLIT and _has_experts(shape):
+    if demand.ranks.splits_experts and _EXPERTS <= demand.release < _EXPERTS_SPLIT and _has_experts(shape):
         yield f"vLLM {number} has no LoRA for experts with --enable-expert-parallel"
-
-
-def _has_ends(architecture: str, release: Key) -> bool:
-    told = _CLASSES.get(architecture)
-    return told is not None and told.ends.holds(release)
 
 
 def _has_experts(shape: Shape) -> bool:
@@ -190,77 +138,77 @@ def _has_experts(shape: Shape) -> bool:
 
 
 class _Room:
-    """Bytes of A and B on a card."""
+    """Bytes of A and B on a GPU."""
 
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self.each = asked.slots * asked.width
+    def __init__(self, demand: LoraDemand) -> None:
+        self.asked = demand
+        self.each = demand.slots * demand.width
 
-    def linear(self, tensor: Tensor, *, with_a: bool) -> int:
+    def linear(self, tensor: ModelTensor, *, with_a: bool) -> int:
         """Of one linear layer; without A where it shares that of another one."""
-        asked, tp = self.asked, self.asked.ranks.tensor
-        _, outputs, inputs = on_rank(tensor, asked.ranks)
-        rank_of_a = asked.rank
-        if asked.is_sharded and tp > 1 and tensor.split in ("column", "kv"):
+        demand, tp = self.asked, self.asked.ranks.tensor
+        _, outputs, inputs = on_rank(tensor, demand.ranks)
+        rank_of_a = demand.rank
+        if demand.is_sharded and tp > 1 and tensor.split in ("column", "kv"):
             rank_of_a //= tp
-        elif asked.is_sharded and tp > 1 and tensor.split == "row":
+        elif demand.is_sharded and tp > 1 and tensor.split == "row":
             outputs //= tp
-        bias = outputs if asked.has_bias else 0
-        return self.each * ((rank_of_a * inputs if with_a else 0) + outputs * asked.rank + bias)
+        bias = outputs if demand.has_bias else 0
+        return self.each * ((rank_of_a * inputs if with_a else 0) + outputs * demand.rank + bias)
 
-    def experts(self, tensor: Tensor) -> int:
-        """Of one matrix of all experts; a card has a part of each of them, or some of them whole."""
-        asked, tp = self.asked, self.asked.ranks.tensor
+    def experts(self, tensor: ModelTensor) -> int:
+        """Of one matrix of all experts; a GPU has a part of each of them, or some of them whole."""
+        demand, tp = self.asked, self.asked.ranks.tensor
         count = tensor.count
-        if asked.ranks.splits_experts:
+        if demand.ranks.splits_experts:
             count, tp = -(-count // tp), 1
         is_last = tensor.split == "experts/row"
         inner = -(-(tensor.columns if is_last else tensor.rows) // tp)
         hidden = tensor.rows if is_last else tensor.columns
         # The side of the hidden state is divided only where all of it is: by the rank of A, by the output of B.
-        outer = hidden * asked.rank // (tp if asked.is_sharded else 1)
-        return self.each * count * (outer + inner * asked.rank)
+        outer = hidden * demand.rank // (tp if demand.is_sharded else 1)
+        return self.each * count * (outer + inner * demand.rank)
 
     def embedding(self, words: int, hidden: int) -> int:
         """Of the embedding, which no ranks divide."""
-        asked = self.asked
-        extra = asked.slots * asked.extra_words * hidden * asked.model_width
-        return self.each * (words + asked.extra_words + hidden) * asked.rank + extra
+        demand = self.asked
+        extra = demand.slots * demand.extra_words * hidden * demand.model_width
+        return self.each * (words + demand.extra_words + hidden) * demand.rank + extra
 
     def head(self, words: int, hidden: int) -> int:
         """Of the head, whose B no ranks divide."""
-        asked = self.asked
-        rows, table = words + asked.extra_words, 0
-        if asked.release < _EXTRA_UNTIL:
+        demand = self.asked
+        rows, table = words + demand.extra_words, 0
+        if demand.release < _EXTRA_UNTIL:
             rows = round_up(rows, _HEAD_ROWS)
-        if asked.ranks.tensor > 1:
+        if demand.ranks.tensor > 1:
             # Where each word of the gathered logits belongs, 8 bytes each.
             table = 8 * self.rows_of_head(words)
-        extra = asked.slots * asked.extra_words * hidden * asked.model_width
-        return self.each * (hidden + rows) * asked.rank + extra + table
+        extra = demand.slots * demand.extra_words * hidden * demand.model_width
+        return self.each * (hidden + rows) * demand.rank + extra + table
 
     def rows_of_head(self, words: int) -> int:
-        """Rows that all cards' parts of the head have together."""
-        asked = self.asked
-        if asked.release >= _EXTRA_UNTIL:
+        """Rows that all GPUs' parts of the head have together."""
+        demand = self.asked
+        if demand.release >= _EXTRA_UNTIL:
             return round_up(words, VOCABULARY_PADDING)
-        return round_up(round_up(words, _HEAD_ROWS) + asked.extra_words, _HEAD_ROWS)
+        return round_up(round_up(words, _HEAD_ROWS) + demand.extra_words, _HEAD_ROWS)
 
     def words(self, count: int, hidden: int, *, is_head: bool) -> int:
         """What the embedding or the head itself grows by for the adapters' own words."""
-        asked = self.asked
-        if not asked.extra_words:
+        demand = self.asked
+        if not demand.extra_words:
             return 0
         before = round_up(count, VOCABULARY_PADDING)
         after = (
             self.rows_of_head(count)
             if is_head
-            else round_up(before + asked.extra_words * asked.slots, VOCABULARY_PADDING)
+            else round_up(before + demand.extra_words * demand.slots, VOCABULARY_PADDING)
         )
-        return (after - before) // asked.ranks.tensor * hidden * asked.model_width
+        return (after - before) // demand.ranks.tensor * hidden * demand.model_width
 
 
-def _layer(variant: Variant, told: _Class, room: _Room) -> tuple[int, int]:
+def _layer(variant: Variant, model: LoraModel, room: _Room) -> tuple[int, int]:
     """Bytes of one layer, and of the router's, which not every release wraps."""
     size = router = 0
     joined: set[str] = set()
@@ -270,7 +218,7 @@ def _layer(variant: Variant, told: _Class, room: _Room) -> tuple[int, int]:
         elif tensor.component == "router" and tensor.columns > 1:
             router += room.linear(tensor, with_a=True)
         elif tensor.is_linear:
-            shares = told.is_joined and tensor.fused in joined
+            shares = model.is_joined and tensor.fused in joined
             size += room.linear(tensor, with_a=not shares)
             if tensor.fused:
                 joined.add(tensor.fused)
@@ -280,19 +228,19 @@ def _layer(variant: Variant, told: _Class, room: _Room) -> tuple[int, int]:
 # ---- terms
 
 
-def _why_unknown(stock: Inventory, asked: Asked) -> str | None:
+def _why_unknown(stock: TensorInventory, demand: LoraDemand) -> str | None:
     shape = stock.shape
-    told = _CLASSES.get(shape.architecture or "")
-    number = _number(asked)
-    if told is None or not told.known.holds(asked.release):
+    model = _lora_model(shape.architecture)
+    number = _number(demand)
+    if model is None or not model.has_known_layers or not _FIRST <= demand.release < model.known_until:
         return f"which layers of {shape.architecture} have adapters in vLLM {number}"
     if not stock.variants:
         return ", ".join(stock.missing) or "layers"
     if not _has_experts(shape):
         return None
-    if asked.ranks.data > 1:
+    if demand.ranks.data > 1:
         return "how experts' adapters are divided among ranks of data parallelism"
-    if shape.quantization is not None and asked.release >= _EXPERTS:
+    if shape.quantization is not None and demand.release >= _EXPERTS:
         return "whether kernels of quantised experts take adapters"
     return None
 
@@ -302,45 +250,45 @@ def counted_in(release: Key) -> str | None:
     return next(name for since, name in _COUNTED if release >= since)
 
 
-def room(stock: Inventory, asked: Asked) -> tuple[Term, ...]:
-    """What a card of each pipeline stage sets aside for adapters; what is not known is named."""
-    why = _why_unknown(stock, asked)
-    pipeline = asked.ranks.pipeline
+def room(stock: TensorInventory, demand: LoraDemand) -> tuple[Term, ...]:
+    """What a GPU of each pipeline stage sets aside for adapters; what is not known is named."""
+    why = _why_unknown(stock, demand)
+    pipeline = demand.ranks.pipeline
     if why is not None:
         return (Term("adapters", None, f"not known: {why}"),) * pipeline
     shape = stock.shape
-    told, sizes = _CLASSES[shape.architecture or ""], _Room(asked)
-    each = [(variant.layers, *_layer(variant, told, sizes)) for variant in stock.variants]
-    tables = asked.tokens * _TOKEN_BYTES
-    said = f"{asked.slots} of rank {asked.rank}, set aside when the model is loaded: vllm lora/layers"
+    model, sizes = _lora_model(shape.architecture) or LoraModel(), _Room(demand)
+    layer_sizes = [(variant.layers, *_layer(variant, model, sizes)) for variant in stock.variants]
+    tables = demand.tokens * _TOKEN_BYTES
+    source = f"{demand.slots} of rank {demand.rank}, set aside when the model is loaded: vllm lora/layers"
     terms, start = [], 0
-    for stage, count in enumerate(stages(shape.layers, asked.ranks, asked.release)):
-        size = _ends(shape, told, sizes, is_first=stage == 0, is_last=stage == pipeline - 1)
+    for stage, count in enumerate(stages(shape.layers, demand.ranks, demand.release)):
+        size = _ends(shape, model, sizes, is_first=stage == 0, is_last=stage == pipeline - 1)
         router = 0
-        for layers, own, routed in each:
+        for layers, layer_bytes, routed in layer_sizes:
             times = sum(start <= layer < start + count for layer in layers)
-            size, router = size + own * times, router + routed * times
+            size, router = size + layer_bytes * times, router + routed * times
         start += count
         whole = size + router + tables
-        terms.append(Term("adapters", Band(size, whole, whole + whole // _ROUNDED), said))
-    if counted_in(asked.release) is None:
-        return tuple(_left_out(term, asked) for term in terms)
+        terms.append(Term("adapters", Band(size, whole, whole + whole // _ROUNDED), source))
+    if counted_in(demand.release) is None:
+        return tuple(_left_out(term, demand) for term in terms)
     return tuple(terms)
 
 
-def _left_out(term: Term, asked: Asked) -> Term:
+def _left_out(term: Term, demand: LoraDemand) -> Term:
     gib = (term.band or NOTHING).expected / GIB
-    said = f"they take {gib:.2f} GiB, which vLLM {_number(asked)} may leave out of what it counts"
-    return replace(term, band=None, source=f"{said}: then the cache gets their room, too")
+    reason = f"they take {gib:.2f} GiB, which vLLM {_number(demand)} may leave out of what it counts"
+    return replace(term, band=None, source=f"{reason}: then the cache gets their room, too")
 
 
-def _ends(shape: Shape, told: _Class, room: _Room, *, is_first: bool, is_last: bool) -> int:
+def _ends(shape: Shape, model: LoraModel, room: _Room, *, is_first: bool, is_last: bool) -> int:
     """Of the embedding, on the stages that hold it, and of the head."""
-    if not told.ends.holds(room.asked.release):
+    if not model.has_ends(room.asked.release):
         return 0
     words, hidden = shape.vocabulary_size, shape.hidden_size
     size = 0
-    if is_last and shape.ties_embeddings and told.shares_module.holds(room.asked.release):
+    if is_last and shape.ties_embeddings and _FIRST <= room.asked.release < model.shares_module_until:
         size += room.embedding(words, hidden)
     if is_first or (is_last and shape.ties_embeddings):
         size += room.embedding(words, hidden) + room.words(words, hidden, is_head=False)

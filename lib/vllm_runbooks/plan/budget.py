@@ -1,4 +1,4 @@
-"""A start's memory, card by card: what each part takes, what is left for the KV cache, and what that holds."""
+"""A start's memory, GPU by GPU: what each part takes, what is left for the KV cache, and what that holds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 from vllm_runbooks.catalog.specs import Card, Specs
 from vllm_runbooks.catalog.start_rules import start_rules
 from vllm_runbooks.plan import adapters, costs, drafts
-from vllm_runbooks.plan.drafts import Draft, Drafting
+from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.encoder_profile import EncoderProfile, profile
 from vllm_runbooks.plan.json_options import speculative
 from vllm_runbooks.plan.kv_cache import Demand, KvPool, KvRefusedError, KvUnknownError, pool, rules
 from vllm_runbooks.plan.kv_layers import CacheOptions, kv_layers
-from vllm_runbooks.plan.settings import Settings, mismatch
+from vllm_runbooks.plan.settings import LaunchSettings, mismatch
 from vllm_runbooks.plan.shape import Experts, Shape, shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term, tried
-from vllm_runbooks.plan.weights import Inventory, Ranks, inventory, load, stages
+from vllm_runbooks.plan.weights import Ranks, TensorInventory, inventory, load, stages
 
 _KEPT_POOLS = 4096
 
@@ -37,11 +37,11 @@ class Subject:
     """Of all tensors in the model's files, as their headers say; None: the files are not at hand."""
     is_partial: bool = False
     """Whether what the configuration leaves out is unknown."""
-    draft: Draft | None = None
+    draft: DraftModel | None = None
     """The model of its own that drafts for it, where a start names one whose configuration is at hand."""
 
     @cached_property
-    def stock(self) -> Inventory:
+    def stock(self) -> TensorInventory:
         """Its tensors."""
         return inventory(self.shape)
 
@@ -53,47 +53,47 @@ def subject(
     is_partial: bool = False,
     source: str | None = None,
     checkpoint_bytes: int | None = None,
-    draft: Draft | None = None,
+    draft: DraftModel | None = None,
 ) -> Subject:
     """A model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
     return Subject(name, config, shape(config, is_partial=is_partial), source, checkpoint_bytes, is_partial, draft)
 
 
 def subject_in_catalog(name: str, specs: Specs) -> Subject | None:
-    """A model of the catalog by any of its names; None: there is none, or no configuration of it."""
-    found = specs.model(name)
-    if found is None or found.id is None:
+    """A model of the catalog by any of its names; None if there is none, or no configuration of it."""
+    entry = specs.model(name)
+    if entry is None or entry.id is None:
         return None
-    file = specs.file(found.id)
+    file = specs.file(entry.id)
     return subject(file.id, file.config, is_partial=file.is_partial, source=file.source)
 
 
-def drafted(model: Subject, options: Mapping[str, Any], find: Callable[[str], Draft | None]) -> Subject:
+def drafted(model: Subject, options: Mapping[str, Any], find: Callable[[str], DraftModel | None]) -> Subject:
     """The model with the one that drafts for it by its start's options; `find` reads that one by its name."""
-    told = speculative(options)[0]
-    name = told.get("model") if isinstance(told, Mapping) else options.get("speculative_model")
-    found = find(name) if isinstance(name, str) and name else None
-    return model if found is None else replace(model, draft=found)
+    speculation = speculative(options)[0]
+    name = speculation.get("model") if isinstance(speculation, Mapping) else options.get("speculative_model")
+    draft = find(name) if isinstance(name, str) and name else None
+    return model if draft is None else replace(model, draft=draft)
 
 
 @dataclass(frozen=True)
 class Device:
-    """A card that a rank runs on."""
+    """A GPU that a rank runs on."""
 
     name: str
     total: Band | None
-    """Bytes that the driver reports; None: not known."""
+    """Bytes that the driver reports; None if unknown."""
     total_source: str = ""
     node: str | None = None
     capability: tuple[int, int] | None = None
     interconnect: str | None = None
-    """Between the cards of one host: "nvlink", "nvlink-bridge" or "pcie"; None: not known."""
+    """Between the GPUs of one host: "nvlink", "nvlink-bridge" or "pcie"; None if unknown."""
     bandwidth_gb_s: float | None = None
     """Of its memory, 10^9 bytes a second."""
 
     @classmethod
     def of(cls, card: Card) -> Device:
-        """A card as the catalog has it."""
+        """A GPU as the catalog has it."""
         gpu, total = card.gpu, card.gpu.total
         sides = Band(*(int(side * GIB) for side in (total.low, total.expected, total.high))) if total else None
         source = total.source if total else "no source says what its driver leaves"
@@ -102,30 +102,30 @@ class Device:
 
 @dataclass(frozen=True)
 class RankBudget:
-    """One card of one replica; bytes."""
+    """One GPU of one replica; bytes."""
 
     rank: int
     stage: int
     device: Device
     terms: tuple[Term, ...]
     requested: Band | None
-    """What the utilisation allows vLLM."""
+    """What the utilization allows vLLM."""
     available: Band | None
     """Of it for the cache; may be below zero. None: a term is not known."""
     captured: Term
     """What capturing CUDA graphs takes beyond that, when the cache is made: "cuda_graphs_captured"."""
     fits: bool | None
-    """Whether this card has room for its share of one request, None: not known or too close."""
+    """Whether this GPU has room for its share of one request, None if unknown or too close."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """All cards of one replica, and the cache that the smallest of them decides."""
+    """All GPUs of one replica, and the cache that the smallest of them decides."""
 
-    settings: Settings
+    settings: LaunchSettings
     ranks: tuple[RankBudget, ...]
     pool: KvPool | None
-    """None: what the cache needs is not known, or the release refuses it."""
+    """None: what the cache needs is not known, or the release rejects it."""
     encoder: EncoderProfile | None
     fits: bool | None
     limits: tuple[str, ...]
@@ -134,7 +134,7 @@ class Budget:
     """What corrected the terms, a sentence each."""
 
     def _available(self, side: int) -> tuple[int, ...] | None:
-        """Bytes for the cache on the poorest card of each stage, by the low (0), expected (1) or high (2) reckoning."""
+        """Bytes for the cache on the poorest GPU of each stage, by the low (0), expected (1) or high (2) estimate."""
         least: dict[int, int] = {}
         for rank in self.ranks:
             if rank.available is None:
@@ -144,13 +144,13 @@ class Budget:
 
     @cached_property
     def available(self) -> tuple[tuple[int, ...], ...] | None:
-        """Bytes for the cache by stage: low, expected and high; None: not known."""
+        """Bytes for the cache by stage: low, expected and high; None if unknown."""
         sides = [self._available(side) for side in range(3)]
         return None if None in sides else tuple(side for side in sides if side is not None)
 
     @cached_property
     def blocks(self) -> Band | None:
-        """Blocks of the cache on every card; 0 where nothing is left."""
+        """Blocks of the cache on every GPU; 0 where nothing is left."""
         if self.pool is None or self.available is None:
             return None
         low, expected, high = (self.pool.blocks(side) for side in self.available)
@@ -165,8 +165,8 @@ class Budget:
         return Band(low, expected, high)
 
 
-Calibrate = Callable[[Subject, tuple[Term, ...], Device, Settings], tuple[tuple[Term, ...], tuple[str, ...]]]
-"""Corrects a card's terms by what earlier starts printed: the terms in their order, and what was corrected by what."""
+Calibrate = Callable[[Subject, tuple[Term, ...], Device, LaunchSettings], tuple[tuple[Term, ...], tuple[str, ...]]]
+"""Corrects a GPU's terms by what earlier starts printed: the terms in their order, and what was corrected by what."""
 
 
 def _summed(terms: Sequence[Term]) -> Band | None:
@@ -181,7 +181,7 @@ def _summed(terms: Sequence[Term]) -> Band | None:
 @lru_cache(maxsize=_KEPT_POOLS)
 def _pool(
     model: Subject,
-    asked: CacheOptions,
+    options: CacheOptions,
     demand: Demand,
     version: str,
     *,
@@ -189,66 +189,60 @@ def _pool(
     draft_method: str,
     mixes_groups: bool,
 ) -> tuple[KvPool | None, bool | None, str]:
-    """The cache's groups; else None, whether the start is refused (False) or not known (None), and why."""
+    """The cache's groups; else None, whether the start is rejected (False) or not known (None), and why."""
     others = drafts.layers(model.draft, draft_method, release) if model.draft is not None and draft_method else ()
-    forms = kv_layers(model.shape, asked, version, others)
+    forms = kv_layers(model.shape, options, version, others)
     if forms.missing:
         return None, None, f"the cache's form is not known: {', '.join(forms.missing)}"
-    full = Demand(
-        **{
-            **{name: getattr(demand, name) for name in demand.__dataclass_fields__},
-            "state_mode": forms.state_mode,
-            "mixes_groups": mixes_groups and forms.mixes_groups,
-        }
-    )
+    full = replace(demand, state_mode=forms.state_mode, mixes_groups=mixes_groups and forms.mixes_groups)
     try:
-        return pool(forms.stages, full, rules(version, is_v0=asked.is_v0)), None, ""
+        return pool(forms.stages, full, rules(version, is_v0=options.is_v0)), None, ""
     except KvRefusedError as refused:
         return None, False, str(refused)
     except KvUnknownError as unknown:
         return None, None, str(unknown)
 
 
-def _cache(model: Subject, settings: Settings, device: Device) -> tuple[KvPool | None, bool | None, str]:
+def _cache(model: Subject, settings: LaunchSettings, device: Device) -> tuple[KvPool | None, bool | None, str]:
     ranks = settings.ranks
-    if settings.max_model_len < 1:
+    if settings.scheduler.max_model_len < 1:
         return None, None, "what a request needs of the cache is not known, as its length is not"
-    asked = CacheOptions(
-        max_model_len=settings.max_model_len,
+    options = CacheOptions(
+        max_model_len=settings.scheduler.max_model_len,
         tensor_parallel=ranks.tensor,
         stage_layers=stages(model.shape.layers, ranks, settings.key),
-        cache_dtype=settings.cache_dtype,
+        cache_dtype=settings.cache.dtype,
         model_bytes=settings.value_bytes,
-        block_tokens=settings.block_tokens,
+        block_tokens=settings.cache.block_tokens,
         capability=device.capability,
-        caches_prefixes=settings.caches_prefixes,
-        state_dtype=settings.state_dtype,
-        recurrent_dtype=settings.recurrent_dtype,
-        speculative_tokens=settings.speculative_tokens,
-        draft_layers=settings.draft_layers,
+        caches_prefixes=settings.cache.caches_prefixes,
+        state_dtype=settings.cache.state_dtype,
+        recurrent_dtype=settings.cache.recurrent_dtype,
+        speculative_tokens=settings.speculation.tokens,
+        draft_layers=settings.speculation.layers,
         is_v0=settings.is_v0,
     )
     demand = Demand(
-        settings.max_model_len,
-        settings.batched_tokens,
-        concurrent_batches=settings.concurrent_batches,
-        decode_shards=settings.decode_shards,
-        prefill_shards=settings.prefill_shards,
-        blocks_override=settings.blocks_override,
+        settings.scheduler.max_model_len,
+        settings.scheduler.batched_tokens,
+        concurrent_batches=settings.scheduler.concurrent_batches,
+        decode_shards=settings.cache.decode_shards,
+        prefill_shards=settings.cache.prefill_shards,
+        blocks_override=settings.cache.blocks_override,
     )
     return _pool(
         model,
-        asked,
+        options,
         demand,
         settings.version,
         release=settings.key,
-        draft_method=settings.draft_method,
-        mixes_groups=settings.mixes_groups,
+        draft_method=settings.speculation.method,
+        mixes_groups=settings.cache.mixes_groups,
     )
 
 
 _FROM_FILES = (0.98, 1.0, 1.25)
-"""Of a checkpoint's bytes what a start may hold: padding of quantised experts took up to 1.07 (gpt-oss-20b), an encoder
+"""Of a checkpoint's bytes what a start may hold: padding of quantized experts took up to 1.07 (gpt-oss-20b), an encoder
 or an embedding that every rank holds more."""
 
 
@@ -292,8 +286,8 @@ def _weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
         )
     sides = Band(loaded.low, loaded.expected, loaded.high)
     origin = f" ({model.draft.source})" if model.draft.source else ""
-    said = f"{_gib(loaded.expected)} of it for the draft model {model.draft.name}{origin}"
-    return (*others, Term("weights", last.band.plus(sides), "; ".join((last.source, said, *loaded.reasons))))
+    source = f"{_gib(loaded.expected)} of it for the draft model {model.draft.name}{origin}"
+    return (*others, Term("weights", last.band.plus(sides), "; ".join((last.source, source, *loaded.reasons))))
 
 
 def _own_weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
@@ -312,37 +306,36 @@ def _own_weights(model: Subject, how: _Loading) -> tuple[Term, ...]:
     if loaded is None and model.checkpoint_bytes is not None and how.quantization is None:
         share = model.checkpoint_bytes / (how.ranks.tensor * how.ranks.pipeline)
         sides = Band(*(max(0, int(share * factor) - how.offloaded) for factor in _FROM_FILES))
-        said = "headers of the model's files, split evenly; how vLLM lays them out is not known"
-        return (Term("weights", sides, said),) * how.ranks.pipeline
+        source = "headers of the model's files, split evenly; how vLLM lays them out is not known"
+        return (Term("weights", sides, source),) * how.ranks.pipeline
     if loaded is None:
         missing = ", ".join(model.stock.missing) or f"how {how.quantization} stores its weights"
         return (Term("weights", None, f"not known: {missing}"),) * how.ranks.pipeline
-    said = f"configuration ({model.source})" if model.source else "configuration"
+    source = f"configuration ({model.source})" if model.source else "configuration"
     terms = []
     for stage in loaded:
         sides = Band(*(max(0, side - how.offloaded) for side in (stage.low, stage.expected, stage.high)))
-        terms.append(Term("weights", sides, "; ".join((said, *stage.reasons))))
+        terms.append(Term("weights", sides, "; ".join((source, *stage.reasons))))
     return tuple(terms)
 
 
 @lru_cache(maxsize=_KEPT_POOLS)
-def _room(model: Subject, asked: adapters.Asked) -> tuple[Term, ...]:
-    """What each stage sets aside for LoRA's adapters."""
-    return adapters.room(model.stock, asked)
+def _room(model: Subject, demand: adapters.LoraDemand) -> tuple[Term, ...]:
+    return adapters.room(model.stock, demand)
 
 
-def _asked(settings: Settings) -> adapters.Asked:
-    return adapters.Asked(
+def _asked(settings: LaunchSettings) -> adapters.LoraDemand:
+    return adapters.LoraDemand(
         settings.key,
         settings.ranks,
-        settings.lora_rank,
-        settings.loras,
-        settings.lora_bytes,
+        settings.lora.rank,
+        settings.lora.slots,
+        settings.lora.value_bytes,
         settings.value_bytes,
-        settings.shards_loras,
-        settings.lora_words,
-        settings.lora_bias,
-        settings.batched_tokens,
+        settings.lora.is_sharded,
+        settings.lora.extra_words,
+        settings.lora.has_bias,
+        settings.scheduler.batched_tokens,
     )
 
 
@@ -351,9 +344,9 @@ def _with_adapters(terms: Sequence[Term], room: Term, release: tuple[int, ...]) 
     name = adapters.counted_in(release)
     if room.band is None or name is None:
         return [*terms, room]
-    told = f"{_gib(room.band.expected)} of it for LoRA's adapters, {room.source}"
+    source = f"{_gib(room.band.expected)} of it for LoRA's adapters, {room.source}"
     return [
-        replace(term, band=term.band.plus(room.band), source=f"{told}; {term.source}")
+        replace(term, band=term.band.plus(room.band), source=f"{source}; {term.source}")
         if term.name == name and term.band is not None
         else term
         for term in terms
@@ -369,13 +362,13 @@ def _beyond(text: Term, profiled: EncoderProfile) -> Term:
     )
     middle = max(profiled.peak.expected - text.band.expected, profiled.kept)
     del expected
-    said = f"{profiled.items} {profiled.modality} of {profiled.tokens:,} tokens; {profiled.source}"
-    return Term("encoder", Band(min(low, middle), middle, max(high, middle)), said)
+    source = f"{profiled.items} {profiled.modality} of {profiled.tokens:,} tokens; {profiled.source}"
+    return Term("encoder", Band(min(low, middle), middle, max(high, middle)), source)
 
 
 def _terms(
     model: Subject,
-    settings: Settings,
+    settings: LaunchSettings,
     device: Device,
     stage: int,
     *,
@@ -383,7 +376,7 @@ def _terms(
     nodes: int,
     estimates: bool | None,
 ) -> tuple[tuple[Term, ...], Term, EncoderProfile | None]:
-    """One card's parts in the order in which a start takes them, what capturing takes, and the encoder's profile."""
+    """One GPU's parts in the order in which a start takes them, what capturing takes, and the encoder's profile."""
     ranks = settings.ranks
     is_last = stage == ranks.pipeline - 1
     how = _Loading(
@@ -392,12 +385,12 @@ def _terms(
         settings.dtype,
         settings.quantization,
         device.capability,
-        settings.batched_tokens,
-        settings.draft_layers > 0,
-        settings.loads_no_encoder,
+        settings.scheduler.batched_tokens,
+        settings.speculation.layers > 0,
+        settings.media.loads_no_encoder,
         settings.cpu_offload_bytes,
-        Drafting(settings.draft_method, settings.speculative_tokens, settings.max_model_len)
-        if settings.draft_method
+        Drafting(settings.speculation.method, settings.speculation.tokens, settings.scheduler.max_model_len)
+        if settings.speculation.method
         else None,
     )
     weights = _weights(model, how)[stage]
@@ -410,11 +403,11 @@ def _terms(
         capability=device.capability,
     )
     terms = [weights, text]
-    found = profile(model.shape, settings, config=model.config, is_first=stage == 0)
-    if isinstance(found, EncoderProfile):
-        terms.append(_beyond(text, found))
+    encoder = profile(model.shape, settings, config=model.config, is_first=stage == 0)
+    if isinstance(encoder, EncoderProfile):
+        terms.append(_beyond(text, encoder))
     elif model.shape.encoders != ():
-        terms.append(Term("encoder", NOTHING if found.is_known else None, found.reason))
+        terms.append(Term("encoder", NOTHING if encoder.is_known else None, encoder.reason))
     terms.append(costs.non_torch(settings))
     if ranks.cards > 1:
         mixes = any(isinstance(layer.feed_forward, Experts) for layer in model.shape.kinds)
@@ -422,49 +415,46 @@ def _terms(
             costs.communication(settings, device.interconnect, nodes, capability=device.capability, has_experts=mixes)
         )
     terms.append(costs.graphs_reserved(model.shape, settings, is_estimated=estimates))
-    if settings.lora_rank:
+    if settings.lora.rank:
         terms = _with_adapters(terms, _room(model, _asked(settings))[stage], settings.key)
     captured = replace(costs.graphs_captured(model.shape, settings), name="cuda_graphs_captured")
-    return tuple(terms), captured, found if isinstance(found, EncoderProfile) else None
+    return tuple(terms), captured, encoder if isinstance(encoder, EncoderProfile) else None
 
 
 def budget(
     model: Subject,
-    settings: Settings,
+    settings: LaunchSettings,
     devices: Sequence[Device],
     *,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Budget:
-    """What a start takes of each card, and what the cache then holds.
+    """Add up what a launch needs of each GPU, and what fits into the rest.
 
-    Args:
-        model: The model.
-        settings: Everything that the start asks.
-        devices: The cards of one replica, rank by rank: those of the first pipeline stage come first.
-        environment: Variables of the start that decide what is reserved.
-        calibrate: What corrects the terms; None: they are as the rules have them.
+    `devices` are the GPUs of one replica, rank by rank: those of the first pipeline stage come first. `environment` has
+    the variables that decide what is reserved; `calibrate` corrects the terms.
     """
     if mismatch(settings.ranks, model.shape.layers) is not None:
         # The limits say so; the rest is planned with the stages that vLLM would choose.
         settings = replace(settings, ranks=replace(settings.ranks, partition=None))
     ranks = settings.ranks
     nodes = len({device.node for device in devices})
-    estimates = _estimates(environment or {})
+    estimate = (environment or {}).get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
+    estimates = None if estimate is None else estimate.strip() not in ("0", "")
     groups, refused, why = _cache(model, settings, devices[0])
     problems = _Problems()
-    for said in settings.limits:
-        problems.add(False, said)
+    for sentence in settings.limits:
+        problems.add(False, sentence)
     for name in settings.missing:
         problems.add(None, f"not known: {name}")
-    for said in too_old(settings, devices):
-        problems.add(False, said)
-    for said in adapters.refusals(model.shape, _asked(settings)) if settings.lora_rank else ():
-        problems.add(False, said)
+    for sentence in too_old(settings, devices):
+        problems.add(False, sentence)
+    for sentence in adapters.refusals(model.shape, _asked(settings)) if settings.lora.rank else ():
+        problems.add(False, sentence)
     if why:
         problems.add(refused, why)
-    made: dict[tuple[int, Device, bool], _Card] = {}
-    found: list[RankBudget] = []
+    made: dict[tuple[int, Device, bool], _GpuBudget] = {}
+    rank_budgets: list[RankBudget] = []
     corrected: dict[str, None] = {}
     encoder: EncoderProfile | None = None
     for rank, device in enumerate(devices):
@@ -473,34 +463,38 @@ def budget(
         if key not in made:
             parts = _terms(model, settings, device, stage, is_first=key[2], nodes=nodes, estimates=estimates)
             if calibrate is not None:
-                (*terms, captured), told = calibrate(model, (*parts[0], parts[1]), device, settings)
+                (*terms, captured), corrections = calibrate(model, (*parts[0], parts[1]), device, settings)
                 parts = (tuple(terms), captured, parts[2])
-                corrected.update(dict.fromkeys(told))
-            made[key] = _Card(settings, device, stage, parts, groups)
+                corrected.update(dict.fromkeys(corrections))
+            made[key] = _GpuBudget(settings, device, stage, parts, groups)
             made[key].judge(problems)
         card = made[key]
         encoder = encoder or card.encoder
-        found.append(
+        rank_budgets.append(
             RankBudget(rank, stage, device, card.terms, card.requested, card.available, card.captured, card.fits)
         )
-    whole = Budget(settings, tuple(found), groups, encoder, None, (), tuple(corrected))
-    if problems.verdict and not settings.is_length_fitted and groups is not None and whole.blocks is not None:
+    whole = Budget(settings, tuple(rank_budgets), groups, encoder, None, (), tuple(corrected))
+    if problems.verdict and not settings.scheduler.is_length_fitted and groups is not None and whole.blocks is not None:
         served = groups.concurrency(whole.blocks.expected)
         if served < 1:
             # The check of some releases counts one group alone; an override of the blocks is believed by all of them.
             problems.add(
                 False,
                 f"the start passes its own check, but the cache holds {served:.2f} of one request of "
-                f"{settings.max_model_len:,} tokens: such a request is never served",
+                f"{settings.scheduler.max_model_len:,} tokens: such a request is never served",
             )
     return replace(whole, fits=problems.verdict, limits=problems.said)
 
 
-def too_old(settings: Settings, devices: Sequence[Device]) -> tuple[str, ...]:
-    """Which cards the published builds of the release have no kernels for, a sentence each."""
+def too_old(settings: LaunchSettings, devices: Sequence[Device]) -> tuple[str, ...]:
+    """Which GPUs the published builds of the release have no kernels for, a sentence each."""
     rules, written = start_rules(settings.key)
     least = rules.least_capability
-    old = {each.name: each.capability for each in devices if each.capability is not None and each.capability < least}
+    old = {
+        device.name: device.capability
+        for device in devices
+        if device.capability is not None and device.capability < least
+    }
     return tuple(
         f"{name} has compute capability {has[0]}.{has[1]}, and builds of vLLM {settings.version} have no kernels for "
         f"cards below {least[0]}.{least[1]} ({written['least_capability']})"
@@ -515,9 +509,9 @@ class _Problems:
         self.fatal: dict[str, None] = {}
         self.open: dict[str, None] = {}
 
-    def add(self, fits: bool | None, said: str) -> None:  # noqa: FBT001 - the verdict that the sentence explains
+    def add(self, fits: bool | None, sentence: str) -> None:  # noqa: FBT001 - the verdict that the sentence explains
         """Add a sentence: of a refusal (False), or of what is not sure (None)."""
-        (self.fatal if fits is False else self.open)[said] = None
+        (self.fatal if fits is False else self.open)[sentence] = None
 
     @property
     def verdict(self) -> bool | None:
@@ -528,12 +522,12 @@ class _Problems:
         return (*self.fatal, *self.open)
 
 
-class _Card:
-    """One card with its terms, and what follows from them."""
+class _GpuBudget:
+    """One GPU with its terms, and what follows from them."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: LaunchSettings,
         device: Device,
         stage: int,
         made: tuple[tuple[Term, ...], Term, EncoderProfile | None],
@@ -541,15 +535,15 @@ class _Card:
     ) -> None:
         self.settings, self.device, self.stage, self.groups = settings, device, stage, groups
         self.terms, self.captured, self.encoder = made
-        self.requested = _allowed(device.total, settings.utilization)
+        self.requested = device.total and Band(*(ceil(side * settings.utilization) for side in device.total))
         used = _summed(self.terms)
         self.available = self.requested.less(used) if self.requested is not None and used is not None else None
-        if settings.cache_bytes is not None:
-            self.available = Band(*(settings.cache_bytes,) * 3)
+        if settings.cache.size is not None:
+            self.available = Band(*(settings.cache.size,) * 3)
         self.fits: bool | None = None
 
     def judge(self, problems: _Problems) -> None:
-        """Whether the card goes through the start; says what stops it."""
+        """Whether the GPU goes through the start; says what stops it."""
         mine = _Problems()
         for term in self.terms:
             if term.band is None:
@@ -560,16 +554,16 @@ class _Card:
             self._judge_profile(mine, self.device.total)
         self._judge_cache(mine)
         self.fits = mine.verdict
-        for said in mine.fatal:
-            problems.add(False, said)
-        for said in mine.open:
-            problems.add(None, said)
+        for sentence in mine.fatal:
+            problems.add(False, sentence)
+        for sentence in mine.open:
+            problems.add(None, sentence)
 
     def _band(self, name: str) -> Band:
         return next((term.band for term in self.terms if term.name == name and term.band is not None), NOTHING)
 
     def _judge_profile(self, mine: _Problems, total: Band) -> None:
-        """Whether loading and profiling stay within the whole card: no utilisation bounds them."""
+        """Whether loading and profiling stay within the whole GPU: no utilization bounds them."""
         context = costs.context(total.expected).band or NOTHING
         left = total.less(context).less(self._band("weights")).less(self._band("communication"))
         name = self.device.name
@@ -579,7 +573,7 @@ class _Card:
                 f"the weights do not fit: {_gib(self._band('weights').expected)} of {_gib(total.expected)} on {name}",
             )
             return
-        if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache_bytes is None:
+        if self.requested is not None and costs.checks_free(self.settings) and self.settings.cache.size is None:
             free = total.less(context)
             if self.requested.expected > free.expected:
                 mine.add(
@@ -606,7 +600,7 @@ class _Card:
                     f"{_gib(max(0, rest.expected))} are left on {name}",
                 )
         reach = (self.requested or NOTHING).plus(self.captured.band or NOTHING)
-        if self.available is not None and self.available.expected > 0 and self.settings.cache_bytes is None:
+        if self.available is not None and self.available.expected > 0 and self.settings.cache.size is None:
             over = reach.expected + context.expected - total.expected
             if over > 0:
                 mine.add(
@@ -617,10 +611,10 @@ class _Card:
 
     def _given_cache(self) -> int | None:
         """Bytes of a cache whose size is an option; None: it follows from what is left."""
-        blocks = self.settings.blocks_override
+        blocks = self.settings.cache.blocks_override
         if blocks is not None and self.groups is not None:
             return blocks * self.groups.bytes_per_block[self.stage]
-        return self.settings.cache_bytes
+        return self.settings.cache.size
 
     def _judge_encoder(self, mine: _Problems, encoder: EncoderProfile, left: Band) -> None:
         """Whether the allocator finds room for every tensor of the encoder's profile, gaps between blocks counted."""
@@ -648,17 +642,17 @@ class _Card:
         size = self.groups.bytes_per_block[self.stage] if self.groups.rules.sets_aside else 0
         need = self.groups.needed_bytes()[self.stage] + size
         low, expected, high = self.available
-        if low >= need or (self.settings.is_length_fitted and low > size):
+        if low >= need or (self.settings.scheduler.is_length_fitted and low > size):
             return
-        length = self.settings.max_model_len
+        length = self.settings.scheduler.max_model_len
         if expected < need:
             may = f"; on the favourable side there are {_gib(high)}" if high >= need else ""
-            said = (
+            problem = (
                 f"nothing is left for the KV cache, {_gib(-expected)} are missing,"
                 if expected <= 0
                 else f"the KV cache is too small: {_gib(expected)} left, {_gib(need)} needed"
             )
-            mine.add(False, f"{said} for one request of {length:,} tokens on {self.device.name}{may}")
+            mine.add(False, f"{problem} for one request of {length:,} tokens on {self.device.name}{may}")
         else:
             mine.add(
                 None,
@@ -669,13 +663,3 @@ class _Card:
 
 def _gib(size: int) -> str:
     return f"{size / GIB:.2f} GiB"
-
-
-def _estimates(environment: Mapping[str, str]) -> bool | None:
-    """What the start's environment says of reserving CUDA graphs' memory; None: nothing."""
-    told = environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS")
-    return None if told is None else told.strip() not in ("0", "")
-
-
-def _allowed(total: Band | None, utilization: float) -> Band | None:
-    return None if total is None else Band(*(ceil(side * utilization) for side in total))

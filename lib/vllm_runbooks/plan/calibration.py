@@ -1,7 +1,7 @@
 """What starts printed against what was planned for them, kept by start, and how it corrects later plans.
 
 A row corrects a plan of the same term, the same model class and number of tensor ranks (one, or several), of releases
-between which no rule of the term changed, and mostly of the same card. The median of the rows shifts what is expected.
+between which no rule of the term changed, and mostly of the same GPU. The median of the rows shifts what is expected.
 Fewer than three rows leave the band as wide as the rules have it; more make it narrower, to half of that at most. It is
 never narrower than the rows scatter.
 """
@@ -18,12 +18,13 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import folders
+from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.catalog.options import version_key
 from vllm_runbooks.catalog.specs import name_key
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Residual
 from vllm_runbooks.plan.budget import Calibrate, Device, Subject
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.terms import GIB, Band, Term
 
 FILE = "calibration.json"
@@ -37,13 +38,11 @@ _MAX_ROWS = 20_000
 _MAX_GIB = 100_000.0
 _CHANGES = ((0, 8), (0, 9), (0, 11), (0, 17), (0, 18), (0, 20), (0, 21), (0, 27), (0, 29))
 """Releases since which a rule of what is profiled or reserved is another, as `costs` has them."""
-_NEWER_ENGINE = (0, 8)
+NEWER_ENGINE = (0, 8)
 """Rows of releases before it are of the older engine, later ones of the newer."""
 
-Key = tuple[int, ...]
 
-
-class _Rule(NamedTuple):
+class _CalibrationRule(NamedTuple):
     """How rows of a term correct a plan."""
 
     shifts: str
@@ -53,20 +52,20 @@ class _Rule(NamedTuple):
     levels: tuple[frozenset[str], ...]
     """What must be equal beside era and ranks, the most telling first."""
     within: float = math.inf
-    """Share beyond which a row is of something else: another checkpoint, another quantisation."""
+    """Share beyond which a row is of something else: another checkpoint, another quantization."""
 
 
 _SAME = frozenset({"minor", "gpu", "architecture"})
 _CLASS_ON_CARD = frozenset({"gpu", "architecture"})
 _CLASS = frozenset({"architecture"})
 _CARD = frozenset({"gpu"})
-RULES: Mapping[str, _Rule] = {
-    "weights": _Rule("weights", ("weights",), (_SAME, _CLASS), within=0.02),
-    "activation": _Rule("activation", ("activation", "encoder"), (_SAME, _CLASS_ON_CARD, _CLASS)),
-    "non_torch": _Rule("non_torch", (), (_SAME, _CLASS_ON_CARD, _CARD)),
-    "beside_weights": _Rule("non_torch", (), (_SAME, _CLASS_ON_CARD)),
-    "cuda_graphs": _Rule("cuda_graphs_captured", ("cuda_graphs_captured",), (_SAME, _CLASS_ON_CARD, _CLASS)),
-    "cuda_graphs_estimated": _Rule("cuda_graphs", ("cuda_graphs",), (_SAME, _CLASS_ON_CARD, _CLASS)),
+RULES: Mapping[str, _CalibrationRule] = {
+    "weights": _CalibrationRule("weights", ("weights",), (_SAME, _CLASS), within=0.02),
+    "activation": _CalibrationRule("activation", ("activation", "encoder"), (_SAME, _CLASS_ON_CARD, _CLASS)),
+    "non_torch": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD, _CARD)),
+    "beside_weights": _CalibrationRule("non_torch", (), (_SAME, _CLASS_ON_CARD)),
+    "cuda_graphs": _CalibrationRule("cuda_graphs_captured", ("cuda_graphs_captured",), (_SAME, _CLASS_ON_CARD, _CLASS)),
+    "cuda_graphs_estimated": _CalibrationRule("cuda_graphs", ("cuda_graphs",), (_SAME, _CLASS_ON_CARD, _CLASS)),
 }
 """By a row's term. `beside_weights` is what activation, encoder, non-torch and communication come to together, where a
 log prints the cache and the weights alone; it corrects the part of them that no rule derives."""
@@ -85,7 +84,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class RecordedCards:
-    """The cards of a recorded case whose log does not tell them."""
+    """The GPUs of a recorded case whose log does not tell them."""
 
     case: str
     gpus: str
@@ -195,7 +194,7 @@ def written(rows: Iterable[Residual], cards: Iterable[RecordedCards] = ()) -> st
         )
         for row in rows
     ]
-    kept = [json.dumps(asdict(one), ensure_ascii=False) for one in cards]
+    kept = [json.dumps(asdict(gpus), ensure_ascii=False) for gpus in cards]
     head = f'  "cards": [\n    {_JOINT.join(kept)}\n  ],\n' if kept else ""
     body = f"[\n    {_JOINT.join(lines)}\n  ]" if lines else "[]"
     return f'{{\n{head}  "rows": {body}\n}}\n'
@@ -212,8 +211,8 @@ def shipped() -> Shipped:
     """
     path = folders.catalog_dir() / FILE
     text = _text(path)
-    told = json.loads(text).get("cards", ())
-    return Shipped(tuple(RecordedCards(**one) for one in told), read(text, FILE))
+    recorded = json.loads(text).get("cards", ())
+    return Shipped(tuple(RecordedCards(**fields) for fields in recorded), read(text, FILE))
 
 
 def _text(path: Path) -> str:
@@ -227,19 +226,19 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}: is no text in UTF-8, so no calibration") from None
 
 
-def load(own: str | Path | None = None) -> Calibrate:
+def load(user_file: str | Path | None = None) -> Calibrate:
     """What corrects plans: the catalog's rows, and a file of the user's own, which come first.
 
     Raises:
         InputError: The user's file cannot be read, or is no calibration.
     """
-    return calibrator(shipped().rows, () if own is None else read(_text(Path(own)), str(own)))
+    return calibrator(shipped().rows, () if user_file is None else read(_text(Path(user_file)), str(user_file)))
 
 
 # ---- correcting
 
 
-class _Asked(NamedTuple):
+class _CalibrationTarget(NamedTuple):
     """What a plan is for."""
 
     key: Key
@@ -249,24 +248,26 @@ class _Asked(NamedTuple):
     has_ranks: bool
 
 
-def _matches(row: Residual, asked: _Asked, level: frozenset[str]) -> bool:
+def _matches(row: Residual, target: _CalibrationTarget, level: frozenset[str]) -> bool:
     key = (version_key(row.release) or ())[:3]
     return (
-        bisect(_CHANGES, key[:2]) == bisect(_CHANGES, asked.key[:2])
-        and (key < _NEWER_ENGINE) == asked.is_v0
-        and (row.tensor_parallel_size > 1) == asked.has_ranks
-        and ("minor" not in level or key[:2] == asked.key[:2])
-        and ("gpu" not in level or (row.gpu is not None and name_key(row.gpu) == name_key(asked.gpu)))
-        and ("architecture" not in level or (row.architecture is not None and row.architecture == asked.architecture))
+        bisect(_CHANGES, key[:2]) == bisect(_CHANGES, target.key[:2])
+        and (key < NEWER_ENGINE) == target.is_v0
+        and (row.tensor_parallel_size > 1) == target.has_ranks
+        and ("minor" not in level or key[:2] == target.key[:2])
+        and ("gpu" not in level or (row.gpu is not None and name_key(row.gpu) == name_key(target.gpu)))
+        and ("architecture" not in level or (row.architecture is not None and row.architecture == target.architecture))
     )
 
 
-def chosen(rows: Sequence[Residual], own: Sequence[Residual], asked: _Asked, name: str) -> tuple[Residual, ...]:
+def chosen(
+    rows: Sequence[Residual], user_rows: Sequence[Residual], target: _CalibrationTarget, name: str
+) -> tuple[Residual, ...]:
     """The rows of a term that tell most of what is asked: the most telling level, the user's own first."""
     rule = RULES[name]
     for level in rule.levels:
-        for source in (own, rows):
-            fitting = tuple(row for row in source if row.term == name and _matches(row, asked, level))
+        for source in (user_rows, rows):
+            fitting = tuple(row for row in source if row.term == name and _matches(row, target, level))
             if rule.of:
                 fitting = tuple(row for row in fitting if row.planned_gib > 0 and abs(_share(row)) <= rule.within)
             if fitting:
@@ -278,23 +279,25 @@ def _share(row: Residual) -> float:
     return row.actual_gib / row.planned_gib - 1
 
 
-def calibrator(rows: Sequence[Residual], own: Sequence[Residual] = ()) -> Calibrate:
+def calibrator(rows: Sequence[Residual], user_rows: Sequence[Residual] = ()) -> Calibrate:
     """What corrects plans by these rows, the user's own first."""
-    found: dict[_Asked, Mapping[str, tuple[Residual, ...]]] = {}
+    matches: dict[_CalibrationTarget, Mapping[str, tuple[Residual, ...]]] = {}
 
     def calibrate(
-        model: Subject, terms: tuple[Term, ...], device: Device, settings: Settings
+        model: Subject, terms: tuple[Term, ...], device: Device, settings: LaunchSettings
     ) -> tuple[tuple[Term, ...], tuple[str, ...]]:
         ranks = settings.ranks
         if ranks.pipeline > 1 or ranks.data > 1:
             return terms, ()
-        asked = _Asked(settings.key, settings.is_v0, device.name, model.shape.architecture, ranks.tensor > 1)
-        if asked not in found:
-            matched = {name: chosen(rows, own, asked, name) for name in RULES}
+        target = _CalibrationTarget(
+            settings.key, settings.is_v0, device.name, model.shape.architecture, ranks.tensor > 1
+        )
+        if target not in matches:
+            matched = {name: chosen(rows, user_rows, target, name) for name in RULES}
             if any(matched[name] for name in _APART):
                 del matched["beside_weights"]
-            found[asked] = {name: fitting for name, fitting in matched.items() if fitting}
-        return apply(terms, found[asked])
+            matches[target] = {name: fitting for name, fitting in matched.items() if fitting}
+        return apply(terms, matches[target])
 
     return calibrate
 
@@ -307,7 +310,7 @@ def apply(
         return terms, ()
     bands = {term.name: term.band for term in terms}
     made = {term.name: term for term in terms}
-    said = []
+    corrections = []
     for name, rows in matched.items():
         rule = RULES[name]
         band, parts = bands.get(rule.shifts), [bands.get(part) for part in rule.of]
@@ -319,8 +322,8 @@ def apply(
         sentence = _sentence(name, rows, corrected.expected - band.expected)
         term = made[rule.shifts]
         made[rule.shifts] = replace(term, band=corrected, source=f"{term.source}; corrected: {sentence}")
-        said.append(sentence)
-    return tuple(made[term.name] for term in terms), tuple(said)
+        corrections.append(sentence)
+    return tuple(made[term.name] for term in terms), tuple(corrections)
 
 
 def shifted(band: Band, by: Sequence[float]) -> Band:

@@ -14,7 +14,7 @@ from typing import Any
 from vllm_runbooks.core.errors import InputError
 
 _MAX_HEADER = 100_000_000
-"""Bytes of a header; the format itself refuses longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
+"""Bytes of a header; the format itself rejects longer ones (safetensors/src/tensor.rs, MAX_HEADER_SIZE)."""
 _INDEX = "model.safetensors.index.json"
 _MAX_INDEX = 100_000_000
 
@@ -59,15 +59,15 @@ def _index(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     try:
-        found = json.loads(text)
+        index = json.loads(text)
     except (ValueError, RecursionError):
         raise InputError(f"{path}: is no JSON; fetch the index again") from None
-    parts = (found, found.get("weight_map", {}), found.get("metadata", {})) if isinstance(found, dict) else (None,)
+    parts = (index, index.get("weight_map", {}), index.get("metadata", {})) if isinstance(index, dict) else (None,)
     if not all(isinstance(part, dict) for part in parts) or not all(
-        isinstance(name, str) and Path(name).name == name for name in found.get("weight_map", {}).values()
+        isinstance(name, str) and Path(name).name == name for name in index.get("weight_map", {}).values()
     ):
         raise _no_index(path)
-    return dict(found)
+    return dict(index)
 
 
 def tensor_names(folder: Path) -> frozenset[str] | None:
@@ -98,13 +98,13 @@ def tensors(path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
     with path.open("rb") as stream:
         (length,) = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(length))
-    found = {}
+    entries = {}
     for name, (begin, last) in _header(path).items():
         dtype, shape = header[name].get("dtype"), header[name].get("shape")
         if not isinstance(dtype, str) or not isinstance(shape, list) or not all(map(_is_size, shape)):
             raise InputError(f"{path}: its header is damaged; fetch the file again")
-        found[name] = (dtype, tuple(shape), last - begin)
-    return found
+        entries[name] = (dtype, tuple(shape), last - begin)
+    return entries
 
 
 def _header_bytes(path: Path) -> int:
@@ -123,7 +123,7 @@ def _header(path: Path) -> dict[str, tuple[int, int]]:
             raise damaged
         try:
             header = json.loads(stream.read(length))
-            places = {name: told["data_offsets"] for name, told in header.items() if name != "__metadata__"}
+            places = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
             ends = {name: (begin, end) for name, (begin, end) in places.items()}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise damaged from None
@@ -159,25 +159,25 @@ def problems(folder: Path, *, needs_weights: bool = True, needs_tokenizer: bool 
         needs_weights: Whether weights are loaded from it (not with dummy ones).
         needs_tokenizer: Whether its tokenizer is used.
     """
-    found: list[str] = []
+    faults: list[str] = []
     config = folder / "config.json"
     has_params = (folder / "params.json").is_file()
     if not config.is_file() and not has_params and not any(folder.glob("*.gguf")):
-        found.append(f"{config}: is missing; fetch the model again, or correct the path")
+        faults.append(f"{config}: is missing; fetch the model again, or correct the path")
     if needs_tokenizer and not any((folder / name).is_file() for name in _TOKENIZERS):
-        found.append(f"{folder}: holds no tokenizer (tokenizer.json or tokenizer.model); fetch it, or name one")
+        faults.append(f"{folder}: holds no tokenizer (tokenizer.json or tokenizer.model); fetch it, or name one")
     has_other = has_params or any(folder.glob("*.gguf"))
     for name in (*_SETTINGS, *(_OF_TOKENIZERS if needs_tokenizer else ())):
-        said = _json_problem(folder / name, is_config=name == config.name and not has_other)
-        if said is not None:
-            found.append(f"{folder / name}: {said}")
+        fault = _json_problem(folder / name, is_config=name == config.name and not has_other)
+        if fault is not None:
+            faults.append(f"{folder / name}: {fault}")
     if needs_weights:
-        found += _weight_problems(folder)
-    return found
+        faults += _weight_problems(folder)
+    return faults
 
 
 def _json_problem(path: Path, *, is_config: bool) -> str | None:
-    """What is wrong with a JSON file of a model, and what to do; None: nothing, or there is no such file.
+    """What is wrong with a JSON file of a model, and what to do; None if nothing, or there is no such file.
 
     Nothing that stands in the file is quoted.
     """
@@ -196,16 +196,16 @@ def _json_problem(path: Path, *, is_config: bool) -> str | None:
         return "is empty; fetch it again"
     try:
         # Numbers are not reckoned: one of very many digits takes very long.
-        told = json.loads(raw.decode(), parse_int=len, parse_float=len)
+        content = json.loads(raw.decode(), parse_int=len, parse_float=len)
     except UnicodeDecodeError as error:
         return f"is no text in UTF-8 from byte {error.start} on; fetch it again"
     except json.JSONDecodeError as error:
         return f"is cut off or no JSON at {error.lineno}:{error.colno}; fetch it again"
     except RecursionError:
         return "is nested too deeply to be read; fetch it again"
-    if not isinstance(told, dict) and path.name != "vocab.json":  # of which there are kinds that are lists
+    if not isinstance(content, dict) and path.name != "vocab.json":  # of which there are kinds that are lists
         return "is no JSON object; fetch it again"
-    if is_config and not _names_kind(told):
+    if is_config and not _names_kind(content):
         return "names neither architectures nor model_type; fetch it again"
     return None
 
@@ -219,7 +219,7 @@ def _names_kind(config: dict[str, Any]) -> bool:
 
 
 def _weight_problems(folder: Path) -> list[str]:
-    found = []
+    faults = []
     try:
         index = _index(folder)
     except InputError as error:
@@ -227,26 +227,26 @@ def _weight_problems(folder: Path) -> list[str]:
     named = sorted(set(index.get("weight_map", {}).values())) if index is not None else []
     missing = [name for name in named if not (folder / name).is_file()]
     if missing:
-        told = f"{len(missing)} of {len(named)} weight files are missing"
-        found.append(f"{folder}: {told}, first {missing[0]}; fetch them")
+        shortage = f"{len(missing)} of {len(named)} weight files are missing"
+        faults.append(f"{folder}: {shortage}, first {missing[0]}; fetch them")
     files = [folder / name for name in named if name not in missing] or sorted(folder.glob("*.safetensors"))
     if not files and not missing:
         others = [path for pattern in _OTHER_WEIGHTS for path in folder.glob(pattern)]
-        return found if others else [*found, f"{folder}: holds no weights (*.safetensors); fetch the model again"]
+        return faults if others else [*faults, f"{folder}: holds no weights (*.safetensors); fetch the model again"]
     for path in files:
         try:
             end, size = _end_of(path), path.stat().st_size
         except InputError as error:
-            found.append(str(error))
+            faults.append(str(error))
             continue
         except OSError as error:
-            found.append(f"{path}: cannot be read ({error.strerror}); fetch it again, or mend its permissions")
+            faults.append(f"{path}: cannot be read ({error.strerror}); fetch it again, or mend its permissions")
             continue
         if end is None:
-            found.append(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
+            faults.append(f"{path}: is a pointer of Git LFS, not the weights; fetch them with git lfs pull")
         elif size != end:
-            found.append(f"{path}: holds {size} bytes where its header tells {end}; fetch it again")
-    return found
+            faults.append(f"{path}: holds {size} bytes where its header tells {end}; fetch it again")
+    return faults
 
 
 def _end_of(path: Path) -> int | None:

@@ -16,18 +16,18 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.plan.records import Find, Layouts, Plan
 
 
-class _Plan(click.Command):
+class _PlanCommand(click.Command):
     """A command that takes the options of the engine as well, and offers them."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Options of its own that begin so, then those of the engine."""
-        own = super().shell_complete(ctx, incomplete)
-        taken = {item.value for item in own}
-        return [*own, *(item for item in complete.engine_options(incomplete) if item.value not in taken)]
+        items = super().shell_complete(ctx, incomplete)
+        names = {item.value for item in items}
+        return [*items, *(item for item in complete.engine_options(incomplete) if item.value not in names)]
 
 
 @click.command(
-    cls=_Plan,
+    cls=_PlanCommand,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
     epilog=given.examples(
         "plan Qwen/Qwen3-8B --gpus 2xRTX3090 --max-model-len 16k",
@@ -52,7 +52,7 @@ class _Plan(click.Command):
 @click.option("--pp", metavar="N", type=int, help="Pipeline parallel size.")
 @click.option("--dp", metavar="N", type=int, help="Data parallel size.")
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable of the start; repeatable.")
-@click.option("--find", "what", type=click.Choice([each.value for each in Find]), help="Ask the other way round.")
+@click.option("--find", "what", type=click.Choice([find.value for find in Find]), help="Ask the other way round.")
 @click.option("--from-log", metavar="LOG", type=complete.LOG, help="Compare the plan with what a start printed.")
 @click.option(
     "--start",
@@ -133,7 +133,7 @@ def plan(
     if out is not None:
         raise click.UsageError("-o keeps what a log teaches; give --from-log as well.")
     with _own_options_told(arguments):
-        asked = planner.request(
+        request = planner.request(
             model,
             gpus,
             vllm=vllm,
@@ -141,26 +141,26 @@ def plan(
             pp=pp,
             dp=dp,
             arguments=arguments,
-            environment=dict(_variable(each) for each in environment),
+            environment=dict(_variable(member) for member in environment),
             calibration=calibration,
             is_calibrated=not no_calibration,
         )
-    found: Plan | Layouts
+    answer: Plan | Layouts
     if what is not None:
-        found = planner.find(asked, what)
+        answer = planner.find(request, what)
     else:
-        found = planner.plan(asked) if planner.has_sizes(asked) else planner.layouts(asked)
-    if deploy is not None and found.fits is False:
+        answer = planner.plan(request) if planner.has_sizes(request) else planner.layouts(request)
+    if deploy is not None and answer.fits is False:
         output.say(f"nothing is written to {deploy}: it does not fit")
     elif deploy is not None:
         first = fleet.FIRST_PORT if port is None else port
-        for path in planner.deploy(asked, found, deploy, first_port=first, retries_posts=retry_posts):
+        for path in planner.deploy(request, answer, deploy, first_port=first, retries_posts=retry_posts):
             output.say(f"wrote {path}")
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(answer))
     else:
-        terminal.show(render_plans.view(found))
-    return int(found.fits is not True)
+        terminal.show(render_plans.view(answer))
+    return int(answer.fits is not True)
 
 
 @contextlib.contextmanager
@@ -169,9 +169,9 @@ def _own_options_told(arguments: tuple[str, ...]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        own = [name for parameter in click.get_current_context().command.params for name in parameter.opts]
+        options = [name for parameter in click.get_current_context().command.params for name in parameter.opts]
         unknown = (word for word in arguments if word.startswith("--") and f"no option {word}" in str(error))
-        near = next((match for word in unknown for match in difflib.get_close_matches(word, own, n=1)), None)
+        near = next((match for word in unknown for match in difflib.get_close_matches(word, options, n=1)), None)
         raise InputError(f"{error} Did you mean {near} of this command?" if near else str(error)) from None
 
 
@@ -180,16 +180,16 @@ def _check_model(model: str | None) -> None:
     if model is None or not model.startswith("-"):
         return
     name = model.partition("=")[0]
-    own = [each for parameter in click.get_current_context().command.params for each in parameter.opts]
-    near = next(iter(difflib.get_close_matches(name, own, n=1, cutoff=0.75)), None)
+    options = [option for parameter in click.get_current_context().command.params for option in parameter.opts]
+    near = next(iter(difflib.get_close_matches(name, options, n=1, cutoff=0.75)), None)
     what = f"Did you mean {near}?" if near else "Options of the engine stand behind MODEL."
     raise click.UsageError(f"No such option {name}. {what}", click.get_current_context())
 
 
-def _variable(given: str) -> tuple[str, str]:
-    name, is_set, value = given.partition("=")
+def _variable(text: str) -> tuple[str, str]:
+    name, is_set, value = text.partition("=")
     if not is_set or not name:
-        raise click.UsageError(f"--env {given}: write NAME=VALUE.")
+        raise click.UsageError(f"--env {text}: write NAME=VALUE.")
     return name, value
 
 
@@ -200,12 +200,12 @@ def _from_log(log: str, *, gpus: str | None, vllm: str | None, start: int | None
     from vllm_runbooks.plan import planner
     from vllm_runbooks.plan.render import plans as render_plans
 
-    found = diagnosing.from_log(log, gpus=gpus, vllm=vllm, start=start)
+    comparison = diagnosing.from_log(log, gpus=gpus, vllm=vllm, start=start)
     if out is not None:
-        rows = planner.keep(found, out)
+        rows = planner.keep(comparison, out)
         output.say(f"wrote {out}: {rows} rows")
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(comparison))
     else:
-        terminal.show(render_plans.view(found))
-    return int(found.off is not None or not found.terms)
+        terminal.show(render_plans.view(comparison))
+    return int(comparison.off is not None or not comparison.terms)

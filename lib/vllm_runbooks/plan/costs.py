@@ -1,9 +1,9 @@
-"""What a start takes beside weights and cache: activation, memory outside PyTorch, communication, CUDA graphs.
+"""What a start takes beside weights and cache: activation, non-torch memory, communication, CUDA graphs.
 
 The activation is added up from the tensors that live together when the profiling run needs most; what a forward pass
 holds beside its widest tensors, and everything that PyTorch does not see, comes from starts that printed it. Every
 amount depends on the release: tables of rows with a range, each with its source and how many starts it was compared
-with. Amounts are bytes on one card.
+with. Amounts are bytes on one GPU.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from vllm_runbooks.catalog.eras import ALWAYS, NEVER, Era, Key
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.catalog.eras import NEVER, Key
+from vllm_runbooks.catalog.tables import load_table
+from vllm_runbooks.core.record_forms import AUTHORED
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Shape
 from vllm_runbooks.plan.terms import GIB, NOTHING, Band, Term
 from vllm_runbooks.plan.weights import mxfp4_kernel
 
 Capability = tuple[int, int]
-"""Compute capability of a card."""
+"""Compute capability of a GPU."""
 
 _MIB = 2**20
 
@@ -28,121 +30,52 @@ _H100 = (
     "llm-d-planner's accuracy report of vLLM 0.19.0 on H100"
     " (https://github.com/llm-d-incubation/llm-d-planner, docs/accuracy/vllm-v0.19.0-accuracy-report.md)"
 )
-_H100_OLDER = (
-    "llm-d-benchmark's measurements on H100"
-    " (https://github.com/llm-d/llm-d-benchmark, config_explorer/empirical-vllm-memory-results.md)"
-)
 
 
-@dataclass(frozen=True)
-class _Range:
-    """Releases, and an engine."""
+@dataclass(frozen=True, kw_only=True)
+class MeasuredMemory:
+    """Memory by release and engine: GiB unless a subclass says otherwise."""
 
-    era: Era
-    is_v0: bool | None
-    """None: either engine."""
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
 
-    def holds(self, settings: Settings) -> bool:
-        """Whether a start's release and engine have it."""
-        return (self.is_v0 is None or self.is_v0 == settings.is_v0) and self.era.holds(settings.key)
+    part: str = ""
+    """What takes it."""
+    since: Key = ()
+    until: Key = NEVER
+    """The first release in which it is another amount."""
+    is_v0: bool | None = None
+    """Whether it is of the older engine; None: of either."""
+    low: float
+    expected: float
+    high: float
+    source: str
+    """Where the amount comes from, with the number of measurements."""
+
+    def applies_to(self, settings: LaunchSettings) -> bool:
+        """Whether a launch's release and engine have it."""
+        return (self.is_v0 is None or self.is_v0 == settings.is_v0) and self.since <= settings.key < self.until
+
+    @property
+    def band(self) -> Band:
+        """The amounts in bytes."""
+        return _gib(self.low, self.expected, self.high)
 
 
 # ---- the sampler
 
 
-@dataclass(frozen=True)
-class _Sampler:
-    """Tensors over the vocabulary that live together, in float32 values for each row and token of the vocabulary."""
+@dataclass(frozen=True, kw_only=True)
+class SamplerMemory(MeasuredMemory):
+    """Tensors over the vocabulary that are alive together, in float32 values per row and token of the vocabulary."""
 
-    range: _Range
-    kind: str
-    low: float
-    expected: float
-    high: float
-    source: str
     all_tokens: bool = False
     """A row for each token of the batch instead of each sequence."""
     has_buffer: bool = False
     """A row for each multiprocessor stays allocated."""
-    extra: int = 0
-    """Bytes that were measured beside, for no reason that the source shows."""
+    extra_mib: int = 0
+    """Measured in addition, for no reason that the source shows."""
 
 
-_SORT = (
-    "logits, their float32 copy, sorted values and places, and the sort's own copies (PyTorch, ATen/native/cuda/Sort.cu"
-)
-_SAMPLERS: tuple[_Sampler, ...] = (
-    _Sampler(
-        _Range(Era(until=(0, 7, 3)), is_v0=False),
-        "",
-        0.5,
-        0.5,
-        1.0,
-        "logits of every token of the batch, no sampler (v1/worker/gpu_model_runner.py, 0.7.2 :1009-1014)",
-        all_tokens=True,
-    ),
-    _Sampler(
-        _Range(Era((0, 7, 3), (0, 8)), is_v0=False),
-        "",
-        0.5,
-        0.5,
-        9.5,
-        "logits of the last tokens, no sampler (v1/worker/gpu_model_runner.py, 0.7.3 :1301-1310)",
-    ),
-    _Sampler(
-        _Range(Era((0, 33)), is_v0=False),
-        "v2",
-        1.5,
-        3.5,
-        6.0,
-        "a pass with every sampling option (v1/worker/gpu/model_runner.py, 0.33.0 :1008-1014); not measured",
-    ),
-    _Sampler(
-        _Range(Era(until=(0, 33)), is_v0=False),
-        "v2",
-        0.5,
-        1.5,
-        1.6,
-        "logits and their float32 copy (v1/worker/gpu/sample/sampler.py, 0.22.1 :132); the sources of 0.27.1 and later"
-        " make no copy in this run, yet the one printed start of 0.27.1, to which 30 MiB are fitted, needs it",
-        extra=30 * _MIB,
-    ),
-    _Sampler(
-        _Range(ALWAYS, is_v0=None),
-        "sort",
-        9.45,
-        9.5,
-        9.6,
-        _SORT + ", segmented_sort_pairs); 15 printed starts, worst 1.6 %; " + _H100_OLDER,
-    ),
-    _Sampler(
-        _Range(ALWAYS, is_v0=None),
-        "sort of few rows",
-        9.0,
-        12.5,
-        12.7,
-        _SORT + ", segmented_sort_pairs_by_full_sort, below 128 rows); not measured",
-    ),
-    _Sampler(
-        _Range(ALWAYS, is_v0=None),
-        "triton",
-        3.48,
-        3.5,
-        3.55,
-        "logits, float32 copy, probabilities and random numbers, and a row for each multiprocessor"
-        " (v1/sample/ops/topk_topp_triton.py, 0.19.0 :1010-1019); 17 printed starts, worst 0.3 %; " + _H100,
-        has_buffer=True,
-    ),
-    _Sampler(
-        _Range(ALWAYS, is_v0=None),
-        "flashinfer",
-        1.5,
-        3.5,
-        3.6,
-        "logits, float32 copy, masked logits and probabilities (flashinfer.sampling.top_k_top_p_sampling_from_logits);"
-        " not measured",
-    ),
-)
 _FULL_SORT_BELOW = 128
 """Rows from which PyTorch sorts by segments: ATen/native/cuda/Sort.cu, launch_stable_sort_kernel."""
 
@@ -151,11 +84,12 @@ _MULTIPROCESSORS: Mapping[Capability, tuple[int, int, int]] = {(8, 0): (108, 108
 _ANY_MULTIPROCESSORS = (28, 120, 192)
 
 
-def _sampler(settings: Settings, rows: int) -> _Sampler:
+def _sampler(settings: LaunchSettings, rows: int) -> SamplerMemory:
     kind = "v2" if settings.is_v2_runner else settings.sampler
     if kind == "sort" and rows < _FULL_SORT_BELOW:
         kind = "sort of few rows"
-    return next(each for each in _SAMPLERS if each.kind in ("", kind) and each.range.holds(settings))
+    samplers: Iterable[SamplerMemory] = load_table("sampler_memory", SamplerMemory).values()
+    return next(sampler for sampler in samplers if sampler.part in ("", kind) and sampler.applies_to(settings))
 
 
 _UNSEEN = 16 * _MIB
@@ -168,7 +102,7 @@ _WORKSPACE_FROM_90 = 32 * _MIB
 # ---- the mixture of experts
 
 
-class _Held(NamedTuple):
+class _KeptResults(NamedTuple):
     """Shares of the experts' two intermediate results that stay allocated after the forward pass."""
 
     low: float
@@ -178,13 +112,15 @@ class _Held(NamedTuple):
 
 
 _TWO_RESULTS = "the results of both halves of the experts (fused_moe.py, 0.19.0 :1976-1990; marlin_moe.py the same)"
-_KEPT = _Held(0.95, 1.0, 1.1, _TWO_RESULTS + " stay in a workspace; 4 printed starts, worst 0.2 %; " + _H100)
-_FREED = _Held(0.0, 0.0, 0.05, _TWO_RESULTS + " are freed again")
-_ELSEWHERE = _Held(
+_KEPT = _KeptResults(0.95, 1.0, 1.1, _TWO_RESULTS + " stay in a workspace; 4 printed starts, worst 0.2 %; " + _H100)
+_FREED = _KeptResults(0.0, 0.0, 0.05, _TWO_RESULTS + " are freed again")
+_ELSEWHERE = _KeptResults(
     0.0, 0.0, 0.5, "the kernel for MXFP4 experts of this card keeps none; 3 printed starts on H100; " + _H100
 )
-_UNSURE = _Held(0.0, 0.6, 1.8, "which kernel runs these quantised experts, and what it keeps, is not established")
-_BLACKWELL = _Held(0.0, 1.0, 1.2, _TWO_RESULTS + "; on this card another kernel may keep none")
+_UNSURE = _KeptResults(
+    0.0, 0.6, 1.8, "which kernel runs these quantised experts, and what it keeps, is not established"
+)
+_BLACKWELL = _KeptResults(0.0, 1.0, 1.2, _TWO_RESULTS + "; on this card another kernel may keep none")
 
 _MODULAR: Key = (0, 14)
 """Experts share a workspace: fused_moe/modular_kernel.py with v1/worker/workspace.py (0.13.0 -> 0.14.1)."""
@@ -199,8 +135,8 @@ _MARLIN_DIRECT_UNTIL: Mapping[str, Key] = {
 (0.21.0 :821, 0.22.1 :696), gptq_marlin.py (0.19.0, 0.20.2 :29)."""
 
 
-def _held(shape: Shape, settings: Settings, capability: Capability | None) -> _Held:
-    """What of the experts' results stays: by how they are stored, the card and the release."""
+def _held(shape: Shape, settings: LaunchSettings, capability: Capability | None) -> _KeptResults:
+    """What of the experts' results stays: by how they are stored, the GPU and the release."""
     if settings.is_v0 or settings.key < _MODULAR:
         return _FREED
     method = settings.quantization or (shape.quantization.method if shape.quantization else None)
@@ -279,7 +215,7 @@ def _figures(shape: Shape) -> _Figures:
     if any(isinstance(mixer, Recurrent) for layer in kinds for mixer in layer.mixers):
         doubts.append(_RECURRENT_DOUBT)
         low, high = 0.6, 3.0
-    if any(each.index_heads for each in latent):
+    if any(mixer.index_heads for mixer in latent):
         doubts.append(_SPARSE_DOUBT)
         low, high = 0.9, 3.5
     inputs = shape.per_layer_input
@@ -289,7 +225,7 @@ def _figures(shape: Shape) -> _Figures:
         split=max((max(sum(map(_mixer_width, layer.mixers)), _network_width(layer)) for layer in kinds), default=0),
         experts=tuple(dict.fromkeys(layer.feed_forward for layer in kinds if isinstance(layer.feed_forward, Experts))),
         per_layer=2 * inputs.size * shape.layers if inputs else 0,
-        context=max((each.heads * (each.nope_dim + each.value_dim) for each in latent), default=0),
+        context=max((mixer.heads * (mixer.nope_dim + mixer.value_dim) for mixer in latent), default=0),
         doubts=tuple(doubts),
         low=low,
         high=high,
@@ -309,9 +245,9 @@ _CONTEXT_TOKENS = 64 * 1024
 _BLOCK_TOKENS = 16
 
 
-def _context_tokens(settings: Settings) -> int:
-    pages = settings.sequences * (settings.block_tokens or _BLOCK_TOKENS)
-    return max(min(max(8 * settings.max_model_len, 4 * pages), _CONTEXT_TOKENS), pages)
+def _context_tokens(settings: LaunchSettings) -> int:
+    pages = settings.scheduler.sequences * (settings.cache.block_tokens or _BLOCK_TOKENS)
+    return max(min(max(8 * settings.scheduler.max_model_len, 4 * pages), _CONTEXT_TOKENS), pages)
 
 
 _CHUNKS: Sequence[tuple[Key, int]] = (((0, 12), 32 * 1024), (NEVER, 16 * 1024))
@@ -319,27 +255,27 @@ _CHUNKS: Sequence[tuple[Key, int]] = (((0, 12), 32 * 1024), (NEVER, 16 * 1024))
 VLLM_FUSED_MOE_CHUNK_SIZE (envs.py, 0.11.2 and 0.12.0)."""
 
 
-def _expert_bytes(figures: _Figures, settings: Settings, width: int) -> tuple[int, int]:
-    """Of the experts' two results: in the workspace for the card's own tokens, and where they are freed again for all.
+def _expert_bytes(figures: _Figures, settings: LaunchSettings, width: int) -> tuple[int, int]:
+    """Of the experts' two results: in the workspace for the GPU's own tokens, and where they are freed again for all.
 
     Data-parallel ranks send each other their tokens, and cut the experts like tensor ranks where none has whole ones
     (fused_moe/config.py, 0.11.0 :695-717; fused_moe/layer.py, 0.11.0 :2001-2021).
     """
     ranks = settings.ranks
     kept = freed = 0
-    for each in figures.experts:
-        size = each.size if ranks.splits_experts else -(-each.size // (ranks.tensor * ranks.data))
-        across = each.latent or figures.hidden
-        first = max(size * (2 if each.is_gated else 1), across)
-        kept = max(kept, each.per_token * (first + max(size, across)))
-        freed = max(freed, each.per_token * (first + size))
-    tokens = settings.batched_tokens
+    for experts in figures.experts:
+        size = experts.size if ranks.splits_experts else -(-experts.size // (ranks.tensor * ranks.data))
+        across = experts.latent or figures.hidden
+        first = max(size * (2 if experts.is_gated else 1), across)
+        kept = max(kept, experts.per_token * (first + max(size, across)))
+        freed = max(freed, experts.per_token * (first + size))
+    tokens = settings.scheduler.batched_tokens
     chunk = next(chunk for until, chunk in _CHUNKS if settings.key < until)
     return tokens * kept * width, min(tokens * ranks.data, chunk) * freed * width
 
 
-class _Place(NamedTuple):
-    """Where a card stands among the ranks."""
+class _RankPlace(NamedTuple):
+    """Where a GPU stands among the ranks."""
 
     is_first: bool
     is_last: bool
@@ -353,25 +289,27 @@ class _Activation(NamedTuple):
     source: str
 
 
-def _kept(shape: Shape, settings: Settings, place: _Place, own: int, state: int) -> tuple[Band, _Held]:
+def _kept(
+    shape: Shape, settings: LaunchSettings, place: _RankPlace, expert_bytes: int, state: int
+) -> tuple[Band, _KeptResults]:
     """What stays allocated after the forward pass: experts' workspace, a stage's input and cuBLAS' workspace."""
-    held = _held(shape, settings, place.capability) if own else _FREED
-    gathered = own * settings.ranks.data
+    kept_results = _held(shape, settings, place.capability) if expert_bytes else _FREED
+    gathered = expert_bytes * settings.ranks.data
     passed = 0 if place.is_first else 2 * state
     largest = place.capability is None or place.capability >= (9, 0)
     cublas = _WORKSPACE_FROM_90 if largest and place.capability else _WORKSPACE
     band = Band(
-        int(own * held.low) + passed + _WORKSPACE,
-        int(gathered * held.expected) + passed + cublas,
-        int(gathered * held.high) + passed + (_WORKSPACE_FROM_90 if largest else cublas),
+        int(expert_bytes * kept_results.low) + passed + _WORKSPACE,
+        int(gathered * kept_results.expected) + passed + cublas,
+        int(gathered * kept_results.high) + passed + (_WORKSPACE_FROM_90 if largest else cublas),
     )
-    return band, held
+    return band, kept_results
 
 
-def _forward(figures: _Figures, settings: Settings, place: _Place, kept: Band, freed: int) -> Band:
+def _forward(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kept: Band, freed: int) -> Band:
     """The most that lives together in the forward pass; `freed`: bytes of experts' results that do not stay."""
     width = settings.value_bytes
-    tokens, tensor = settings.batched_tokens, settings.ranks.tensor
+    tokens, tensor = settings.scheduler.batched_tokens, settings.ranks.tensor
     state = tokens * figures.hidden * width
     wide = tokens * width * (-(-figures.split // tensor) + figures.per_layer)
     if figures.context and settings.key >= _SIMULATES_CONTEXT and not settings.is_v0:
@@ -379,7 +317,7 @@ def _forward(figures: _Figures, settings: Settings, place: _Place, kept: Band, f
     wide = max(wide, freed)
     sent = 0 if place.is_last else 2 * state
     few, usual, many = _HIDDEN_STATES
-    adapters = 3 * tokens * settings.lora_rank * 4
+    adapters = 3 * tokens * settings.lora.rank * 4
     return Band(
         kept.low + sent + int((wide + few * state) * figures.low),
         kept.expected + sent + int(wide + usual * state),
@@ -387,85 +325,87 @@ def _forward(figures: _Figures, settings: Settings, place: _Place, kept: Band, f
     )
 
 
-def _sampled(figures: _Figures, settings: Settings, place: _Place, kept: Band) -> tuple[Band, Band, str]:
+def _sampled(figures: _Figures, settings: LaunchSettings, place: _RankPlace, kept: Band) -> tuple[Band, Band, str]:
     """What lives together while the sampler runs, what of it stays, and the source."""
     width = settings.value_bytes
-    rows = min(settings.sequences, settings.batched_tokens)
+    rows = min(settings.scheduler.sequences, settings.scheduler.batched_tokens)
     by = _sampler(settings, rows)
-    values = figures.vocabulary * (settings.batched_tokens if by.all_tokens else rows) * 4
+    values = figures.vocabulary * (settings.scheduler.batched_tokens if by.all_tokens else rows) * 4
     # Logits of a float32 model need no copy.
     spared = 0.5 if width == 4 else 0.0
     if by.has_buffer:
         few, usual, many = _MULTIPROCESSORS.get(place.capability or (0, 0), _ANY_MULTIPROCESSORS)
         row = figures.vocabulary * 4
         kept = kept.plus(Band(min(few, rows) * row, min(usual, rows) * row, min(many, rows) * row))
-    state = settings.batched_tokens * figures.hidden * width
-    beside = state + by.extra + (0 if settings.is_v0 else 2 * rows * figures.hidden * width)
+    state = settings.scheduler.batched_tokens * figures.hidden * width
+    beside = state + by.extra_mib * _MIB + (0 if settings.is_v0 else 2 * rows * figures.hidden * width)
     low = int(values * (by.low - spared)) + kept.low + state
     expected = int(values * (by.expected - spared)) + kept.expected + beside
     high = int(values * (by.high - spared)) + kept.high + beside + _UNSEEN
-    if settings.speculative_tokens:
+    if settings.speculation.tokens:
         # The rejection sampler takes two rows for each sequence, with copies of its own.
         high += int(values * by.high)
-    if settings.lora_rank:
+    if settings.lora.rank:
         expected, high = expected + int(values * 0.6), high + int(values * 2)
     return Band(low, expected, high), kept, by.source
 
 
-def _activation(shape: Shape, settings: Settings, place: _Place) -> _Activation:
+def _activation(shape: Shape, settings: LaunchSettings, place: _RankPlace) -> _Activation:
     figures = _figures(shape)
     width = settings.value_bytes
-    own, freed = _expert_bytes(figures, settings, width)
-    kept, held = _kept(shape, settings, place, own, settings.batched_tokens * figures.hidden * width)
-    total = _forward(figures, settings, place, kept, freed if held is _FREED else 0)
+    expert_bytes, freed = _expert_bytes(figures, settings, width)
+    kept, kept_results = _kept(
+        shape, settings, place, expert_bytes, settings.scheduler.batched_tokens * figures.hidden * width
+    )
+    total = _forward(figures, settings, place, kept, freed if kept_results is _FREED else 0)
     source = _FORWARD_SOURCE
     if place.samples:
         sampled, kept, text = _sampled(figures, settings, place, kept)
         if sampled.expected > total.expected:
             source = text
         total = Band(max(total.low, sampled.low), max(total.expected, sampled.expected), max(total.high, sampled.high))
-    if own and held is not _FREED:
-        source = f"{source}; {held.source}"
+    if expert_bytes and kept_results is not _FREED:
+        source = f"{source}; {kept_results.source}"
     return _Activation(total, kept, "; ".join((source, *figures.doubts)))
 
 
-def _missing(shape: Shape, settings: Settings) -> str | None:
+def _missing(shape: Shape, settings: LaunchSettings) -> str | None:
     """Why the activation is not known; None: it is."""
     if not shape.kinds or not shape.hidden_size or not shape.vocabulary_size:
         return "the activation is not known: " + (", ".join(shape.missing) or "the configuration names no layers")
-    if not settings.batched_tokens or not settings.sequences:
+    if not settings.scheduler.batched_tokens or not settings.scheduler.sequences:
         return "the activation is not known: it grows with max_num_batched_tokens and max_num_seqs"
     return None
 
 
 def activation(
     shape: Shape,
-    settings: Settings,
+    settings: LaunchSettings,
     *,
     is_last: bool,
     is_first: bool = True,
     tensor_rank_first: bool = True,
     capability: Capability | None = None,
 ) -> Term:
-    """The most that PyTorch holds in the profiling run of the text model beyond the weights.
+    """The most that PyTorch allocates in the profiling run of the text model beyond the weights.
 
-    Args:
-        shape: The model.
-        settings: The start.
-        is_last: Whether the card belongs to the last pipeline stage, which samples.
-        is_first: Whether it belongs to the first, which receives no hidden states.
-        tensor_rank_first: Whether it is the first tensor rank; the older engine samples on that one alone.
-        capability: Of the card.
+    The last pipeline stage samples (`is_last`); the first one receives no hidden states (`is_first`). In the older
+    engine only the first tensor rank samples.
     """
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
-    place = _Place(is_first, is_last, is_last and (tensor_rank_first or not settings.is_v0), capability)
-    found = _activation(shape, settings, place)
-    return Term("activation", found.total, found.source)
+    place = _RankPlace(is_first, is_last, is_last and (tensor_rank_first or not settings.is_v0), capability)
+    estimate = _activation(shape, settings, place)
+    return Term("activation", estimate.total, estimate.source)
 
 
 def activation_kept(
-    shape: Shape, settings: Settings, *, is_last: bool, is_first: bool = True, capability: Capability | None = None
+    shape: Shape,
+    settings: LaunchSettings,
+    *,
+    is_last: bool,
+    is_first: bool = True,
+    capability: Capability | None = None,
 ) -> Term:
     """What of the activation is still allocated after the profiling run: workspaces and the sampler's buffer.
 
@@ -473,35 +413,20 @@ def activation_kept(
     """
     if (reason := _missing(shape, settings)) is not None:
         return Term("activation", None, reason)
-    found = _activation(shape, settings, _Place(is_first, is_last, is_last, capability))
-    return Term("activation", found.kept, found.source)
+    estimate = _activation(shape, settings, _RankPlace(is_first, is_last, is_last, capability))
+    return Term("activation", estimate.kept, estimate.source)
 
 
 # ---- memory outside PyTorch
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """An amount that was measured."""
-
-    range: _Range
-    band: Band
-    source: str
-    """With the number of measurements."""
 
 
 def _gib(low: float, expected: float, high: float) -> Band:
     return Band(int(low * GIB), int(expected * GIB), int(high * GIB))
 
 
-def _row(
-    since: Key, until: Key, band: tuple[float, float, float], source: str, *, is_v0: bool | None = False
-) -> _Measured:
-    return _Measured(_Range(Era(since, until), is_v0), _gib(*band), source)
-
-
-def _of(rows: Iterable[_Measured], settings: Settings) -> _Measured:
-    return next(row for row in rows if row.range.holds(settings))
+def _measured(part: str, settings: LaunchSettings) -> MeasuredMemory:
+    rows: Iterable[MeasuredMemory] = load_table("non_torch_memory", MeasuredMemory).values()
+    return next(row for row in rows if row.part == part and row.applies_to(settings))
 
 
 _GRAPHS_PROFILED: Key = (0, 18)
@@ -514,116 +439,40 @@ _RUNNER_PROFILES: Key = (0, 29)
 """The newer runner profiles graphs: v1/worker/gpu/cudagraph_utils.py (0.29.0 :718); it returned 0 before."""
 
 
-def _profiles_graphs(settings: Settings) -> bool:
-    if settings.is_v0 or settings.is_eager or not settings.piecewise_graphs + settings.full_graphs:
+def _profiles_graphs(settings: LaunchSettings) -> bool:
+    if settings.is_v0 or settings.graphs.is_eager or not settings.graphs.piecewise + settings.graphs.full:
         return False
     return settings.key >= (_RUNNER_PROFILES if settings.is_v2_runner else _GRAPHS_PROFILED)
 
 
-_OUTSIDE: tuple[_Measured, ...] = (
-    _row(
-        (),
-        NEVER,
-        (0.01, 0.09, 0.26),
-        "19 printed starts of the older engine on one card (0.6.6 to 0.9), 0.01 to 0.26 GiB; counted from before the"
-        " ranks are connected",
-        is_v0=True,
-    ),
-    _row(
-        (),
-        (0, 9),
-        (0.4, 0.6, 1.1),
-        "everything else on the card counts, the CUDA context too (v1/worker/gpu_worker.py, 0.8.5 :165); from the"
-        " tokens of one start",
-    ),
-    _row((0, 9), (0, 11), (0.02, 0.06, 0.12), "2 printed starts of 0.10.2 on one card: 0.02 and 0.07 GiB"),
-    _row((0, 11), (0, 18), (0.02, 0.13, 0.25), "5 printed starts on one card: 0.03 and 0.13 GiB; " + _H100_OLDER),
-    _row((0, 27), NEVER, (0.1, 0.35, 0.8), "7 printed starts on one card (0.27.1 to 0.31.0): consumed less weights"),
-)
-_OUTSIDE_WITH_GRAPHS = _row(
-    _GRAPHS_PROFILED,
-    _GRAPHS_APART,
-    (0.07, 0.25, 0.46),
-    "21 printed starts of 0.19.0: 0.24 to 0.27 GiB, 3 of granite 0.46; other cards were not measured and may have as"
-    " little as a stage, 0.07; what profiling the graphs leaves is in it; " + _H100,
-)
-_OUTSIDE_WITHOUT_GRAPHS = _row(
-    _GRAPHS_PROFILED,
-    _GRAPHS_APART,
-    (0.03, 0.13, 0.3),
-    "no graphs are profiled; 4 printed starts of 0.26: 0.07 to 0.26 GiB",
-)
-_OUTSIDE_STAGES = _row(
-    _GRAPHS_PROFILED, _GRAPHS_APART, (0.03, 0.07, 0.3), "3 printed starts of pipeline stages, each 0.07 GiB; " + _H100
-)
-
-
-def non_torch(settings: Settings) -> Term:
-    """What the release counts of memory that PyTorch does not see, on one card that talks to no other."""
+def non_torch(settings: LaunchSettings) -> Term:
+    """What the release counts of memory that PyTorch does not see, on one GPU that talks to no other."""
+    part = "non_torch"
     if not settings.is_v0 and _GRAPHS_PROFILED <= settings.key < _GRAPHS_APART:
         if settings.ranks.pipeline > 1 and settings.ranks.tensor == 1:
-            row = _OUTSIDE_STAGES
+            part = "non_torch_stages"
         else:
-            row = _OUTSIDE_WITH_GRAPHS if _profiles_graphs(settings) else _OUTSIDE_WITHOUT_GRAPHS
-    else:
-        row = _of(_OUTSIDE, settings)
+            part = "non_torch_with_graphs" if _profiles_graphs(settings) else "non_torch_without_graphs"
+    row = _measured(part, settings)
     return Term("non_torch", row.band, row.source)
 
 
-_PCIE = "pcie"
-_BRIDGE = "nvlink-bridge"
-_NVLINK = "nvlink"
-
-_V0_RANKS = _row(
-    (),
-    NEVER,
-    (0.1, 0.33, 1.0),
-    "4 printed starts of the older engine with 2 to 4 ranks, 0.20 to 0.74 GiB in all (2 cards over PCIe: 0.37 to 0.40)",
-    is_v0=True,
-)
-_V0_MANY = _row(
-    (),
-    NEVER,
-    (0.1, 0.98, 2.02),
-    "3 printed starts of the older engine with 8 and 16 ranks: 0.20, 1.07 and 2.10 GiB in all",
-    is_v0=True,
-)
-_MANY = 8
-_BETWEEN_PCIE: tuple[_Measured, ...] = (
-    _V0_RANKS,
-    _row((), (0, 9), (0.1, 0.5, 2.0), "not measured: everything on the card counts"),
-    _row((0, 9), (0, 11), (0.1, 0.16, 0.4), "one printed start of 0.10.2, 4 L40S: 0.21 GiB in all"),
-    _row((0, 11), NEVER, (0.1, 0.3, 0.6), "not measured; between what PCIe cards took before and a third of NVLink's"),
-)
-_BETWEEN_NVLINK: tuple[_Measured, ...] = (
-    _V0_RANKS,
-    _row((), (0, 9), (0.2, 1.0, 2.0), "not measured: everything on the card counts"),
-    _row((0, 9), (0, 11), (1.2, 1.5, 1.9), "2 printed starts of 0.10.2: 1.38 (2 H200) and 1.84 GiB (4 H100) in all"),
-    _row((0, 11), (0, 18), (0.2, 0.42, 1.0), "one printed start, 2 H100: 0.55 GiB in all; " + _H100_OLDER),
-    _row((0, 18), (0, 21), (1.75, 1.84, 1.95), "6 printed starts of 2 and 4 H100: 2.06 to 2.17 GiB in all; " + _H100),
-    _row((0, 21), (0, 27), (0.7, 1.6, 2.2), "2 printed starts of 4 cards (0.26.0): 0.95 and 2.43 GiB in all"),
-    _row((0, 27), NEVER, (0.6, 1.3, 2.2), "one printed start of 4 cards (0.27.1): 1.70 GiB consumed beside weights"),
-)
 _MULTICAST: Capability = (9, 0)
-"""Cards below share no symmetric memory: distributed/device_communicators/symm_mem.py, all_reduce_utils.py."""
+"""GPUs below share no symmetric memory: distributed/device_communicators/symm_mem.py, all_reduce_utils.py."""
 
 
 def communication(
-    settings: Settings,
+    settings: LaunchSettings,
     interconnect: str | None,
     nodes: int = 1,
     *,
     capability: Capability | None = None,
     has_experts: bool = False,
 ) -> Term:
-    """What a card takes to talk to others, beyond `non_torch`.
+    """What a GPU needs to talk to others, beyond `non_torch`.
 
-    Args:
-        settings: The start.
-        interconnect: "nvlink" (every card to every other), "nvlink-bridge" (pairs), "pcie"; None: not known.
-        nodes: Hosts that the ranks are spread over.
-        capability: Of the card.
-        has_experts: Whether the model has experts, which data-parallel ranks share, whole or cut.
+    `interconnect` is "nvlink" (every GPU to every other), "nvlink-bridge" (pairs) or "pcie", None if unknown; the ranks
+    run on so many `nodes`. Data-parallel ranks share the experts of a model that has some.
     """
     ranks = settings.ranks
     shares = ranks.tensor > 1 or (ranks.data > 1 and has_experts)
@@ -635,13 +484,13 @@ def communication(
             _gib(0.0, 0.0, 0.3 * nodes),
             "stages pass hidden states alone; 3 printed starts show nothing of it; " + _H100,
         )
-    near, far = _of(_BETWEEN_PCIE, settings), _of(_BETWEEN_NVLINK, settings)
-    if settings.is_v0 and ranks.tensor * ranks.pipeline >= _MANY:
-        near = far = _V0_MANY
+    near, far = _measured("pcie", settings), _measured("nvlink", settings)
+    if settings.is_v0 and ranks.tensor * ranks.pipeline >= 8:
+        near = far = _measured("many_ranks", settings)
     is_old = capability is not None and capability < _MULTICAST
-    if interconnect == _PCIE or (interconnect == _BRIDGE and is_old):
+    if interconnect == "pcie" or (interconnect == "nvlink-bridge" and is_old):
         band, source = near.band, near.source
-    elif interconnect == _NVLINK and not is_old:
+    elif interconnect == "nvlink" and not is_old:
         band, source = far.band, far.source
     else:
         band = Band(near.band.low, (near.band.expected + far.band.expected) // 2, far.band.high)
@@ -658,75 +507,31 @@ def communication(
 # ---- CUDA graphs
 
 
-class _Capture(NamedTuple):
-    """What capturing takes: a fixed part and one for each graph, GiB, and the scatter around it."""
+@dataclass(frozen=True, kw_only=True)
+class GraphMemory(MeasuredMemory):
+    """What capturing takes; `low`, `expected` and `high` are factors for how far launches scatter."""
 
-    range: _Range
     fixed: float
-    each: float
-    low: float
-    high: float
-    source: str
-
-
-_CAPTURES: tuple[_Capture, ...] = (
-    _Capture(
-        _Range(ALWAYS, is_v0=True),
-        0.1,
-        0.006,
-        0.4,
-        3.0,
-        "5 printed starts of the older engine: 0.17 to 0.85 GiB",
-    ),
-    _Capture(
-        _Range(Era(until=(0, 11)), is_v0=False),
-        0.2,
-        0.006,
-        0.4,
-        1.8,
-        "7 printed starts on one card (0.8.5 to 0.10.2): 0.29 to 0.70 GiB; large mixtures on several cards 2.4 to 3.5",
-    ),
-    _Capture(
-        _Range(Era((0, 11), (0, 17)), is_v0=False),
-        0.1,
-        0.003,
-        0.0,
-        3.3,
-        "9 printed starts (0.11 to 0.16): -0.45 (memory is given back meanwhile) to 1.18 GiB",
-    ),
-    _Capture(
-        _Range(Era((0, 17), (0, 27)), is_v0=False),
-        0.2,
-        0.0045,
-        0.35,
-        2.3,
-        "17 printed starts (0.17.1 to 0.26.0): 0.11 to 1.55 GiB, one of 0.17.0 3.19, DeepSeek V4 up to 4.1; 49 runs on"
-        " H100: 0.51 to 1.85; " + _H100,
-    ),
-    _Capture(
-        _Range(Era((0, 27)), is_v0=False),
-        0.15,
-        0.003,
-        0.1,
-        3.5,
-        "19 printed starts (0.27.1 to 0.33.0): 0.04 to 1.4 GiB, two above 3",
-    ),
-)
+    """GiB whatever is captured."""
+    per_graph: float
+    """GiB of each graph."""
+    expected: float = 1.0
 
 
 _MANY_CARDS_UNTIL: Key = (0, 11)
 _MANY_CARDS = int(3.6 * GIB)
-"""5 printed starts of large models on 2 to 16 cards before 0.11: 2.4 to 3.5 GiB."""
+"""5 printed starts of large models on 2 to 16 GPUs before 0.11: 2.4 to 3.5 GiB."""
 _SPARSE = int(4.5 * GIB)
 """4 printed starts of DeepSeek V4: 0.1 to 4.1 GiB, one 8.6."""
 
 
-def _graphs(shape: Shape, settings: Settings) -> tuple[Band, str]:
-    count = settings.piecewise_graphs + settings.full_graphs
-    if settings.is_eager or not count:
+def _graphs(shape: Shape, settings: LaunchSettings) -> tuple[Band, str]:
+    count = settings.graphs.piecewise + settings.graphs.full
+    if settings.graphs.is_eager or not count:
         return NOTHING, "no CUDA graphs are captured"
-    row = next(each for each in _CAPTURES if each.range.holds(settings))
-    expected = row.fixed + row.each * count
+    rows = load_table("cuda_graph_memory", GraphMemory).values()
+    row = next(row for row in rows if row.applies_to(settings))
+    expected = row.fixed + row.per_graph * count
     low, middle, high = _gib(expected * row.low, expected, expected * row.high)
     if settings.ranks.tensor > 1 and settings.key < _MANY_CARDS_UNTIL:
         high = max(high, _MANY_CARDS)
@@ -735,8 +540,8 @@ def _graphs(shape: Shape, settings: Settings) -> tuple[Band, str]:
     return Band(low, middle, high), row.source
 
 
-def graphs_captured(shape: Shape, settings: Settings) -> Term:
-    """What capturing CUDA graphs takes after the cache is made: of the memory that the utilisation leaves free."""
+def graphs_captured(shape: Shape, settings: LaunchSettings) -> Term:
+    """What capturing CUDA graphs takes after the cache is made: of the memory that the utilization leaves free."""
     band, source = _graphs(shape, settings)
     return Term("cuda_graphs", band, source)
 
@@ -745,13 +550,10 @@ _ESTIMATE = (0.6, 1.0, 2.4)
 """An estimate as a share of what capturing took: 25 printed pairs, tenth, middle and ninetieth of a hundred."""
 
 
-def graphs_reserved(shape: Shape, settings: Settings, *, is_estimated: bool | None = None) -> Term:
+def graphs_reserved(shape: Shape, settings: LaunchSettings, *, is_estimated: bool | None = None) -> Term:
     """What the release takes from the cache for CUDA graphs.
 
-    Args:
-        shape: The model.
-        settings: The start.
-        is_estimated: `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`; None: not set.
+    `is_estimated` is `VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`, None if not set.
     """
     if not _profiles_graphs(settings):
         return Term("cuda_graphs", NOTHING, "this release, or this start, reserves nothing for CUDA graphs")
@@ -779,12 +581,9 @@ _CONTEXT_BELOW: Sequence[tuple[int, Band, str]] = (
 
 
 def context(total: int | None = None) -> Term:
-    """What the driver and the process take of a card before the model is loaded, ranks not yet connected.
+    """What the driver and the process need of a GPU before the model is loaded and before ranks connect.
 
-    It counts in no budget; a profiling run must fit into what it leaves.
-
-    Args:
-        total: The card's memory in bytes; None: not known.
+    It counts in no budget; a profiling run must fit into what it leaves of the `total` bytes (None if unknown).
     """
     if total is None:
         return Term("context", _gib(0.15, 0.45, 0.65), "14 printed starts: 0.23 to 0.61 GiB")
@@ -795,7 +594,7 @@ def context(total: int | None = None) -> Term:
 _FREE_CHECKED: Key = (0, 9, 2)
 
 
-def checks_free(settings: Settings) -> bool:
+def checks_free(settings: LaunchSettings) -> bool:
     """Whether the start ends where less memory is free than it may use (v1/worker/gpu_worker.py, 0.9.2 :120)."""
     return not settings.is_v0 and settings.key >= _FREE_CHECKED
 

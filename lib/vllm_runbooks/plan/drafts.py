@@ -11,16 +11,18 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
-from vllm_runbooks.catalog.eras import AT_NO_TIME, Era, Key, changed
+from vllm_runbooks.catalog.eras import AT_NO_TIME, Era, Key
 from vllm_runbooks.catalog.specs import Specs
-from vllm_runbooks.plan.families import Mixture
+from vllm_runbooks.catalog.tables import load_table
+from vllm_runbooks.plan.families import Family
+from vllm_runbooks.plan.release_rules import SinceRelease, rules_in
 from vllm_runbooks.plan.shape import Attention, Layer, Rope, Shape, shape
-from vllm_runbooks.plan.tensors import Tensor, layer_tensors, linear, norm
-from vllm_runbooks.plan.weights import Inventory, Loaded, Ranks, Variant, inventory, load, size_on_rank
+from vllm_runbooks.plan.tensors import ModelTensor, layer_tensors, linear, norm
+from vllm_runbooks.plan.weights import Loaded, Ranks, TensorInventory, Variant, inventory, load, size_on_rank
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class DraftModel:
     """A model that drafts, read once."""
 
     name: str
@@ -34,12 +36,12 @@ class Draft:
     """Names in the checkpoint's files; None: they are not at hand."""
 
     @cached_property
-    def stock(self) -> Inventory:
+    def stock(self) -> TensorInventory:
         """Its tensors, where it is a whole model."""
         return inventory(self.shape)
 
     def has(self, module: str) -> bool | None:
-        """Whether the checkpoint has a module; None: not known."""
+        """Whether the checkpoint has a module; None if unknown."""
         return None if self.tensors is None else any(module in name for name in self.tensors)
 
 
@@ -61,18 +63,18 @@ def draft(
     is_partial: bool = False,
     source: str | None = None,
     tensors: frozenset[str] | None = None,
-) -> Draft:
+) -> DraftModel:
     """A drafting model from its configuration; with `is_partial` what the configuration leaves out is unknown."""
     plain = _plain(config)
-    return Draft(name, plain, shape(plain, is_partial=is_partial), source, tensors)
+    return DraftModel(name, plain, shape(plain, is_partial=is_partial), source, tensors)
 
 
-def draft_in_catalog(name: str, catalog: Specs) -> Draft | None:
+def draft_in_catalog(name: str, catalog: Specs) -> DraftModel | None:
     """A drafting model of the catalog; None: there is no such model."""
-    found = catalog.model(name)
-    if found is None or found.id is None:
+    entry = catalog.model(name)
+    if entry is None or entry.id is None:
         return None
-    file = catalog.file(found.id)
+    file = catalog.file(entry.id)
     return draft(name, file.config, is_partial=file.is_partial, source=file.source)
 
 
@@ -86,16 +88,16 @@ def _plain(config: Mapping[str, Any]) -> Mapping[str, Any]:
     layer, kind = config.get("transformer_layer_config"), config.get("speculators_model_type")
     if kind not in ("eagle3", "peagle") or not isinstance(layer, Mapping):
         return config
-    told = {name: config[name] for name in _CARRIED if config.get(name) is not None}
+    carried = {name: config[name] for name in _CARRIED if config.get(name) is not None}
     architecture = f"Eagle3{str(layer.get('model_type', 'llama')).capitalize()}ForCausalLM"
-    return {"model_type": "llama", **layer, **told, "architectures": [architecture]}
+    return {"model_type": "llama", **layer, **carried, "architectures": [architecture]}
 
 
 # ---- what differs by release
 
 
 @dataclass(frozen=True)
-class _Rules:
+class DraftRules:
     """What a release does with drafting models."""
 
     methods: frozenset[str] = frozenset()
@@ -108,7 +110,7 @@ class _Rules:
     layers: int | None = 1
     """Layers of EAGLE-3 that are built, whatever the configuration says; None: all."""
     takes_target_form: bool = False
-    """Layers are quantised as the target is."""
+    """Layers are quantized as the target is."""
     omits_projection: bool = False
     """Without states from between the target's layers EAGLE-3 has no projection of them."""
     counts_states: bool = False
@@ -128,54 +130,11 @@ class _Rules:
 
 
 _HEADS = frozenset({"eagle", "eagle3"})
-_CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    # The first release of those read that has it, with file:line there.
-    ("0.6", {}),
-    ("0.8", {"methods": _HEADS}),  # 0.8.5 v1/spec_decode/eagle.py:226
-    (
-        "0.9",
-        {
-            "methods": _HEADS | {"medusa"},  # 0.9.2 v1/worker/gpu_model_runner.py:186
-            "embedding": "shaped",  # 0.9.2 v1/spec_decode/eagle.py:343
-        },
-    ),
-    (
-        "0.11",
-        {
-            "head": "shaped",  # 0.11.0 v1/spec_decode/eagle.py, `load_model`
-            "takes_target_form": True,  # 0.11.0 model_executor/models/llama_eagle3.py:37
-        },
-    ),
-    (
-        "0.11.1",
-        {
-            "cuts_heads": False,  # 0.11.2 model_executor/models/medusa.py:81
-            "embedding": "weighed",  # 0.11.2 v1/spec_decode/eagle.py:1003
-            "head": "weighed",  # 0.11.2 v1/spec_decode/eagle.py:1053
-            "layers": None,  # 0.11.2 model_executor/models/llama_eagle3.py:155
-            "takes_target_form": False,  # 0.11.2 model_executor/models/llama_eagle3.py:80
-        },
-    ),
-    ("0.12", {"omits_projection": True}),  # 0.12.0 model_executor/models/llama_eagle3.py:171
-    ("0.15", {"methods": _HEADS | {"medusa", "draft_model"}}),  # 0.15.1 v1/worker/gpu_model_runner.py:451
-    ("0.16", {"has_bias": True}),  # 0.16.0 model_executor/models/llama_eagle3.py:56
-    ("0.18", {"norms_states": True}),  # 0.18.1 model_executor/models/llama_eagle3.py:153
-    ("0.22", {"counts_states": True}),  # 0.22.1 model_executor/models/llama_eagle3.py:178
-    ("0.27", {"stretches": True}),  # 0.27.1 config/speculative.py:1165
-    ("0.30", {"always_maps": False}),  # 0.30.0 model_executor/models/llama_eagle3.py:339
-    (
-        "0.33",
-        {
-            "methods": _HEADS | {"draft_model"},  # 0.33.0 v1/worker/gpu_model_runner.py:610
-            "limits_length": True,  # 0.33.0 config/vllm.py:3025
-        },
-    ),
-)
 
 
 @cache
-def _rules(release: Key) -> _Rules:
-    return _Rules(**changed(_CHANGES, release))
+def _rules(release: Key) -> DraftRules:
+    return rules_in("draft_rules", DraftRules, release)
 
 
 _REFUSED: Mapping[str, Era] = {
@@ -192,36 +151,10 @@ def refusal(method: str, release: Key) -> bool:
     return _REFUSED.get(method, AT_NO_TIME).holds(release)
 
 
-_OWN_LAYERS: Mapping[str, Key] = {
-    "deepseek_v3": (0, 7, 3), "MiMoForCausalLM": (0, 9),
-    **dict.fromkeys(("Glm4MoeForCausalLM", "ernie4_5_moe", "qwen3_next"), (0, 10)),
-    **dict.fromkeys(("deepseek_v32", "longcat_flash", "pangu_ultra_moe"), (0, 11)),
-    "exaone_moe": (0, 14), **dict.fromkeys(("Glm4MoeLiteForCausalLM", "step3p5"), (0, 15)),
-    **dict.fromkeys(("GlmOcrForConditionalGeneration", "glm_moe_dsa"), (0, 16)),
-    **dict.fromkeys(("nemotron_h", "qwen3_5", "qwen3_5_moe"), (0, 17)), "nemotron_h_puzzle": (0, 19),
-    **dict.fromkeys(("NemotronH_Super_Omni_Reasoning_V3", "deepseek_v4", "exaone4_5", "hy_v3"), (0, 20)),
-    **dict.fromkeys(("MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM"), (0, 21)),
-    **dict.fromkeys(("intern_s2_preview", "qwen3_5_moe_text"), (0, 22)),
-    **dict.fromkeys(("Step3p5ForCausalLM", "Step3p7ForConditionalGeneration", "step3p7"), (0, 23)),
-    **dict.fromkeys(("MiniMaxM3SparseForConditionalGeneration", "minimax_m3_vl"), (0, 24)),
-    **dict.fromkeys(("BailingMoeV2_5ForCausalLM", "bailing_hybrid"), (0, 25)),
-    **dict.fromkeys(("inkling_mm_model", "inkling_model", "longcat_flash_ngram"), (0, 26)), "kimi_k3": (0, 27),
-    **dict.fromkeys(("BailingMoeV3ForCausalLM", "dots3_note", "interns2_mobius", "qwen3_5_text"), (0, 28)),
-    **dict.fromkeys(("NemotronH_Omni_Reasoning_V3", "hy_v4", "qwen4_exp", "qwen4_exp_text"), (0, 29)),
-    **dict.fromkeys(("BailingMoeV3VLForConditionalGeneration", "glm5_next"), (0, 30)),
-    **dict.fromkeys(
-        ("RadioMBartPrefixForCausalLM", "Step5ForCausalLM", "Step5ForConditionalGeneration", "step5", "step5_vl"),
-        (0, 33),
-    ),
-}  # fmt: skip
-"""Kinds and architectures of models whose own layers draft, by the release since when: what `hf_config_override` turns
-into a model of MTP (0.7.3 config.py, 0.33.0 config/speculative.py:686)."""
-
-
 def own_layers(kind: str | None, architecture: str | None) -> Key | None:
     """Since when a model drafts by layers of its own checkpoint; None: no release read lets it."""
-    found = (_OWN_LAYERS.get(name or "") for name in (kind, architecture))
-    return min((since for since in found if since is not None), default=None)
+    models = load_table("mtp_models", SinceRelease)
+    return min((models[name].since for name in (kind or "", architecture or "") if name in models), default=None)
 
 
 # ---- what cannot be known
@@ -241,25 +174,25 @@ _OF_NO_MATTER = frozenset({"max_position_embeddings", "rope_theta", "tie_word_em
 """Fields that neither weights nor caches of a head depend on, or tables of cosines and sines alone."""
 
 
-def unknown(found: Draft, how: Drafting, release: Key, ranks: Ranks, *, target_form: bool) -> tuple[str, ...]:
-    """What would have to be known of a drafting model; `target_form`: the target is quantised."""
+def unknown(draft: DraftModel, how: Drafting, release: Key, ranks: Ranks, *, target_form: bool) -> tuple[str, ...]:
+    """What would have to be known of a drafting model; `target_form`: the target is quantized."""
     by, method = _rules(release), how.method
     if method not in by.methods:
         return (f"how vLLM lays out a model that drafts by {method}",)
     if method == "medusa":
-        return () if _medusa(found, how.tokens) is not None else ("the sizes of its heads",)
+        return () if _medusa(draft, how.tokens) is not None else ("the sizes of its heads",)
     if method == "draft_model":
         if ranks.pipeline > 1:
             return ("how a whole model that drafts is split over pipeline stages",)
-        return found.stock.missing
-    told = found.shape
-    missing = [name for name in told.missing if name not in _OF_NO_MATTER]
-    architecture = told.architecture or "no architecture"
-    if architecture not in (_READ if method == "eagle" else _READ_THREE) or told.text_type != "llama":
+        return draft.stock.missing
+    shape = draft.shape
+    missing = [name for name in shape.missing if name not in _OF_NO_MATTER]
+    architecture = shape.architecture or "no architecture"
+    if architecture not in (_READ if method == "eagle" else _READ_THREE) or shape.text_type != "llama":
         missing.append(f"how vLLM lays out {architecture} as a head of {method}")
-    if found.shape.quantization is not None or (target_form and by.takes_target_form):
+    if draft.shape.quantization is not None or (target_form and by.takes_target_form):
         missing.append("how a head that is quantised is laid out")
-    if any(kind != "full_attention" for kind in found.config.get("layer_types") or ()):
+    if any(kind != "full_attention" for kind in draft.config.get("layer_types") or ()):
         missing.append("what its layers with a window keep")
     return tuple(dict.fromkeys(missing))
 
@@ -278,57 +211,57 @@ _MEDUSA = {"hidden_size": 4096, "vocab_size": 32001, "num_hidden_layers": 1}
 """Where the file leaves them out (0.32.0 transformers_utils/configs/medusa.py:14)."""
 
 
-def _medusa(found: Draft, tokens: int) -> _Medusa | None:
+def _medusa(draft: DraftModel, tokens: int) -> _Medusa | None:
     """Sizes of Medusa's heads, of which a start builds as many as it speculates tokens (0.8.5 config.py:2410)."""
-    told = dict(found.config)
-    for name in list(told):
+    config = dict(draft.config)
+    for name in list(config):
         if "num" in name and "layers" in name:
-            told["num_hidden_layers"] = told.pop(name)
-    sizes = [told.get(name, default) for name, default in _MEDUSA.items()]
+            config["num_hidden_layers"] = config.pop(name)
+    sizes = [config.get(name, default) for name, default in _MEDUSA.items()]
     if not all(isinstance(size, int) and size > 0 for size in (*sizes, tokens)):
         return None
     hidden, vocabulary, blocks = sizes
-    cut = told.get("truncated_vocab_size")
+    cut = config.get("truncated_vocab_size")
     return _Medusa(
         tokens,
         blocks,
         hidden,
         vocabulary,
         vocabulary if not isinstance(cut, int) else cut,
-        bool(told.get("original_lm_head")),
-        bool(told.get("medusa_fc_bias")),
+        bool(config.get("original_lm_head")),
+        bool(config.get("medusa_fc_bias")),
     )
 
 
 # ---- layers
 
 
-def layers(found: Draft, method: str, release: Key) -> tuple[Layer, ...]:
+def layers(draft: DraftModel, method: str, release: Key) -> tuple[Layer, ...]:
     """The layers that keep keys and values, in their order."""
     if method == "medusa":
         return ()
-    told = found.shape
-    every = tuple(told.kinds[index] for index in told.pattern)
+    shape = draft.shape
+    every = tuple(shape.kinds[index] for index in shape.pattern)
     return every[: _rules(release).layers] if method == "eagle3" else every
 
 
-def longest(found: Draft, positions: int | None, method: str, release: Key, asked: int | None) -> int | None:
+def longest(draft: DraftModel, positions: int | None, method: str, release: Key, length: int | None) -> int | None:
     """Tokens of the longest request that is drafted for where that limits what is served; None: it does not.
 
-    `positions` is the longest context that the drafting model takes, `asked` the length that the start names for it.
+    `positions` is the longest context that the drafting model takes, `length` the length that the start names for it.
     """
-    is_shared = method != "draft_model" and all(rope.kind in _RESIZED for rope in _tables(found.shape))
+    is_shared = method != "draft_model" and all(rope.kind in _RESIZED for rope in _tables(draft.shape))
     if not _rules(release).limits_length or is_shared or method == "medusa":
         return None
-    return asked or positions
+    return length or positions
 
 
 _RESIZED = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
 """Rotary embeddings whose frequencies do not change with the longest context (0.33.0 config/speculative.py:88)."""
 
 
-def _tables(told: Shape) -> tuple[Rope, ...]:
-    mixers = (kind.mixer for kind in told.kinds)
+def _tables(shape: Shape) -> tuple[Rope, ...]:
+    mixers = (kind.mixer for kind in shape.kinds)
     return tuple(mixer.rope for mixer in mixers if isinstance(mixer, Attention) and mixer.rope is not None)
 
 
@@ -338,15 +271,15 @@ def _tables(told: Shape) -> tuple[Rope, ...]:
 class _Stock(NamedTuple):
     """Tensors of a head, and those that it may share with the target."""
 
-    sure: Inventory
-    embedding: Tensor | None
+    sure: TensorInventory
+    embedding: ModelTensor | None
     """It may be the target's: most heads are trained on that."""
-    head: Tensor | None
+    head: ModelTensor | None
     """It may be the target's, though it has a size of its own more often."""
 
 
 def _is_shared(rule: str, *, is_brought: bool | None, is_alike: bool) -> bool | None:
-    """Whether the target's tensor is used in place of a head's own; None: not known."""
+    """Whether the target's tensor is used in place of a head's own; None if unknown."""
     if rule == "shaped":
         return is_alike
     if rule == "own" or (is_brought is True and (rule == "brought" or not is_alike)):
@@ -354,36 +287,36 @@ def _is_shared(rule: str, *, is_brought: bool | None, is_alike: bool) -> bool | 
     return True if is_brought is False else None if is_alike or rule == "brought" else False
 
 
-def _eagle(found: Draft, method: str, target: Shape, ranks: Ranks, release: Key) -> _Stock:
+def _eagle(draft: DraftModel, method: str, target: Shape, ranks: Ranks, release: Key) -> _Stock:
     """EAGLE's head: a projection of the target's states, decoder layers, and for EAGLE-3 a norm and a head.
 
     0.8.5 to 0.33.0 model_executor/models/llama_eagle.py, llama_eagle3.py.
     """
-    by, told, config = _rules(release), found.shape, found.config
-    hidden, vocabulary = told.hidden_size, told.vocabulary_size
+    by, shape, config = _rules(release), draft.shape, draft.config
+    hidden, vocabulary = shape.hidden_size, shape.vocabulary_size
     is_three = method == "eagle3"
     variants = tuple(
         Variant((index,), tuple((tensor, None) for tensor in _layer(layer, hidden, index, by, is_three=is_three)), ())
-        for index, layer in enumerate(layers(found, method, release))
+        for index, layer in enumerate(layers(draft, method, release))
     )
-    embedding = Tensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")
+    embedding = ModelTensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")
     is_wide = (vocabulary, hidden) == (target.vocabulary_size, target.hidden_size)
     rule = "own" if ranks.pipeline > 1 or (by.embedding == "brought" and not is_three) else by.embedding
-    shares_embedding = _is_shared(rule, is_brought=found.has("embed_tokens"), is_alike=is_wide)
+    shares_embedding = _is_shared(rule, is_brought=draft.has("embed_tokens"), is_alike=is_wide)
     size = config.get("draft_vocab_size") or vocabulary
-    head = Tensor("head", "lm_head", size, hidden, "vocabulary")
+    head = ModelTensor("head", "lm_head", size, hidden, "vocabulary")
     shares_head: bool | None = True
-    rest: list[Tensor] = []
+    rest: list[ModelTensor] = []
     if is_three:
         is_alike = (size, hidden) == (target.vocabulary_size, target.hidden_size)
-        shares_head = _is_shared(by.head, is_brought=found.has("lm_head"), is_alike=is_alike)
+        shares_head = _is_shared(by.head, is_brought=draft.has("lm_head"), is_alike=is_alike)
         rest += _states(config, hidden, by)
         if by.always_maps or size != target.vocabulary_size:
-            rest.append(Tensor("head", "draft_id_to_target_id", size, width=8))
+            rest.append(ModelTensor("head", "draft_id_to_target_id", size, width=8))
     else:
         rest.append(linear("draft", "fc", hidden, 2 * hidden))
-    sure = Inventory(
-        replace(told, pattern=told.pattern[: len(variants)]),
+    sure = TensorInventory(
+        replace(shape, pattern=shape.pattern[: len(variants)]),
         variants,
         ((embedding, None),) if shares_embedding is False else (),
         ((head, None),) if shares_head is False else (),
@@ -394,11 +327,10 @@ def _eagle(found: Draft, method: str, target: Shape, ranks: Ranks, release: Key)
     return _Stock(sure, embedding if shares_embedding is None else None, head if shares_head is None else None)
 
 
-def _layer(layer: Layer, hidden: int, index: int, by: _Rules, *, is_three: bool) -> Iterator[Tensor]:
+def _layer(layer: Layer, hidden: int, index: int, by: DraftRules, *, is_three: bool) -> Iterator[ModelTensor]:
     """A decoder layer of a head: EAGLE's first one has no norm of its input, EAGLE-3's reads two states at once."""
     layer = replace(layer, norms=3 if is_three else 1 if index == 0 else 2)
-    names = ("self_attn", "mlp")
-    for tensor in layer_tensors(layer, hidden, Mixture(), norm_bias=False, inputs=0, names=names):
+    for tensor in layer_tensors(layer, hidden, Family()):
         if is_three and tensor.fused == "qkv":
             columns = 2 * hidden if index == 0 else hidden
             yield replace(tensor, columns=columns, bias=tensor.bias and by.has_bias)
@@ -406,36 +338,36 @@ def _layer(layer: Layer, hidden: int, index: int, by: _Rules, *, is_three: bool)
             yield tensor
 
 
-def _states(config: Mapping[str, Any], hidden: int, by: _Rules) -> Iterator[Tensor]:
+def _states(config: Mapping[str, Any], hidden: int, by: DraftRules) -> Iterator[ModelTensor]:
     """What brings states from between the target's layers to the size of the head."""
-    told = config.get("eagle_config")
-    inner: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    eagle = config.get("eagle_config")
+    inner: Mapping[str, Any] = eagle if isinstance(eagle, Mapping) else {}
     if by.omits_projection and not inner.get("use_aux_hidden_state", True):
         return
-    each = config.get("target_hidden_size") or hidden
+    size = config.get("target_hidden_size") or hidden
     count = 3
     if by.counts_states:
         count = config.get("num_aux_hidden_states") or len(inner.get("eagle_aux_hidden_state_layer_ids") or ()) or 3
         if config.get("fc_norm"):
-            yield norm("fc_norm", each, count=count)
+            yield norm("fc_norm", size, count=count)
     if by.norms_states and inner.get("norm_before_fc", config.get("norm_before_fc")):
-        yield norm("input_norm", each * count)
-    yield linear("draft", "fc", hidden, each * count)
+        yield norm("input_norm", size * count)
+    yield linear("draft", "fc", hidden, size * count)
 
 
-def _heads(found: Draft, sizes: _Medusa, release: Key) -> _Stock:
+def _heads(draft: DraftModel, sizes: _Medusa, release: Key) -> _Stock:
     """Medusa: blocks of linear layers, and a head of the vocabulary for each (0.32.0 models/medusa.py:52)."""
     hidden, by = sizes.hidden, _rules(release)
-    blocks = Tensor("draft", "blocks", hidden, hidden, count=sizes.heads * sizes.layers, bias=sizes.has_bias)
+    blocks = ModelTensor("draft", "blocks", hidden, hidden, count=sizes.heads * sizes.layers, bias=sizes.has_bias)
     rows = sizes.shortened if sizes.has_original or by.cuts_heads else sizes.vocabulary
-    head = Tensor("head", "lm_head", rows, hidden, "vocabulary")
+    head = ModelTensor("head", "lm_head", rows, hidden, "vocabulary")
     made = ((head, None),) * (1 if sizes.has_original else sizes.heads)
-    bare = replace(found.shape, kinds=(), pattern=(), quantization=None, encoders=())
-    return _Stock(Inventory(bare, (), (), made, None, (), ((blocks, None),)), None, None)
+    bare = replace(draft.shape, kinds=(), pattern=(), quantization=None, encoders=())
+    return _Stock(TensorInventory(bare, (), (), made, None, (), ((blocks, None),)), None, None)
 
 
 def load_draft(
-    found: Draft,
+    draft: DraftModel,
     how: Drafting,
     target: Shape,
     ranks: Ranks,
@@ -445,23 +377,23 @@ def load_draft(
     capability: tuple[int, int] | None = None,
     tokens: int | None = None,
 ) -> Loaded | None:
-    """What a drafting model adds to each card of the last stage; None: `unknown` says why it is not known.
+    """What a drafting model adds to each GPU of the last stage; None: `unknown` says why it is not known.
 
     The last four arguments are those of `load`.
     """
     method, alone = how.method, replace(ranks, pipeline=1, partition=None)
-    if unknown(found, how, release, ranks, target_form=target.quantization is not None):
+    if unknown(draft, how, release, ranks, target_form=target.quantization is not None):
         return None
-    sizes = _medusa(found, how.tokens) if method == "medusa" else None
+    sizes = _medusa(draft, how.tokens) if method == "medusa" else None
     if sizes is not None:
-        stock = _heads(found, sizes, release)
+        stock = _heads(draft, sizes, release)
     elif method == "draft_model":
-        stock = _Stock(found.stock, None, None)
+        stock = _Stock(draft.stock, None, None)
     else:
-        stock = _eagle(found, method, target, ranks, release)
+        stock = _eagle(draft, method, target, ranks, release)
     is_raised = method in _HEADS and _rules(release).stretches
     made = load(
-        _with_tables(stock.sure, _tables(found.shape), target, how.length if is_raised else 0),
+        _with_tables(stock.sure, _tables(draft.shape), target, how.length if is_raised else 0),
         alone,
         release=release,
         dtype=dtype,
@@ -487,7 +419,7 @@ def load_draft(
     return Loaded(components, low, expected, high, reasons)
 
 
-def _with_tables(stock: Inventory, tables: tuple[Rope, ...], target: Shape, length: int) -> Inventory:
+def _with_tables(stock: TensorInventory, tables: tuple[Rope, ...], target: Shape, length: int) -> TensorInventory:
     """Tensors with the tables of cosines and sines that the target does not have already.
 
     `length` is what a head's positions are raised to; 0: they are not.
@@ -498,8 +430,8 @@ def _with_tables(stock: Inventory, tables: tuple[Rope, ...], target: Shape, leng
         else rope
         for rope in tables
     )
-    own = tuple(rope for rope in raised if rope not in _tables(target))
+    missing = tuple(rope for rope in raised if rope not in _tables(target))
     if not stock.variants:
         return stock
     first, *others = (replace(variant, ropes=()) for variant in stock.variants)
-    return replace(stock, variants=(replace(first, ropes=own), *others))
+    return replace(stock, variants=(replace(first, ropes=missing), *others))

@@ -1,4 +1,4 @@
-"""What the profiling run puts through an encoder of pictures or videos, and what that takes on one card.
+"""What the profiling run puts through an encoder of pictures or videos, and what that takes on one GPU.
 
 A start runs the modality with the most tokens an item through the encoder once, as many items as the batch may hold,
 before the text part is profiled. Sizes of those items are the release's and the processor's; the tensors are those that
@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.eras import Key, Rule, in_release
 from vllm_runbooks.plan.encoders import taps
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.shape import Encoder, Shape
 from vllm_runbooks.plan.terms import Band, tried
+from vllm_runbooks.plan.weights import VALUE_BYTES
 
 _WHOLE = (9_999_999, 9_999_999)
 """The picture that vLLM asks a processor to shrink to find its largest picture."""
@@ -26,7 +27,6 @@ _MOST_PIXELS = 2**40
 """More of a picture are not searched for its sides: no context holds them."""
 _FLOAT = 4
 """Bytes of a float32."""
-_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
 _UNLIMITED = 999
 """Items of a modality that no limit names, in the newer engine; the older takes 1 (config.py, 0.8.5 :2800-2807)."""
 
@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class EncoderProfile:
-    """The encoder's part of the profiling run on one card; bytes."""
+    """The encoder's part of the profiling run on one GPU; bytes."""
 
     modality: str
     """"image" or "video"."""
@@ -80,7 +80,9 @@ class EncoderProfile:
         Several tensors of a layer end up with about the same sum. Of those it is the largest that finds no room, for
         what the others leave is in smaller pieces.
         """
-        return max((step for step in self.steps if step.live > room), key=lambda each: each.size, default=None)
+        return max(
+            (step for step in self.steps if step.live > room), key=lambda candidate: candidate.size, default=None
+        )
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ Qwen/Qwen3-VL-8B-Instruct, zai-org/GLM-4.1V-9B-Thinking); a derived model's own 
 
 
 _INPUT_BYTES = (Rule(_FLOAT), Rule(None, (0, 9)))
-"""Bytes of a pixel on the card; None: as the model's (inputs/registry.py, 0.9.2 :167-176; 0.8.5 leaves the
+"""Bytes of a pixel on the GPU; None: as the model's (inputs/registry.py, 0.9.2 :167-176; 0.8.5 leaves the
 processor's)."""
 _ROUNDS_UP = (Rule(True), Rule(False, (0, 10)))
 """Whether the batch holds one item more than fits the budget whole (v1/worker/gpu_model_runner.py, 0.9.2 :2221 `cdiv`;
@@ -289,7 +291,7 @@ def _most_square(pixels: int, unit: int) -> _Side:
 
 def _capped(side: _Side, most: _Side) -> _Side:
     """Height and width, at most those that the start gives (multimodal/processing/dummy_inputs.py, 0.16.0 :126)."""
-    height, width = (min(own, limit or own) for own, limit in zip(side, most, strict=True))
+    height, width = (min(size, limit or size) for size, limit in zip(side, most, strict=True))
     return height, width
 
 
@@ -402,10 +404,10 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
     first = _resized(_WHOLE, unit, (shortest, pixels), counted_as)
     height, width = _resized(first, unit, (shortest, longest), 2)
     picture = _grid(sizes, height, width)
-    asked = picture // merged
+    picture_tokens = picture // merged
     if not as_one:
         # The picture that is left room for is counted as sixteen frames of it.
-        asked = 8 * _grid(sizes, *_resized(first, unit, (shortest, _GLM_PICTURE_PIXELS), 16)) // merged
+        picture_tokens = 8 * _grid(sizes, *_resized(first, unit, (shortest, _GLM_PICTURE_PIXELS), 16)) // merged
 
     limits = (processor.video_shortest, video_longest)
 
@@ -432,9 +434,9 @@ def _glm4v(sizes: _Sizes, ask: _Ask, processor: _Processor) -> Iterator[tuple[st
             return max(2, min(fitting, ask.frames or fitting))
 
         # The picture beside the video counts for the budget alone: the video that is run has the context to itself.
-        planned = most(ask.length - (asked if ask.images else 0))
+        planned = most(ask.length - (picture_tokens if ask.images else 0))
         budgeted = video(planned)[0] // merged + around * planned // 2
-        count = most(_context(ask) - (asked if ask.is_v0 and ask.images else 0))
+        count = most(_context(ask) - (picture_tokens if ask.is_v0 and ask.images else 0))
         patches, tall, broad = video(count)
         yield "video", _Item(budgeted, patches, patches // merged, count, broad, tall)
 
@@ -459,15 +461,15 @@ def _gemma4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator
         patches = soft * sizes.merge**2
         yield "image", _Item(soft, patches, put_out(soft), 1, at_once=0 if together else patches)
     if ask.videos:
-        each = _GEMMA4_SOFT * sizes.merge**2
+        frame_patches = _GEMMA4_SOFT * sizes.merge**2
         yield (
             "video",
             _Item(
                 _GEMMA4_FRAMES * (_GEMMA4_SOFT + _GEMMA4_AROUND),
-                _GEMMA4_FRAMES * each,
+                _GEMMA4_FRAMES * frame_patches,
                 _GEMMA4_FRAMES * put_out(_GEMMA4_SOFT),
                 _GEMMA4_FRAMES,
-                at_once=0 if together else each,
+                at_once=0 if together else frame_patches,
             ),
         )
     if ask.audios and sizes.has_audio:
@@ -486,24 +488,24 @@ def _llama4(sizes: _Sizes, ask: _Ask, _processor: _Processor | None) -> Iterator
 # ---- tensors by family: what is allocated, and what else is alive then; values for each patch
 
 
-class _Run(NamedTuple):
+class _TowerRun(NamedTuple):
     sizes: _Sizes
     ask: _Ask
     shards: int
-    """Cards that share each layer."""
+    """GPUs that share each layer."""
 
 
 Held = Iterator[tuple[str, float, float]]
 
 
-def _split_attention(size: int, run: _Run, held: float) -> Held:
+def _split_attention(size: int, run: _TowerRun, alive: float) -> Held:
     """Query, key and value are copied apart, then rotated."""
     part = size / run.shards
-    yield "query, key and value", 3 * part, held
-    yield "query, key and value apart", 3 * part, held + 3 * part
+    yield "query, key and value", 3 * part, alive
+    yield "query, key and value apart", 3 * part, alive + 3 * part
     # Each or both at once; in float32 and back where the release does so.
     once, in_float = in_release(_ROTATION, run.ask.key)
-    beside = held + 6 * part
+    beside = alive + 6 * part
     if once == 2:
         yield "query and key together", 2 * part, beside
         beside += 2 * part
@@ -516,43 +518,43 @@ def _split_attention(size: int, run: _Run, held: float) -> Held:
     yield "rotated query and key", once * part, beside + 2 * wide
 
 
-def _fused_attention(size: int, run: _Run, held: float) -> Held:
+def _fused_attention(size: int, run: _TowerRun, alive: float) -> Held:
     """Query and key stay together where the release keeps them so."""
     if run.ask.key < _FUSED:
-        yield from _split_attention(size, run, held)
+        yield from _split_attention(size, run, alive)
         return
     part = size / run.shards
-    yield "query, key and value", 3 * part, held
-    yield "query and key together", 2 * part, held + 3 * part
-    yield "rotated query and key", 2 * part, held + 5 * part
-    yield "attention's output", part, held + 7 * part
-    yield "attention's projection", size, held + 8 * part
+    yield "query, key and value", 3 * part, alive
+    yield "query and key together", 2 * part, alive + 3 * part
+    yield "rotated query and key", 2 * part, alive + 5 * part
+    yield "attention's output", part, alive + 7 * part
+    yield "attention's projection", size, alive + 8 * part
 
 
-def _plain_network(wide: float, held: float, copies: int = 1) -> Held:
-    yield "first projection of the network", wide, held
+def _plain_network(wide: float, alive: float, copies: int = 1) -> Held:
+    yield "first projection of the network", wide, alive
     for done in range(1, copies + 1):
-        yield "its activation", wide, held + done * wide
+        yield "its activation", wide, alive + done * wide
 
 
-def _gated_network(size: int, wide: float, held: float, *, keeps: bool) -> Held:
-    yield "gate and up projection", 2 * wide, held
-    yield "SiluAndMul's output", wide, held + 2 * wide
-    yield "down projection", size, held + (3 if keeps else 1) * wide
+def _gated_network(size: int, wide: float, alive: float, *, keeps: bool) -> Held:
+    yield "gate and up projection", 2 * wide, alive
+    yield "SiluAndMul's output", wide, alive + 2 * wide
+    yield "down projection", size, alive + (3 if keeps else 1) * wide
 
 
-def _norms(run: _Run) -> int:
+def _norms(run: _TowerRun) -> int:
     """Values of the hidden states that are alive in the network: a fused norm writes over its inputs."""
     return (4 if run.ask.native_norms else 2) * run.sizes.size
 
 
-def _qwen2_tensors(run: _Run) -> Held:
+def _qwen2_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     yield from _split_attention(sizes.size, run, 2 * sizes.size)
     yield from _plain_network(sizes.wide / run.shards, 3 * sizes.size, copies=2)
 
 
-def _qwen2_5_tensors(run: _Run) -> Held:
+def _qwen2_5_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     wide = sizes.wide / run.shards
     if run.ask.key < _SEPARATE_GATE:
@@ -564,7 +566,7 @@ def _qwen2_5_tensors(run: _Run) -> Held:
     yield from _gated_network(sizes.size, wide, _norms(run), keeps=True)
 
 
-def _qwen3_tensors(run: _Run) -> Held:
+def _qwen3_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     tapped = sizes.taps * sizes.out / (sizes.taps + 1) / sizes.merge**2
     # The embedding of places stays alive beside the hidden states, and so does what the taps have put out.
@@ -572,13 +574,13 @@ def _qwen3_tensors(run: _Run) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size + tapped)
 
 
-def _glm4v_tensors(run: _Run) -> Held:
+def _glm4v_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     yield from _split_attention(sizes.size, run, 2 * sizes.size)
     yield from _gated_network(sizes.size, sizes.out / run.shards, _norms(run), keeps=False)
 
 
-def _siglip_tensors(run: _Run) -> Held:
+def _siglip_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     part = sizes.size / run.shards
     yield "query, key and value", 3 * part, 3 * sizes.size
@@ -586,7 +588,7 @@ def _siglip_tensors(run: _Run) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size)
 
 
-def _llama4_tensors(run: _Run) -> Held:
+def _llama4_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     part = sizes.size / run.shards
     yield "query, key and value", 3 * part, 3 * sizes.size
@@ -595,7 +597,7 @@ def _llama4_tensors(run: _Run) -> Held:
     yield from _plain_network(sizes.wide / run.shards, 4 * sizes.size)
 
 
-def _gemma4_tensors(run: _Run) -> Held:
+def _gemma4_tensors(run: _TowerRun) -> Held:
     sizes = run.sizes
     # The tower is transformers' own: whole on each card, its gate and up projections apart.
     for done, what in enumerate(("gate projection", "its activation", "up projection", "product of both")):
@@ -604,9 +606,9 @@ def _gemma4_tensors(run: _Run) -> Held:
 
 class _Family(NamedTuple):
     items: Callable[[_Sizes, _Ask, Any], Iterator[tuple[str, _Item]]]
-    tensors: Callable[[_Run], Held]
+    tensors: Callable[[_TowerRun], Held]
     shares_items: bool
-    """With `--mm-encoder-tp-mode data` each card takes some of the items; else each takes all."""
+    """With `--mm-encoder-tp-mode data` each GPU takes some of the items; else each takes all."""
     source: str
     videos: int | None = None
     """Videos that a prompt may have at most; 0: the family has none, None: any."""
@@ -628,85 +630,89 @@ _FAMILIES: Mapping[str, _Family] = {
 # ---- reading
 
 
-def _number(told: Mapping[str, Any], *names: str) -> int | None:
+def _number(fields: Mapping[str, Any], *names: str) -> int | None:
     """The first of the fields that is a size."""
-    values = (told.get(name) for name in names)
-    return next((each for each in values if isinstance(each, int) and not isinstance(each, bool) and each > 0), None)
+    values = (fields.get(name) for name in names)
+    return next(
+        (value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0), None
+    )
 
 
-def _pixels(given: Mapping[str, Any], edges: Mapping[str, Any], name: str, edge: str) -> int | None:
-    told = _number(given, name) or _number(edges, edge)
-    return told if told is None else min(told, _MOST_PIXELS)
+def _pixels(options: Mapping[str, Any], edges: Mapping[str, Any], name: str, edge: str) -> int | None:
+    pixels = _number(options, name) or _number(edges, edge)
+    return pixels if pixels is None else min(pixels, _MOST_PIXELS)
 
 
 def _sizes(encoder: Encoder, hidden: int, config: Mapping[str, Any], *, has_audio: bool) -> _Sizes | str:
     """The tower's sizes, or the name of the field that is missing."""
-    told, family = encoder.sizes, encoder.family
-    size = _number(told, "embed_dim") if family == "qwen2_vl" else _number(told, "hidden_size")
-    ratio = _number(told, "mlp_ratio") or 4
-    wide = ratio * (size or 0) if family == "qwen2_vl" else _number(told, "intermediate_size")
-    patch = _number(told, "patch_size")
+    fields, family = encoder.sizes, encoder.family
+    size = _number(fields, "embed_dim") if family == "qwen2_vl" else _number(fields, "hidden_size")
+    ratio = _number(fields, "mlp_ratio") or 4
+    wide = ratio * (size or 0) if family == "qwen2_vl" else _number(fields, "intermediate_size")
+    patch = _number(fields, "patch_size")
     if size is None or wide is None or patch is None:
         missing = {"hidden_size": size, "intermediate_size": wide, "patch_size": patch}
         return next(f"vision_config.{name}" for name, value in missing.items() if value is None)
-    image = _number(told, "image_size")
+    image = _number(fields, "image_size")
     if image is None and family in _FIXED:
         return "vision_config.image_size"
-    tapped = taps(told) if family == "qwen3_vl" else 0
-    merge = _number(told, "spatial_merge_size", "pooling_kernel_size") or 2
-    tokens = _number(told, "default_output_length") if family == "gemma4" else _number(config, "mm_tokens_per_image")
-    out = hidden if family in ("qwen2_vl", "gemma3", "gemma4", "llama4") else _number(told, "out_hidden_size") or hidden
+    tapped = taps(fields) if family == "qwen3_vl" else 0
+    merge = _number(fields, "spatial_merge_size", "pooling_kernel_size") or 2
+    tokens = _number(fields, "default_output_length") if family == "gemma4" else _number(config, "mm_tokens_per_image")
+    out = (
+        hidden if family in ("qwen2_vl", "gemma3", "gemma4", "llama4") else _number(fields, "out_hidden_size") or hidden
+    )
     return _Sizes(
         family,
         size,
         wide,
         patch,
         merge,
-        _number(told, "temporal_patch_size") or (2 if family in _PROCESSORS else 1),
-        _number(told, "in_channels", "in_chans", "num_channels") or 3,
+        _number(fields, "temporal_patch_size") or (2 if family in _PROCESSORS else 1),
+        _number(fields, "in_channels", "in_chans", "num_channels") or 3,
         out * (1 + tapped),
         tapped,
         image or 0,
         tokens or (280 if family == "gemma4" else 256),
-        _number(told, "position_embedding_size") or 10_240,
+        _number(fields, "position_embedding_size") or 10_240,
         has_audio,
     )
 
 
-def _ask(settings: Settings, most_videos: int | None) -> _Ask:
-    told, given = settings.items or {}, settings.processor
+def _ask(settings: LaunchSettings, most_videos: int | None) -> _Ask:
+    limits, options = settings.media.items or {}, settings.media.processor
     usual = 1 if settings.is_v0 else _UNLIMITED
-    videos = told.get("video", usual)
-    size = given.get("size")
+    videos = limits.get("video", usual)
+    size = options.get("size")
     edges: Mapping[str, Any] = size if isinstance(size, Mapping) else {}
-    length = settings.max_model_len
+    length = settings.scheduler.max_model_len
     return _Ask(
         settings.key,
         settings.is_v0,
         settings.is_v2_runner,
         length,
-        settings.batched_tokens,
-        settings.sequences,
-        told.get("image", usual),
+        settings.scheduler.batched_tokens,
+        settings.scheduler.sequences,
+        limits.get("image", usual),
         videos if most_videos is None else min(videos, most_videos),
-        told.get("audio", usual),
+        limits.get("audio", usual),
         settings.ranks.tensor,
-        settings.encoder_data,
-        settings.is_compiled and not settings.is_eager and not settings.is_v0,
-        _BYTES.get(settings.dtype, 2),
-        _pixels(given, edges, "min_pixels", "shortest_edge"),
-        _pixels(given, edges, "max_pixels", "longest_edge"),
-        _number(given, "max_soft_tokens"),
-        _side(settings.item_sizes, "image"),
-        _side(settings.item_sizes, "video"),
-        settings.item_sizes.get("video", {}).get("num_frames", 0),
+        settings.ranks.encoder_data,
+        settings.graphs.is_compiled and not settings.graphs.is_eager and not settings.is_v0,
+        VALUE_BYTES.get(settings.dtype, 2),
+        _pixels(options, edges, "min_pixels", "shortest_edge"),
+        _pixels(options, edges, "max_pixels", "longest_edge"),
+        _number(options, "max_soft_tokens"),
+        _side(settings.media.item_sizes, "image"),
+        _side(settings.media.item_sizes, "video"),
+        settings.media.item_sizes.get("video", {}).get("num_frames", 0),
     )
 
 
-def _side(told: Mapping[str, Mapping[str, int]], modality: str) -> _Side:
+def _side(item_sizes: Mapping[str, Mapping[str, int]], modality: str) -> _Side:
     """Height and width at most, 0 where that is not given."""
-    given = told.get(modality, {})
-    return given.get("height", 0), given.get("width", 0)
+    size = item_sizes.get(modality, {})
+    return size.get("height", 0), size.get("width", 0)
 
 
 # ---- the profile
@@ -724,26 +730,26 @@ def _batch(ask: _Ask, tokens: int, budget: int, limit: int) -> int:
 def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     family = _FAMILIES[sizes.family]
     processor = _PROCESSORS.get(sizes.family)
-    found = dict(family.items(sizes, ask, processor))
-    if not found:
+    items = dict(family.items(sizes, ask, processor))
+    if not items:
         return Unprofiled("every modality is limited to 0 items", is_known=True)
     limits = {"image": ask.images, "video": ask.videos, "audio": ask.audios}
-    most = max(item.tokens for item in found.values())
+    most = max(item.tokens for item in items.values())
     if not most:
         return Unprofiled("the tower's sizes give a picture without tokens", is_known=False)
-    modality = in_release(_TIE, ask.key)(name for name, item in found.items() if item.tokens == most)
+    modality = in_release(_TIE, ask.key)(name for name, item in items.items() if item.tokens == most)
     budget = max(ask.batched, most)
     if ask.is_v0:
-        whole = sum(item.tokens * limits[name] for name, item in found.items())
+        whole = sum(item.tokens * limits[name] for name, item in items.items())
         requests = max(1, min(ask.sequences, ask.batched // whole))
         # Each request's share of the batch bounds its video.
-        found = dict(family.items(sizes, ask._replace(batched=ask.batched // requests), processor))
-        modality = max(found, key=lambda name: found[name].patches * limits[name])
+        items = dict(family.items(sizes, ask._replace(batched=ask.batched // requests), processor))
+        modality = max(items, key=lambda name: items[name].patches * limits[name])
         # Measured: all modalities take their sum (Qwen2.5-VL-7B: 2.47 GiB for a picture, 4.93 with a video).
-        count = requests * sum(limits[name] for name in found)
+        count = requests * sum(limits[name] for name in items)
     else:
         count = _batch(ask, most, budget, limits[modality])
-    item = found[modality]
+    item = items[modality]
     if not item.patches:
         return Unprofiled(f"how the tower for {modality} works", is_known=False)
 
@@ -755,18 +761,18 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
     read_bytes = in_release(_INPUT_BYTES, ask.key) or ask.width
     inputs = count * item.patches * pixel * read_bytes
     copied = local * item.patches * pixel * ask.width if shares or read_bytes != ask.width else 0
-    each = item.outputs * sizes.out * ask.width
-    outputs = each * (local * ask.tensor if shares else count)
+    item_bytes = item.outputs * sizes.out * ask.width
+    outputs = item_bytes * (local * ask.tensor if shares else count)
     at_once = item.at_once or local * item.patches
 
-    def steps(asked: _Ask) -> tuple[Step, ...]:
+    def steps(launch: _Ask) -> tuple[Step, ...]:
         before = inputs + copied
         listed = [Step("inputs", tried(inputs), inputs)]
         if copied:
             listed.append(Step("a copy of the inputs", tried(copied), before))
-        for what, own, held in family.tensors(_Run(sizes, asked, shards)):
-            size = int(own * at_once * ask.width)
-            listed.append(Step(what, tried(size), before + size + int(held * at_once * ask.width)))
+        for what, values, alive in family.tensors(_TowerRun(sizes, launch, shards)):
+            size = int(values * at_once * ask.width)
+            listed.append(Step(what, tried(size), before + size + int(alive * at_once * ask.width)))
         listed.append(Step("outputs", tried(outputs), before + outputs))
         return tuple(listed)
 
@@ -801,21 +807,14 @@ def _profile(sizes: _Sizes, ask: _Ask) -> EncoderProfile | Unprofiled:
 
 
 def profile(
-    shape: Shape, settings: Settings, *, config: Mapping[str, Any], is_first: bool = True
+    shape: Shape, settings: LaunchSettings, *, config: Mapping[str, Any], is_first: bool = True
 ) -> EncoderProfile | Unprofiled:
-    """What profiling the encoder takes on one card.
-
-    Args:
-        shape: The model.
-        settings: The start.
-        config: The model's `config.json`.
-        is_first: Whether the card is of the first pipeline stage.
-    """
+    """What profiling the encoder needs on one GPU; `is_first` if it is in the first pipeline stage."""
     if shape.encoders == ():
         return Unprofiled("the model has no encoder", is_known=True)
-    if settings.language_only:
+    if settings.media.language_only:
         return Unprofiled("--language-model-only loads no encoder", is_known=True)
-    if settings.skips_encoder_profile:
+    if settings.media.skips_profile:
         return Unprofiled("--skip-mm-profiling", is_known=True)
     if settings.is_v2_runner and (settings.key < _V2_PROFILES or not is_first):
         where = "this release's newer model runner" if is_first else "a stage behind the first"

@@ -13,45 +13,41 @@ from vllm_runbooks.plan.figures import plan_figures, written
 from vllm_runbooks.plan.records import Layouts, Plan
 
 
-def judge_plan(found: Plan | Layouts, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
+def judge_plan(plan: Plan | Layouts, case: Case | None, judged: Sequence[JudgedClaim] = ()) -> Judgement:
     """The verdict on a plan: against the case whose question it answers and its claims, else on whether it fits."""
     if case is not None and case.plan is not None:
-        differences = [*_planned_otherwise(found, case.plan, case.expect), *claim_differences(case, judged)]
-        verdict, reason = compare(differences, _told(found.fits))
-        return Judgement(verdict, reason, case.id, None, None, (), _known(found, case.plan))
-    limits = found.limits[:1] if isinstance(found, Plan) and not found.fits else ()
-    reason = "; ".join((_told(found.fits), *limits))
-    verdict = Verdict.PASS if found.fits else Verdict.FAIL
-    return Judgement(verdict, reason, None, None, None, (), _known(found))
+        differences = [*_planned_otherwise(plan, case.plan, case.expect), *claim_differences(case, judged)]
+        verdict, reason = compare(differences, _FITS[plan.fits])
+        return Judgement(verdict, reason, case.id, None, None, (), _known(plan, case.plan))
+    limits = plan.limits[:1] if isinstance(plan, Plan) and not plan.fits else ()
+    reason = "; ".join((_FITS[plan.fits], *limits))
+    verdict = Verdict.PASS if plan.fits else Verdict.FAIL
+    return Judgement(verdict, reason, None, None, None, (), _known(plan))
 
 
-def _known(found: Plan | Layouts, asked: PlanAsked | None = None) -> dict[str, Any]:
+def _known(plan: Plan | Layouts, question: PlanAsked | None = None) -> dict[str, Any]:
     """What is known of a plan, by name; of a question that is not at hand without the layout that it asked for."""
-    if asked is None and isinstance(found, Plan) and found.layout is None:
-        return {} if found.fits is None else {"fits": found.fits}
-    told = plan_figures(found, asked or PlanAsked("", "", ""))
-    return {name: value for name, value in document(told).items() if value is not None}
+    if question is None and isinstance(plan, Plan) and plan.layout is None:
+        return {} if plan.fits is None else {"fits": plan.fits}
+    figures = plan_figures(plan, question or PlanAsked("", "", ""))
+    return {name: value for name, value in document(figures).items() if value is not None}
 
 
 _FITS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
 
 
-def _told(fits: bool | None) -> str:  # noqa: FBT001 - three values, one sentence each
-    return _FITS[fits]
-
-
-def _planned_otherwise(found: Plan | Layouts, asked: PlanAsked, expect: Expectation) -> Iterator[str]:
-    if expect.fits is not None and found.fits is not expect.fits:
-        yield f"expected: {_told(expect.fits)}, got: {_told(found.fits)}"
-    values = plan_figures(found, asked)
+def _planned_otherwise(plan: Plan | Layouts, question: PlanAsked, expect: Expectation) -> Iterator[str]:
+    if expect.fits is not None and plan.fits is not expect.fits:
+        yield f"expected: {_FITS[expect.fits]}, got: {_FITS[plan.fits]}"
+    values = plan_figures(plan, question)
     if expect.best is not None:
         best = BestLayout(*(values.get(name, 0) for name in ("replicas", "tp", "pp", "dp")))
         if best != expect.best:
             yield f"best layout: expected {_layout(expect.best)}, got {_layout(best)}"
-    for name, wanted in expect.per_gpu.items():
+    for name, expected in expect.per_gpu.items():
         got = values.get(name)
-        if got is None or round(got, _decimals(wanted)) != wanted:
-            yield f"{name}: expected {wanted:,}, got {'unknown' if got is None else written(float(got))}"
+        if got is None or round(got, _decimals(expected)) != expected:
+            yield f"{name}: expected {expected:,}, got {'unknown' if got is None else written(float(got))}"
 
 
 def _layout(layout: BestLayout) -> str:

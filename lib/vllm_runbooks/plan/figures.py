@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from vllm_runbooks.core.evidence import PlanAsked
-from vllm_runbooks.plan.records import Layout, Layouts, Plan, PlannedRank
+from vllm_runbooks.plan.records import Layouts, ParallelLayout, Plan, PlannedRank
 
 TERMS = ("weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication")
-"""Parts of a card's memory that a plan has a figure of."""
+"""Parts of a GPU's memory that a plan has a figure of."""
 
 PLAN_FIGURES = frozenset(
     {
@@ -33,22 +33,19 @@ def written(value: Any) -> str:
     return f"{int(value):,}" if isinstance(value, (int, float)) else str(value)
 
 
-def plan_figures(found: Plan | Layouts, asked: PlanAsked, side: int = EXPECTED) -> dict[str, Any]:
-    """What a plan says by the names that expressions use; of several layouts what the best says.
+def plan_figures(answer: Plan | Layouts, question: PlanAsked, side: int = EXPECTED) -> dict[str, Any]:
+    """Figures of a plan by the names that expressions use; of several layouts those of the best.
 
-    Args:
-        found: The plan.
-        asked: What was asked.
-        side: By the low (0), expected (1) or high (2) reckoning, where the plan has these.
+    `side` chooses the low (0), expected (1) or high (2) estimate.
     """
-    one = _first(found) if isinstance(found, Layouts) else found
-    if one is None:
-        return {"fits": found.fits}
-    cache = one.kv_cache
-    layout = one.layout or Layout(1, asked.tp or 1, asked.pp or 1, asked.dp or 1)
+    plan = (answer.best or next(iter(answer.layouts), None)) if isinstance(answer, Layouts) else answer
+    if plan is None:
+        return {"fits": answer.fits}
+    cache = plan.kv_cache
+    layout = plan.layout or ParallelLayout(1, question.tp or 1, question.pp or 1, question.dp or 1)
     return {
-        **_card_figures(one.per_gpu, side),
-        "fits": found.fits,
+        **_card_figures(plan.per_gpu, side),
+        "fits": answer.fits,
         "kv_cache_gib": (cache.low, cache.gib, cache.high)[side],
         "kv_cache_tokens": (cache.tokens_low, cache.tokens, cache.tokens_high)[side],
         "kv_cache_blocks": cache.blocks,
@@ -59,31 +56,25 @@ def plan_figures(found: Plan | Layouts, asked: PlanAsked, side: int = EXPECTED) 
         "tp": layout.tp,
         "pp": layout.pp,
         "dp": layout.dp,
-        "cards": sum(gpu.count for gpu in one.gpus),
-        "total_concurrency": one.total_concurrency,
+        "cards": sum(gpu.count for gpu in plan.gpus),
+        "total_concurrency": plan.total_concurrency,
     }
 
 
-def _first(found: Layouts) -> Plan | None:
-    """The best layout that starts, else the one that stands first."""
-    starting = [one for one in found.layouts if one.legal and one.fits is not False]
-    return next(iter([*starting, *found.layouts]), None)
-
-
 def _card_figures(ranks: Sequence[PlannedRank], side: int) -> dict[str, float | None]:
-    """Amounts of all cards, the most and the least of each; a part that no card has takes nothing."""
-    found: dict[str, float | None] = {}
+    """Amounts of all GPUs, the most and the least of each; a part that no GPU has takes nothing."""
+    figures: dict[str, float | None] = {}
     for name in TERMS if ranks else ():
         terms = [term for rank in ranks for term in rank.terms if term.name == name]
         sizes = [(term.low_gib, term.expected_gib, term.high_gib)[side] for term in terms]
-        known = [size for size in sizes if size is not None]
-        is_known = len(known) == len(sizes)
-        found[f"{name}_gib"] = max(known, default=0.0) if is_known else None
-        found[f"least_{name}_gib"] = min(known, default=0.0) if is_known else None
+        known_sizes = [size for size in sizes if size is not None]
+        is_known = len(known_sizes) == len(sizes)
+        figures[f"{name}_gib"] = max(known_sizes, default=0.0) if is_known else None
+        figures[f"least_{name}_gib"] = min(known_sizes, default=0.0) if is_known else None
     for name in ("available", "total") if ranks else ():
         sizes = [getattr(rank, f"{name}_gib") for rank in ranks]
-        known = [size for size in sizes if size is not None]
-        is_known = len(known) == len(sizes)
-        found[f"{name}_gib"] = min(known) if is_known else None
-        found[f"most_{name}_gib"] = max(known) if is_known else None
-    return found
+        known_sizes = [size for size in sizes if size is not None]
+        is_known = len(known_sizes) == len(sizes)
+        figures[f"{name}_gib"] = min(known_sizes) if is_known else None
+        figures[f"most_{name}_gib"] = max(known_sizes) if is_known else None
+    return figures

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vllm_runbooks.plan import proxy
-from vllm_runbooks.plan.records import Find, Layout, Plan, PlannedRank
+from vllm_runbooks.plan.records import Find, ParallelLayout, Plan, PlannedRank
 from vllm_runbooks.plan.requests import SIZES, Request, fewest_cards, layout_of, settings, taking, ways
 from vllm_runbooks.plan.servers import parts, split_of
 from vllm_runbooks.plan.shape import Experts
@@ -17,52 +17,52 @@ _ANSWERED = {Find.CONTEXT: "max_model_len", Find.UTILIZATION: "gpu_memory_utiliz
 """By question the option that its plan sets."""
 
 
-def _effective(request: Request, one: Plan) -> tuple[Request, Layout]:
-    """The request as a plan of it came out: its cards in their order, its stages, and what a question answered."""
-    flags = one.deployment.flags if one.deployment is not None else {}
-    layout = one.layout or Layout(request.replicas, *(int(flags.get(dest, 1)) for dest in SIZES.values()))
-    dest = _ANSWERED.get(one.found.what) if one.found is not None else None
+def _effective(request: Request, plan: Plan) -> tuple[Request, ParallelLayout]:
+    """The request as a plan of it came out: its GPUs in their order, its stages, and what a question answered."""
+    flags = plan.deployment.flags if plan.deployment is not None else {}
+    layout = plan.layout or ParallelLayout(request.replicas, *(int(flags.get(dest, 1)) for dest in SIZES.values()))
+    dest = _ANSWERED.get(plan.found.what) if plan.found is not None else None
     if dest is not None and dest in flags:
         request = replace(request, options={**request.options, dest: flags[dest]})
-    if one.found is not None and one.found.what is Find.GPUS:
-        return replace(request, cards=fewest_cards(request.cards[0], len(one.per_gpu)), replicas=1), layout
-    if one.layout is not None:
+    if plan.found is not None and plan.found.what is Find.GPUS:
+        return replace(request, cards=fewest_cards(request.cards[0], len(plan.per_gpu)), replicas=1), layout
+    if plan.layout is not None:
         for way in ways(request):
             if layout_of(way) == layout:
                 return taking(request, way), layout
     return request, layout
 
 
-def _servers(request: Request, one: Plan, first_port: int) -> tuple[fleet.Split, tuple[fleet.Part, ...]]:
-    taken, layout = _effective(request, one)
-    ranks = replace(settings(taken).ranks, tensor=layout.tp, pipeline=layout.pp, data=layout.dp)
-    return split_of(ranks), parts(taken, ranks, layout.replicas, first_port)
+def _servers(request: Request, plan: Plan, first_port: int) -> tuple[fleet.Split, tuple[fleet.Part, ...]]:
+    effective, layout = _effective(request, plan)
+    ranks = replace(settings(effective).ranks, tensor=layout.tp, pipeline=layout.pp, data=layout.dp)
+    return split_of(ranks), parts(effective, ranks, layout.replicas, first_port)
 
 
-def servers(request: Request, one: Plan, *, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
+def servers(request: Request, plan: Plan, *, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
     """What runs on each host for a plan.
 
     Raises:
         InputError: The release has no option for the layout.
     """
-    return _servers(request, one, first_port)[1]
+    return _servers(request, plan, first_port)[1]
 
 
 def confirmations(
-    request: Request, one: Plan, *, first_port: int = fleet.FIRST_PORT
+    request: Request, plan: Plan, *, first_port: int = fleet.FIRST_PORT
 ) -> dict[str, confirmation.Confirmation]:
     """How to see after the start that each instance runs as it was split, by its name and host.
 
     Raises:
         InputError: The release has no option for the layout.
     """
-    split, made = _servers(request, one, first_port)
+    split, made = _servers(request, plan, first_port)
     has_experts = any(isinstance(kind.feed_forward, Experts) for kind in request.model.shape.kinds)
-    expected = _expected(request, one)
-    found = {}
+    expected = _expected(request, plan)
+    by_name = {}
     for part in made:
         whole = [other for other in made if other.instance == part.instance]
-        found[f"{part.name} on {part.node}" if part.node else part.name] = confirmation.confirmation(
+        by_name[f"{part.name} on {part.node}" if part.node else part.name] = confirmation.confirmation(
             part,
             split,
             request.data,
@@ -71,25 +71,28 @@ def confirmations(
             has_experts=has_experts,
             expected=expected,
         )
-    return found
+    return by_name
 
 
-def _expected(request: Request, one: Plan) -> confirmation.Expected:
+def _expected(request: Request, plan: Plan) -> confirmation.Expected:
     """A plan's figures, as a start prints them."""
     weights = []
-    for card in one.per_gpu:
+    for card in plan.per_gpu:
         term = next((term for term in card.terms if term.name == "weights"), None)
         weights.append(_sides(*((term.low_gib, term.expected_gib, term.high_gib) if term is not None else (None,))))
-    cache, asked = one.kv_cache, {**request.options, **(one.deployment.flags if one.deployment is not None else {})}
-    length = one.options.get("max_model_len", asked.get("max_model_len"))
+    cache, options = (
+        plan.kv_cache,
+        {**request.options, **(plan.deployment.flags if plan.deployment is not None else {})},
+    )
+    length = plan.options.get("max_model_len", options.get("max_model_len"))
     tokens, concurrency = _sides(cache.tokens_low, cache.tokens, cache.tokens_high), None
     if tokens is not None and cache.max_concurrency is not None and tokens.expected:
         concurrency = confirmation.Sides(*(cache.max_concurrency * side / tokens.expected for side in tokens))
     # A cache whose size is given is not reported as what was available.
-    is_given = asked.get("kv_cache_memory_bytes") is not None
+    is_given = options.get("kv_cache_memory_bytes") is not None
     return confirmation.Expected(
         tuple(weights),
-        () if is_given else tuple(_sides(*_available(card)) for card in one.per_gpu),
+        () if is_given else tuple(_sides(*_available(card)) for card in plan.per_gpu),
         tokens,
         concurrency,
         length if isinstance(length, int) and length > 0 else 0,
@@ -110,65 +113,65 @@ def _sides(*sides: float | None) -> confirmation.Sides | None:
     return confirmation.Sides(low, expected, high)
 
 
-def _told(found: Mapping[str, confirmation.Confirmation], notes: Sequence[str]) -> str:
+def _told(by_name: Mapping[str, confirmation.Confirmation], notes: Sequence[str]) -> str:
     """Confirmations as a text."""
     log = "Counts are of one start; a log is the start script's file, the unit's journal or the container's output."
     lines = [*notes, log]
-    for name, one in found.items():
-        lines += ["", f"{name}: its log ({one.log}) must hold"]
+    for name, check in by_name.items():
+        lines += ["", f"{name}: its log ({check.log}) must hold"]
         lines += [
             f"  {line.what}: {line.text}"
             + (f" ({line.times} time{'s' * (line.times > 1)})" if line.times else "")
             + (f"; planned: {line.expected}" if line.expected else "")
-            for line in one.lines
+            for line in check.lines
         ]
-        lines += [f"  {look.what}: {shlex.join(look.words)}: {look.expected}" for look in one.looks]
-        lines += [f"  not known: {said}" for said in one.unknown]
+        lines += [f"  {look.what}: {shlex.join(look.words)}: {look.expected}" for look in check.looks]
+        lines += [f"  not known: {unknown}" for unknown in check.unknown]
     return "\n".join(lines) + "\n"
 
 
 def deployed(
-    request: Request, one: Plan, *, first_port: int = fleet.FIRST_PORT, retries_posts: bool = False
+    request: Request, plan: Plan, *, first_port: int = fleet.FIRST_PORT, retries_posts: bool = False
 ) -> dict[str, str]:
     """The files that start a plan's servers and share requests among them, by name; several hosts have their own.
 
     Raises:
         InputError: The release has no option for it, or no image.
     """
-    made = servers(request, one, first_port=first_port)
-    notes = doubts(one)
-    found: dict[str, str] = {}
+    made = servers(request, plan, first_port=first_port)
+    notes = doubts(plan)
+    texts: dict[str, str] = {}
     nodes = list(dict.fromkeys(part.node for part in made))
     has_several = len(nodes) > 1 or any(part.joined for part in made)
     for node in nodes:
         mine = [part for part in made if part.node == node]
         behind = f"-{node}" if has_several else ""
-        found[f"start{behind}.sh"] = fleet.shell(mine, notes)
+        texts[f"start{behind}.sh"] = fleet.shell(mine, notes)
         # A container does not find the Ray of its host.
         contained = [part for part in mine if not part.joined]
         if contained:
-            found[f"compose{behind}.yaml"] = fleet.compose(contained, notes)
-        found.update({f"systemd{behind}/{name}": text for name, text in fleet.systemd(mine, notes).items()})
-    found.update(fleet.ray(made))
-    found.update({f"systemd-{node}/{fleet.RAY_UNIT}": text for node, text in fleet.ray_units(made).items()})
+            texts[f"compose{behind}.yaml"] = fleet.compose(contained, notes)
+        texts.update({f"systemd{behind}/{name}": text for name, text in fleet.systemd(mine, notes).items()})
+    texts.update(fleet.ray(made))
+    texts.update({f"systemd-{node}/{fleet.RAY_UNIT}": text for node, text in fleet.ray_units(made).items()})
     serving = [part for part in made if part.serves]
     if len(serving) > 1:
         backends = [
             proxy.Server((part.host and part.host.address) or part.node or "127.0.0.1", part.port) for part in serving
         ]
-        found["nginx.conf"] = proxy.nginx(backends, retries_posts=retries_posts)
-    said = dict.fromkeys(said for part in made for said in part.unwritten)
-    found["verify.txt"] = _told(confirmations(request, one, first_port=first_port), [*notes, *said])
-    return found
+        texts["nginx.conf"] = proxy.nginx(backends, retries_posts=retries_posts)
+    sentence = dict.fromkeys(sentence for part in made for sentence in part.unwritten)
+    texts["verify.txt"] = _told(confirmations(request, plan, first_port=first_port), [*notes, *sentence])
+    return texts
 
 
-def doubts(one: Plan) -> tuple[str, ...]:
+def doubts(plan: Plan) -> tuple[str, ...]:
     """What a plan that does not surely fit says of itself, a sentence each; none where it fits."""
-    if one.fits:
+    if plan.fits:
         return ()
-    missing = {term.name: term.source for card in one.per_gpu for term in card.terms if term.expected_gib is None}
+    missing = {term.name: term.source for card in plan.per_gpu for term in card.terms if term.expected_gib is None}
     if len(missing) > 1:
         missing.pop("kv_cache", None)  # follows from the others
-    reasons = dict.fromkeys((*(f"{name}: {source}" for name, source in missing.items()), *one.limits))
-    verdict = "It is not certain that this plan fits" if one.fits is None else "This plan does not fit"
-    return tuple(" ".join(said.split()) for said in (f"{verdict}: {'; '.join(reasons)}" if reasons else verdict,))
+    reasons = dict.fromkeys((*(f"{name}: {source}" for name, source in missing.items()), *plan.limits))
+    verdict = "It is not certain that this plan fits" if plan.fits is None else "This plan does not fit"
+    return tuple(" ".join(doubt.split()) for doubt in (f"{verdict}: {'; '.join(reasons)}" if reasons else verdict,))

@@ -1,4 +1,4 @@
-"""Questions asked the other way round: what context, how many requests, which cards, what share of memory; ways out.
+"""Questions asked the other way round: what context, how many requests, which GPUs, what share of memory; ways out.
 
 Every answer is found with the budget itself, so it holds for the start that it names. Three sides are told: the careful
 one, where the start is sure by all bands; the expected one; and the favourable one, where it may still work.
@@ -16,50 +16,48 @@ from vllm_runbooks.catalog import support
 from vllm_runbooks.plan import costs
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget, too_old
 from vllm_runbooks.plan.layouts import Make as MakeSplit
-from vllm_runbooks.plan.layouts import candidates, held, illegal
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.layouts import candidates, illegal
+from vllm_runbooks.plan.settings import LONG_CONTEXT, LaunchSettings
 from vllm_runbooks.plan.terms import NOTHING, Band
 from vllm_runbooks.plan.weights import Ranks
 
-Make = Callable[[Mapping[str, Any]], Settings]
+Make = Callable[[Mapping[str, Any]], LaunchSettings]
 """What the start comes to with options that are given or changed, by argparse destination; None takes one away."""
 
 _LOW, _EXPECTED, _HIGH = range(3)
 _STEP = 0.01
-"""Of the utilisation."""
+"""Of the utilization."""
 _MIN_UTILIZATION = 0.02
 _ANY_LENGTH = 2**20
 """Tokens up to which a context is looked for where the model's own longest is not known."""
 _ROUND_LENGTH = 256
-_LONG_CONTEXT = 32768
-"""Beyond it the older engine reads prompts in parts (0.7.2 engine/arg_utils.py:1113): a longer one may fit better."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A number by the three sides of what is not known to the byte; None: there is none, or it is not known."""
+class SearchResult:
+    """A number by the three sides of what is not known to the byte; None if there is none, or it is not known."""
 
     low: float | None
-    """By the careful side: the start is sure to succeed with it."""
+    """By the conservative side: the start is sure to succeed with it."""
     expected: float | None
     high: float | None
-    """By the favourable side: with more than this it cannot succeed."""
+    """By the best case: with more than this it cannot succeed."""
     reasons: tuple[str, ...] = ()
     budget: Budget | None = None
     """Of the start with the expected answer."""
     sure: Budget | None = None
-    """Of the start with the careful answer, where cards are asked for."""
+    """Of the start with the careful answer, where GPUs are asked for."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Start:
-    """A start whose options may be changed, on the cards of one copy."""
+class Trial:
+    """A launch whose options may be changed, on the GPUs of one copy."""
 
     model: Subject
     make: Make
-    devices: tuple[Device, ...]
-    environment: Mapping[str, str] | None
-    calibrate: Calibrate | None
+    devices: Sequence[Device]
+    environment: Mapping[str, str] | None = None
+    calibrate: Calibrate | None = None
 
     @cached_property
     def known(self) -> dict[tuple[tuple[str, str], ...], Budget]:
@@ -73,7 +71,7 @@ class _Start:
             self.known[key] = self.judged(self.make(changes))
         return self.known[key]
 
-    def judged(self, settings: Settings) -> Budget:
+    def judged(self, settings: LaunchSettings) -> Budget:
         """The budget of settings."""
         ranks = settings.ranks
         devices = self.devices[: ranks.cards]
@@ -93,52 +91,35 @@ class _Start:
             return True
         # With the cache's size given, what is left to judge is loading and profiling.
         plenty = max((rank.device.total.high for rank in made.ranks if rank.device.total), default=1)
-        return self.judged(replace(made.settings, cache_bytes=plenty * len(made.ranks))).fits is False
-
-
-def _start(
-    model: Subject,
-    make: Make,
-    devices: Sequence[Device],
-    environment: Mapping[str, str] | None,
-    calibrate: Calibrate | None,
-) -> _Start:
-    return _Start(model, make, tuple(devices), environment, calibrate)
+        cache = replace(made.settings.cache, size=plenty * len(made.ranks))
+        return self.judged(replace(made.settings, cache=cache)).fits is False
 
 
 # ---- context
 
 
-def longest_context(
-    model: Subject,
-    make: Make,
-    devices: Sequence[Device],
-    *,
-    environment: Mapping[str, str] | None = None,
-    calibrate: Calibrate | None = None,
-) -> Answer:
+def longest_context(start: Trial) -> SearchResult:
     """The longest `max_model_len` that the start serves, at most what the model takes.
 
     The batch, the graphs and the encoder's profile may follow from the length, so each length is budgeted anew.
     """
-    start = _start(model, make, devices, environment, calibrate)
     whole = start.of({"max_model_len": None})
-    limit = whole.settings.max_model_len or _ANY_LENGTH
+    limit = whole.settings.scheduler.max_model_len or _ANY_LENGTH
     if limit == _ANY_LENGTH:
         whole = start.of({"max_model_len": limit})
     if whole.available is None or whole.pool is None:
-        return Answer(None, None, None, whole.limits)
-    found = [_longest(start, limit, side) for side in range(3)]
-    low, expected, high = (length or None for length in found)
+        return SearchResult(None, None, None, whole.limits)
+    lengths = [_longest(start, limit, side) for side in range(3)]
+    low, expected, high = (length or None for length in lengths)
     made = start.of({"max_model_len": expected}) if expected else whole
     if expected is None:
-        return Answer(low, expected, high, whole.limits, made)
+        return SearchResult(low, expected, high, whole.limits, made)
     beyond = () if expected < limit else (f"the model takes no more than {limit:,} tokens",)
     if limit == _ANY_LENGTH:
         beyond = ("the longest context of the model itself is not known: this is what memory allows",)
     why = start.of({"max_model_len": expected + 1}).limits[:1] if expected < limit else ()
     careful = () if low == expected else (_careful(low, "tokens"),)
-    return Answer(low, expected, high, (*beyond, *why, *careful), made)
+    return SearchResult(low, expected, high, (*beyond, *why, *careful), made)
 
 
 def _careful(low: float | None, unit: str) -> str:
@@ -149,13 +130,13 @@ def _careful(low: float | None, unit: str) -> str:
     )
 
 
-def _longest(start: _Start, limit: int, side: int) -> int:
+def _longest(start: Trial, limit: int, side: int) -> int:
     """The longest context by one side; 0: none.
 
     Lengths are tried from the longest down by halves, as one that is longer may cost less of a batch; between the first
     that succeeds and the one before it, the batch of either tells how far the memory reaches.
     """
-    probes = sorted({limit, *(_LONG_CONTEXT + over for over in (0, 1)), *(2**power for power in range(4, 24))})
+    probes = sorted({limit, *(LONG_CONTEXT + over for over in (0, 1)), *(2**power for power in range(4, 24))})
     above = limit + 1
     for probe in reversed([length for length in probes if length <= limit]):
         if start.succeeds(start.of({"max_model_len": probe}), side):
@@ -164,7 +145,7 @@ def _longest(start: _Start, limit: int, side: int) -> int:
     return 0
 
 
-def _between(start: _Start, low: int, above: int, side: int) -> int:
+def _between(start: Trial, low: int, above: int, side: int) -> int:
     """The longest that succeeds from `low`, which does, to before `above`, which does not."""
     made = start.of({"max_model_len": low})
     if made.pool is not None and made.available is not None and above > low + 1:
@@ -187,67 +168,51 @@ def _between(start: _Start, low: int, above: int, side: int) -> int:
 # ---- requests
 
 
-def highest_concurrency(
-    model: Subject,
-    make: Make,
-    devices: Sequence[Device],
-    context: int,
-    *,
-    environment: Mapping[str, str] | None = None,
-    calibrate: Calibrate | None = None,
-) -> Answer:
+def highest_concurrency(start: Trial, context: int) -> SearchResult:
     """Requests of a context that the cache holds at the same time, with `max_model_len` set to it."""
-    start = _start(model, make, devices, environment, calibrate)
     made = start.of({"max_model_len": context})
     if made.blocks is None or made.pool is None:
-        return Answer(None, None, None, made.limits, made)
+        return SearchResult(None, None, None, made.limits, made)
     pool = made.pool
     low, expected, high = (
-        held(pool, blocks, context) if start.succeeds(made, side) else 0.0 for side, blocks in enumerate(made.blocks)
+        pool.concurrency(blocks, context) if start.succeeds(made, side) else 0.0
+        for side, blocks in enumerate(made.blocks)
     )
     reasons = list(made.limits)
-    limit = made.settings.sequences
+    limit = made.settings.scheduler.sequences
     if limit and expected > limit:
         reasons.append(f"max_num_seqs lets {limit:,} of them run at the same time")
-    return Answer(low, expected, high, tuple(reasons), made)
+    return SearchResult(low, expected, high, tuple(reasons), made)
 
 
 # ---- utilisation
 
 
-def lowest_utilization(
-    model: Subject,
-    make: Make,
-    devices: Sequence[Device],
-    *,
-    environment: Mapping[str, str] | None = None,
-    calibrate: Calibrate | None = None,
-) -> Answer:
+def lowest_utilization(start: Trial) -> SearchResult:
     """The lowest `gpu_memory_utilization`, in hundredths, that the start succeeds with; the careful one is higher."""
-    start = _start(model, make, devices, environment, calibrate)
     most = start.of({"gpu_memory_utilization": _safe(start)})
     if most.available is None or most.pool is None:
-        return Answer(None, None, None, most.limits, most)
+        return SearchResult(None, None, None, most.limits, most)
     low, expected, high = (_least_share(start, side, _MIN_UTILIZATION) for side in range(3))
     if expected is None:
-        return Answer(low, expected, high, most.limits, most)
+        return SearchResult(low, expected, high, most.limits, most)
     below = start.of({"gpu_memory_utilization": round(expected - _STEP, 2)}).limits[:1]
     careful = () if low == expected else (_careful(low, ""),)
     made = start.of({"gpu_memory_utilization": expected})
-    return Answer(low, expected, high, tuple(said.strip() for said in (*below, *careful)), made)
+    return SearchResult(low, expected, high, tuple(reason.strip() for reason in (*below, *careful)), made)
 
 
-def _safe(start: _Start) -> float:
-    """The highest share that an idle card has free, in hundredths."""
+def _safe(start: Trial) -> float:
+    """The highest share that an idle GPU has free, in hundredths."""
     shares = []
     for device in start.devices:
         if device.total is not None:
-            taken = (costs.context(device.total.expected).band or NOTHING).expected
-            shares.append((device.total.expected - taken) / device.total.expected)
+            context = (costs.context(device.total.expected).band or NOTHING).expected
+            shares.append((device.total.expected - context) / device.total.expected)
     return floor(min(shares, default=0.95) / _STEP) * _STEP
 
 
-def _least_share(start: _Start, side: int, least: float) -> float | None:
+def _least_share(start: Trial, side: int, least: float) -> float | None:
     """The lowest share, in hundredths, that succeeds by a side: room for the cache grows with it."""
     low, high = round(least / _STEP), round(_safe(start) / _STEP)
 
@@ -271,17 +236,17 @@ def _least_share(start: _Start, side: int, least: float) -> float | None:
 # ---- cards
 
 
-def _always(settings: Settings) -> Make:
+def _always(settings: LaunchSettings) -> Make:
     return lambda _: settings
 
 
 HOST_CARDS = 8
-"""Cards of one host where nothing is said: of those built for servers nearly all have so many."""
+"""GPUs of one host where nothing is said: of those built for servers nearly all have so many."""
 _MOST_CARDS = 8 * HOST_CARDS
 
 
 def on_hosts(count: int) -> tuple[str | None, ...]:
-    """The host of each of so many cards: none has a name where one host suffices."""
+    """The host of each of so many GPUs: none has a name where one host suffices."""
     return tuple(None if count <= HOST_CARDS else f"host{place // HOST_CARDS}" for place in range(count))
 
 
@@ -294,25 +259,18 @@ def fewest_cards(
     like: Ranks | None = None,
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
-) -> Answer:
-    """How many cards of one kind a copy takes at least, in whatever split the release starts; beyond one whole hosts.
+) -> SearchResult:
+    """The fewest GPUs of one kind for a copy, in whatever split the release launches; beyond one host, whole hosts.
 
-    Args:
-        model: The model.
-        make: What the start comes to, split otherwise.
-        device: The kind of card.
-        most: Cards beyond which none is looked for.
-        like: What of a split is not chosen here.
-        environment: Variables of the start.
-        calibrate: What corrects the terms.
+    `like` has what of a split is not chosen here; more than `most` GPUs are not tried.
     """
-    found: dict[int, tuple[int, Budget]] = {}
+    fitting: dict[int, tuple[int, Budget]] = {}
     reasons: dict[str, None] = {}
     is_unknown = False
     made: Budget | None = None
     like = like or Ranks()
     if refused := too_old(make(like, device), [device]):
-        return Answer(None, None, None, refused)
+        return SearchResult(None, None, None, refused)
     for count in (*range(1, min(most, HOST_CARDS) + 1), *range(2 * HOST_CARDS, most + 1, HOST_CARDS)):
         devices = [replace(device, node=node) for node in on_hosts(count)]
         whole = (split for split in candidates(count, like.prefill) if split.each == count and split.data == 1)
@@ -322,31 +280,31 @@ def fewest_cards(
                 continue
             ranks = replace(like, tensor=split.tensor, pipeline=split.pipeline, data=1)
             settings = make(ranks, device)
-            if refused := illegal(model, settings.ranks, settings.key, encoder_off=settings.language_only):
+            if refused := illegal(model, settings.ranks, settings.key, encoder_off=settings.media.language_only):
                 reasons[f"{_split_name(settings.ranks)}: {refused[0]}"] = None
                 continue
-            start = _start(model, _always(settings), devices, environment, calibrate)
+            start = Trial(model, _always(settings), devices, environment, calibrate)
             made = start.of({})
             is_unknown = is_unknown or made.available is None or made.pool is None
             for side in range(3):
-                if side not in found and start.succeeds(made, side):
-                    found[side] = count, made
-        if len(found) == 3 or is_unknown:
+                if side not in fitting and start.succeeds(made, side):
+                    fitting[side] = count, made
+        if len(fitting) == 3 or is_unknown:
             break
         if count == 1 and made is not None:
-            reasons.update(dict.fromkeys(said for said in made.limits[:1]))
+            reasons.update(dict.fromkeys(notes for notes in made.limits[:1]))
     if is_unknown and made is not None:
-        return Answer(None, None, None, made.limits, made)
-    low, expected, high = (found[side][0] if side in found else None for side in range(3))
+        return SearchResult(None, None, None, made.limits, made)
+    low, expected, high = (fitting[side][0] if side in fitting else None for side in range(3))
     if expected is None:
-        return Answer(low, expected, high, (f"more than {most} cards", *_few(reasons)))
-    chosen, sure = found[_EXPECTED][1], found[_LOW][1] if _LOW in found else None
-    said = [_placed_name((sure or chosen).settings.ranks)]
+        return SearchResult(low, expected, high, (f"more than {most} cards", *_few(reasons)))
+    chosen, sure = fitting[_EXPECTED][1], fitting[_LOW][1] if _LOW in fitting else None
+    notes = [_placed_name((sure or chosen).settings.ranks)]
     if low is None:
-        said.append(_careful(None, "cards"))
+        notes.append(_careful(None, "cards"))
     elif low != expected:
-        said.append(f"expected to suffice, not sure: {expected} cards, {_placed_name(chosen.settings.ranks)}")
-    return Answer(low, expected, high, (*said, *_few(reasons)), chosen, sure)
+        notes.append(f"expected to suffice, not sure: {expected} cards, {_placed_name(chosen.settings.ranks)}")
+    return SearchResult(low, expected, high, (*notes, *_few(reasons)), chosen, sure)
 
 
 _MOST_REASONS = 3
@@ -354,9 +312,9 @@ _MOST_REASONS = 3
 
 def _few(reasons: Iterable[str]) -> tuple[str, ...]:
     """The first of many reasons, and how many more there are."""
-    told = tuple(reasons)
-    more = len(told) - _MOST_REASONS
-    return told if more <= 0 else (*told[:_MOST_REASONS], f"{more} further reasons against other layouts")
+    sentences = tuple(reasons)
+    more = len(sentences) - _MOST_REASONS
+    return sentences if more <= 0 else (*sentences[:_MOST_REASONS], f"{more} further reasons against other layouts")
 
 
 def _split_name(ranks: Ranks) -> str:
@@ -374,7 +332,7 @@ def _placed_name(ranks: Ranks) -> str:
 
 @dataclass(frozen=True)
 class Smallest:
-    """The smallest card, by the three sides as in `Answer`."""
+    """The smallest GPU, by the three sides as in `SearchResult`."""
 
     low: Device | None
     expected: Device | None
@@ -390,25 +348,25 @@ def smallest_card(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Smallest:
-    """The first of several cards, the smallest first, that one alone suffices of."""
-    found: dict[int, Device] = {}
+    """The first of several GPUs, the smallest first, that one alone suffices of."""
+    fitting: dict[int, Device] = {}
     last: Budget | None = None
     unknown: list[str] = []
     for device in devices:
         settings = make(Ranks(), device)
-        start = _start(model, _always(settings), [device], environment, calibrate)
+        start = Trial(model, _always(settings), [device], environment, calibrate)
         made = start.of({})
         if made.available is None or made.pool is None:
             unknown.append(device.name)
             continue
         for side in range(3):
-            if side not in found and start.succeeds(made, side):
-                found[side] = device
-        if _EXPECTED not in found:
+            if side not in fitting and start.succeeds(made, side):
+                fitting[side] = device
+        if _EXPECTED not in fitting:
             last = made
-        if len(found) == 3:
+        if len(fitting) == 3:
             break
-    low, expected, high = (found.get(side) for side in range(3))
+    low, expected, high = (fitting.get(side) for side in range(3))
     reasons = [f"the next smaller one, {last.ranks[0].device.name}: {last.limits[0]}"] if last and last.limits else []
     if low != expected:
         reasons.append(f"sure by the careful side: {low.name if low else 'none of them'}")
@@ -429,7 +387,7 @@ class WayOut:
     fits: bool | None
     """True: by all bands; None: by what is expected."""
     margin: Band | None
-    """Bytes on the poorest card beyond what one request of the longest length needs; the low side is careful."""
+    """Bytes on the poorest GPU beyond what one request of the longest length needs; the low side is careful."""
     costs: tuple[str, ...]
     """What each of the changes takes from the user."""
     price: int
@@ -438,7 +396,7 @@ class WayOut:
 
 
 def margin(made: Budget) -> Band | None:
-    """Bytes that are left on the poorest card once one request of the longest length has its room; None: not known."""
+    """Bytes that are left on the poorest GPU once one request of the longest length has its room; None if unknown."""
     if made.pool is None or made.available is None:
         return None
     aside = made.pool.bytes_per_block if made.pool.rules.sets_aside else (0,) * len(made.pool.bytes_per_block)
@@ -473,7 +431,7 @@ class _Change(NamedTuple):
 class _Out:
     """A start that fails, and what may be changed of it."""
 
-    start: _Start
+    start: Trial
     options: Mapping[str, Any]
 
     @cached_property
@@ -507,10 +465,10 @@ class _Out:
         """The first of several changes that is sure to help, else the first that is expected to."""
         perhaps = None
         for change in changes:
-            found = self._tried(change)
-            if found is not None and found.fits:
-                return found
-            perhaps = perhaps or found
+            way = self._tried(change)
+            if way is not None and way.fits:
+                return way
+            perhaps = perhaps or way
         return perhaps
 
     # -- changes of one form
@@ -526,8 +484,8 @@ class _Out:
             return None
         # Whoever sends no videos loses nothing; without pictures the model is another one.
         price = _PRICES["video"] if profiled.modality == "video" else _PRICES["image"]
-        told = self.options.get("limit_mm_per_prompt")
-        limits = {**(told if isinstance(told, Mapping) else {}), profiled.modality: 0}
+        limits_option = self.options.get("limit_mm_per_prompt")
+        limits = {**(limits_option if isinstance(limits_option, Mapping) else {}), profiled.modality: 0}
         return _Change({"limit_mm_per_prompt": limits}, f"no {profiled.modality} is taken any more", price)
 
     def _eager(self) -> _Change | None:
@@ -536,12 +494,12 @@ class _Out:
             for rank in self.now.ranks
             for term in (*rank.terms, rank.captured)
         )
-        if self.now.settings.is_eager or not takes:
+        if self.now.settings.graphs.is_eager or not takes:
             return None
         return _Change({"enforce_eager": True}, "slower answers, most of all of small models", _PRICES["eager"])
 
     def _cache(self) -> _Change | None:
-        if self.now.settings.cache_dtype != "auto" or not _takes_fp8(self.now.settings.version, self.start.devices):
+        if self.now.settings.cache.dtype != "auto" or not _takes_fp8(self.now.settings.version, self.start.devices):
             return None
         cost = "keys and values of 8 bits, a little less exact"
         return _Change({"kv_cache_dtype": "fp8"}, cost, _PRICES["cache"])
@@ -560,7 +518,7 @@ class _Out:
 
     def _utilization(self) -> WayOut | None:
         settings = self.now.settings
-        if settings.cache_bytes is not None:
+        if settings.cache.size is not None:
             return None
         least = settings.utilization + _STEP
         shares = (_least_share(self.start, side, least) for side in (_LOW, _EXPECTED))
@@ -573,17 +531,17 @@ class _Out:
 
     def _batch(self) -> WayOut | None:
         settings = self.now.settings
-        if not settings.is_chunked:
+        if not settings.scheduler.is_chunked:
             return None
         cost = "long prompts are read in more steps, a little slower"
         return self._first(
             _Change({"max_num_batched_tokens": size}, cost, _PRICES["batch"])
             for size in (8192, 4096, 2048, 1024, 512)
-            if max(settings.sequences, 1) <= size < settings.batched_tokens
+            if max(settings.scheduler.sequences, 1) <= size < settings.scheduler.batched_tokens
         )
 
     def _requests(self) -> WayOut | None:
-        most = self.now.settings.sequences
+        most = self.now.settings.scheduler.sequences
         return self._first(
             _Change({"max_num_seqs": size}, f"at most {size} requests run at the same time", _PRICES["requests"])
             for size in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
@@ -592,9 +550,9 @@ class _Out:
 
     def _context(self) -> WayOut | None:
         settings = self.now.settings
-        if not settings.max_model_len or settings.is_length_fitted:
+        if not settings.scheduler.max_model_len or settings.scheduler.is_length_fitted:
             return None
-        lengths = (_longest(self.start, settings.max_model_len - 1, side) for side in (_LOW, _EXPECTED))
+        lengths = (_longest(self.start, settings.scheduler.max_model_len - 1, side) for side in (_LOW, _EXPECTED))
         rounded = (length // _ROUND_LENGTH * _ROUND_LENGTH or length for length in lengths if length)
         return self._first(
             _Change({"max_model_len": length}, f"no request longer than {length:,} tokens", _PRICES["context"])
@@ -603,15 +561,15 @@ class _Out:
 
 
 _FP8_HARDWARE = (8, 9)
-"""From this compute capability on a card computes in FP8."""
+"""From this compute capability on a GPU computes in FP8."""
 
 
 def _takes_fp8(version: str, devices: Sequence[Device]) -> bool:
-    """Whether the release and the cards are known to have a cache of 8 bits."""
-    told = support.load(version)
-    return "fp8" in told.cache_types and all(
+    """Whether the release and the GPUs are known to have a cache of 8 bits."""
+    supported = support.load(version)
+    return "fp8" in supported.cache_types and all(
         device.capability is not None
-        and (device.capability >= _FP8_HARDWARE or bool(told.cache_takers("fp8", device.capability)))
+        and (device.capability >= _FP8_HARDWARE or bool(supported.cache_takers("fp8", device.capability)))
         for device in devices
     )
 
@@ -625,30 +583,22 @@ def ways_out(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> tuple[WayOut, ...]:
-    """The smallest single changes of options with which a failing start fits, those that cost least first.
+    """The smallest single changes of options with which a failing launch fits, those that cost least first.
 
-    Where none alone suffices, or only one that takes context, pictures or cards, pairs are added. Of each option the
-    value that changes least is told; one that is sure to help goes before one that is only expected to. There are none
-    for a start that fits.
-
-    Args:
-        model: The model.
-        make: What the start comes to with options changed.
-        devices: The cards that there are; the start takes the first ones.
-        options: Those given to the start.
-        environment: Variables of the start.
-        calibrate: What corrects the terms.
+    Where none alone is enough, or only one that costs context, pictures or GPUs, pairs are added. Of each option the
+    value that changes least is returned; one that is sure to help comes before one that is only expected to. A launch
+    that fits has none. It runs on the first of the `devices`.
     """
-    start = _start(model, make, devices, environment, calibrate)
+    start = Trial(model, make, devices, environment, calibrate)
     now = start.of({})
     if now.fits or now.available is None or now.pool is None:
         return ()
     out = _Out(start, options)
-    found = list(out.found())
-    if all(way.price >= _PRICES["context"] for way in found):
-        alone = [way.changes for way in found]
-        found += [way for way in _pairs(out) if not any(_is_part(changes, way.changes) for changes in alone)]
-    return tuple(sorted(found, key=lambda way: (way.fits is not True, way.price)))
+    remedies = list(out.found())
+    if all(way.price >= _PRICES["context"] for way in remedies):
+        alone = [way.changes for way in remedies]
+        remedies += [way for way in _pairs(out) if not any(_is_part(changes, way.changes) for changes in alone)]
+    return tuple(sorted(remedies, key=lambda way: (way.fits is not True, way.price)))
 
 
 def _is_part(some: Mapping[str, Any], more: Mapping[str, Any]) -> bool:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from operator import add
-from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.eras import changed
 from vllm_runbooks.core.errors import RunbooksError
+from vllm_runbooks.plan.release_rules import rules_in
 
 
 class Kind(StrEnum):
@@ -37,7 +36,7 @@ class Kind(StrEnum):
 
 
 class KvRefusedError(RunbooksError):
-    """The release itself refuses to start with these layers."""
+    """The release itself rejects to start with these layers."""
 
 
 class KvUnknownError(RunbooksError):
@@ -60,7 +59,7 @@ class KvLayer:
     value_bytes: int = 2
     """Bytes of one stored value."""
     token_bytes: int | None = None
-    """Bytes that a token takes on this rank where a quantised cache packs it otherwise than sizes and bytes tell."""
+    """Bytes that a token takes on this rank where a quantized cache packs it otherwise than sizes and bytes tell."""
     window: int | None = None
     """Tokens of the window."""
     chunk: int | None = None
@@ -121,7 +120,8 @@ class Demand:
 # ---- what differs by release
 
 
-class StateUse(NamedTuple):
+@dataclass(frozen=True)
+class StateUse:
     """Blocks that a request takes of a layer with a state."""
 
     fixed: int
@@ -195,121 +195,14 @@ class KvRules:
 
 
 _ATTENTION = frozenset({Kind.FULL, Kind.LATENT})
-_DECODER = _ATTENTION | {Kind.SLIDING}
-_WITH_STATE = _DECODER | {Kind.STATE}
-_ALL = frozenset(Kind)
-_ONE = StateUse(1, by_length=False, with_speculative=False)
-_LENGTH = StateUse(0, by_length=True, with_speculative=False)
-_KEPT = StateUse(1, by_length=False, with_speculative=True)
-_TWO = StateUse(2, by_length=False, with_speculative=True, with_checkpoints=True)
-_EVERY = StateUse(0, by_length=True, with_speculative=True)
 
 _V0 = KvRules(kinds=_ATTENTION)
 """The older engine, worker/worker.py and worker/cache_engine.py: one table of blocks, every layer keeps all tokens."""
 
-_CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    # The first release of those read that has it, then file:line there; `utils` is v1/core/kv_cache_utils.py, `spec` is
-    # v1/kv_cache_interface.py. Of every minor release from 0.6 to 0.33 one at least was read.
-    ("0.6", {"kinds": _ATTENTION}),  # 0.7.2 utils:426
-    ("0.7", {"needs": "layers"}),  # 0.7.2 utils:325
-    ("0.8", {"kinds": _DECODER}),  # 0.8.5 spec:85; windows beside full attention: utils:657
-    (
-        "0.9",
-        {
-            "kinds": _WITH_STATE,  # 0.9.2 spec:159
-            "states": {"none": _ONE, "align": _ONE, "all": _ONE},  # 0.9.2 spec:159
-            "compares_pages": True,  # 0.9.2 spec:88
-            "can_mix": True,  # 0.9.2 utils:740
-            "counts_blocks": True,  # 0.9.2 utils:626
-            "promoted_keep_window": True,  # 0.9.2 utils:882
-        },
-    ),
-    (
-        "0.10",
-        {
-            "kinds": _ALL,  # 0.10.2 spec:145
-            "compares_pages": False,  # 0.10.2 spec:59
-            "shards": "decode",  # 0.10.2 spec:74
-            "sharded_tokens": "decode",  # 0.10.2 utils:818
-        },
-    ),
-    ("0.11", {"groups_model": True, "joins_sizes": True}),  # 0.11.0 utils:1150, spec:265
-    ("0.11.1", {"states": {"none": _LENGTH, "align": _LENGTH, "all": _LENGTH}}),  # 0.11.2 spec:243
-    (
-        "0.12",
-        {
-            "unifies_pages": True,  # 0.12.0 utils:885
-            "widening": 1.25,  # 0.12.0 utils:930
-            "shards": "both",  # 0.12.0 spec:82
-            "sharded_tokens": "both",  # 0.12.0 utils:1254
-        },
-    ),
-    (
-        "0.14",
-        {
-            "own_value_size": frozenset({Kind.FULL}),  # 0.14.1 spec:91
-            "ignores_values": True,  # 0.14.1 spec:91, merge
-            "needs": "first",  # 0.14.1 utils:1318
-        },
-    ),
-    ("0.15", {"states": {"none": _KEPT, "align": _TWO, "all": _LENGTH}}),  # 0.15.1 spec:274
-    ("0.17", {"projects": True}),  # 0.17.1 utils:1501
-    ("0.18", {"widening": 1.5}),  # 0.18.1 utils:956
-    ("0.19", {"needs": "groups"}),  # 0.19.0 utils:1332
-    (
-        "0.20",
-        {
-            "own_value_size": frozenset({Kind.FULL, Kind.SLIDING}),  # 0.20.2 spec:404
-            "prints_requests": True,  # 0.20.2 utils:1684
-            "checks_override": True,  # 0.20.2 utils:1920
-        },
-    ),
-    ("0.21", {"promoted_keep_values": True}),  # 0.21.0 utils:1319
-    ("0.22", {"states": {"none": _KEPT, "align": _TWO, "all": _EVERY}}),  # 0.22.1 spec:563
-    ("0.24", {"pads": "stride"}),  # 0.24.0 utils:1049
-    (
-        "0.26",
-        {
-            "counts_in_flight": True,  # 0.26.0 config/vllm.py:525, spec:539
-            "shards": "decode",  # 0.26.0 spec:227
-            "pads_states": True,  # 0.26.0 utils:1067
-        },
-    ),
-    (
-        "0.27",
-        {
-            "joins_alike": True,  # 0.27.1 utils:1140
-            "falls_back": True,  # 0.27.1 utils:1534
-            "promoted_take_block": True,  # 0.27.1 utils:1446
-        },
-    ),
-    (
-        "0.28",
-        {
-            "own_value_size": frozenset({Kind.FULL, Kind.SLIDING, Kind.CHUNKED, Kind.CROSS}),  # 0.28.0 spec:218
-            "ignores_values": False,  # 0.28.0 spec:275, merge
-            "keeps_retained": True,  # 0.28.0 spec:537
-        },
-    ),
-    (
-        "0.29",
-        {
-            "joins_equal_states": True,  # 0.29.0 spec:851
-            "pads": "any",  # 0.29.0 utils:1135
-            "sets_aside": True,  # 0.29.0 utils:2214
-        },
-    ),
-    ("0.32", {"states": {"none": _KEPT, "align": _TWO, "all": _KEPT}}),  # 0.32.0 spec:1035
-)
-
 
 @cache
 def rules(version: str, *, is_v0: bool = False) -> KvRules:
-    """What a release does; one that was not read does what the one before it does.
-
-    Args:
-        version: Of any form; one newer than all that are known is judged by the newest.
-        is_v0: Whether the older engine runs, which 0.10 was the last to have.
+    """The rules of a release; one that was not read has those of the one before it.
 
     Raises:
         InputError: The text is no version.
@@ -317,14 +210,14 @@ def rules(version: str, *, is_v0: bool = False) -> KvRules:
     if is_v0:
         return _V0
     key = options.version_key(version) or options.version_key(options.nearest(version).version) or ()
-    return KvRules(**changed(_CHANGES, key))
+    return rules_in("kv_cache_rules", KvRules, key)
 
 
 # ---- groups
 
 
 @dataclass(frozen=True)
-class Group:
+class CacheGroup:
     """Layers that share a block table."""
 
     forms: tuple[tuple[KvLayer, int], ...]
@@ -351,7 +244,7 @@ class KvPool:
 
     demand: Demand
     rules: KvRules
-    groups: tuple[Group, ...]
+    groups: tuple[CacheGroup, ...]
     stages: tuple[Mapping[KvLayer, int], ...]
     """Layers of each stage as they were given."""
 
@@ -365,18 +258,14 @@ class KvPool:
         return sum(self._blocks(group.form, length) for group in self.groups)
 
     def blocks(self, available: Sequence[int]) -> int:
-        """Blocks that every rank can have.
-
-        Args:
-            available: Bytes for the cache, of each stage those of its poorest rank.
-        """
+        """Blocks that every rank can have with so many bytes for the cache on the poorest rank of each stage."""
         if self.demand.blocks_override is not None:
             return self.demand.blocks_override
         return max(0, min(have // need for have, need in zip(available, self.bytes_per_block, strict=True)))
 
-    def concurrency(self, blocks: int) -> float:
-        """Requests of the longest length that so many blocks hold, as the log prints it."""
-        length = self.demand.max_model_len
+    def concurrency(self, blocks: int, length: int | None = None) -> float:
+        """Requests of a length, by default the longest, that fit into so many blocks, as the log prints it."""
+        length = length or self.demand.max_model_len
         if not self.rules.counts_blocks:
             return blocks * self.groups[0].form.block_tokens / length
         return blocks / self.request_blocks(length)
@@ -464,31 +353,28 @@ _Counts = dict[KvLayer, tuple[int, ...]]
 
 
 def pool(stages: Iterable[Mapping[KvLayer, int]], demand: Demand, by: KvRules) -> KvPool:
-    """The groups that a release makes of a model's layers.
+    """Group a model's layers as a release does.
 
-    Args:
-        stages: Of each pipeline stage the forms of one rank's layers, in order of their first layer, and how many there
-            are of each. Layers that use another one's cache are not among them.
-        demand: What is asked of the cache.
-        by: The release's rules.
+    `stages` has for each pipeline stage the forms of one rank's layers, in order of their first layer, and how many
+    there are of each; layers that use another one's cache are not among them.
 
     Raises:
         KvRefusedError: The release does not start with such layers.
         KvUnknownError: What it does with them is not known.
     """
-    given = tuple(
+    simplified = tuple(
         _remade({layer: (count,) for layer, count in stage.items()}, lambda layer: _known(layer, by))
         for stage in stages
     )
-    if not given or not all(given):
+    if not simplified or not all(simplified):
         raise KvUnknownError("a stage without a layer that caches anything: what the release does then is not known")
-    if by.groups_model or len(given) == 1:
-        groups = _groups(_counted(*given), demand, by)
+    if by.groups_model or len(simplified) == 1:
+        groups = _groups(_counted(*simplified), demand, by)
     else:
         # Groups of the same form are matched, in whichever order a stage has them.
-        made = [sorted(_groups(stage, demand, by), key=lambda group: repr(group.form)) for stage in given]
+        made = [sorted(_groups(stage, demand, by), key=lambda group: repr(group.form)) for stage in simplified]
         groups = _same_on_all(made)
-    plain = tuple({layer: counts[0] for layer, counts in stage.items()} for stage in given)
+    plain = tuple({layer: counts[0] for layer, counts in stage.items()} for stage in simplified)
     return KvPool(demand, by, tuple(groups), plain)
 
 
@@ -513,23 +399,23 @@ def _known(layer: KvLayer, by: KvRules) -> KvLayer:
 
 def _counted(*stages: _Counts) -> _Counts:
     """Layers of several stages, one count a stage."""
-    found: dict[KvLayer, list[int]] = {}
+    totals: dict[KvLayer, list[int]] = {}
     for at, stage in enumerate(stages):
         for layer, counts in stage.items():
-            found.setdefault(layer, [0] * len(stages))[at] += counts[0]
-    return {layer: tuple(counts) for layer, counts in found.items()}
+            totals.setdefault(layer, [0] * len(stages))[at] += counts[0]
+    return {layer: tuple(counts) for layer, counts in totals.items()}
 
 
 def _remade(counts: _Counts, remake: Callable[[KvLayer], KvLayer]) -> _Counts:
-    found: _Counts = {}
+    totals: _Counts = {}
     for layer, count in counts.items():
         made = remake(layer)
-        known = found.get(made)
-        found[made] = count if known is None else tuple(map(add, known, count))
-    return found
+        total = totals.get(made)
+        totals[made] = count if total is None else tuple(map(add, total, count))
+    return totals
 
 
-def _groups(counts: _Counts, demand: Demand, by: KvRules) -> list[Group]:
+def _groups(counts: _Counts, demand: Demand, by: KvRules) -> list[CacheGroup]:
     if not (by.can_mix and demand.mixes_groups):
         counts = _promoted(counts, by)
     if len(counts) == 1 or _are_alike(list(counts), by) or _need_the_same(list(counts), by):
@@ -547,11 +433,7 @@ def _groups(counts: _Counts, demand: Demand, by: KvRules) -> list[Group]:
 
 
 def _are_alike(layers: Sequence[KvLayer], by: KvRules) -> bool:
-    """Whether layers are of one form but for windows that are not used.
-
-    Raises:
-        KvRefusedError: They have several windows, which one form cannot have.
-    """
+    """Whether layers are of one form but for windows that are not used."""
     first = layers[0]
     if len(layers) == 1:
         return True
@@ -587,11 +469,7 @@ def _need_the_same(layers: Sequence[KvLayer], by: KvRules) -> bool:
 
 
 def _promoted(counts: _Counts, by: KvRules) -> _Counts:
-    """Layers with windows as layers that keep all their tokens, where there are any of these.
-
-    Raises:
-        KvRefusedError: They are of several kinds all the same.
-    """
+    """Layers with windows as layers that keep all their tokens, where there are any of these."""
     if by.can_mix and (_are_alike(list(counts), by) or _need_the_same(list(counts), by)):
         return counts
     full = [layer for layer in counts if layer.kind in _ATTENTION]
@@ -608,13 +486,13 @@ def _promoted(counts: _Counts, by: KvRules) -> _Counts:
             block_tokens=min(blocks) if by.promoted_take_block and len(blocks) == 1 else layer.block_tokens,
         )
 
-    found = _remade(counts, remake) if full else counts
-    if not (_are_alike(list(found), by) or _need_the_same(list(found), by)):
+    promoted = _remade(counts, remake) if full else counts
+    if not (_are_alike(list(promoted), by) or _need_the_same(list(promoted), by)):
         raise KvRefusedError("without the hybrid cache manager layers must be of one kind, and these are not")
-    return found
+    return promoted
 
 
-def _joined(counts: _Counts, by: KvRules) -> Group:
+def _joined(counts: _Counts, by: KvRules) -> CacheGroup:
     """All layers as one group."""
     first = next(iter(counts))
     stages = range(len(counts[first]))
@@ -631,15 +509,11 @@ def _joined(counts: _Counts, by: KvRules) -> Group:
         window = next((layer.window for layer in counts if layer.window), None)
         chunk = next((layer.chunk for layer in counts if layer.chunk), None)
         forms = ((replace(first, window=window, chunk=chunk), sum(count for _, count in forms)),)
-    return Group(forms, stage_bytes, whole)
+    return CacheGroup(forms, stage_bytes, whole)
 
 
 def _with_equal_pages(counts: _Counts, by: KvRules) -> _Counts:
-    """Layers whose blocks take the same bytes.
-
-    Raises:
-        KvRefusedError: That cannot be reached.
-    """
+    """Layers whose blocks take the same bytes."""
     largest = max(layer.page_bytes for layer in counts)
     if all(layer.page_bytes == largest for layer in counts):
         return counts
@@ -668,22 +542,22 @@ _Bucket = list[tuple[KvLayer, tuple[int, ...]]]
 
 
 def _buckets(counts: _Counts, by: KvRules) -> list[_Bucket]:
-    found: list[_Bucket] = []
+    buckets: list[_Bucket] = []
     for layer, count in counts.items():
-        for bucket in found if by.joins_alike else ():
+        for bucket in buckets if by.joins_alike else ():
             try:
-                is_alike = _are_alike([*(known for known, _ in bucket), layer], by)
+                is_alike = _are_alike([*(member for member, _ in bucket), layer], by)
             except KvRefusedError:
                 is_alike = False
             if is_alike:
                 bucket.append((layer, count))
                 break
         else:
-            found.append([(layer, count)])
-    return found
+            buckets.append([(layer, count)])
+    return buckets
 
 
-def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[Group]:
+def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[CacheGroup]:
     """Groups of about the same number of layers."""
     sizes = [sum(sum(count) for _, count in bucket) for bucket in buckets]
     size = max(sizes) if max(sizes) < min(sizes) * by.widening else min(sizes)
@@ -694,29 +568,25 @@ def _split(buckets: Sequence[_Bucket], by: KvRules) -> list[Group]:
             dealt = _dealt(bucket, part, parts) if by.groups_model else (min(size, layers - part * size),)
             page = bucket[0][0].page_bytes
             form = ((bucket[0][0], sum(dealt)),)
-            groups.append(Group(form, tuple(page * count for count in dealt), page * sum(dealt)))
+            groups.append(CacheGroup(form, tuple(page * count for count in dealt), page * sum(dealt)))
     return groups
 
 
 def _dealt(bucket: _Bucket, part: int, parts: int) -> tuple[int, ...]:
     """Layers on each stage where every so-manyth layer, beginning with that of number `part`, is taken."""
-    found = [0] * len(bucket[0][1])
+    counts_by_stage = [0] * len(bucket[0][1])
     begin = 0
     for _, counts in bucket:
         for stage, count in enumerate(counts):
             end = begin + count
-            found[stage] += (end - part + parts - 1) // parts - (begin - part + parts - 1) // parts
+            counts_by_stage[stage] += (end - part + parts - 1) // parts - (begin - part + parts - 1) // parts
             begin = end
-    return tuple(found)
+    return tuple(counts_by_stage)
 
 
-def _same_on_all(stages: Sequence[Sequence[Group]]) -> list[Group]:
-    """Groups that each rank made by itself.
-
-    Raises:
-        KvRefusedError: They differ.
-    """
-    found = []
+def _same_on_all(stages: Sequence[Sequence[CacheGroup]]) -> list[CacheGroup]:
+    """Groups that each rank made by itself."""
+    groups_of_all = []
     if len({len(groups) for groups in stages}) > 1:
         raise KvRefusedError("the stages' layers make different groups")
     for same in zip(*stages, strict=True):
@@ -724,5 +594,5 @@ def _same_on_all(stages: Sequence[Sequence[Group]]) -> list[Group]:
             raise KvRefusedError("the stages' layers make different groups")
         whole = sum(group.model_bytes for group in same)
         forms = ((same[0].form, sum(group.layers for group in same)),)
-        found.append(Group(forms, tuple(group.model_bytes for group in same), whole))
-    return found
+        groups_of_all.append(CacheGroup(forms, tuple(group.model_bytes for group in same), whole))
+    return groups_of_all

@@ -11,11 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.eras import changed
 from vllm_runbooks.plan.kv_cache import Kind, KvLayer
+from vllm_runbooks.plan.release_rules import rules_in
 from vllm_runbooks.plan.shape import Attention, Latent, Layer, Recurrent, Shape
 
 
@@ -32,9 +31,9 @@ class CacheOptions:
     model_bytes: int = 2
     """Bytes of a value in the dtype that the model runs in."""
     block_tokens: int | None = None
-    """`block_size` where it is given."""
+    """`block_size` if set."""
     capability: tuple[int, int] | None = None
-    """Compute capability of the cards; None: not known."""
+    """Compute capability of the GPUs; None if unknown."""
     caches_prefixes: bool | None = None
     """`enable_prefix_caching`; None: the release decides."""
     state_dtype: str = "auto"
@@ -85,6 +84,7 @@ _PACKED_LATENT = 656
 _INDEX_SCALE = 128
 """Values of an indexer's key that share a scale of four bytes."""
 _ANY = -1
+_LOCAL = ("sliding", "chunked")
 _OF_NO_MATTER = frozenset(
     {
         "attention_bias",
@@ -110,7 +110,7 @@ _OF_NO_MATTER = frozenset(
 
 
 @dataclass(frozen=True)
-class _Rules:
+class LayerRules:
     """What a release does."""
 
     latent: bool = False
@@ -144,7 +144,7 @@ class _Rules:
     mixes_chunks: bool = True
     """The hybrid cache manager stays on for attention over chunks."""
     scheme_dtype: frozenset[str] = frozenset()
-    """Methods of quantisation whose checkpoint decides the cache's dtype where nothing is said."""
+    """Methods of quantization whose checkpoint decides the cache's dtype where nothing is said."""
     states: str = ""
     """Blocks of attention beside states: "" there are no such models, "given" the start must name a block that is large
     enough, "aligned" it is made so."""
@@ -158,7 +158,7 @@ class _Rules:
     state_align_cutlass: int = 64
     """The same beside latents, where the block of capability 10 is meant for CUTLASS."""
     state_align_given: bool = False
-    """It is a multiple of the block that is given, too."""
+    """It is a multiple of the block given, too."""
     state_caching: str = ""
     """What prefix caching makes of states: "" it is switched off; "all"; "align"; "both": "all" where the model can."""
     caches_prefixes: bool = False
@@ -175,170 +175,22 @@ class _Rules:
     """Kinds that keep a state while a prompt is read, where prefixes are cached."""
     checkpoint_tokens: int = 1
     """Tokens that a block is a multiple of for "gdn" to do so."""
-    even_stages: bool = True
-    """What is left when layers are split goes to the middle stages, else all to the last one."""
-
-
-_CHANGES: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    # The first release of those read that has it, with file:line there.
-    ("0.6", {"even_stages": False}),  # 0.6.6 distributed/utils.py
-    ("0.7", {"latent": True, "latent_bytes": 256}),  # 0.7.2 worker/cache_engine.py:157
-    (
-        "0.8",
-        {
-            "even_stages": True,  # 0.8.5 distributed/utils.py
-            "latent_bytes": 1,  # 0.8.5 worker/cache_engine.py
-            "latent_block": ((9, 64), (_ANY, 16)),  # 0.8.5 platforms/cuda.py:154
-            "local": True,  # 0.8.5 v1/worker/gpu_model_runner.py:1735
-        },
-    ),
-    (
-        "0.9",
-        # 0.9.2 v1/worker/gpu_model_runner.py:2608, which looks for MambaMixer2 alone
-        {"states": "given", "left_states": frozenset({"mamba1", "short_conv"})},
-    ),
-    (
-        "0.10",
-        {
-            "latent_block": ((9, 64), (10, 128), (_ANY, 16)),  # 0.10.2 platforms/cuda.py:151
-            "mixes_chunks": False,  # 0.10.2 envs.py:1209
-            "states": "aligned",  # 0.10.2 model_executor/models/config.py:330
-            "left_states": frozenset(),  # 0.10.2 model_executor/layers/mamba/abstract.py
-        },
-    ),
-    (
-        "0.11",
-        {
-            "sparse": True,  # 0.11.0 v1/kv_cache_interface.py:142
-            "packs": frozenset({_ANY}),  # 0.11.0 model_executor/models/config.py:419
-            "packs_auto": frozenset({_ANY}),
-        },
-    ),
-    (
-        "0.11.1",
-        {
-            "packs_auto": frozenset(),  # 0.11.2 model_executor/models/config.py:478
-            "state_align_wide": 32,  # 0.11.2 model_executor/models/config.py:316
-            "state_align_cutlass": 128,
-            "cpu_block": 128,  # 0.11.2 platforms/cpu.py
-            "cpu_latent_block": 128,
-            "state_caching": "all",  # 0.11.2 model_executor/models/config.py:279
-        },
-    ),
-    (
-        "0.13",
-        {"wide_states": frozenset({"nemotron_h"})},  # 0.13.0 model_executor/models/config.py
-    ),
-    (
-        "0.14",
-        {
-            "mixes_chunks": True,  # 0.14.1 envs.py:216
-            "scheme_dtype": frozenset({"modelopt", "modelopt_fp4"}),  # 0.14.1 utils/torch_utils.py
-        },
-    ),
-    (
-        "0.15",
-        {
-            "latent_block": ((9, 64), (10, 64), (_ANY, 16)),  # 0.15.1 platforms/cuda.py:192
-            "wide_latent_block": ((9, 64), (10, 128), (_ANY, 16)),
-            "scheme_dtype": frozenset({"modelopt", "modelopt_fp4", "compressed-tensors"}),  # 0.15.1 attention/layer.py
-            "state_caching": "both",  # 0.15.1 model_executor/models/config.py:321
-        },
-    ),
-    (
-        "0.17",
-        {
-            "speculative_convolutions": frozenset({"gdn", "mamba2"}),  # 0.17.1 layers/mamba/mamba_utils.py
-            "configured_states": True,  # 0.17.1 model_executor/models/config.py
-            "fixed_states": frozenset({"kda"}),
-        },
-    ),
-    (
-        "0.18",
-        {
-            "latent_block": ((10, 32), (_ANY, 16)),  # 0.18.1 platforms/interface.py:427
-            "quantized_latent_block": ((9, 64), (10, 32), (_ANY, 16)),  # FlashAttention's latent is of 16 bits alone
-            "wide_latent_block": ((10, 128), (_ANY, 16)),
-            "packs": frozenset({9}),  # 0.18.1 layers/attention/mla_attention.py:342
-            "packs_many_heads": True,  # 0.18.1 platforms/cuda.py
-            "state_align_wide": 16,  # 0.18.1 model_executor/models/config.py:105
-        },
-    ),
-    (
-        "0.20",
-        {
-            "state_align_given": True,  # 0.20.2 platforms/interface.py:502
-            "state_align_latent": 16,
-            "state_align_cutlass": 16,
-        },
-    ),
-    ("0.21", {"packs_many_heads": False}),  # 0.21.0 platforms/cuda.py
-    (
-        "0.25",
-        {
-            "window_block": "smallest",  # 0.25.1 layers/attention/attention.py:616
-            "packs": frozenset({9, 12}),  # 0.25.1 layers/attention/mla_attention.py:329
-            "packs_auto": frozenset({12}),
-        },
-    ),
-    (
-        "0.27",
-        {
-            "state_align_latent": 128,  # 0.27.1 platforms/interface.py:765
-            "state_align_cutlass": 128,
-            "speculative_convolutions": frozenset({"gdn", "mamba2", "kda"}),  # 0.27.1 layers/mamba/mamba_utils.py
-        },
-    ),
-    ("0.28", {"caches_prefixes": True, "state_caching": "align"}),  # 0.28.0 config/model.py:2034, models/config.py:591
-    (
-        "0.29",
-        {
-            "speculative_convolutions": frozenset({"gdn", "mamba2", "kda", "short_conv"}),  # 0.29.0 mamba_utils.py
-            "inclusive_windows": frozenset({"cohere2"}),  # 0.29.0 model_executor/models/commandr.py, 0.28.0 has none
-        },
-    ),
-    (
-        "0.30",
-        {
-            "window_block": "same",  # 0.30.0 layers/attention/attention.py:648
-            "fixed_states": frozenset(),  # 0.30.0 layers/mamba/mamba_utils.py
-        },
-    ),
-    ("0.32", {"checkpointing": frozenset({"mamba2"})}),  # 0.32.0 layers/mamba/mamba_mixer2.py:1107
-    (
-        "0.33",
-        {
-            "checkpointing": frozenset({"mamba2", "gdn"}),  # 0.33.0 layers/mamba/gdn/qwen_gdn_linear_attn.py:691
-            "cpu_latent_block": 16,  # 0.33.0 platforms/cpu.py
-            "checkpoint_tokens": 64,  # 0.33.0 v1/attention/backends/gdn_attn.py:34
-        },
-    ),
-)
 
 
 @cache
-def _rules(version: str) -> _Rules:
+def _rules(version: str) -> LayerRules:
     key = options.version_key(version) or options.version_key(options.nearest(version).version) or ()
-    return _Rules(**changed(_CHANGES, key))
-
-
-def stage_layers(layers: int, stages: int, version: str) -> tuple[int, ...]:
-    """Layers of each pipeline stage where nobody names them."""
-    each, left = divmod(layers, stages)
-    if not _rules(version).even_stages:
-        return (each,) * (stages - 1) + (each + left,)
-    # The last stage has none of them, and where there are few the first one neither.
-    return tuple(each + (stages - 1 - left <= stage < stages - 1) for stage in range(stages))
+    return rules_in("kv_layer_rules", LayerRules, key)
 
 
 # ---- reading a shape
 
 
-class _Unknown(Exception):  # noqa: N818 - it ends the reading of one shape, no caller sees it
+class _UnknownLayerError(Exception):
     """What is missing, in words."""
 
 
-def kv_layers(shape: Shape, asked: CacheOptions, version: str, drafts: Sequence[Layer] = ()) -> KvForms:
+def kv_layers(shape: Shape, options: CacheOptions, version: str, drafts: Sequence[Layer] = ()) -> KvForms:
     """The caches of a model's layers on a rank of each stage; what is not known is named in the answer.
 
     `drafts` are layers of a model of its own that drafts: the last stage runs them, and they decide nothing of others.
@@ -351,35 +203,35 @@ def kv_layers(shape: Shape, asked: CacheOptions, version: str, drafts: Sequence[
     if missing or not shape.pattern:
         return KvForms(missing=missing or shape.missing or ("the layers",))
     try:
-        return _Reader(shape, asked, by).forms(drafts)
-    except _Unknown as unknown:
+        return _LayerReader(shape, options, by).forms(drafts)
+    except _UnknownLayerError as unknown:
         return KvForms(missing=(str(unknown),))
 
 
-class _Reader:
+class _LayerReader:
     """One shape with what is asked of it."""
 
-    def __init__(self, shape: Shape, asked: CacheOptions, by: _Rules) -> None:
-        self.shape, self.asked, self.by = shape, asked, by
-        self.mixers = [mixer for layer in (*shape.kinds, *shape.mtp[: asked.draft_layers]) for mixer in layer.mixers]
+    def __init__(self, shape: Shape, options: CacheOptions, by: LayerRules) -> None:
+        self.shape, self.asked, self.by = shape, options, by
+        self.mixers = [mixer for layer in (*shape.kinds, *shape.mtp[: options.draft_layers]) for mixer in layer.mixers]
         self.latents = [mixer for mixer in self.mixers if isinstance(mixer, Latent)]
         self.recurrent = [mixer for mixer in self.mixers if isinstance(mixer, Recurrent)]
         self.is_sparse = any(mixer.index_heads for mixer in self.latents)
         self.cache_dtype = self._cache_dtype()
 
     def forms(self, others: Sequence[Layer]) -> KvForms:
-        asked, by = self.asked, self.by
+        options, by = self.asked, self.by
         mode = self._state_mode()
         block = self._block()
         padded: int | None = None
         if self.recurrent and any(isinstance(mixer, (Attention, Latent)) for mixer in self.mixers):
             block, padded = self._aligned(block, mode)
         made = [self._layer(layer, block, mode, padded) for layer in self.shape.kinds]
-        last = (*self.shape.mtp[: asked.draft_layers], *others)
+        last = (*self.shape.mtp[: options.draft_layers], *others)
         drafts = [self._layer(layer, block, mode, padded) for layer in last]
-        counts = asked.stage_layers or (self.shape.layers,)
+        counts = options.stage_layers or (self.shape.layers,)
         if sum(counts) != self.shape.layers:
-            raise _Unknown(f"stages of {sum(counts)} layers for a model of {self.shape.layers}")
+            raise _UnknownLayerError(f"stages of {sum(counts)} layers for a model of {self.shape.layers}")
         stages = []
         begin = 0
         for at, count in enumerate(counts):
@@ -396,25 +248,25 @@ class _Reader:
 
     def _cache_dtype(self) -> str:
         """The cache's dtype as it comes out."""
-        asked, quantization = self.asked.cache_dtype, self.shape.quantization
-        if asked == "auto" and quantization is not None and quantization.kv_cache:
+        dtype, quantization = self.asked.cache_dtype, self.shape.quantization
+        if dtype == "auto" and quantization is not None and quantization.kv_cache:
             return quantization.kv_cache if quantization.method in self.by.scheme_dtype else "auto"
-        return asked
+        return dtype
 
     @property
     def _value_bytes(self) -> int:
         if self.cache_dtype == "auto":
             return self.asked.model_bytes
-        found = _BYTES.get(self.cache_dtype)
-        if found is None:
-            raise _Unknown(f"how a cache of {self.cache_dtype} packs a token")
-        return found
+        size = _BYTES.get(self.cache_dtype)
+        if size is None:
+            raise _UnknownLayerError(f"how a cache of {self.cache_dtype} packs a token")
+        return size
 
     def _token_bytes(self, heads: int, keys: int, values: int) -> int | None:
-        """Bytes of a token where a quantised cache packs it in its own way; None: sizes tell."""
-        each = _PER_HEAD.get(self.cache_dtype)
-        if each is not None:
-            return heads * (int(keys * each) + int(values * each) + 8)
+        """Bytes of a token where a quantized cache packs it in its own way; None: sizes tell."""
+        value_bytes = _PER_HEAD.get(self.cache_dtype)
+        if value_bytes is not None:
+            return heads * (int(keys * value_bytes) + int(values * value_bytes) + 8)
         if self.cache_dtype == "nvfp4":
             # Half a byte for each value, and a scale of one byte for every sixteen.
             return heads * (keys // 2 + keys // 16 + values // 2 + values // 16)
@@ -423,20 +275,20 @@ class _Reader:
     # ---- blocks
 
     def _by_capability(self, table: Sequence[tuple[int, int]]) -> int:
-        """The row of the card; where all rows say the same the card does not matter."""
+        """The row of the GPU; where all rows say the same the GPU does not matter."""
         if len({value for _, value in table}) == 1:
             return table[0][1]
         if self.asked.capability is None:
-            raise _Unknown("the card's compute capability, which decides the attention backend")
+            raise _UnknownLayerError("the card's compute capability, which decides the attention backend")
         return next(value for major, value in table if major in (self.asked.capability[0], _ANY))
 
     def _block(self) -> int:
         """Tokens of a block of attention."""
-        asked, by = self.asked, self.by
-        if asked.is_cpu:
-            return asked.block_tokens or (by.cpu_latent_block if self.latents else by.cpu_block)
+        options, by = self.asked, self.by
+        if options.is_cpu:
+            return options.block_tokens or (by.cpu_latent_block if self.latents else by.cpu_block)
         if not self.latents:
-            return asked.block_tokens or 16
+            return options.block_tokens or 16
         if self.is_sparse:
             return 64
         table = by.latent_block
@@ -444,20 +296,24 @@ class _Reader:
             table = by.wide_latent_block
         elif by.quantized_latent_block and self.cache_dtype not in ("auto", "bfloat16", "float16"):
             table = by.quantized_latent_block
-        wanted = self._by_capability(table)
-        if asked.block_tokens is not None and asked.block_tokens % wanted == 0:
-            return asked.block_tokens
-        return wanted
+        least = self._by_capability(table)
+        if options.block_tokens is not None and options.block_tokens % least == 0:
+            return options.block_tokens
+        return least
 
     def _aligned(self, block: int, mode: str) -> tuple[int, int]:
         """Of attention beside states: tokens of a block that has room for a state, and bytes of its page."""
         by = self.by
-        whole = next(m for m in self.mixers if isinstance(m, (Attention, Latent)) and not self._is_local(m))
+        whole = next(
+            m for m in self.mixers if isinstance(m, Latent) or (isinstance(m, Attention) and m.kind not in _LOCAL)
+        )
         token = self._attention(whole, 1)[0].page_bytes
         state = max(self._state_bytes(mixer) for mixer in self.recurrent)
         if by.states == "given":
             if block * token < state:
-                raise _Unknown(f"a block_size of at least {-(-state // token)}, which this release wants to be named")
+                raise _UnknownLayerError(
+                    f"a block_size of at least {-(-state // token)}, which this release wants to be named"
+                )
             return block, block * token
         align = by.state_align_latent if isinstance(whole, Latent) else by.state_align
         if isinstance(whole, Latent):
@@ -467,7 +323,7 @@ class _Reader:
         if by.state_align_given:
             align = max(align, block)
         if mode == "all":
-            raise _Unknown("mamba_chunk_size, which decides the block where every block's state is kept")
+            raise _UnknownLayerError("mamba_chunk_size, which decides the block where every block's state is kept")
         if mode == "align" and self._checkpoints("gdn"):
             align = math.lcm(align, by.checkpoint_tokens)
         block = max(block, align * -(-state // (align * token)))
@@ -477,12 +333,12 @@ class _Reader:
 
     def _state_mode(self) -> str:
         """What is kept of states for later requests."""
-        asked, by = self.asked, self.by
+        options, by = self.asked, self.by
         if not self.recurrent:
             return "none"
-        if asked.is_v0 or not by.states or any(mixer.kind in by.left_states for mixer in self.recurrent):
-            raise _Unknown("how this engine keeps the states of such layers")
-        caches = by.caches_prefixes if asked.caches_prefixes is None else asked.caches_prefixes
+        if options.is_v0 or not by.states or any(mixer.kind in by.left_states for mixer in self.recurrent):
+            raise _UnknownLayerError("how this engine keeps the states of such layers")
+        caches = by.caches_prefixes if options.caches_prefixes is None else options.caches_prefixes
         if not caches or not by.state_caching:
             return "none"
         can_keep_all = all(mixer.kind in ("mamba1", "mamba2") for mixer in self.recurrent)
@@ -497,9 +353,9 @@ class _Reader:
         if kind != "gdn":
             return True
         if self.asked.capability is None:
-            raise _Unknown("the card's compute capability, which decides the kernel of linear attention")
+            raise _UnknownLayerError("the card's compute capability, which decides the kernel of linear attention")
         if self.asked.capability[0] in (10, 12) and all(m.key_dim == 128 for m in self.recurrent if m.kind == "gdn"):
-            raise _Unknown("the release of CUDA, which decides the kernel of linear attention on this card")
+            raise _UnknownLayerError("the release of CUDA, which decides the kernel of linear attention on this card")
         return self.asked.capability[0] == 9
 
     def _state_bytes(self, mixer: Recurrent) -> int:
@@ -525,16 +381,16 @@ class _Reader:
             # It has no convolution: its only state has the dtype that a convolution has elsewhere.
             return mixer.heads // ranks * mixer.head_dim * mixer.head_dim * small
         else:
-            raise _Unknown(f"the states of a layer of the kind {mixer.kind!r}")
+            raise _UnknownLayerError(f"the states of a layer of the kind {mixer.kind!r}")
         return convolution * small + state * self._recurrent_bytes(mixer, small)
 
     def _recurrent_bytes(self, mixer: Recurrent, small: int) -> int:
-        asked = self._size_of(self.asked.recurrent_dtype)
+        size = self._size_of(self.asked.recurrent_dtype)
         usual = 4 if mixer.kind == "kda" else small
         if mixer.kind in self.by.fixed_states:
             return usual
-        if asked is not None or mixer.kind == "kda":
-            return asked or usual
+        if size is not None or mixer.kind == "kda":
+            return size or usual
         if mixer.state_dtype is not None and self.by.configured_states:
             return self._size_of(mixer.state_dtype) or small
         if self.shape.text_type in self.by.wide_states:
@@ -546,13 +402,10 @@ class _Reader:
         if dtype == "auto":
             return None
         if dtype not in _BYTES:
-            raise _Unknown(f"the size of {dtype}")
+            raise _UnknownLayerError(f"the size of {dtype}")
         return _BYTES[dtype]
 
     # ---- layers
-
-    def _is_local(self, mixer: Attention | Latent) -> bool:
-        return isinstance(mixer, Attention) and mixer.kind in ("sliding", "chunked")
 
     def _layer(self, layer: Layer, block: int, mode: str, padded: int | None) -> tuple[KvLayer, ...]:
         """What one layer keeps."""
@@ -563,15 +416,15 @@ class _Reader:
     ) -> tuple[KvLayer, ...]:
         if not isinstance(mixer, Recurrent):
             return self._attention(mixer, block)
-        asked = self.asked
+        options = self.asked
         is_cached = mode != "none"
         content = self._state_bytes(mixer)
         return (
             KvLayer(
                 Kind.STATE,
-                block if is_cached else asked.max_model_len,
+                block if is_cached else options.max_model_len,
                 state_bytes=content,
-                speculative_blocks=asked.speculative_tokens,
+                speculative_blocks=options.speculative_tokens,
                 checkpoint_blocks=int(mode == "align" and self._checkpoints(mixer.kind)),
                 padded_bytes=None if padded in (None, content) else padded,
             ),
@@ -608,11 +461,11 @@ class _Reader:
         return (form,)
 
     def _latent(self, mixer: Latent, block: int) -> tuple[KvLayer, ...]:
-        by, asked = self.by, self.asked
+        by, options = self.by, self.asked
         if not by.latent:
-            raise _Unknown("how this release keeps a compressed latent")
+            raise _UnknownLayerError("how this release keeps a compressed latent")
         if mixer.index_heads and not by.sparse:
-            raise _Unknown("how this release keeps the keys of an indexer")
+            raise _UnknownLayerError("how this release keeps the keys of an indexer")
         token: int | None = None
         value_bytes = 1
         if self.is_sparse and self._is_packed(mixer):
@@ -625,7 +478,7 @@ class _Reader:
         latent = KvLayer(
             Kind.LATENT, block, heads=1, key_size=mixer.cached_dim, value_bytes=value_bytes, token_bytes=token
         )
-        if not mixer.index_heads or asked.is_v0:
+        if not mixer.index_heads or options.is_v0:
             return (latent,)
         width = mixer.index_dim + mixer.index_dim // _INDEX_SCALE * 4
         return latent, KvLayer(Kind.LATENT, block, heads=1, key_size=width, value_bytes=1)
@@ -644,14 +497,14 @@ class _Reader:
         if not majors or _ANY in majors:
             return bool(majors)
         if capability is None:
-            raise _Unknown("the card's compute capability, which decides the form of an 8-bit latent")
+            raise _UnknownLayerError("the card's compute capability, which decides the form of an 8-bit latent")
         if capability[0] == 10 and self.cache_dtype != "auto" and by.packs_many_heads:
             return mixer.heads // self.asked.tensor_parallel > 16
         return capability[0] in majors
 
 
 def _counted(forms: Sequence[tuple[KvLayer, int]]) -> Mapping[KvLayer, int]:
-    found: dict[KvLayer, int] = {}
+    counts: dict[KvLayer, int] = {}
     for form, count in forms:
-        found[form] = found.get(form, 0) + count
-    return found
+        counts[form] = counts.get(form, 0) + count
+    return counts

@@ -1,7 +1,7 @@
-"""Every way to use the cards that are given: copies of the model, and how each is split; what is legal, what is best.
+"""Find and rank the layouts of a model on GPUs: copies of the model, and how each is split.
 
-`ways` judges them by memory and by the fabric between the cards and puts the best first, in the order of `Way.rank`. No
-figure stands for what is not measured: what a fabric costs is said in words, the speed is a bound from bandwidth.
+`ways` checks memory and the fabric between the GPUs, and ranks by `LayoutChoice.rank`. What a fabric costs is told in
+words, as it is not measured; the speed is a bound from bandwidth.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog import support
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget
-from vllm_runbooks.plan.kv_cache import Kind, KvLayer, KvPool
+from vllm_runbooks.plan.kv_cache import Kind, KvLayer
 from vllm_runbooks.plan.network import Network, Traffic, traffic
-from vllm_runbooks.plan.settings import PARTITION, Settings, mismatch
+from vllm_runbooks.plan.records import Speed
+from vllm_runbooks.plan.settings import PARTITION, LaunchSettings, mismatch
 from vllm_runbooks.plan.shape import Attention, Dense, Encoder, Experts, Format, Latent, Recurrent, Shape
 from vllm_runbooks.plan.weights import VOCABULARY_PADDING, Ranks, load, round_up
 from vllm_runbooks.reading.deployment import executors
 
-Make = Callable[[Ranks, Device], Settings]
-"""What a start comes to that is split so, on cards whose first one is this."""
+Make = Callable[[Ranks, Device], LaunchSettings]
+"""What a start comes to that is split so, on GPUs whose first one is this."""
 
 _FITS = {True: 0, None: 1, False: 2}
 _WITHOUT_STAGES = frozenset(
@@ -32,7 +33,7 @@ _WITHOUT_STAGES = frozenset(
     }
 )  # fmt: skip
 """Architectures whose class is no `SupportsPP` in any release that has it (models/*.py of 31 releases, 0.6.6 to 0.33.0;
-config.py verify_with_parallel_config refuses stages then)."""
+config.py verify_with_parallel_config rejects stages then)."""
 _ENCODER_HEADS: Mapping[str, str] = {
     "qwen2_vl": "num_heads", "qwen2_5_vl": "num_heads", "qwen3_vl": "num_heads", "glm4v": "num_heads",
     "gemma3": "num_attention_heads", "llava": "num_attention_heads", "llama4": "num_attention_heads",
@@ -44,7 +45,7 @@ siglip.py:177, clip.py:126, mllama4.py:211; 0.16.0 glm4_1v.py:271). Others pad h
 # ---- what there is to choose from
 
 
-class Split(NamedTuple):
+class CopySplit(NamedTuple):
     """A number of copies, each with its own server, and how one of them is split."""
 
     replicas: int
@@ -52,29 +53,29 @@ class Split(NamedTuple):
     pipeline: int
     data: int
     prefill: int = 1
-    """Cards that read a prompt together."""
+    """GPUs that read a prompt together."""
 
     @property
     def each(self) -> int:
-        """Cards of a copy."""
+        """GPUs of a copy."""
         return self.tensor * self.pipeline * self.data * self.prefill
 
     @property
     def cards(self) -> int:
-        """Cards of all."""
+        """GPUs of all."""
         return self.replicas * self.each
 
 
-def candidates(cards: int, prefill: int = 1) -> tuple[Split, ...]:
-    """Every split of at most so many cards, with as many copies as there is room for; those that use all come first."""
+def candidates(cards: int, prefill: int = 1) -> tuple[CopySplit, ...]:
+    """Every split of at most so many GPUs, with as many copies as there is room for; those that use all come first."""
     groups = cards // prefill
-    found = [
-        Split(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
+    splits = [
+        CopySplit(groups // (tensor * pipeline * data), tensor, pipeline, data, prefill)
         for tensor in range(1, groups + 1)
         for pipeline in range(1, groups // tensor + 1)
         for data in range(1, groups // (tensor * pipeline) + 1)
     ]
-    return tuple(sorted(found, key=lambda split: (-split.cards, split.each, split.pipeline, split.data)))
+    return tuple(sorted(splits, key=lambda split: (-split.cards, split.each, split.pipeline, split.data)))
 
 
 # ---- what a release refuses
@@ -83,14 +84,9 @@ def candidates(cards: int, prefill: int = 1) -> tuple[Split, ...]:
 def illegal(
     model: Subject, ranks: Ranks, key: Key, devices: Sequence[Device] = (), *, encoder_off: bool = False
 ) -> tuple[str, ...]:
-    """Why a release does not start a model split so, a sentence each; what is not known is no refusal.
+    """Why a release does not launch a model split so, a sentence each; unknown facts are no reason.
 
-    Args:
-        model: The model.
-        ranks: The split.
-        key: The release.
-        devices: The cards of one copy; none: they are not counted.
-        encoder_off: No encoder is loaded.
+    Without `devices` the GPUs of a copy are not counted; with `encoder_off` no encoder is loaded.
     """
     need = ranks.cards
     short = (f"it takes {need} cards, {len(devices)} are given",) if devices and len(devices) < need else ()
@@ -100,16 +96,16 @@ def illegal(
 @lru_cache(maxsize=4096)
 def _refusals(model: Subject, ranks: Ranks, version: str, encoder_off: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key
     shape = model.shape
-    found = [*_sizes(ranks, version), *_stages(shape, ranks)]
+    refusals = [*_sizes(ranks, version), *_stages(shape, ranks)]
     if ranks.tensor > 1:
-        found += _heads(shape, ranks.tensor)
+        refusals += _heads(shape, ranks.tensor)
         padded = round_up(shape.vocabulary_size, VOCABULARY_PADDING)
         if padded % ranks.tensor:
-            found.append(f"the vocabulary's {padded:,} padded rows cannot be split over {ranks.tensor} ranks")
+            refusals.append(f"the vocabulary's {padded:,} padded rows cannot be split over {ranks.tensor} ranks")
         if not encoder_off and not ranks.encoder_data:
-            found += _encoder_heads(shape.encoders or (), ranks.tensor)
-    found += _widths(shape, ranks, version)
-    return tuple(dict.fromkeys(found))
+            refusals += _encoder_heads(shape.encoders or (), ranks.tensor)
+    refusals += _widths(shape, ranks, version)
+    return tuple(dict.fromkeys(refusals))
 
 
 @lru_cache(maxsize=256)
@@ -226,14 +222,14 @@ def _cut(
 
 
 def _is_left_out(shape: Shape, word: str) -> bool:
-    """Whether the quantisation leaves out modules of such a name."""
-    told = shape.quantization
-    return told is not None and any(word in name for name in told.ignored)
+    """Whether the quantization leaves out modules of such a name."""
+    quantization = shape.quantization
+    return quantization is not None and any(word in name for name in quantization.ignored)
 
 
 def _form(shape: Shape) -> Format | None:
-    told = shape.quantization
-    return told.formats[0][1] if told is not None and told.formats else None
+    quantization = shape.quantization
+    return quantization.formats[0][1] if quantization is not None and quantization.formats else None
 
 
 # ---- which cards
@@ -247,7 +243,7 @@ def _grouped(
 ) -> list[tuple[_Item, ...]]:
     """Items in groups of a size, alike ones together as far as they go, in the order in which they are given."""
     order = {id(item): place for place, item in enumerate(items)}
-    left, found = list(items), []
+    left, groups = list(items), []
     for alike in likeness:
         buckets: dict[object, list[_Item]] = {}
         for item in left:
@@ -255,14 +251,14 @@ def _grouped(
         left = []
         for bucket in buckets.values():
             whole = len(bucket) // size * size
-            found += [tuple(bucket[start : start + size]) for start in range(0, whole, size)]
+            groups += [tuple(bucket[start : start + size]) for start in range(0, whole, size)]
             left += bucket[whole:]
         left.sort(key=lambda item: order[id(item)])
-    return sorted(found, key=lambda group: order[id(group[0])])
+    return sorted(groups, key=lambda group: order[id(group[0])])
 
 
 class _Slot(NamedTuple):
-    """A card by its place, so that equal cards stay apart."""
+    """A GPU by its place, so that equal GPUs stay apart."""
 
     place: int
     device: Device
@@ -272,10 +268,10 @@ def _kind(device: Device) -> tuple[object, ...]:
     return device.node, device.name, device.total
 
 
-def placed(devices: Sequence[Device], split: Split) -> tuple[tuple[int, ...], ...]:
-    """The cards of each copy, rank by rank, as places in what is given.
+def placed(devices: Sequence[Device], split: CopySplit) -> tuple[tuple[int, ...], ...]:
+    """The GPUs of each copy, rank by rank, as places in what is given.
 
-    The ranks of one tensor-parallel group are of one kind and host where there are enough such cards, and so are the
+    The ranks of one tensor-parallel group are of one kind and host where there are enough such GPUs, and so are the
     groups of one copy.
     """
     slots = [_Slot(place, device) for place, device in enumerate(devices)]
@@ -298,11 +294,11 @@ def placed(devices: Sequence[Device], split: Split) -> tuple[tuple[int, ...], ..
 
 
 class _Fabric(NamedTuple):
-    """What the cards of a copy have between them."""
+    """What the GPUs of a copy have between them."""
 
     slow: int
-    """0: nothing that slows every token; 1: an all-reduce of more than two cards over PCIe; 2: one across hosts."""
-    said: tuple[str, ...]
+    """0: nothing that slows every token; 1: an all-reduce of more than two GPUs over PCIe; 2: one across hosts."""
+    remarks: tuple[str, ...]
 
 
 def _listed(words: Iterable[object]) -> str:
@@ -310,72 +306,66 @@ def _listed(words: Iterable[object]) -> str:
 
 
 def _fabric(model: Subject, ranks: Ranks, devices: Sequence[Device], version: str) -> _Fabric:
-    said: list[str] = []
+    remarks: list[str] = []
     slow = 0
     shares = [("tensor parallelism", ranks.tensor, "an all-reduce in every layer")] if ranks.tensor > 1 else []
     if ranks.data > 1 and _experts(model.shape):
-        said.append("attention and its cache on each rank by itself, the experts shared by all ranks")
+        remarks.append("attention and its cache on each rank by itself, the experts shared by all ranks")
         shares.append(("the exchange of tokens for experts", ranks.tensor * ranks.data, "an all-to-all in every layer"))
     elif ranks.data > 1:
-        said.append(f"{ranks.data} copies behind one port, for a model without experts otherwise the same as servers")
+        remarks.append(
+            f"{ranks.data} copies behind one port, for a model without experts otherwise the same as servers"
+        )
     for what, size, exchanged in shares:
-        slower, told = _joined(what, size, exchanged, devices)
+        slower, notes = _joined(what, size, exchanged, devices)
         slow = max(slow, slower)
-        said += told
+        remarks += notes
     nodes = list(dict.fromkeys(device.node for device in devices))
     if ranks.pipeline > 1:
         if len(nodes) > 1:
-            said.append("stages on several hosts pass hidden states alone: the usual way where Ethernet joins them")
+            remarks.append("stages on several hosts pass hidden states alone: the usual way where Ethernet joins them")
         else:
-            said.append("stages pass hidden states alone, little for PCIe; one request uses one stage at a time")
+            remarks.append("stages pass hidden states alone, little for PCIe; one request uses one stage at a time")
     if len(nodes) > 1:
         cards = [sum(device.node == node for device in devices) for node in nodes]
         joined = executors.joining(releases.load(version), cards, copies=ranks.data)
         how = "--nnodes, or Ray" if _has_option(version, "nnodes") else "a Ray cluster: this release has no --nnodes"
-        said.append(f"a server on {len(nodes)} hosts ({_listed(nodes)}) needs {how}")
+        remarks.append(f"a server on {len(nodes)} hosts ({_listed(nodes)}) needs {how}")
         if joined.source:
-            said.append(joined.said)
+            remarks.append(joined.said)
     if ranks.cards == 1:
-        said.append("no traffic between cards")
-    return _Fabric(slow, tuple(dict.fromkeys(said)))
+        remarks.append("no traffic between cards")
+    return _Fabric(slow, tuple(dict.fromkeys(remarks)))
 
 
 def _joined(what: str, size: int, traffic: str, devices: Sequence[Device]) -> tuple[int, list[str]]:
-    """How slow the traffic of groups of cards is (as `_Fabric.slow`), and sentences on it."""
+    """How slow the traffic of groups of GPUs is (as `_Fabric.slow`), and sentences on it."""
     slow = 0
-    said: dict[str, None] = {}
+    remarks: dict[str, None] = {}
     for start in range(0, len(devices), size):
         group = devices[start : start + size]
         joins = {device.interconnect for device in group}
         if len({device.node for device in group}) > 1:
             slow = 2
-            said[f"{what} across hosts: {traffic} waits for the network between them"] = None
+            remarks[f"{what} across hosts: {traffic} waits for the network between them"] = None
         elif size > 2 and "pcie" in joins:
             slow = max(slow, 1)
-            said[f"{traffic} over PCIe: slow beyond two cards"] = None
+            remarks[f"{traffic} over PCIe: slow beyond two cards"] = None
         elif size > 2 and "nvlink-bridge" in joins:
             slow = max(slow, 1)
-            said[f"NVLink bridges join pairs: {traffic} of {size} cards goes over PCIe, slow beyond two"] = None
+            remarks[f"NVLink bridges join pairs: {traffic} of {size} cards goes over PCIe, slow beyond two"] = None
         elif "pcie" in joins:
-            said[f"{traffic} over PCIe, between two cards"] = None
+            remarks[f"{traffic} over PCIe, between two cards"] = None
         elif "nvlink-bridge" in joins:
-            said[f"{traffic} between two cards: over their NVLink bridge where one is fitted, else over PCIe"] = None
+            remarks[f"{traffic} between two cards: over their NVLink bridge where one is fitted, else over PCIe"] = None
         elif None in joins:
-            said[f"what joins the cards is not known: over PCIe {traffic} is slow beyond two"] = None
+            remarks[f"what joins the cards is not known: over PCIe {traffic} is slow beyond two"] = None
         if len({(device.name, device.total) for device in group}) > 1:
-            said[f"{_listed(device.name for device in group)} in one group: the smallest decides for all"] = None
-    return slow, list(said)
+            remarks[f"{_listed(device.name for device in group)} in one group: the smallest decides for all"] = None
+    return slow, list(remarks)
 
 
 # ---- speed
-
-
-class Speed(NamedTuple):
-    """What bounds the speed of one answer; an estimate from above."""
-
-    tokens_per_s: float
-    """At most, of one request alone."""
-    basis: str
 
 
 _NOT_READ = frozenset({"embedding", "vision", "audio", "mtp", "rotary", "allocator", "buffers"})
@@ -397,18 +387,14 @@ def _kv_read(stage: Mapping[KvLayer, int], context: int, topk: int | None) -> in
 
 
 def speed(model: Subject, made: Budget, context: int, between: Traffic | None = None) -> Speed | None:
-    """The bound from reading each active weight and the cache of a context once for every token; None: not known.
+    """The bound from reading each active weight and the cache of a context once per token; None if unknown.
 
-    Args:
-        model: The model.
-        made: One copy's budget.
-        context: Tokens of the cache.
-        between: What the network between its hosts adds, where that was measured.
+    `between` is what the network between the hosts of a copy adds, where that was measured.
     """
     settings, ranks = made.settings, made.settings.ranks
     width = ranks.tensor * ranks.prefill
-    one = [rank.device for rank in made.ranks[: width * ranks.pipeline]]
-    if made.pool is None or settings.speculative_tokens or any(not device.bandwidth_gb_s for device in one):
+    devices = [rank.device for rank in made.ranks[: width * ranks.pipeline]]
+    if made.pool is None or settings.speculation.tokens or any(not device.bandwidth_gb_s for device in devices):
         return None
     loaded = load(
         model.stock,
@@ -416,8 +402,8 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
         release=settings.key,
         dtype=settings.dtype,
         quantization=settings.quantization,
-        capability=one[0].capability,
-        tokens=settings.batched_tokens,
+        capability=devices[0].capability,
+        tokens=settings.scheduler.batched_tokens,
         encoder_off=True,
     )
     if loaded is None:
@@ -425,26 +411,26 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
     experts = _experts(model.shape)
     active = max((network.per_token / network.count for network in experts), default=1.0)
     seconds = 0.0
-    for stage, held in enumerate(loaded):
+    for stage, weights in enumerate(loaded):
         read = sum(
             size * (active if name == "experts" else 1.0)
-            for name, size in held.components.items()
+            for name, size in weights.components.items()
             if name not in _NOT_READ
         )
         if stage == ranks.pipeline - 1 and not model.stock.head:
-            read += held.components.get("embedding", 0)
+            read += weights.components.get("embedding", 0)
         read += _kv_read(made.pool.stages[stage], context, model.shape.index_topk)
-        cards = one[stage * width : (stage + 1) * width]
+        cards = devices[stage * width : (stage + 1) * width]
         seconds += max(read / ((device.bandwidth_gb_s or 0.0) * 1e9) for device in cards)
     if not seconds:
         return None
     seconds += between.token_s if between is not None else 0.0
     parts = ["the weights" if not experts else "the weights, of the experts those that a token uses"]
     parts.append(f"the cache of {context:,} tokens")
-    left_out = "traffic between cards, " if len(one) > 1 and between is None else ""
+    left_out = "traffic between cards, " if len(devices) > 1 and between is None else ""
     basis = (
         f"an upper bound: {' and '.join(parts)}, read once for every token at "
-        f"{_listed(f'{device.bandwidth_gb_s:g}' for device in one)} GB/s"
+        f"{_listed(f'{device.bandwidth_gb_s:g}' for device in devices)} GB/s"
         f"{', stage after stage' if ranks.pipeline > 1 else ''}"
         f"{f', and {between.token_s * 1e3:.2g} ms on the network' if between is not None else ''}; computing, "
         f"kernels' starts, {left_out}and sampling are left out"
@@ -456,17 +442,17 @@ def speed(model: Subject, made: Budget, context: int, between: Traffic | None = 
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
-    """One way to use the cards."""
+class LayoutChoice:
+    """One way to use the GPUs."""
 
     replicas: int
     """Copies of the model, each with its own server."""
     ranks: Ranks
     """How each of them is split."""
     devices: tuple[Device, ...]
-    """The cards of one copy, rank by rank: of the poorest one where they differ."""
+    """The GPUs of one copy, rank by rank: of the poorest one where they differ."""
     places: tuple[tuple[int, ...], ...]
-    """The cards of every copy, as places in what was given."""
+    """The GPUs of every copy, as places in what was given."""
     why_not: tuple[str, ...] = ()
     """Why the release does not start it."""
     budget: Budget | None = None
@@ -475,7 +461,7 @@ class Way:
     """What speaks for it and against it, a sentence each."""
     speed: Speed | None = None
     concurrency_total: float | None = None
-    """Requests of the context asked for that the caches of all copies hold together, expected; None: not known."""
+    """Requests of the context asked for that the caches of all copies hold together, expected; None if unknown."""
     useful: float = 0.0
     """The same, no more than `max_num_seqs` of each server."""
     serves: bool | None = None
@@ -483,9 +469,9 @@ class Way:
     slow: int = 0
     """The fabric under it; see `_Fabric`."""
     idle: int = 0
-    """Cards that nothing runs on."""
+    """GPUs that nothing runs on."""
     context: int = 0
-    """Tokens of the requests that are counted; 0: not known."""
+    """Tokens of the requests that are counted; 0 if unknown."""
     is_twin: bool = False
     """Data parallelism that does nothing which servers beside each other do not."""
 
@@ -509,7 +495,7 @@ class Way:
     def rank(self) -> tuple[float, ...]:
         """What the ways are ordered by, the least first.
 
-        Legal; fits for sure, perhaps, not; serves the context; uses all cards; does what no simpler way does; no
+        Legal; fits for sure, perhaps, not; serves the context; uses all GPUs; does what no simpler way does; no
         traffic that slows every token; fewer pipeline stages, through which a request goes one after the other; more
         requests at the same time, of those that `max_num_seqs` lets run; then the smaller groups.
         """
@@ -536,15 +522,8 @@ class Way:
         return f"{self.replicas} x {split}"
 
 
-def held(pool: KvPool, blocks: int, length: int) -> float:
-    """Requests of a length that so many blocks hold at the same time."""
-    if not pool.rules.counts_blocks:
-        return blocks * pool.groups[0].form.block_tokens / length
-    return blocks / pool.request_blocks(length)
-
-
 @dataclass(frozen=True, eq=False)
-class _Judge:
+class _LayoutPlanner:
     """Everything that all ways are judged by."""
 
     model: Subject
@@ -556,51 +535,48 @@ class _Judge:
     calibrate: Calibrate | None
     network: Network
 
-    def way(self, split: Split, among: Sequence[int] = ()) -> Way:
-        """One split, judged; on some of the cards alone, where their places are given."""
+    def way(self, split: CopySplit, among: Sequence[int] = ()) -> LayoutChoice:
+        """One split, judged; on some of the GPUs alone, where their places are given."""
         ranks = replace(self.like, tensor=split.tensor, pipeline=split.pipeline, data=split.data)
-        there = among or range(len(self.devices))
+        usable = among or range(len(self.devices))
         places = tuple(
-            tuple(there[place] for place in copy) for copy in placed([self.devices[each] for each in there], split)
+            tuple(usable[place] for place in copy) for copy in placed([self.devices[place] for place in usable], split)
         )
         copies = [tuple(self.devices[place] for place in copy) for copy in places]
         settings = self.make(ranks, copies[0][0])
         idle = len(self.devices) - split.cards
-        refused = illegal(self.model, ranks, settings.key, encoder_off=settings.loads_no_encoder)
+        refused = illegal(self.model, ranks, settings.key, encoder_off=settings.media.loads_no_encoder)
         if refused:
-            return Way(split.replicas, ranks, copies[0], places, refused, idle=idle)
+            return LayoutChoice(split.replicas, ranks, copies[0], places, refused, idle=idle)
         stage = partial(staged, self.model, self.make, environment=self.environment, calibrate=self.calibrate)
-        found = {copy: stage(ranks, copy) for copy in dict.fromkeys(copies)}
-        worst = max(found, key=lambda copy: _poverty(found[copy]))
-        made = found[worst]
-        asked = self.context or made.settings.max_model_len
-        fabric = [_fabric(self.model, ranks, copy, settings.version) for copy in found]
-        told = {copy: self._held(each, asked) for copy, each in found.items()}
-        each = [told[copy] for copy in copies]
-        total = [size * ranks.data for size, _ in each if size is not None]
-        between = {copy: self._between(each, copy) for copy, each in found.items()}
-        reasons = dict.fromkeys(said for one in fabric for said in one.said)
-        reasons.update(dict.fromkeys(one.said for one in between.values() if one is not None))
-        alone = (
-            "" if not among else f"only on {_listed(self.devices[each].name for each in among)}: a server of its own"
-        )
-        if alone:
-            reasons = {alone: None, **reasons}
-        return Way(
+        budgets = {copy: stage(ranks, copy) for copy in dict.fromkeys(copies)}
+        worst = max(budgets, key=lambda copy: _poverty(budgets[copy]))
+        made = budgets[worst]
+        context = self.context or made.settings.scheduler.max_model_len
+        fabrics = [_fabric(self.model, ranks, copy, settings.version) for copy in budgets]
+        served = {copy: self._served(copy_budget, context) for copy, copy_budget in budgets.items()}
+        total = [size * ranks.data for copy in copies if (size := served[copy][0]) is not None]
+        between = {copy: self._between(copy_budget, copy) for copy, copy_budget in budgets.items()}
+        names = _listed(self.devices[place].name for place in among)
+        alone = (f"only on {names}: a server of its own",) if among else ()
+        remarks = (remark for fabric in fabrics for remark in fabric.remarks)
+        costs = (sent.remark for sent in between.values() if sent is not None)
+        reasons = dict.fromkeys((*alone, *remarks, *costs))
+        return LayoutChoice(
             split.replicas,
             made.settings.ranks,
             worst,
             places,
             (),
             made,
-            tuple(self._also(made, found, reasons, idle)),
-            speed(self.model, made, asked, between[worst]) if asked else None,
+            tuple(self._also(made, budgets, reasons, idle)),
+            speed(self.model, made, context, between[worst]) if context else None,
             sum(total) if len(total) == len(copies) else None,
-            sum(useful for _, useful in each) * ranks.data,
-            _serves(made, asked),
-            max(one.slow for one in fabric),
+            sum(served[copy][1] for copy in copies) * ranks.data,
+            _serves(made, context),
+            max(fabric.slow for fabric in fabrics),
             idle,
-            asked,
+            context,
             is_twin=split.data > 1 and not _experts(self.model.shape),
         )
 
@@ -610,17 +586,17 @@ class _Judge:
         nodes = [device.node for device in copy]
         return traffic(self.model.shape, made.settings.ranks, nodes, self.network, size) if self.network else None
 
-    def _held(self, made: Budget, asked: int) -> tuple[float | None, float]:
+    def _served(self, made: Budget, context: int) -> tuple[float | None, float]:
         """Requests of the context that one engine's cache holds, and those of them that it lets run."""
-        if made.pool is None or made.blocks is None or not asked:
+        if made.pool is None or made.blocks is None or not context:
             return None, 0.0
         if made.fits is False:
             return 0.0, 0.0
-        size = held(made.pool, made.blocks.expected, asked)
-        return size, min(size, float(made.settings.sequences or size))
+        size = made.pool.concurrency(made.blocks.expected, context)
+        return size, min(size, float(made.settings.scheduler.sequences or size))
 
     def _also(
-        self, made: Budget, found: Mapping[tuple[Device, ...], Budget], reasons: Iterable[str], idle: int
+        self, made: Budget, budgets: Mapping[tuple[Device, ...], Budget], reasons: Iterable[str], idle: int
     ) -> Iterator[str]:
         if made.fits is not True:
             yield from made.limits[:1]
@@ -628,7 +604,7 @@ class _Judge:
         parts = made.settings.ranks.partition
         if parts is not None and self.like.partition is None:
             yield uneven(parts)
-        if len({tuple(replace(device, node=None) for device in copy) for copy in found}) > 1:
+        if len({tuple(replace(device, node=None) for device in copy) for copy in budgets}) > 1:
             yield "copies on different cards: the figures are those of the poorest"
         yield from _repeated(self.model.shape, made.settings.ranks.tensor)
         if idle:
@@ -644,16 +620,7 @@ def staged(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
 ) -> Budget:
-    """A copy's budget: of cards that differ with the layers where they fit best.
-
-    Args:
-        model: The model.
-        make: Settles a start, as for `ways`.
-        ranks: The split; its partition, where it has one, stands.
-        copy: The card of each rank.
-        environment: Variables of the start.
-        calibrate: What corrects the terms.
-    """
+    """The budget of one copy; on GPUs that differ with the layers where they fit best, unless `ranks` sets them."""
     settings = make(ranks, copy[0])
     if ranks.partition is not None:
         settings = replace(settings, ranks=replace(settings.ranks, partition=ranks.partition))
@@ -678,7 +645,7 @@ def staged(
 
 
 def uneven(parts: Sequence[int]) -> str:
-    """What is said of stages that have layers as their cards have room."""
+    """What is said of stages that have layers as their GPUs have room."""
     return f"{PARTITION}={','.join(map(str, parts))} gives the larger cards more layers: even stages hold less"
 
 
@@ -694,13 +661,13 @@ def _repeated(shape: Shape, size: int) -> Iterator[str]:
         yield f"every one of the {size} ranks keeps the whole latent cache"
 
 
-def _serves(made: Budget, asked: int) -> bool | None:
-    if made.longest is None or not asked:
+def _serves(made: Budget, context: int) -> bool | None:
+    if made.longest is None or not context:
         return None
-    if asked > made.settings.max_model_len:
+    if context > made.settings.scheduler.max_model_len:
         return False
     low, expected, _ = made.longest
-    return True if low >= asked else None if expected >= asked else False
+    return True if low >= context else None if expected >= context else False
 
 
 def _poverty(made: Budget) -> tuple[int, int]:
@@ -712,12 +679,12 @@ def _poverty(made: Budget) -> tuple[int, int]:
 
 
 def _room(ranks: Ranks, copy: Sequence[Device]) -> tuple[int, ...]:
-    """Bytes of the smallest card of each stage; 0: not known."""
-    found = []
+    """Bytes of the smallest GPU of each stage; 0 if unknown."""
+    sizes = []
     for stage in range(ranks.pipeline):
         cards = [device for place, device in enumerate(copy) if ranks.stage(place) == stage]
-        found.append(min(device.total.expected if device.total else 0 for device in cards))
-    return tuple(found)
+        sizes.append(min(device.total.expected if device.total else 0 for device in cards))
+    return tuple(sizes)
 
 
 def _shared(layers: int, room: Sequence[int]) -> tuple[int, ...]:
@@ -754,77 +721,68 @@ def ways(
     environment: Mapping[str, str] | None = None,
     calibrate: Calibrate | None = None,
     network: Network | None = None,
-) -> tuple[Way, ...]:
-    """Every way to use the cards, the best first; those that the release refuses come last.
+) -> tuple[LayoutChoice, ...]:
+    """Every layout, the best first; those that the release rejects come last.
 
-    Ways that leave cards idle are among them only where they fit more surely than any that uses all; one that shows
-    how few suffice; and of unequal cards the best that stays on those of one kind.
-
-    Args:
-        model: The model.
-        make: What a start comes to.
-        devices: All cards, host by host.
-        context: Tokens of a request that are asked for; by default `max_model_len`.
-        like: What of a split is not chosen here: whether experts go whole to ranks, where the encoder lies, layers.
-        environment: Variables of the start.
-        calibrate: What corrects the terms.
-        network: What was measured between hosts.
+    Layouts that leave GPUs idle are included only where they fit more surely than any that uses all; one that shows how
+    few are enough; and of unequal GPUs the best that uses one kind. `context` is the length of a request in tokens, by
+    default `max_model_len`; `like` has what of a split is not chosen here.
     """
-    judge = _Judge(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
+    judge = _LayoutPlanner(model, make, tuple(devices), context, like or Ranks(), environment, calibrate, network or {})
     splits = candidates(len(devices), judge.like.prefill)
-    found = [judge.way(split) for split in splits if split.cards == len(devices)]
-    least_sure = min((_FITS[way.fits] for way in found), default=_FITS[False])
+    judged = [judge.way(split) for split in splits if split.cards == len(devices)]
+    least_sure = min((_FITS[way.fits] for way in judged), default=_FITS[False])
     if least_sure:
         others = (judge.way(split) for split in splits if split.cards < len(devices))
-        found += [way for way in others if way.legal and _FITS[way.fits] < least_sure]
-    fitting = [way for way in found if way.legal and way.fits and way.serves is not False]
+        judged += [way for way in others if way.legal and _FITS[way.fits] < least_sure]
+    fitting = [way for way in judged if way.legal and way.fits and way.serves is not False]
     if fitting:
         least = min(fitting, key=lambda way: (len(way.devices), way.rank))
         if least.replicas > 1:
             ranks = least.ranks
-            found.append(judge.way(Split(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
-    found += _of_one_kind(judge, found)
-    return _explained(sorted(found, key=lambda way: way.rank))
+            judged.append(judge.way(CopySplit(1, ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)))
+    judged += _of_one_kind(judge, judged)
+    return _explained(sorted(judged, key=lambda way: way.rank))
 
 
-def _of_one_kind(judge: _Judge, found: Sequence[Way]) -> Iterator[Way]:
-    """Of unequal cards, for each kind the best way that takes all cards of it and no other, where it fits."""
+def _of_one_kind(judge: _LayoutPlanner, judged: Sequence[LayoutChoice]) -> Iterator[LayoutChoice]:
+    """Of unequal GPUs, for each kind the best way that takes all GPUs of it and no other, where it fits."""
     kinds: dict[object, list[int]] = {}
     for place, device in enumerate(judge.devices):
         kinds.setdefault((device.name, device.total), []).append(place)
     if len(kinds) < 2:
         return
-    told = {(way.name, frozenset(place for copy in way.places for place in copy)) for way in found}
+    seen = {(way.name, frozenset(place for copy in way.places for place in copy)) for way in judged}
     for places in kinds.values():
         ways = (judge.way(split, places) for split in candidates(len(places), judge.like.prefill))
         fitting = [way for way in ways if way.legal and way.fits and len(places) + way.idle == len(judge.devices)]
         best = min(fitting, key=lambda way: way.rank, default=None)
-        if best is not None and (best.name, frozenset(places)) not in told:
+        if best is not None and (best.name, frozenset(places)) not in seen:
             yield best
 
 
-def _explained(found: Sequence[Way]) -> tuple[Way, ...]:
+def _explained(ranked: Sequence[LayoutChoice]) -> tuple[LayoutChoice, ...]:
     """The ways with what sets them apart from each other."""
-    if not found or not found[0].legal:
-        return tuple(found)
-    best = found[0]
-    alone = [way for way in found if len(way.devices) == 1]
+    if not ranked or not ranked[0].legal:
+        return tuple(ranked)
+    best = ranked[0]
+    alone = [way for way in ranked if len(way.devices) == 1]
     single = next((way for way in alone if not way.idle), None)
     if single is not None and single.fits is False and any(way.fits for way in alone):
         single = None  # one card does suffice: a larger one than theirs
-    told = [replace(best, reasons=(*_merits(best, single), *best.reasons))]
-    for way in found[1:]:
+    explained = [replace(best, reasons=(*_merits(best, single), *best.reasons))]
+    for way in ranked[1:]:
         more = tuple(_against(way, best)) if way.legal and way.fits is not False else ()
-        told.append(replace(way, reasons=(*more, *way.reasons)) if more else way)
-    return tuple(told)
+        explained.append(replace(way, reasons=(*more, *way.reasons)) if more else way)
+    return tuple(explained)
 
 
 def _requests(count: float) -> str:
-    shown = f"{count:,.1f}" if count < 100 else f"{count:,.0f}"
-    return f"{shown} requests"
+    number = f"{count:,.1f}" if count < 100 else f"{count:,.0f}"
+    return f"{number} requests"
 
 
-def _merits(best: Way, single: Way | None) -> Iterator[str]:
+def _merits(best: LayoutChoice, single: LayoutChoice | None) -> Iterator[str]:
     if best.fits is False:
         return
     if best.concurrency_total is not None:
@@ -836,18 +794,15 @@ def _merits(best: Way, single: Way | None) -> Iterator[str]:
     elif single.fits is None:
         yield "one card alone may not suffice" + (f": {single.budget.limits[0]}" if single.budget else "")
     elif single.concurrency_total and best.concurrency_total and best.concurrency_total > single.concurrency_total:
+        count = best.replicas * best.ranks.data
+        times = "once" if count == 1 else f"{count} times"
         yield (
             f"{best.concurrency_total / single.concurrency_total:.1f} times the cache of {single.replicas} single "
-            f"cards, because the weights lie {_times(best)} instead of {single.replicas} times"
+            f"cards, because the weights lie {times} instead of {single.replicas} times"
         )
 
 
-def _times(way: Way) -> str:
-    count = way.replicas * way.ranks.data
-    return "once" if count == 1 else f"{count} times"
-
-
-def _against(way: Way, best: Way) -> Iterator[str]:
+def _against(way: LayoutChoice, best: LayoutChoice) -> Iterator[str]:
     """A way beside the best: what it has more of, and at what price."""
     mine, theirs = way.concurrency_total, best.concurrency_total
     if mine is None or theirs is None or not theirs:

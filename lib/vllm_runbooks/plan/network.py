@@ -1,6 +1,6 @@
 """What traffic between hosts costs at least, by what was measured of the network between them.
 
-Everything here is a bound from below on time, so that what is reckoned with it stays a bound from above on speed: a
+Everything here is a bound from below on time, so that what is estimated with it stays a bound from above on speed: a
 message needs half a round trip and the time of its bytes, and of all that is sent only what no algorithm can leave out
 counts.
 """
@@ -16,8 +16,8 @@ from vllm_runbooks.plan.weights import Ranks
 
 
 @dataclass(frozen=True)
-class Link:
-    """The network between two hosts, in the worse of both directions; None: not measured."""
+class NodeLink:
+    """The network between two hosts, in the worse of both directions; None if not measured."""
 
     bandwidth_mbit_s: float | None = None
     round_trip_ms: float | None = None
@@ -28,52 +28,47 @@ class Link:
         return waiting + (size * 8 / (self.bandwidth_mbit_s * 1e6) if self.bandwidth_mbit_s else 0.0)
 
 
-Network = Mapping[frozenset[str], Link]
+Network = Mapping[frozenset[str], NodeLink]
 """By the names of two hosts what lies between them."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a way to use cards of several hosts sends between them."""
+    """What a way to use GPUs of several hosts sends between them."""
 
     token_s: float
     """Seconds that each decoded token of one request waits for the network, at least."""
     prompt_tokens_per_s: float | None
     """Tokens of prompts that pass the network, at most; None: its bandwidth was not measured."""
-    said: str
+    remark: str
 
 
 def traffic(
     shape: Shape, ranks: Ranks, nodes: Sequence[str | None], network: Network, value_bytes: int
 ) -> Traffic | None:
-    """What one copy sends between hosts; None: nothing, or nothing was measured of a link that it needs.
+    """What one copy sends between hosts; None if nothing, or if a link that it needs was not measured.
 
-    Args:
-        shape: The model.
-        ranks: The split.
-        nodes: The host of each rank of the copy.
-        network: What was measured.
-        value_bytes: Of one value of the hidden state.
+    `nodes` has the host of each rank; a value of the hidden state has `value_bytes`.
     """
     width = ranks.tensor * ranks.prefill
     stages = [nodes[start : start + width] for start in range(0, len(nodes), width)][: ranks.pipeline]
     size = shape.hidden_size * value_bytes
     sums = [_between(stage) if ranks.tensor > 1 else [] for stage in stages]
-    passed = [pair for one, other in pairwise(stages) for pair in _between((one[-1], other[0]))]
+    passed = [pair for stage, other in pairwise(stages) for pair in _between((stage[-1], other[0]))]
     back = _between((stages[-1][0], stages[0][0])) if passed else []
-    used = [*(pair for each in sums for pair in each), *passed, *back]
+    used = [*(pair for pairs in sums for pair in pairs), *passed, *back]
     if not used or any(pair not in network for pair in used):
         return None
     layers = list(_layers_of(shape, ranks))
     count = [sum(_sums(shape.layer(index)) for index in range(first, last)) for first, last in layers]
     token_s = sum(
-        number * max(network[pair].seconds(size) for pair in each)
-        for number, each in zip(count, sums, strict=True)
-        if each
+        number * max(network[pair].seconds(size) for pair in pairs)
+        for number, pairs in zip(count, sums, strict=True)
+        if pairs
     )
     token_s += sum(network[pair].seconds(size) for pair in passed)
     token_s += sum(network[pair].seconds(0) for pair in back)
-    sent = [(pair, number * size) for number, each in zip(count, sums, strict=True) for pair in each]
+    sent = [(pair, number * size) for number, pairs in zip(count, sums, strict=True) for pair in pairs]
     sent += [(pair, size) for pair in passed]
     rates = [
         link.bandwidth_mbit_s * 1e6 / 8 / bytes_each
@@ -88,9 +83,9 @@ def _said(token_s: float, rate: float | None, used: Mapping[frozenset[str], None
     links = []
     for pair in used:
         link = network[pair]
-        known = [f"{link.bandwidth_mbit_s:,.0f} Mbit/s"] if link.bandwidth_mbit_s else []
-        known += [f"{link.round_trip_ms:.2g} ms there and back"] if link.round_trip_ms is not None else []
-        links.append(f"{' and '.join(sorted(pair))}: {', '.join(known) or 'not measured'}")
+        figures = [f"{link.bandwidth_mbit_s:,.0f} Mbit/s"] if link.bandwidth_mbit_s else []
+        figures += [f"{link.round_trip_ms:.2g} ms there and back"] if link.round_trip_ms is not None else []
+        links.append(f"{' and '.join(sorted(pair))}: {', '.join(figures) or 'not measured'}")
     parts = [
         f"as measured over TCP ({'; '.join(links)}), the network adds {token_s * 1e3:.2g} ms to every token at least"
     ]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog.load import specs
 from vllm_runbooks.catalog.specs import Card
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.evidence import PlanAsked
@@ -23,15 +22,12 @@ from vllm_runbooks.plan import planned as planning
 from vllm_runbooks.plan import reading as plan_reading
 from vllm_runbooks.plan import requests as plan_requests
 from vllm_runbooks.plan import start_files
-from vllm_runbooks.plan.budget import Subject
+from vllm_runbooks.plan.budget import Subject, drafted, subject_in_catalog
 from vllm_runbooks.plan.checkpoints import tensor_bytes, tensor_names
-from vllm_runbooks.plan.drafts import Draft, draft, draft_in_catalog
+from vllm_runbooks.plan.drafts import DraftModel, draft, draft_in_catalog
 from vllm_runbooks.plan.records import Find, Layouts, Plan, StartFiles
 from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.reading import sources
-
-if TYPE_CHECKING:
-    from vllm_runbooks.plan.requests import Request
 
 
 def model(name: str) -> Subject:
@@ -62,16 +58,12 @@ def _folder(name: str) -> Path | None:
     return path.parent if path.name == "config.json" else None
 
 
-def _draft(name: str) -> Draft | None:
-    """A drafting model by its catalog name or its folder; None: its configuration is not at hand.
-
-    Raises:
-        InputError: The folder holds no configuration that can be read.
-    """
+def _draft(name: str) -> DraftModel | None:
+    """A drafting model by its catalog name or its folder; None: its configuration is not at hand."""
     folder = _folder(name)
     if folder is not None:
-        told = _local(folder)
-        return draft(name, told.config, source=told.source, tensors=tensor_names(folder))
+        subject = _local(folder)
+        return draft(name, subject.config, source=subject.source, tensors=tensor_names(folder))
     return draft_in_catalog(name, catalog.specs())
 
 
@@ -121,6 +113,8 @@ def request(
     Raises:
         InputError: Something of it is not known, or the release refuses an option.
     """
+    from vllm_runbooks.plan.calibration import load
+
     return plan_reading.read(
         plan_reading.Sources(model, _draft, cards, knowledge.knowledge),
         name,
@@ -130,99 +124,78 @@ def request(
         arguments=arguments,
         options=options,
         environment=environment,
-        calibrate=_calibrate(calibration) if is_calibrated else None,
+        calibrate=load(calibration) if is_calibrated else None,
     )
 
 
-def _calibrate(own: str | Path | None) -> Any:
-    from vllm_runbooks.plan import calibration
-
-    return calibration.load(own)
-
-
-def has_sizes(asked: plan_requests.Request) -> bool:
-    """Whether the layout is given."""
-    return plan_reading.has_sizes(asked)
+has_sizes = plan_reading.has_sizes
 
 
 def plan_model(name: str, gpus: str, **more: Any) -> Plan:
-    """One start on cards, its command linted; `more` is what `request` takes.
-
-    Raises:
-        InputError: as `request` and `plan`.
-    """
+    """One start on cards, its command linted; `more` is what `request` takes."""
     return plan(request(name, gpus, **more))
 
 
 def plan_layouts(name: str, gpus: str, **more: Any) -> Layouts:
-    """Every way to use the cards, the best first; `more` is what `request` takes.
-
-    Raises:
-        InputError: as `request` and `layouts`.
-    """
+    """Every way to use the cards, the best first; `more` is what `request` takes."""
     return layouts(request(name, gpus, **more))
 
 
 def find_plan(name: str, gpus: str, what: str, **more: Any) -> Plan:
-    """The longest "context", highest "concurrency", fewest "gpus" or lowest "utilization", with its plan.
-
-    Raises:
-        InputError: as `request` and `find`.
-    """
+    """The longest "context", highest "concurrency", fewest "gpus" or lowest "utilization", with its plan."""
     return find(request(name, gpus, **more), what)
 
 
-def plan(asked: plan_requests.Request) -> Plan:
+def plan(request: plan_requests.Request) -> Plan:
     """One start as it is asked for, its command linted.
 
     Raises:
         InputError: Nothing about it can be planned.
     """
-    return planning.checked(planning.plan(asked), knowledge.knowledge(), asked)
+    return planning.checked(planning.plan(request), knowledge.knowledge(), request)
 
 
-def staged(asked: plan_requests.Request) -> plan_requests.Request:
+def staged(request: plan_requests.Request) -> plan_requests.Request:
     """What is asked, with the layers of each stage that unequal cards hold most by; those that are given stand."""
-    parts = plan_requests.stages_of(asked)
+    parts = plan_requests.stages_of(request)
     if parts is None:
-        return asked
-    return replace(asked, environment={**asked.environment, PARTITION: ",".join(map(str, parts))})
+        return request
+    return replace(request, environment={**request.environment, PARTITION: ",".join(map(str, parts))})
 
 
-def layouts(asked: plan_requests.Request) -> Layouts:
+def layouts(request: plan_requests.Request) -> Layouts:
     """Every way to use the cards, the commands of those that fit linted.
 
     Raises:
         InputError: Nothing about it can be planned.
     """
-    return planning.layouts(asked, knowledge.knowledge())
+    return planning.layouts(request, knowledge.knowledge())
 
 
-def find(asked: plan_requests.Request, what: Find | str) -> Plan:
+def find(request: plan_requests.Request, what: Find | str) -> Plan:
     """The answer to a question asked the other way round, with the plan that it leads to.
 
     Raises:
         InputError: There is no such question, or nothing can be planned.
     """
-    return plan_reading.asked_otherwise(asked, Find(what), knowledge.knowledge(), catalog.specs())
+    return plan_reading.asked_otherwise(request, Find(what), knowledge.knowledge(), catalog.specs())
 
 
-def chosen(found: Plan | Layouts) -> Plan:
+def chosen(answer: Plan | Layouts) -> Plan:
     """The plan itself, or the best of the layouts.
 
     Raises:
         InputError: None of them starts.
     """
-    if isinstance(found, Plan):
-        return found
-    best = next((one for one in found.layouts if one.legal and one.fits is not False), None)
-    if best is None:
+    if isinstance(answer, Plan):
+        return answer
+    if (best := answer.best) is None:
         raise InputError("no layout fits, so there is nothing to deploy")
     return best
 
 
 def deployed(
-    asked: plan_requests.Request, found: Plan | Layouts, *, first_port: int = 8000, retries_posts: bool = False
+    request: plan_requests.Request, answer: Plan | Layouts, *, first_port: int = 8000, retries_posts: bool = False
 ) -> Mapping[str, str]:
     """A plan as files by name: script, compose file and units for each host, nginx where there are several servers.
 
@@ -231,48 +204,35 @@ def deployed(
     Raises:
         InputError: The release has no option for the layout, or the linter finds an error in what was written.
     """
-    return _linted(asked, plan_files.deployed(asked, chosen(found), first_port=first_port, retries_posts=retries_posts))
+    return _linted(
+        request, plan_files.deployed(request, chosen(answer), first_port=first_port, retries_posts=retries_posts)
+    )
 
 
-def _linted(asked: plan_requests.Request, made: Mapping[str, str]) -> Mapping[str, str]:
-    """Files that the linter has nothing against.
-
-    Raises:
-        InputError: It finds an error in one.
-    """
+def _linted(request: plan_requests.Request, made: Mapping[str, str]) -> Mapping[str, str]:
+    """Files that the linter has nothing against."""
     for name, text in made.items():
         if name.endswith((".sh", ".yaml", ".service")):
-            errors, _ = planning.faults(text, knowledge.knowledge(), asked, name)
+            errors, _ = planning.faults(text, knowledge.knowledge(), request, name)
             if errors:
                 raise InputError(f"{name}: is not written: {errors[0]}")
     return made
 
 
-def deploy(
-    asked: plan_requests.Request,
-    found: Plan | Layouts,
-    folder: Path,
-    *,
-    first_port: int = 8000,
-    retries_posts: bool = False,
-) -> list[Path]:
-    """Write a plan's files into a folder; none is overwritten.
-
-    Raises:
-        InputError: as `deployed`; or a file is there already.
-    """
-    return _stored(deployed(asked, found, first_port=first_port, retries_posts=retries_posts), folder)
-
-
-def _stored(made: Mapping[str, str], folder: Path) -> list[Path]:
-    """Files in a folder; none is overwritten.
+def deploy(request: plan_requests.Request, answer: Plan | Layouts, folder: Path, **options: Any) -> list[Path]:
+    """Write a plan's files into a folder; none is overwritten. `deployed` has the options.
 
     Raises:
         InputError: One is there already.
     """
-    there = next((name for name in made if (folder / name).exists()), None)
-    if there is not None:
-        raise InputError(f"{folder / there}: is there already; give another folder, or remove it first")
+    return _stored(deployed(request, answer, **options), folder)
+
+
+def _stored(made: Mapping[str, str], folder: Path) -> list[Path]:
+    """Files in a folder; none is overwritten."""
+    existing = next((name for name in made if (folder / name).exists()), None)
+    if existing is not None:
+        raise InputError(f"{folder / existing}: is there already; give another folder, or remove it first")
     for name, text in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         store(folder / name, text)
@@ -290,35 +250,25 @@ def on_nodes(
     master_port: int | None = None,
     **more: Any,
 ) -> plan_requests.Request:
-    """What is asked of a cluster's nodes, read and checked.
+    """Read and check a request for a cluster's nodes; `more` is what `request` takes.
 
-    Args:
-        name: The model.
-        nodes: With their cards, and what was measured between them.
-        environments: What each node needs.
-        gpus: The cards by node, instead of those that the nodes list.
-        vllm: The release; by default the one that the nodes have, else the newest that is known.
-        by: "nnodes" or "ray": what joins hosts; by default the release itself where it can.
-        master_port: Where the hosts of one server meet.
-        more: What `request` takes.
-
-    Raises:
-        InputError: as `request`; or the nodes have different releases, or a card is on none of them.
+    By default the GPUs are those that the nodes list, the release is the one that they have, and the release itself
+    joins hosts where it can (`by`: "nnodes" or "ray").
     """
-    known = [node.name for node in nodes.nodes]
-    said = vllm or start_files.release(nodes)
+    names = [node.name for node in nodes.nodes]
+    release = vllm or start_files.release(nodes)
 
     def cards(spec: str) -> tuple[Card, ...]:
-        found = host_loading.cards(spec) if spec else start_files.cards(nodes, catalog.specs())
-        strange = next((card.node for card in found if card.node not in known), None) if len(known) > 1 else None
-        if strange is not None or any(card.node is None for card in found if len(known) > 1):
-            raise InputError(f"{strange or 'a card without @NODE'}: is none of the nodes ({', '.join(known)})")
-        return found
+        listed = host_loading.cards(spec) if spec else start_files.cards(nodes, catalog.specs())
+        strange = next((card.node for card in listed if card.node not in names), None) if len(names) > 1 else None
+        if strange is not None or any(card.node is None for card in listed if len(names) > 1):
+            raise InputError(f"{strange or 'a card without @NODE'}: is none of the nodes ({', '.join(names)})")
+        return listed
 
-    asked = request(name, gpus or "", vllm=said, cards=cards, **more)
+    launch = request(name, gpus or "", vllm=release, cards=cards, **more)
     places = start_files.places(environments)
     return replace(
-        asked,
+        launch,
         places=places,
         master_port=master_port,
         by_ray=None if by is None else by == "ray",
@@ -327,74 +277,44 @@ def on_nodes(
 
 
 def standing(
-    asked: plan_requests.Request, found: Plan | Layouts, nodes: Cluster, environments: Sequence[NodeEnvironment]
+    request: plan_requests.Request, answer: Plan | Layouts, nodes: Cluster, environments: Sequence[NodeEnvironment]
 ) -> tuple[NodeFinding, ...]:
     """What stands in the way of a plan on its nodes, though each has the environment that its files set.
 
     Raises:
         InputError: No layout fits, or the release has no option for it.
     """
-    one = chosen(found)
-    parts = plan_files.servers(asked, one)
+    plan = chosen(answer)
+    parts = plan_files.servers(request, plan)
     hosts = [host for part in parts for host in (part.joined or (part.host,)) if host is not None]
     used = {str(host.node) for host in hosts}
-    sizes = asked.options if one.layout is None else {"tensor_parallel_size": one.layout.tp}
+    sizes = request.options if plan.layout is None else {"tensor_parallel_size": plan.layout.tp}
     group = sizes.get("tensor_parallel_size") or 1
     is_joined = any(part.joined or not part.serves for part in parts)
     is_spread = is_joined and group > min(len(host.devices) for host in hosts)
     return clusters.standing(nodes, catalog.specs(), environments, used, is_tensor_spread=is_spread)
 
 
-def node_files(
-    asked: plan_requests.Request,
-    found: Plan | Layouts,
-    folder: Path,
-    *,
-    first_port: int = 8000,
-    image: str | None = None,
-    retries_posts: bool = False,
-    met: Sequence[NodeFinding] = (),
-) -> StartFiles:
-    """Write a plan's files for each node into a folder; none is overwritten.
-
-    Args:
-        asked: What was planned, with the places of its nodes.
-        found: The plan.
-        folder: Where they are written.
-        first_port: The first server's; the others have those after it.
-        image: Of a container, instead of the one that is published of the release.
-        retries_posts: Whether nginx sends a failed POST to another server.
-        met: What a start over the nodes meets, which the files say as well.
+def node_files(request: plan_requests.Request, answer: Plan | Layouts, folder: Path, **options: Any) -> StartFiles:
+    """Write a plan's files for each node into a folder; none is overwritten. `start_files.files` has the options.
 
     Raises:
-        InputError: as `deployed`; or a file is there already.
+        InputError: One is there already.
     """
-    made, told = files_for_nodes(asked, found, first_port=first_port, image=image, retries_posts=retries_posts, met=met)
+    made, summary = files_for_nodes(request, answer, **options)
     _stored(made, folder)
-    return told
+    return summary
 
 
 def files_for_nodes(
-    asked: plan_requests.Request,
-    found: Plan | Layouts,
-    *,
-    first_port: int = 8000,
-    image: str | None = None,
-    retries_posts: bool = False,
-    met: Sequence[NodeFinding] = (),
+    request: plan_requests.Request, answer: Plan | Layouts, **options: Any
 ) -> tuple[Mapping[str, str], StartFiles]:
-    """A plan's files for each node by name, each linted, and what they are; `node_files` has the arguments.
-
-    Raises:
-        InputError: as `deployed`.
-    """
-    made, told = start_files.files(
-        asked, chosen(found), first_port=first_port, image=image, retries_posts=retries_posts, met=met
-    )
-    return _linted(asked, made), told
+    """A plan's files for each node by name, each linted, and what they are. `start_files.files` has the options."""
+    made, summary = start_files.files(request, chosen(answer), **options)
+    return _linted(request, made), summary
 
 
-def keep(found: Compared, path: Path) -> int:
+def keep(comparison: Compared, path: Path) -> int:
     """Write what a start taught into a calibration file, beside what is there; how many rows it then holds.
 
     Raises:
@@ -402,43 +322,39 @@ def keep(found: Compared, path: Path) -> int:
     """
     from vllm_runbooks.plan import calibration
 
-    there = calibration.read(sources.read_text(str(path)), str(path)) if path.exists() else ()
+    earlier = calibration.read(sources.read_text(str(path)), str(path)) if path.exists() else ()
     # The same start read again replaces its rows: it is no second measurement.
     rows = {
         (row.source, row.release, row.gpu, row.architecture, row.term, row.tensor_parallel_size): row
-        for row in (*there, *found.residuals)
+        for row in (*earlier, *comparison.residuals)
     }
     store(path, calibration.written(rows.values()))
     return len(rows)
 
 
-def question(asked: PlanAsked) -> Request:
+def question(recorded: PlanAsked) -> plan_requests.Request:
     """What a recorded question or a claim asks the planner, read and checked; nothing corrects the plan.
 
     Raises:
         InputError: the model, a card or the release is not known.
     """
-    from vllm_runbooks.plan import requests as plan_requests
-    from vllm_runbooks.plan.budget import drafted, subject_in_catalog
-    from vllm_runbooks.plan.drafts import draft_in_catalog
-
-    told = subject_in_catalog(asked.model, specs())
-    if told is None:
-        raise InputError(f"{asked.model}: is no model of the catalog; a recorded question names one that is")
-    sizes = {"tensor_parallel_size": asked.tp, "pipeline_parallel_size": asked.pp, "data_parallel_size": asked.dp}
+    subject = subject_in_catalog(recorded.model, catalog.specs())
+    if subject is None:
+        raise InputError(f"{recorded.model}: is no model of the catalog; a recorded question names one that is")
+    sizes = {
+        "tensor_parallel_size": recorded.tp,
+        "pipeline_parallel_size": recorded.pp,
+        "data_parallel_size": recorded.dp,
+    }
     return plan_requests.Request(
-        drafted(told, asked.options, lambda name: draft_in_catalog(name, specs())),
-        specs().gpus(asked.gpus),
-        plan_requests.release_of(asked.vllm),
-        {**asked.options, **{name: size for name, size in sizes.items() if size is not None}},
+        drafted(subject, recorded.options, lambda name: draft_in_catalog(name, catalog.specs())),
+        catalog.specs().gpus(recorded.gpus),
+        plan_requests.release_of(recorded.vllm),
+        {**recorded.options, **{name: size for name, size in sizes.items() if size is not None}},
     )
 
 
-def planned(asked: PlanAsked) -> Plan | Layouts:
-    """The answer to such a question: a plan where sizes are given, else every layout.
-
-    Raises:
-        InputError: as `question`, or nothing can be planned.
-    """
-    is_split = any(size is not None for size in (asked.tp, asked.pp, asked.dp))
-    return planning.plan(question(asked)) if is_split else planning.layouts(question(asked))
+def planned(recorded: PlanAsked) -> Plan | Layouts:
+    """The answer to such a question: a plan where sizes are given, else every layout."""
+    is_split = any(size is not None for size in (recorded.tp, recorded.pp, recorded.dp))
+    return planning.plan(question(recorded)) if is_split else planning.layouts(question(recorded))

@@ -87,7 +87,7 @@ def nginx(
     """
     if not servers:
         raise InputError("no server is given; a proxy needs one at least")
-    if len({str(one).lower() for one in (*servers, listen)}) != len(servers) + 1:
+    if len({str(server).lower() for server in (*servers, listen)}) != len(servers) + 1:
         raise InputError("a server is given twice, or is where the proxy itself listens; give each a port of its own")
     for name, number, most in (("timeout_s", timeout_s, 7 * 86400), ("upload_mib", upload_mib, 65536)):
         if type(number) is not int or not 0 < number <= most:
@@ -116,28 +116,28 @@ def nginx(
 
 
 def _head(servers: Sequence[Server], listen: Server, *, retries_posts: bool) -> list[str]:
-    said = [f"{len(servers)} server{'s' * (len(servers) > 1)} of one model behind {listen}."]
+    remarks = [f"{len(servers)} server{'s' * (len(servers) > 1)} of one model behind {listen}."]
     if retries_posts:
-        said.append(
+        remarks.append(
             "A server dies: a request that was sent to it and got no answer yet is sent to another one. THE RISK: the "
             "same request may run twice, and more often with more servers. What it caused outside of vLLM may then "
             "have happened twice, and a request that makes servers fail is carried from one to the next. An answer "
             "that has begun (its header counts) is never sent again: it is cut off."
         )
     else:
-        said.append(
+        remarks.append(
             "A server dies: every request that it holds at that moment is lost, and no other. One without an answer "
             "gets status 502; an answer that has begun is cut off. Requests that come later go to the others, those "
             "included that were offered to the dead server first and could not connect. The client may ask again."
         )
-    if any(not one.is_address for one in servers):
-        said.append("Names are looked up once, when nginx starts or reloads.")
+    if any(not entry.is_address for entry in servers):
+        remarks.append("Names are looked up once, when nginx starts or reloads.")
     if listen.host not in _PROTECTED:
-        said.append(
+        remarks.append(
             "This port is open to the network, in clear text. A key given to vLLM guards its paths under /v1 alone: "
             "let strangers reach only what they may use."
         )
-    return [line for one in said for line in _comment(one)]
+    return [line for entry in remarks for line in _comment(entry)]
 
 
 def _upstream(servers: Sequence[Server]) -> list[str]:
@@ -156,7 +156,7 @@ def _upstream(servers: Sequence[Server]) -> list[str]:
         "zone vllm 64k;",
         "least_conn;",
         *(_comment(health) if len(servers) > 1 else ()),
-        *(f"server {one}{fails};" for one in servers),
+        *(f"server {server}{fails};" for server in servers),
         *_comment(kept),
         "keepalive 16;",
         "keepalive_timeout 3s;",

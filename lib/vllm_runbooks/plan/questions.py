@@ -12,7 +12,7 @@ from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import inverse
 from vllm_runbooks.plan.budget import Device
 from vllm_runbooks.plan.planned import checked, plan
-from vllm_runbooks.plan.records import Find, Found, Plan
+from vllm_runbooks.plan.records import Find, FindAnswer, Plan
 from vllm_runbooks.plan.requests import (
     SIZES,
     Request,
@@ -25,7 +25,7 @@ from vllm_runbooks.plan.requests import (
     taking,
     ways,
 )
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.weights import Ranks
 
 _UNITS = {
@@ -37,13 +37,10 @@ _UNITS = {
 
 
 def find(request: Request, what: Find, knowledge: lint.Knowledge, smaller: Sequence[Gpu] = ()) -> Plan:
-    """The answer to a question asked the other way round, with the plan that the careful side of it leads to.
+    """The answer to a question asked the other way round, with the plan that the conservative side of it leads to.
 
-    Where no layout is given the best one of all is taken. For the fewest cards, `smaller` are other kinds of which one
+    Where no layout is given the best one of all is taken. For the fewest GPUs, `smaller` are other kinds of which one
     alone may suffice, the smallest first.
-
-    Raises:
-        InputError: Nothing about it can be planned.
     """
     check(request)
     if what is Find.GPUS:
@@ -55,20 +52,20 @@ def find(request: Request, what: Find, knowledge: lint.Knowledge, smaller: Seque
         if not way.legal:
             continue
         split = split_as(taking(request, way), way.ranks, way.replicas)
-        one = replace(
+        plan_of_way = replace(
             _found_for(split, what, knowledge, way.replicas, is_checked=False),
             layout=layout_of(way),
             legal=True,
             reasons=way.reasons,
         )
-        if best is None or _is_better(what, one, best):
-            best = one
+        if best is None or _is_better(what, plan_of_way, best):
+            best = plan_of_way
     if best is None:
         raise InputError("this release starts the model in no layout on these cards; see the plan without --find")
     return checked(best, knowledge, request)
 
 
-def _is_better(what: Find, one: Plan, other: Plan) -> bool:
+def _is_better(what: Find, plan: Plan, other: Plan) -> bool:
     """Whether an answer is more than another; of equal ones the layout that was ranked first stays."""
     sign = -1 if what is Find.UTILIZATION else 1
 
@@ -76,7 +73,7 @@ def _is_better(what: Find, one: Plan, other: Plan) -> bool:
         value = plan.found.value if plan.found is not None else None
         return (value is not None, sign * float(value or 0))
 
-    return worth(one) > worth(other)
+    return worth(plan) > worth(other)
 
 
 def _found_for(
@@ -85,27 +82,25 @@ def _found_for(
     """The answer for the layout that the request gives."""
     ranks = settings(request).ranks
     devices = [Device.of(card) for card in request.cards[: ranks.cards]]
-    environment, calibrate = request.variables, request.calibrate
 
-    def make(changes: Mapping[str, Any]) -> Settings:
-        given = {**request.options, **changes}
-        return settings(replace(request, options={name: value for name, value in given.items() if value is not None}))
+    def make(changes: Mapping[str, Any]) -> LaunchSettings:
+        options = {**request.options, **changes}
+        return settings(replace(request, options={name: value for name, value in options.items() if value is not None}))
 
+    trial = inverse.Trial(request.model, make, devices, request.variables, request.calibrate)
     changes: dict[str, Any] = {}
     times = 1
     if what is Find.CONTEXT:
-        answer = inverse.longest_context(request.model, make, devices, environment=environment, calibrate=calibrate)
+        answer = inverse.longest_context(trial)
         changes = {"max_model_len": answer.low or answer.expected}
     elif what is Find.UTILIZATION:
-        answer = inverse.lowest_utilization(request.model, make, devices, environment=environment, calibrate=calibrate)
+        answer = inverse.lowest_utilization(trial)
         changes = {"gpu_memory_utilization": answer.low or answer.expected}
     else:
-        answer = inverse.highest_concurrency(
-            request.model, make, devices, make({}).max_model_len, environment=environment, calibrate=calibrate
-        )
+        answer = inverse.highest_concurrency(trial, make({}).scheduler.max_model_len)
         times = replicas * ranks.data
-    given = {**request.options, **{name: value for name, value in changes.items() if value is not None}}
-    made = plan(replace(request, options=given))
+    options = {**request.options, **{name: value for name, value in changes.items() if value is not None}}
+    made = plan(replace(request, options=options))
     sides = (
         None if side is None else int(side * times) if what is Find.CONTEXT else side * times
         for side in (answer.low, answer.expected, answer.high)
@@ -115,7 +110,7 @@ def _found_for(
 
 
 def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu]) -> Plan:
-    """The fewest cards of the first kind, and the smallest card of which one suffices."""
+    """The fewest GPUs of the first kind, and the smallest GPU of which one suffices."""
     first = request.cards[0]
     environment, calibrate = request.variables, request.calibrate
     answer = inverse.fewest_cards(
@@ -128,25 +123,27 @@ def _fewest(request: Request, knowledge: lint.Knowledge, smaller: Sequence[Gpu])
     )
     reasons = list(answer.reasons)
     if smaller:
-        one = inverse.smallest_card(
+        smallest = inverse.smallest_card(
             request.model,
             maker(request, smaller),
             [Device.of(Card(gpu)) for gpu in smaller],
             environment=environment,
             calibrate=calibrate,
         )
-        if one.expected is not None:
-            reasons.append("; ".join((f"one card alone: {one.expected.name} is the smallest", *one.reasons)))
+        if smallest.expected is not None:
+            reasons.append("; ".join((f"one card alone: {smallest.expected.name} is the smallest", *smallest.reasons)))
     chosen = answer.sure or answer.budget
     ranks = chosen.settings.ranks if chosen is not None else Ranks()
     made = plan(replace(split_as(request, ranks, 1), cards=fewest_cards(first, ranks.cards)))
-    found = _found(Find.GPUS, f"cards of {first.gpu.name}", (answer.low, answer.expected, answer.high), tuple(reasons))
-    return checked(replace(made, found=found), knowledge, request)
+    finding = _found(
+        Find.GPUS, f"cards of {first.gpu.name}", (answer.low, answer.expected, answer.high), tuple(reasons)
+    )
+    return checked(replace(made, found=finding), knowledge, request)
 
 
-def _found(what: Find, unit: str, sides: tuple[float | None, ...], reasons: tuple[str, ...]) -> Found:
+def _found(what: Find, unit: str, sides: tuple[float | None, ...], reasons: tuple[str, ...]) -> FindAnswer:
     """An answer that is sure to hold where there is one, else the one that is expected; least and most beside it."""
     careful, expected, _ = sides
-    known = [side for side in sides if side is not None]
+    sides_known = [side for side in sides if side is not None]
     value = expected if careful is None else careful
-    return Found(what, value, unit, min(known, default=None), max(known, default=None), reasons)
+    return FindAnswer(what, value, unit, min(sides_known, default=None), max(sides_known, default=None), reasons)

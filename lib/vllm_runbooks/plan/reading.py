@@ -14,7 +14,7 @@ from vllm_runbooks.core.json_errors import same_words
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.plan import actual, settings
 from vllm_runbooks.plan.budget import Calibrate, Subject, drafted, subject, subject_in_catalog
-from vllm_runbooks.plan.drafts import Draft
+from vllm_runbooks.plan.drafts import DraftModel
 from vllm_runbooks.plan.planned import checked, layouts, plan
 from vllm_runbooks.plan.questions import find
 from vllm_runbooks.plan.records import Find, Layouts, Plan
@@ -34,14 +34,14 @@ _DTYPES = frozenset({"bfloat16", "float16", "float32", "half", "float", "auto"})
 
 
 class Sources(NamedTuple):
-    """Where what a request names is looked for; each refuses, as an InputError, what is not there."""
+    """Where what a request names is looked for; each rejects, as an InputError, what is not there."""
 
     model: Callable[[str], Subject]
-    draft: Callable[[str], Draft | None]
+    draft: Callable[[str], DraftModel | None]
     """A drafting model; None: its configuration is not at hand."""
     cards: Callable[[str], tuple[Card, ...]]
     knowledge: Callable[[], Knowledge]
-    """Asked for where an option is refused, and the linter says why."""
+    """Asked for where an option is rejected, and the linter says why."""
 
 
 def model_in_catalog(name: str, specs: Specs) -> Subject:
@@ -50,18 +50,18 @@ def model_in_catalog(name: str, specs: Specs) -> Subject:
     Raises:
         InputError: There is none of this name.
     """
-    found = subject_in_catalog(name, specs)
-    if found is None:
+    model = subject_in_catalog(name, specs)
+    if model is None:
         raise InputError(f"{name}: is no model of the catalog{_near(name, specs)}; give a folder with its config.json")
-    return found
+    return model
 
 
 def _near(name: str, specs: Specs) -> str:
     from difflib import get_close_matches
 
-    lasts = {each.rpartition("/")[2].casefold(): each for each in specs.texts}
+    lasts = {name_known.rpartition("/")[2].casefold(): name_known for name_known in specs.texts}
     near = get_close_matches(name.rpartition("/")[2].casefold(), list(lasts), n=3, cutoff=0.6)
-    return f" (near: {', '.join(lasts[each] for each in near)})" if near else ""
+    return f" (near: {', '.join(lasts[name_known] for name_known in near)})" if near else ""
 
 
 def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: int | None = None) -> Subject:
@@ -75,14 +75,14 @@ def told_model(name: str, text: str | bytes, *, source: str, checkpoint_bytes: i
     try:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
-        said = same_words(error) if isinstance(error, json.JSONDecodeError) else "not readable as text"
-        raise InputError(f"{source}: is no JSON: {said}") from None
+        reason = same_words(error) if isinstance(error, json.JSONDecodeError) else "not readable as text"
+        raise InputError(f"{source}: is no JSON: {reason}") from None
     if not isinstance(config, Mapping):
         raise InputError(f"{source}: holds no JSON object, so no model's configuration")
     for key in ("torch_dtype", "dtype"):
-        told = config.get(key)
-        if told is not None and not (isinstance(told, str) and told.removeprefix("torch.") in _DTYPES):
-            raise InputError(f"{source}: {key} is {str(told)[:40]}, no type of weights that vLLM runs; correct it")
+        dtype = config.get(key)
+        if dtype is not None and not (isinstance(dtype, str) and dtype.removeprefix("torch.") in _DTYPES):
+            raise InputError(f"{source}: {key} is {str(dtype)[:40]}, no type of weights that vLLM runs; correct it")
     return subject(name, config, source=source, checkpoint_bytes=checkpoint_bytes)
 
 
@@ -101,10 +101,10 @@ def read(
     """What is asked, read and checked; `sizes` are those of `SIZES` by their short names, None where one is not given.
 
     Raises:
-        InputError: Something of it is not known, or the release refuses an option.
+        InputError: Something of it is not known, or the release rejects an option.
     """
     release = release_of(vllm)
-    asked = sources.model(name)
+    model = sources.model(name)
     split = {SIZES[key]: size for key, size in sizes.items() if size is not None}
     wrong = next((f"{key} {size}" for key, size in split.items() if size < 1), None)
     if wrong is not None:
@@ -116,41 +116,41 @@ def read(
     twice = next((dest for dest, size in split.items() if parsed.get(dest, size) != size), None)
     if twice is not None:
         raise InputError(f"{twice} is given twice: {parsed[twice]} and {split[twice]}; give it once")
-    given = {**parsed, **_typed(name, options or {}, release.version, sources.knowledge), **split}
-    _check_numbers(given)
+    engine_options = {**parsed, **_typed(name, options or {}, release.version, sources.knowledge), **split}
+    _check_numbers(engine_options)
     _check_environment(environment or {})
-    overrides = given.get("hf_overrides")
+    overrides = engine_options.get("hf_overrides")
     return Request(
-        drafted(actual.overridden(asked, given) if overrides else asked, given, sources.draft),
+        drafted(actual.overridden(model, engine_options) if overrides else model, engine_options, sources.draft),
         cards,
         release,
-        given,
-        {each: None if is_secret(each, value) else value for each, value in (environment or {}).items()},
+        engine_options,
+        {variable: None if is_secret(variable, value) else value for variable, value in (environment or {}).items()},
         calibrate,
     )
 
 
-def answered(asked: Request, knowledge: Knowledge, specs: Specs, *, what: Find | str | None = None) -> Plan | Layouts:
+def answered(request: Request, knowledge: Knowledge, specs: Specs, *, what: Find | str | None = None) -> Plan | Layouts:
     """The answer to a request: to a question the other way round, for the sizes that are given, or for all layouts.
 
     Raises:
         InputError: There is no such question, or nothing can be planned.
     """
     if what is not None:
-        return asked_otherwise(asked, Find(what), knowledge, specs)
-    return checked(plan(asked), knowledge, asked) if has_sizes(asked) else layouts(asked, knowledge)
+        return asked_otherwise(request, Find(what), knowledge, specs)
+    return checked(plan(request), knowledge, request) if has_sizes(request) else layouts(request, knowledge)
 
 
-def asked_otherwise(asked: Request, what: Find, knowledge: Knowledge, specs: Specs) -> Plan:
-    """The answer to a question asked the other way round, as `find`, with the catalog's other cards to choose from."""
+def asked_otherwise(request: Request, what: Find, knowledge: Knowledge, specs: Specs) -> Plan:
+    """The answer to a question asked the other way round, as `find`, with the catalog's other GPUs to choose from."""
     smaller = [gpu for gpu in specs.table.gpus if gpu.total is not None and gpu.version is not None]
     smaller.sort(key=lambda gpu: (gpu.memory_gib, gpu.name))
-    return find(asked, what, knowledge, smaller)
+    return find(request, what, knowledge, smaller)
 
 
-def has_sizes(asked: Request) -> bool:
+def has_sizes(request: Request) -> bool:
     """Whether the layout is given."""
-    return not set(SIZES.values()).isdisjoint(asked.options)
+    return not set(SIZES.values()).isdisjoint(request.options)
 
 
 _AT_LEAST = {
@@ -161,20 +161,16 @@ _MOST = 2**48
 """No size that a start takes is larger: a typing error, or an attempt to use up time."""
 
 
-def _check_numbers(given: Mapping[str, Any]) -> None:
-    """Refuse numbers that no release starts with.
-
-    Raises:
-        InputError: One of them is out of range, or no number.
-    """
+def _check_numbers(options: Mapping[str, Any]) -> None:
+    """Refuse numbers that no release starts with."""
     for dest, least in _AT_LEAST.items():
-        value = given.get(dest)
+        value = options.get(dest)
         if value is not None and not (_is_number(value) and least <= value <= _MOST):
             raise InputError(f"{dest} {str(value)[:40]}: must be a number of {least} at least")
-    length = given.get("max_model_len")
+    length = options.get("max_model_len")
     if length is not None and length != "auto" and not (_is_number(length) and (length == -1 or 1 <= length <= _MOST)):
         raise InputError(f"max_model_len {str(length)[:40]}: must be a number of 1 at least, or auto")
-    share = given.get("gpu_memory_utilization")
+    share = options.get("gpu_memory_utilization")
     if share is not None and not (_is_number(share) and 0 < share <= 1):
         raise InputError(f"gpu_memory_utilization {str(share)[:40]}: must be a number above 0, at most 1")
 
@@ -183,55 +179,43 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value  # noqa: PLR0124 - NaN
 
 
-def _check_environment(given: Mapping[str, str]) -> None:
-    """Refuse variables that no release starts with, and those that follow from the layout.
-
-    Raises:
-        InputError: There is one.
-    """
-    of_cards = next((each for each in fleet.OF_CARDS if each in given), None)
+def _check_environment(variables: Mapping[str, str]) -> None:
+    """Refuse variables that no release starts with, and those that follow from the layout."""
+    of_cards = next((variable for variable in fleet.OF_CARDS if variable in variables), None)
     if of_cards is not None:
         raise InputError(f"{of_cards}: follows from the cards and the layout; leave it out")
-    partition = given.get(settings.PARTITION)
+    partition = variables.get(settings.PARTITION)
     if partition is not None and settings.partition(partition) is None:
         raise InputError(settings.damaged(partition))
 
 
-def _typed(name: str, given: Mapping[str, Any], version: str, knowledge: Callable[[], Knowledge]) -> dict[str, Any]:
-    """Options that come as values, not as words: each of the type that the release converts a word to.
-
-    Raises:
-        InputError: The release has no such option, takes another type, or refuses the value.
-    """
+def _typed(name: str, options: Mapping[str, Any], version: str, knowledge: Callable[[], Knowledge]) -> dict[str, Any]:
+    """Options that come as values, not as words: each of the type that the release converts a word to."""
     data = releases.load(version)
     words: list[str] = []
-    there = {dest: value for dest, value in given.items() if value is not None}
-    for dest, value in there.items():
+    values = {dest: value for dest, value in options.items() if value is not None}
+    for dest, value in values.items():
         option = data.by_dest.get(dest)
         if option is None:
             near = alike(dest, sorted(data.by_dest), 1)
-            said = f"; did you mean {near[0]}?" if near else ""
-            raise InputError(f"{dest[:80]}: is no option of vLLM {version}{said}")
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise InputError(f"{dest[:80]}: is no option of vLLM {version}{hint}")
         kind = expected_type(option, value)
         if kind is not None:
             raise InputError(f"{dest}: must be {kind}; {type(value).__name__} is given")
         words += option_words(option, value)
     read = _parsed(name, words, version, knowledge)
-    return {**there, **{dest: value for dest, value in read.items() if value is not UNKNOWN}}
+    return {**values, **{dest: value for dest, value in read.items() if value is not UNKNOWN}}
 
 
 def _parsed(name: str, words: Sequence[str], version: str, knowledge: Callable[[], Knowledge]) -> Mapping[str, Any]:
-    """Engine options by argparse destination.
-
-    Raises:
-        InputError: The release refuses them.
-    """
+    """Engine options by argparse destination."""
     if not words:
         return {}
-    found = parse([name, *words], releases.load(version))
-    if found.is_refused or any(problem.kind == "out-of-bounds" for problem in found.problems):
+    result = parse([name, *words], releases.load(version))
+    if result.is_refused or any(problem.kind == "out-of-bounds" for problem in result.problems):
         command = shlex.join(["vllm", "serve", name, *words])
         issues = lint.lint(command, knowledge(), lint.Asked(vllm=version)).issues
-        said = [issue.message for issue in issues if issue.severity == "error"]
-        raise InputError(said[0] if said else f"vLLM {version} refuses {shlex.join(words)}")
-    return {dest: value for dest, value in found.flags.items() if dest not in ("model", "model_tag")}
+        errors = [issue.message for issue in issues if issue.severity == "error"]
+        raise InputError(errors[0] if errors else f"vLLM {version} refuses {shlex.join(words)}")
+    return {dest: value for dest, value in result.flags.items() if dest not in ("model", "model_tag")}

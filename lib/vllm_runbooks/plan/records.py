@@ -94,7 +94,7 @@ class PlannedCache:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class PlanCalibration:
     """Whether, and by what, the plan was corrected."""
 
     used: bool
@@ -115,7 +115,7 @@ class PlannedDeployment:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ParallelLayout:
     """How cards are used."""
 
     replicas: int
@@ -131,11 +131,11 @@ class Speed:
     tokens_per_s: float
     """At most, of one request on one replica, decoding."""
     basis: str
-    """How it was reckoned, in words."""
+    """How it was estimated, in words."""
 
 
 @dataclass(frozen=True)
-class Found:
+class FindAnswer:
     """The answer to a question asked the other way round."""
 
     what: Find
@@ -162,8 +162,8 @@ class Plan:
     limits: tuple[str, ...]
     """What decides or limits the start, a sentence each."""
     deployment: PlannedDeployment | None
-    calibration: Calibration
-    layout: Layout | None = None
+    calibration: PlanCalibration
+    layout: ParallelLayout | None = None
     legal: bool | None = None
     """Of a layout: whether this release starts it."""
     reasons: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class Plan:
     speed: Speed | None = None
     total_concurrency: float | None = None
     """Of all replicas together, requests of `max_model_len` tokens."""
-    found: Found | None = None
+    found: FindAnswer | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the plan settled that was not given, by argparse destination."""
     missing: tuple[str, ...] = ()
@@ -197,7 +197,7 @@ class StartFiles:
 
     model: str
     vllm: CommandRelease
-    layout: Layout | None
+    layout: ParallelLayout | None
     """None: the sizes were given."""
     fits: bool | None
     joined_by: str
@@ -226,3 +226,8 @@ class Layouts:
     gpus: tuple[PlannedGpu, ...]
     fits: bool | None
     layouts: tuple[Plan, ...]
+
+    @property
+    def best(self) -> Plan | None:
+        """The best layout that starts; None if none does."""
+        return next((plan for plan in self.layouts if plan.legal and plan.fits is not False), None)

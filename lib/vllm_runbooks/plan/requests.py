@@ -1,4 +1,4 @@
-"""What is to be planned, and what it comes to: settings, budgets, and the ways to use the cards."""
+"""What is to be planned, and what it comes to: settings, budgets, and the ways to use the GPUs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from vllm_runbooks.plan import inverse
 from vllm_runbooks.plan import layouts as _layouts
 from vllm_runbooks.plan.budget import Budget, Calibrate, Device, Subject, budget
 from vllm_runbooks.plan.network import Network
-from vllm_runbooks.plan.records import Layout
-from vllm_runbooks.plan.settings import Settings, settle
+from vllm_runbooks.plan.records import ParallelLayout
+from vllm_runbooks.plan.settings import LaunchSettings, settle
 from vllm_runbooks.plan.weights import Ranks
 
 SIZES = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
-"""By a size's field in a `Layout` its option, by argparse destination."""
+"""By a size's field in a `ParallelLayout` its option, by argparse destination."""
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePlace:
     """A host as the servers of a plan need to know it."""
 
     address: str | None = None
@@ -50,9 +50,9 @@ class Request:
     """Corrects the terms by what earlier starts printed."""
     replicas: int = 1
     numbers: tuple[int, ...] = ()
-    """Of each card its place among those of its host; none: as they were read, else counted as they stand."""
-    places: Mapping[str, Place] = field(default_factory=dict)
-    """By host what is known of it beside its cards."""
+    """Of each GPU its place among those of its host; none: as they were read, else counted as they stand."""
+    places: Mapping[str, NodePlace] = field(default_factory=dict)
+    """By host what is known of it beside its GPUs."""
     master_port: int | None = None
     """Where the hosts of one server meet; None: the release's default."""
     by_ray: bool | None = None
@@ -72,7 +72,7 @@ class Request:
 
 
 def release_of(version: str | None) -> CommandRelease:
-    """The release to plan for: the one that is given, else the newest that is known.
+    """The release to plan for: the one given, else the newest that is known.
 
     Raises:
         InputError: The text is no version.
@@ -84,7 +84,7 @@ def release_of(version: str | None) -> CommandRelease:
     return CommandRelease(data.asked, "given", data.version)
 
 
-def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None) -> Settings:
+def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gpu | None = None) -> LaunchSettings:
     """What the start comes to, with further options instead of its own."""
     first = gpu or (request.cards[0].gpu if request.cards else None)
     return settle(
@@ -100,16 +100,16 @@ def settings(request: Request, more: Mapping[str, Any] | None = None, *, gpu: Gp
     )
 
 
-def budget_of(request: Request, asked: Settings, devices: Sequence[Device]) -> Budget:
+def budget_of(request: Request, settled: LaunchSettings, devices: Sequence[Device]) -> Budget:
     """The memory of one replica."""
-    return budget(request.model, asked, devices, environment=request.variables, calibrate=request.calibrate)
+    return budget(request.model, settled, devices, environment=request.variables, calibrate=request.calibrate)
 
 
 def check(request: Request) -> None:
     """Refuse what nothing can be planned of.
 
     Raises:
-        InputError: The model's layers are not known, or there is no card.
+        InputError: The model's layers are not known, or there is no GPU.
     """
     shape = request.model.shape
     if not shape.pattern:
@@ -130,32 +130,32 @@ def split_as(request: Request, ranks: Ranks, replicas: int) -> Request:
 
 
 def maker(request: Request, gpus: Iterable[Gpu] = ()) -> _layouts.Make:
-    """What the start comes to, split otherwise, on other cards."""
+    """What the start comes to, split otherwise, on other GPUs."""
     by_name = {gpu.name: gpu for gpu in (*gpus, *(card.gpu for card in request.cards))}
 
-    def make(ranks: Ranks, first: Device) -> Settings:
+    def make(ranks: Ranks, first: Device) -> LaunchSettings:
         return settings(request, sizes_of(ranks), gpu=by_name[first.name])
 
     return make
 
 
-def ways(request: Request) -> tuple[_layouts.Way, ...]:
-    """Every way to use the cards, the best first.
+def ways(request: Request) -> tuple[_layouts.LayoutChoice, ...]:
+    """Every way to use the GPUs, the best first.
 
-    Cards that were read and are too busy for the start, or of which that is not told, are left out as long as the model
+    GPUs that were read and are too busy for the start, or of which that is not told, are left out as long as the model
     fits without them.
     """
-    found: tuple[_layouts.Way, ...] = ()
+    ranked: tuple[_layouts.LayoutChoice, ...] = ()
     for places in _choices(request):
-        found = _ways(request, places)
-        if any(way.legal and way.fits is not False for way in found):
+        ranked = _ways(request, places)
+        if any(way.legal and way.fits is not False for way in ranked):
             break
-    return found
+    return ranked
 
 
-def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.Way, ...]:
-    """Every way to use some of the cards, with the places of the request."""
-    found = _layouts.ways(
+def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.LayoutChoice, ...]:
+    """Every way to use some of the GPUs, with the places of the request."""
+    ranked = _layouts.ways(
         request.model,
         maker(request),
         [Device.of(request.cards[place]) for place in places],
@@ -166,22 +166,22 @@ def _ways(request: Request, places: Sequence[int]) -> tuple[_layouts.Way, ...]:
     )
     left = [place for place in range(len(request.cards)) if place not in places]
     if not left:
-        return found
+        return ranked
     numbers = numbers_of(request)
-    said = f"left out, as they are in use or that is not told: GPU {', '.join(str(numbers[place]) for place in left)}"
+    reason = f"left out, as they are in use or that is not told: GPU {', '.join(str(numbers[place]) for place in left)}"
     return tuple(
         replace(
             way,
             places=tuple(tuple(places[place] for place in copy) for copy in way.places),
             idle=way.idle + len(left),
-            reasons=(*way.reasons, said),
+            reasons=(*way.reasons, reason),
         )
-        for way in found
+        for way in ranked
     )
 
 
 def _choices(request: Request) -> Iterator[list[int]]:
-    """The cards that are free for sure, then those that may be, then all; each choice once."""
+    """The GPUs that are free for sure, then those that may be, then all; each choice once."""
     share = settings(request).utilization
     states = [is_free(card, share) for card in request.cards]
     sizes = set()
@@ -193,7 +193,7 @@ def _choices(request: Request) -> Iterator[list[int]]:
 
 
 def is_free(card: Card, share: float) -> bool | None:
-    """Whether a share of a card's memory is free; None: it was read, and what is in use of it was not told."""
+    """Whether a share of a GPU's memory is free; None: it was read, and what is in use of it was not told."""
     if card.number is None:
         return True
     if card.used_gib is None or card.gpu.total is None:
@@ -202,7 +202,7 @@ def is_free(card: Card, share: float) -> bool | None:
 
 
 def freest_first(cards: Sequence[Card]) -> tuple[Card, ...]:
-    """The cards host by host as they come, those that were read by what is in use of them, the least first.
+    """The GPUs host by host as they come, those that were read by what is in use of them, the least first.
 
     Those of which it is not told come behind.
     """
@@ -216,13 +216,13 @@ def _use(card: Card) -> tuple[bool, float]:
     return card.used_gib is None, card.used_gib or 0.0
 
 
-def layout_of(way: _layouts.Way) -> Layout:
+def layout_of(way: _layouts.LayoutChoice) -> ParallelLayout:
     """The sizes of a way."""
-    return Layout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data)
+    return ParallelLayout(way.replicas, way.ranks.tensor, way.ranks.pipeline, way.ranks.data)
 
 
 def stages_of(request: Request) -> tuple[int, ...] | None:
-    """Layers of each stage by which unequal cards hold more than by even ones; None: even ones, or given ones, do."""
+    """Layers of each stage by which unequal GPUs hold more than by even ones; None: even ones, or given ones, do."""
     ranks = settings(request).ranks
     devices = [Device.of(card) for card in request.cards[: ranks.cards]]
     if ranks.pipeline < 2 or ranks.partition is not None or len(devices) < ranks.cards:
@@ -238,8 +238,8 @@ def stages_of(request: Request) -> tuple[int, ...] | None:
     return made.settings.ranks.partition
 
 
-def taking(request: Request, way: _layouts.Way) -> Request:
-    """The request with the cards of a way, copy by copy, and what the way sets."""
+def taking(request: Request, way: _layouts.LayoutChoice) -> Request:
+    """The request with the GPUs of a way, copy by copy, and what the way sets."""
     places = [place for copy in way.places for place in copy]
     numbers = numbers_of(request)
     return replace(
@@ -251,19 +251,19 @@ def taking(request: Request, way: _layouts.Way) -> Request:
 
 
 def numbers_of(request: Request) -> tuple[int, ...]:
-    """Of each card its number on its host."""
+    """Of each GPU its number on its host."""
     if request.numbers:
         return request.numbers
     seen: dict[str | None, int] = {}
-    found = []
+    numbers = []
     for card in request.cards:
-        found.append(seen.get(card.node, 0) if card.number is None else card.number)
-        seen[card.node] = found[-1] + 1
-    return tuple(found)
+        numbers.append(seen.get(card.node, 0) if card.number is None else card.number)
+        seen[card.node] = numbers[-1] + 1
+    return tuple(numbers)
 
 
 def fewest_cards(first: Card, count: int) -> tuple[Card, ...]:
-    """So many cards of a kind, on hosts of the usual size where one does not suffice."""
+    """So many GPUs of a kind, on hosts of the usual size where one does not suffice."""
     return tuple(
         replace(first, node=node or first.node, number=None, used_gib=None) for node in inverse.on_hosts(count)
     )

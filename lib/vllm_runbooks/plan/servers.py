@@ -1,4 +1,4 @@
-"""The servers of a layout: on which cards each runs, and the command that starts it."""
+"""The servers of a layout: on which GPUs each runs, and the command that starts it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction import redact
 from vllm_runbooks.plan.records import PlannedDeployment
-from vllm_runbooks.plan.requests import SIZES, Place, Request, numbers_of, sizes_of
-from vllm_runbooks.plan.settings import Settings
+from vllm_runbooks.plan.requests import SIZES, NodePlace, Request, numbers_of, sizes_of
+from vllm_runbooks.plan.settings import LaunchSettings
 from vllm_runbooks.plan.weights import Ranks
 from vllm_runbooks.reading import deployment
 from vllm_runbooks.reading.deployment import fleet
 
 
 def hosts(request: Request, count: int) -> tuple[fleet.Host, ...]:
-    """The hosts of the first cards, each card by its number there."""
-    found: dict[str | None, list[str]] = {}
+    """The hosts of the first GPUs, each GPU by its number there."""
+    by_node: dict[str | None, list[str]] = {}
     for card, number in zip(request.cards[:count], numbers_of(request), strict=False):
-        found.setdefault(card.node, []).append(str(number))
-    places = {node: request.places.get(node or "", Place()) for node in found}
+        by_node.setdefault(card.node, []).append(str(number))
+    places = {node: request.places.get(node or "", NodePlace()) for node in by_node}
     return tuple(
         fleet.Host(tuple(devices), node, places[node].address, places[node].environment)
-        for node, devices in found.items()
+        for node, devices in by_node.items()
     )
 
 
 def parts(request: Request, ranks: Ranks, replicas: int, first_port: int = fleet.FIRST_PORT) -> tuple[fleet.Part, ...]:
-    """The servers of a layout, on the first cards.
+    """The servers of a layout, on the first GPUs.
 
     Raises:
         InputError: The release has no option for it.
@@ -52,17 +52,17 @@ def split_of(ranks: Ranks) -> fleet.Split:
     return fleet.Split(ranks.tensor, ranks.pipeline, ranks.data, ranks.prefill)
 
 
-def _without_sizes(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {dest: value for dest, value in given.items() if dest not in SIZES.values()}
+def _without_sizes(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {dest: value for dest, value in options.items() if dest not in SIZES.values()}
 
 
-def deployment_of(request: Request, asked: Settings, replicas: int) -> PlannedDeployment | None:
+def deployment_of(request: Request, settled: LaunchSettings, replicas: int) -> PlannedDeployment | None:
     """The first instance's start; None where this release has no option for it."""
     try:
-        first = [part for part in parts(request, asked.ranks, replicas) if not part.instance]
+        first = [part for part in parts(request, settled.ranks, replicas) if not part.instance]
     except InputError:
         return None  # `plan` refuses what was given; of a layout its reasons say why
-    sizes = {dest: size for dest, size in sizes_of(asked.ranks).items() if size > 1}
+    sizes = {dest: size for dest, size in sizes_of(settled.ranks).items() if size > 1}
     return PlannedDeployment(
         request.model.name,
         {dest: _open(dest, value) for dest, value in {**_without_sizes(request.options), **sizes}.items()},
@@ -78,4 +78,4 @@ def _open(dest: str, value: Any) -> Any:
     """A value as it may be shown: in place of a secret, its placeholder."""
     if isinstance(value, str):
         return redact.redact_value(value) if deployment.is_secret(dest, value) else value
-    return [_open(dest, each) for each in value] if isinstance(value, (list, tuple)) else value
+    return [_open(dest, item) for item in value] if isinstance(value, (list, tuple)) else value

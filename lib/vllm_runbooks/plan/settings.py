@@ -1,6 +1,6 @@
 """What a start asks of memory, settled: every option with the value that the release gives it.
 
-`settle` fills in what is not given by the rules of a release: the batch and the requests by the card, the longest
+`settle` fills in what is not given by the rules of a release: the batch and the requests by the GPU, the longest
 context by the model, the CUDA graphs by the batch, the engine, its runner and its sampler by what they can do.
 """
 
@@ -15,7 +15,7 @@ from vllm_runbooks.catalog import options as releases
 from vllm_runbooks.catalog.eras import Key
 from vllm_runbooks.catalog.start_rules import StartRules, start_rules
 from vllm_runbooks.plan import drafts, json_options
-from vllm_runbooks.plan.drafts import Draft, Drafting
+from vllm_runbooks.plan.drafts import Drafting, DraftModel
 from vllm_runbooks.plan.shape import Attention, Experts, Latent, Recurrent, Shape
 from vllm_runbooks.plan.weights import Ranks
 
@@ -23,88 +23,37 @@ _GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Options, defaults filled in by the release's own rules; tokens unless said otherwise."""
+class SchedulerSettings:
+    """What the scheduler puts into a step; tokens unless a field says otherwise."""
 
-    version: str
-    """The release that was asked for, by its number."""
-    key: Key
-    """The same as numbers."""
-    is_v0: bool
-    """Whether the older engine runs."""
     max_model_len: int
-    """0: not known."""
-    is_length_fitted: bool
-    """`--max-model-len auto` (-1): the start takes the longest that fits, `max_model_len` is the model's own."""
+    """0 if unknown."""
     batched_tokens: int
-    """`max_num_batched_tokens`: T. 0: not known."""
+    """`max_num_batched_tokens`; 0 if unknown."""
     sequences: int
-    """`max_num_seqs`. 0: not known."""
-    utilization: float
-    """`gpu_memory_utilization`, as a share of the card's memory."""
-    ranks: Ranks
-    dtype: str
-    """Of the model's run: "bfloat16", "float16" or "float32"."""
-    quantization: str | None = None
-    """Asked for at the start; a checkpoint's own is in the shape."""
-    cache_dtype: str = "auto"
-    block_tokens: int | None = None
-    """`block_size` where it is given."""
-    piecewise_graphs: int = 0
-    """CUDA graphs of pieces between attentions that are captured."""
-    full_graphs: int = 0
-    """CUDA graphs of whole decoding steps."""
-    is_eager: bool = False
-    is_compiled: bool = True
-    """Whether the model runs as compiled pieces."""
+    """`max_num_seqs`; 0 if unknown."""
+    is_length_fitted: bool = False
+    """`--max-model-len auto` (-1): the launch uses the longest that fits, `max_model_len` is the model's own."""
     concurrent_batches: int = 1
     """Batches that are under way at the same time."""
-    is_v2_runner: bool = False
-    """Whether the newer model runner runs."""
-    sampler: str = "sort"
-    """What finds the most likely tokens in the profiling run: "sort", "triton" or "flashinfer"."""
     is_chunked: bool = True
     """Whether long prompts are read in parts."""
+
+
+@dataclass(frozen=True)
+class CacheSettings:
+    """The KV cache."""
+
+    dtype: str = "auto"
+    block_tokens: int | None = None
+    """`block_size`; None if not set."""
+    size: int | None = None
+    """`--kv-cache-memory-bytes`: the cache has this size, whatever the utilization."""
+    blocks_override: int | None = None
+    """`--num-gpu-blocks-override`."""
     caches_prefixes: bool | None = None
     mixes_groups: bool = True
     """False: the hybrid cache manager is switched off by an option."""
-    items: Mapping[str, int] | None = field(default=None, hash=False)
-    """`--limit-mm-per-prompt`, by modality; a modality that is not named has the release's default. None: not given."""
-    item_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
-    """Sizes of `--limit-mm-per-prompt`, by modality: num_frames, width and height, those that are given."""
-    encoder_data: bool = False
-    """`--mm-encoder-tp-mode data`."""
-    skips_encoder_profile: bool = False
-    """`--skip-mm-profiling`."""
-    language_only: bool = False
-    """`--language-model-only`: no encoder is loaded."""
-    processor: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """`--mm-processor-kwargs`."""
-    cache_bytes: int | None = None
-    """`--kv-cache-memory-bytes`: the cache takes this, whatever the utilisation."""
-    blocks_override: int | None = None
-    """`--num-gpu-blocks-override`."""
-    cpu_offload_bytes: int = 0
-    """`--cpu-offload-gb`: bytes of weights on the host instead of each card."""
-    speculative_tokens: int = 0
-    draft_layers: int = 0
-    """Layers of the checkpoint's own draft module that run."""
-    draft_model: str | None = None
-    """A model of its own that drafts."""
-    draft_method: str = ""
-    """How it does so: "draft_model", "eagle", "eagle3" or "medusa"; "": its memory is not known, or there is none."""
-    lora_rank: int = 0
-    """`--max-lora-rank` where LoRA is on; 0: it is off."""
-    loras: int = 0
-    """`--max-loras`."""
-    lora_bytes: int = 0
-    """Of a value of an adapter (`--lora-dtype`)."""
-    shards_loras: bool = False
-    """`--fully-sharded-loras`."""
-    lora_words: int = 0
-    """`--lora-extra-vocab-size`: words of its own that an adapter may bring."""
-    lora_bias: bool = False
-    """`--enable-lora-bias`."""
     decode_shards: int = 1
     """`--decode-context-parallel-size`."""
     prefill_shards: int = 1
@@ -113,17 +62,111 @@ class Settings:
     """`--mamba-cache-dtype`."""
     recurrent_dtype: str = "auto"
     """`--mamba-ssm-cache-dtype`."""
-    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """By field where a value comes from: "given", or the release's rule with its source line."""
-    missing: tuple[str, ...] = ()
-    """What would have to be known and is not."""
-    limits: tuple[str, ...] = ()
-    """What the release refuses in these settings, a sentence each; the start would end before memory matters."""
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """What is compiled and captured."""
+
+    piecewise: int = 0
+    """CUDA graphs of pieces between attentions."""
+    full: int = 0
+    """CUDA graphs of whole decoding steps."""
+    is_eager: bool = False
+    is_compiled: bool = True
+    """Whether the model runs as compiled pieces."""
+
+    @property
+    def count(self) -> int:
+        """CUDA graphs that are captured."""
+        return self.piecewise + self.full
+
+
+@dataclass(frozen=True)
+class MediaSettings:
+    """Pictures, videos and audio."""
+
+    items: Mapping[str, int] | None = field(default=None, hash=False)
+    """`--limit-mm-per-prompt` by modality, the release's default for one that is not named; None if not set."""
+    item_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
+    """Sizes of `--limit-mm-per-prompt` by modality: num_frames, width and height, those that are set."""
+    skips_profile: bool = False
+    """`--skip-mm-profiling`."""
+    language_only: bool = False
+    """`--language-model-only`: no encoder is loaded."""
+    processor: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """`--mm-processor-kwargs`."""
 
     @property
     def loads_no_encoder(self) -> bool:
         """Whether every modality is switched off."""
         return self.language_only or (bool(self.items) and not any((self.items or {}).values()))
+
+
+@dataclass(frozen=True)
+class SpeculationSettings:
+    """Speculative decoding."""
+
+    tokens: int = 0
+    layers: int = 0
+    """Layers of the checkpoint's own draft module that run."""
+    method: str = ""
+    """"draft_model", "eagle", "eagle3" or "medusa"; empty if no draft model runs or its memory is unknown."""
+    model: str | None = None
+    """The separate draft model; None if there is none."""
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """LoRA."""
+
+    rank: int = 0
+    """`--max-lora-rank` where LoRA is on; 0: it is off."""
+    slots: int = 0
+    """`--max-loras`."""
+    value_bytes: int = 0
+    """Bytes of a value of an adapter (`--lora-dtype`)."""
+    is_sharded: bool = False
+    """`--fully-sharded-loras`."""
+    extra_words: int = 0
+    """`--lora-extra-vocab-size`: words that an adapter may add."""
+    has_bias: bool = False
+    """`--enable-lora-bias`."""
+
+
+@dataclass(frozen=True)
+class LaunchSettings:
+    """Everything that a launch's memory depends on, defaults of the release filled in."""
+
+    version: str
+    """The release that was requested."""
+    key: Key
+    """The same as numbers."""
+    is_v0: bool
+    """Whether the older engine runs."""
+    utilization: float
+    """`gpu_memory_utilization`, as a share of the GPU's memory."""
+    ranks: Ranks
+    dtype: str
+    """Data type that the model runs in: "bfloat16", "float16" or "float32"."""
+    scheduler: SchedulerSettings
+    quantization: str | None = None
+    """`--quantization`; a checkpoint's own is in the shape."""
+    is_v2_runner: bool = False
+    """Whether the newer model runner runs."""
+    sampler: str = "sort"
+    """What finds the most likely tokens in the profiling run: "sort", "triton" or "flashinfer"."""
+    cpu_offload_bytes: int = 0
+    """`--cpu-offload-gb`: bytes of weights on the host instead of each GPU."""
+    cache: CacheSettings = CacheSettings()
+    graphs: GraphSettings = GraphSettings()
+    media: MediaSettings = MediaSettings()
+    speculation: SpeculationSettings = SpeculationSettings()
+    lora: LoraSettings = LoraSettings()
+    missing: tuple[str, ...] = ()
+    """What would have to be known and is not."""
+    limits: tuple[str, ...] = ()
+    """Why the release rejects these settings, a sentence each; the launch ends before memory matters."""
 
     @property
     def value_bytes(self) -> int:
@@ -131,25 +174,17 @@ class Settings:
         return 4 if self.dtype == "float32" else 2
 
 
-class _Early(NamedTuple):
-    """Defaults of the newer engine in releases that decide them by a card's name."""
-
-    names: tuple[str, ...]
-    tokens: int
-    others: int
-
-
 _REQUESTS_OF_OLDER = 256
 """`max_num_seqs` of the older engine (0.7.2 engine/arg_utils.py:217, 0.8.5 :1501)."""
 _REQUESTS_EARLY = 1024
 """Of the newer engine before 0.8 (0.7.2 engine/arg_utils.py:217)."""
-_BATCH_EARLY = {"serve": _Early(("h100", "h200"), 8192, 2048), "llm": _Early(("h100", "h200"), 16384, 8192)}
-"""Its batch (0.7.2 engine/arg_utils.py:1296)."""
+_BATCH_EARLY = {"serve": (8192, 2048), "llm": (16384, 8192)}
+"""Its batch on an H100 or H200, and on other GPUs (0.7.2 engine/arg_utils.py:1296)."""
 _BATCH_OF_OLDER = 2048
 _BATCH_OF_POOLING = 32768
 _BATCH_OF_MEDIA = 5120
 """Least batches of the older engine (0.7.2 config.py:53)."""
-_LONG_CONTEXT = 32768
+LONG_CONTEXT = 32768
 """Longer contexts are read in parts by the older engine (0.7.2 engine/arg_utils.py:1113)."""
 _LARGEST_OF_OLDER = 8192
 _UNSCALED_KINDS = ("default", "su", "longrope", "llama3")
@@ -159,13 +194,7 @@ _VIDEO_FRAMES = 32
 _VIDEO_FRAME_TOKENS = 78
 """Tokens of a video that Gemma 4 takes at most: frames, each with 70 tokens, 2 marks and 6 of its time
 (0.22.1 model_executor/models/gemma4_mm.py:258)."""
-_DTYPES = {
-    "bfloat16": "bfloat16",
-    "float16": "float16",
-    "half": "float16",
-    "float32": "float32",
-    "float": "float32",
-}
+_DTYPES = {name: name for name in ("bfloat16", "float16", "float32")} | {"half": "float16", "float": "float32"}
 _MODES = {"NONE": (0, 0), "PIECEWISE": (1, 0), "FULL": (0, 2), "FULL_DECODE_ONLY": (0, 1), "FULL_AND_PIECEWISE": (1, 1)}
 """By `cudagraph_mode`: whether pieces are captured; whole steps: 0 none, 1 of decoding, 2 of any batch."""
 _MODE_NUMBERS = {0: "NONE", 1: "PIECEWISE", 2: "FULL"}
@@ -179,10 +208,9 @@ _LORA_CHANGES = {
 """What is not known of LoRA's memory where an option is given."""
 _TRUE = ("1", "true")
 _SHARING = ((12, 1),)
-"""Capability of cards without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
+"""Capability of GPUs without memory of their own, of which NVML tells none (GB10: nvidia-smi shows [N/A])."""
 _LARGEST_GRAPH = 65_536
 """Tokens of a CUDA graph beyond which none is counted: a typing error must not take all time and memory."""
-_NOT_YET = "the release has nothing to choose"
 _WITHOUT_MODEL = ("", "ngram", "[ngram]", "ngram_gpu", "suffix")
 """Methods of speculation that load nothing (0.33.0 config/speculative.py:1276-1340)."""
 _SUFFIX_DEPTH = 24
@@ -199,8 +227,8 @@ _NAMED = (("eagle-", "eagle"), ("eagle3", "eagle3"), ("dflash", "dflash"), ("dsp
 _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "pooling")
 
 
-class _Known(NamedTuple):
-    """What depends on the release and the card alone."""
+class _ReleaseFacts(NamedTuple):
+    """What depends on the release and the GPU alone."""
 
     context: str
     gpu: str | None
@@ -220,7 +248,7 @@ class _Known(NamedTuple):
 @lru_cache(maxsize=512)
 def _known(
     release: str, context: str, gpu: str | None, memory: float | None, capability: tuple[int, int] | None
-) -> _Known:
+) -> _ReleaseFacts:
     data = releases.load(release)
     version = data.asked if releases.version_key(data.asked) else data.version
     key = (releases.version_key(version) or ())[:3]
@@ -232,7 +260,7 @@ def _known(
     def default(dest: str) -> releases.Default:
         return data.default(dest, context=context, gpu=gpu, memory_gib=memory, capability=number)
 
-    return _Known(
+    return _ReleaseFacts(
         context,
         gpu,
         capability,
@@ -253,22 +281,22 @@ PARTITION = "VLLM_PP_LAYER_PARTITION"
 """Variable that gives the layers of each pipeline stage."""
 
 
-def partition(told: str) -> tuple[int, ...] | None:
+def partition(text: str) -> tuple[int, ...] | None:
     """Layers of each stage, read as vLLM reads them; None: `damaged` says why (0.33.0 distributed/utils.py:217)."""
     try:
-        parts = tuple(int(part) for part in told.split(","))
+        parts = tuple(int(part) for part in text.split(","))
     except ValueError:
         return None
     return parts if min(parts) >= 0 else None
 
 
-def damaged(told: str) -> str:
+def damaged(text: str) -> str:
     """What is wrong with such a text."""
     try:
-        least = min(int(part) for part in told.split(","))
+        least = min(int(part) for part in text.split(","))
     except ValueError:
-        return f"{PARTITION}: vLLM ends its start: Invalid partition string: {told[:80]}"
-    return f"{PARTITION}={told[:80]}: no stage has {least} layers; give each 0 at least"
+        return f"{PARTITION}: vLLM ends its start: Invalid partition string: {text[:80]}"
+    return f"{PARTITION}={text[:80]}: no stage has {least} layers; give each 0 at least"
 
 
 def mismatch(ranks: Ranks, layers: int) -> str | None:
@@ -276,11 +304,11 @@ def mismatch(ranks: Ranks, layers: int) -> str | None:
     parts = ranks.partition
     if parts is None:
         return None
-    told = f"{PARTITION}={','.join(map(str, parts))}: vLLM ends its start:"
+    message = f"{PARTITION}={','.join(map(str, parts))}: vLLM ends its start:"
     if len(parts) != ranks.pipeline:
-        return f"{told} len(partitions)={len(parts)} does not match pp_size={ranks.pipeline}."
+        return f"{message} len(partitions)={len(parts)} does not match pp_size={ranks.pipeline}."
     if sum(parts) != layers:
-        return f"{told} sum(partitions)={sum(parts)} does not match num_hidden_layers={layers}."
+        return f"{message} sum(partitions)={sum(parts)} does not match num_hidden_layers={layers}."
     return None
 
 
@@ -297,9 +325,9 @@ def settle(
     memory_gib: float | None = None,
     capability: tuple[int, int] | None = None,
     config: Mapping[str, Any] | None = None,
-    draft: Draft | None = None,
+    draft: DraftModel | None = None,
     context: str = "serve",
-) -> Settings:
+) -> LaunchSettings:
     """Every value that a start's memory depends on; what is not known is named in `missing`.
 
     Args:
@@ -307,7 +335,7 @@ def settle(
         options: What is given, by argparse name, converted: lengths are numbers, JSON options are mappings.
         release: Of any form.
         environment: Variables that are set for the start.
-        gpu_name: The first card's name, as the driver tells it; None: not known. So are the next two.
+        gpu_name: The first GPU's name, as the driver tells it; None if unknown. So are the next two.
         memory_gib: Its whole memory.
         capability: Its compute capability.
         config: The model's `config.json`, for the few fields that `shape` does not keep.
@@ -317,8 +345,8 @@ def settle(
     Raises:
         InputError: The release is no version.
     """
-    known = _known(release, context, gpu_name, memory_gib, capability)
-    return _Start(shape, options, known, environment or {}, config or {}, draft=draft).settings()
+    facts = _known(release, context, gpu_name, memory_gib, capability)
+    return _LaunchSettler(shape, options, facts, environment or {}, config or {}, draft=draft).settings()
 
 
 @dataclass(frozen=True)
@@ -331,34 +359,33 @@ class _Speculation:
     layers: int = 0
     model: str | None = None
     is_parallel: bool = False
-    told: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     """`--speculative-config`."""
 
 
-class _Start:
+class _LaunchSettler:
     """One start, from its options to its settings."""
 
     def __init__(
         self,
         shape: Shape,
         options: Mapping[str, Any],
-        known: _Known,
+        facts: _ReleaseFacts,
         environment: Mapping[str, str],
         config: Mapping[str, Any],
         *,
-        draft: Draft | None = None,
+        draft: DraftModel | None = None,
     ) -> None:
         self.shape = shape
         self.draft = draft
         self.options = options
-        self.known = known
-        self.by = known.by
+        self.known = facts
+        self.by = facts.by
         self.environment = environment
-        self.capability = known.capability
+        self.capability = facts.capability
         self.config = config
         self.missing: dict[str, None] = {}
         self.limits: list[str] = []
-        self.sources: dict[str, str] = {}
         mixers = [mixer for layer in shape.kinds for mixer in layer.mixers]
         self.attention = [mixer for mixer in mixers if isinstance(mixer, Attention)]
         self.has_state = any(isinstance(mixer, Recurrent) for mixer in mixers)
@@ -374,18 +401,6 @@ class _Start:
         if isinstance(compilation, (int, str)) and not isinstance(compilation, bool):
             compilation = {"level": compilation}
         self.compilation: Mapping[str, Any] = compilation if isinstance(compilation, Mapping) else {}
-
-    def written(self, name: str, *rules: str) -> None:
-        """Note which rules a value comes from."""
-        places = [self.known.written[rule] for rule in rules if rule in self.known.written]
-        self.sources[name] = f"vllm {' and '.join(dict.fromkeys(places))}" if places else _NOT_YET
-
-    def given(self, name: str, dest: str) -> Any:
-        """What an option says; None: it is not given."""
-        value = self.options.get(dest)
-        if value is not None:
-            self.sources[name] = "given"
-        return value
 
     def number(self, dest: str, default: int = 0) -> int:
         value = self.options.get(dest)
@@ -410,16 +425,15 @@ class _Start:
     # -- model
 
     def dtype(self) -> str:
-        asked = str(self.given("dtype", "dtype") or "auto").lower().removeprefix("torch.")
-        if asked in _DTYPES:
-            return _DTYPES[asked]
-        if asked != "auto":
-            self.missing[f"the dtype {asked}"] = None
-        found = _DTYPES.get(self.shape.dtype or "")
-        self.written("dtype", "fitting_dtype" if self.by.fitting_dtype else "wide_default")
+        requested = str(self.options.get("dtype") or "auto").lower().removeprefix("torch.")
+        if requested in _DTYPES:
+            return _DTYPES[requested]
+        if requested != "auto":
+            self.missing[f"the dtype {requested}"] = None
+        dtype = _DTYPES.get(self.shape.dtype or "")
         if not self.by.fitting_dtype:
             is_wide = self.shape.model_type in self.by.wide_default
-            return ("bfloat16" if is_wide else "float16") if found in (None, "float32") else found
+            return ("bfloat16" if is_wide else "float16") if dtype in (None, "float32") else dtype
         if self.capability is None and self.shape.model_type in self.by.no_half:
             # Any other model runs in 16 bits, in whichever form of them.
             self.missing["compute capability of the card (dtype depends on it)"] = None
@@ -427,7 +441,7 @@ class _Start:
         can = [name for name, has in (("bfloat16", has_wide), ("float16", True), ("float32", True)) if has]
         if self.shape.model_type in self.by.no_half:
             can.remove("float16")
-        return found if found in can and found != "float32" else can[0]
+        return dtype if dtype in can and dtype != "float32" else can[0]
 
     def positions(self) -> int | None:
         """The longest context that the model takes."""
@@ -453,34 +467,35 @@ class _Start:
 
     def length(self) -> tuple[int, bool]:
         """`max_model_len`, and whether the start fits it to its memory."""
-        asked = self.given("max_model_len", "max_model_len")
+        requested = self.options.get("max_model_len")
         longest = self.positions()
-        if asked is None or asked == -1:
-            self.written("max_model_len", "stretched_yarn", "trained_longrope")
+        if requested is None or requested == -1:
             if longest is None:
                 self.missing["the longest context: the model's configuration has no max_position_embeddings"] = None
             long = [rope for rope in self.ropes if rope.kind in ("longrope", "su")]
             if longest is not None and long and self.by.trained_longrope:
                 longest = long[0].positions
-            return longest or 0, asked == -1 and self.by.fits_length
+            return longest or 0, requested == -1 and self.by.fits_length
         allowed = self.told("model_max_length")
         is_allowed = self.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0").strip().casefold() in _TRUE
-        is_beyond = longest is not None and asked > longest and not (isinstance(allowed, int) and asked <= allowed)
+        is_beyond = (
+            longest is not None and requested > longest and not (isinstance(allowed, int) and requested <= allowed)
+        )
         if is_beyond and not is_allowed:
             self.limits.append(
-                f"--max-model-len {asked} is more than the {longest} tokens that the model takes: "
+                f"--max-model-len {requested} is more than the {longest} tokens that the model takes: "
                 f"vLLM {self.known.version} refuses it unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 is set"
             )
-        return int(asked), False
+        return int(requested), False
 
     def speculation(self) -> _Speculation:
-        told = self.speculative()
-        if told is None:
+        config = self.speculative()
+        if config is None:
             return _Speculation()
-        model, method, known = told.get("model"), str(told.get("method") or ""), self.known
-        given = json_options.whole(told.get("num_speculative_tokens"))
-        tokens = given if given is not None and given > 0 else None
-        if model is None and not method and json_options.drafts_itself(self.shape.text_type, known.key):
+        model, method, facts = config.get("model"), str(config.get("method") or ""), self.known
+        tokens_option = json_options.whole(config.get("num_speculative_tokens"))
+        tokens = tokens_option if tokens_option is not None and tokens_option > 0 else None
+        if model is None and not method and json_options.drafts_itself(self.shape.text_type, facts.key):
             method = "mtp"
         if method in ("", "draft_model") and isinstance(model, str):
             method = self._method(model)
@@ -495,29 +510,29 @@ class _Start:
                 self.judge_mtp()
             return _Speculation("mtp", layers if tokens is None else tokens, layers)
         if method == "suffix" and tokens is None:
-            tokens = json_options.whole(told.get("suffix_decoding_max_tree_depth", _SUFFIX_DEPTH))
+            tokens = json_options.whole(config.get("suffix_decoding_max_tree_depth", _SUFFIX_DEPTH))
         if tokens is None:
             self.missing["num_speculative_tokens"] = None
         if not is_own and method and method not in _WITHOUT_MODEL:
             self.missing[f"the memory that drafting by {method} takes"] = None
-        is_parallel = bool(told.get("parallel_drafting"))
-        return _Speculation(method, tokens or 0, 0, model if is_own else None, is_parallel, told)
+        is_parallel = bool(config.get("parallel_drafting"))
+        return _Speculation(method, tokens or 0, 0, model if is_own else None, is_parallel, config)
 
     def speculative(self) -> Mapping[str, Any] | None:
-        """What is asked of speculation, by the keys of `--speculative-config`; None: nothing."""
-        known, option = self.known, self.options.get
-        given, twice = json_options.speculative(self.options)
+        """What is asked of speculation, by the keys of `--speculative-config`; None if nothing."""
+        facts, option = self.known, self.options.get
+        merged, twice = json_options.speculative(self.options)
         if twice is not None:
-            self.limits.append(f"{twice} are mutually exclusive: vLLM {known.version} ends its start")
-        if given is None:
+            self.limits.append(f"{twice} are mutually exclusive: vLLM {facts.version} ends its start")
+        if merged is None:
             model, tokens = option("speculative_model"), option("num_speculative_tokens")
             if not model and tokens is None:
                 return None
-            given = {"num_speculative_tokens": tokens, **({"model": model} if model else {})}
-        told, fault = json_options.speculation(given, known.key, known.version, self.shape.text_type)
+            merged = {"num_speculative_tokens": tokens, **({"model": model} if model else {})}
+        config, fault = json_options.speculation(merged, facts.key, facts.version, self.shape.text_type)
         if fault is not None:
             self.limits.append(fault)
-        return told or None
+        return config or None
 
     def judge_mtp(self) -> None:
         """Whether the release finds layers of the model itself to draft with."""
@@ -553,7 +568,7 @@ class _Start:
         if drafts.refusal(method, release):
             self.limits.append(f"vLLM {version} does not draft by {method}: it ends the start")
             return ""
-        split = speculation.told.get("draft_tensor_parallel_size")
+        split = speculation.config.get("draft_tensor_parallel_size")
         if split not in (None, 1, ranks.tensor):
             self.limits.append(f"vLLM {version} splits a draft model over 1 card or {ranks.tensor}, not {split}")
         unknown: tuple[str, ...]
@@ -561,8 +576,8 @@ class _Start:
             unknown = ("it is no model of the catalog; give a folder with its config.json",)
         elif is_older:
             unknown = ("the older engine shares the cache with it in its own way",)
-        elif speculation.told.get("quantization"):
-            unknown = (f"how {speculation.told['quantization']} stores its weights",)
+        elif speculation.config.get("quantization"):
+            unknown = (f"how {speculation.config['quantization']} stores its weights",)
         elif method == "draft_model" and split not in (None, ranks.tensor) and is_newer_runner:
             unknown = ("how the newer runner loads it on one card of several",)
         else:
@@ -575,24 +590,28 @@ class _Start:
             self._refused_draft(draft, speculation, ranks, is_newer_runner=is_newer_runner)
         return method
 
-    def _refused_draft(self, draft: Draft, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> None:
+    def _refused_draft(
+        self, draft: DraftModel, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool
+    ) -> None:
         """Note what of a drafting model ends the start.
 
         0.16.0 config/speculative.py:713, v1/spec_decode/draft_model.py:36, config/model.py:1043.
         """
-        version, told = self.known.version, draft.shape
-        mixers = [kind.mixer for kind in told.kinds]
+        version, shape = self.known.version, draft.shape
+        mixers = [kind.mixer for kind in shape.kinds]
         heads = next((mixer.heads for mixer in mixers if isinstance(mixer, (Attention, Latent))), 0)
         if heads % ranks.tensor:
             self.limits.append(f"{heads} attention heads of {draft.name} cannot be split over {ranks.tensor} cards")
         if speculation.method != "draft_model":
             return
-        split = speculation.told.get("draft_tensor_parallel_size")
+        split = speculation.config.get("draft_tensor_parallel_size")
         if split not in (None, ranks.tensor) and not is_newer_runner:
             self.limits.append(f"vLLM {version} splits a draft model as the model itself, over {ranks.tensor} cards")
-        if told.vocabulary_size != self.shape.vocabulary_size and not speculation.told.get("use_heterogeneous_vocab"):
+        if shape.vocabulary_size != self.shape.vocabulary_size and not speculation.config.get(
+            "use_heterogeneous_vocab"
+        ):
             self.limits.append(
-                f"{draft.name} has {told.vocabulary_size} tokens, the model {self.shape.vocabulary_size}: "
+                f"{draft.name} has {shape.vocabulary_size} tokens, the model {self.shape.vocabulary_size}: "
                 f"vLLM {version} drafts with models of one vocabulary alone"
             )
 
@@ -600,35 +619,35 @@ class _Start:
         """The longest context beside a drafting model that takes less (0.33.0 config/vllm.py:3025)."""
         if self.draft is None or not method or not is_newer_runner:
             return length
-        asked = speculation.told.get("max_model_len")
-        own = _Start(self.draft.shape, {}, self.known, self.environment, self.draft.config).positions()
-        most = drafts.longest(self.draft, own, method, self.known.key, asked if isinstance(asked, int) else None)
+        requested = speculation.config.get("max_model_len")
+        positions = _LaunchSettler(self.draft.shape, {}, self.known, self.environment, self.draft.config).positions()
+        most = drafts.longest(
+            self.draft, positions, method, self.known.key, requested if isinstance(requested, int) else None
+        )
         if most is None or most >= length:
             return length
-        self.sources["max_model_len"] = "vllm 0.33.0 config/vllm.py:3025"
         return most
 
     # -- engine and runner
 
     def is_older(self, dtype: str, speculation: _Speculation, ranks: Ranks) -> bool:
         """Whether the older engine runs."""
-        asked = self.switch("VLLM_USE_V1")
-        self.written("is_v0", "engine", "older_for")
+        switch = self.switch("VLLM_USE_V1")
         if self.by.engine == "newer":
             return False
-        if self.by.engine == "older" or asked is False:
-            return not asked
+        if self.by.engine == "older" or switch is False:
+            return not switch
         if self.capability is None and "old card" in self.by.older_for:
             self.missing["compute capability of the card (the engine depends on it)"] = None
         present = set(self._engine_features(dtype, speculation, ranks))
         lacking = sorted(present & self.by.older_for)
-        if lacking and asked:
+        if lacking and switch:
             names = ", ".join(lacking)
             self.limits.append(
                 f"vLLM {self.known.version} refuses VLLM_USE_V1=1 with what the newer engine lacks: {names}"
             )
             return False
-        return bool(lacking) or (not asked and bool(present & self.by.experimental))
+        return bool(lacking) or (not switch and bool(present & self.by.experimental))
 
     def _engine_features(self, dtype: str, speculation: _Speculation, ranks: Ranks) -> Iterator[str]:
         """What a start does that an early newer engine could not; 0.8.5 engine/arg_utils.py:1292 and after it."""
@@ -688,11 +707,9 @@ class _Start:
 
     def is_newer_runner(self, speculation: _Speculation, ranks: Ranks) -> bool:
         """Whether the newer model runner runs."""
-        asked = self.switch("VLLM_USE_V2_MODEL_RUNNER")
-        self.written("is_v2_runner", "runner", "runner_lacks")
-        if asked is not None:
-            self.sources["is_v2_runner"] = "given"
-            return asked
+        switch = self.switch("VLLM_USE_V2_MODEL_RUNNER")
+        if switch is not None:
+            return switch
         by, architecture = self.by, self.shape.architecture
         is_listed = architecture in by.runner_models
         if not by.runner or (by.runner != "all" and self.is_pooling):
@@ -747,8 +764,7 @@ class _Start:
 
     def batches(self, speculation: _Speculation, ranks: Ranks, *, is_newer_runner: bool) -> int:
         """Batches under way at the same time."""
-        by, asked = self.by, self.options.get("async_scheduling")
-        self.written("concurrent_batches", "asynchronous", "asynchronous_speculation")
+        by, option = self.by, self.options.get("async_scheduling")
         method = speculation.method
         can_speculate = method in ("", *by.asynchronous_speculation) or (by.newer_speculates and is_newer_runner)
         can_stage = by.asynchronous_stages == "all" or (by.asynchronous_stages == "newer" and is_newer_runner)
@@ -761,7 +777,7 @@ class _Start:
             and (by.asynchronous_states or not states)
             and self.options.get("distributed_executor_backend") in (None, "mp", "uni", "external_launcher")
         )
-        if not (ahead if asked is None else asked):
+        if not (ahead if option is None else option):
             return ranks.pipeline
         if is_newer_runner:
             return ranks.pipeline + 1
@@ -769,14 +785,13 @@ class _Start:
 
     def sampler(self, requests: int, *, is_older: bool, is_newer_runner: bool) -> str:
         """What finds the most likely tokens."""
-        by, asked = self.by, self.switch("VLLM_USE_FLASHINFER_SAMPLER")
-        self.written("sampler", "triton_rows", "flashinfer")
+        by, switch = self.by, self.switch("VLLM_USE_FLASHINFER_SAMPLER")
         if is_older:
             return "sort"
         can = not is_newer_runner or by.flashinfer_v2
         if self.options.get("logprobs_mode") in ("processed_logits", "processed_logprobs") and not is_newer_runner:
             can = False
-        if can and (by.flashinfer if asked is None else asked):
+        if can and (by.flashinfer if switch is None else switch):
             if self.capability is None:
                 self.missing["compute capability of the card (the sampler depends on it)"] = None
             if self.capability is None or by.flashinfer_floor <= self.capability <= (12, 1):
@@ -787,14 +802,13 @@ class _Start:
 
     def older_batch(self, length: int, speculation: _Speculation) -> tuple[int, int, bool]:
         """Batch, requests and whether long prompts are read in parts, by the older engine (0.7.2 config.py:1521)."""
-        requests = self.given("sequences", "max_num_seqs")
+        requests = self.options.get("max_num_seqs")
         if requests is None:
             requests = _REQUESTS_OF_OLDER
-            self.sources["sequences"] = "vllm 0.7.2 engine/arg_utils.py:217"
-        asked = self.options.get("enable_chunked_prefill")
+        option = self.options.get("enable_chunked_prefill")
         is_windowed = bool(self.attention) and all(mixer.kind == "sliding" for mixer in self.attention)
         is_cut = (
-            length > _LONG_CONTEXT
+            length > LONG_CONTEXT
             and not is_windowed
             and not speculation.method
             and not self.options.get("enable_lora")
@@ -803,10 +817,9 @@ class _Start:
             and not self.has_media
             and (self.by.older_latent or not self.has_latent)
         )
-        is_cut = is_cut if asked is None else bool(asked)
-        batch = self.given("batched_tokens", "max_num_batched_tokens")
+        is_cut = is_cut if option is None else bool(option)
+        batch = self.options.get("max_num_batched_tokens")
         if batch is None:
-            self.sources["batched_tokens"] = "vllm 0.7.2 config.py:1521"
             is_whole = not is_cut or self.number("num_scheduler_steps", 1) > 1
             batch = max(length, _BATCH_OF_OLDER) if is_whole else _BATCH_OF_OLDER
             batch = max(batch, _BATCH_OF_POOLING) if self.is_pooling else batch
@@ -820,82 +833,73 @@ class _Start:
     def newer_batch(self, length: int) -> tuple[int, int, bool]:
         """The same by the newer engine."""
         by = self.by
-        batch = self.given("batched_tokens", "max_num_batched_tokens")
-        requests = self.given("sequences", "max_num_seqs")
-        asked_batch, asked_requests = batch is not None, requests is not None
-        if not asked_batch:
-            batch = self._default_batch()
-        if not asked_requests:
-            requests = self._default_requests()
+        batch_option, requests_option = self.options.get("max_num_batched_tokens"), self.options.get("max_num_seqs")
+        batch = self._default_batch() if batch_option is None else batch_option
+        requests = self._default_requests() if requests_option is None else requests_option
         is_crossed = any(mixer.kind == "cross" for mixer in self.attention)
-        asked = self.options.get("enable_chunked_prefill")
-        is_cut = not is_crossed if asked is None or not by.whole_prompts else bool(asked) and not is_crossed
-        if self.is_pooling and asked is None:
+        option = self.options.get("enable_chunked_prefill")
+        is_cut = not is_crossed if option is None or not by.whole_prompts else bool(option) and not is_crossed
+        if self.is_pooling and option is None:
             self.missing["how the model pools (long prompts are read in parts or whole)"] = None
         twice = 2 if by.throughput and self.options.get("performance_mode") == "throughput" else 1
-        batch = batch if asked_batch else batch * twice
-        requests = requests if asked_requests else requests * twice
-        if not asked_batch and batch:
+        batch *= twice if batch_option is None else 1
+        requests *= twice if requests_option is None else 1
+        if batch_option is None and batch:
             if by.whole_prompts and not is_cut:
                 batch = max(length, batch)
             if by.holds_item:
                 batch = max(batch, self._largest_item(batch))
             if by.caps_batch and requests and length:
                 batch = min(requests * length, batch)
-        if not asked_requests and by.caps_requests and batch:
+        if requests_option is None and by.caps_requests and batch:
             requests = min(requests, batch)
         return batch, requests, is_cut
 
     def _default_batch(self) -> int:
-        by, told = self.by, self.known.batch
-        self.sources["batched_tokens"] = f"vllm {self.known.version}, for this card"
+        by, default = self.by, self.known.batch
         if (
             by.batched_experts is not None
             and self.options.get("all2all_backend") in ("deepep_low_latency", "nixl_ep")
             and self.options.get("enable_expert_parallel")
             and self.number("data_parallel_size", 1) > 1
         ):
-            self.written("batched_tokens", "batched_experts")
             return by.batched_experts
         if by.engine == "older":
-            early = _BATCH_EARLY[self.known.context]
-            self.sources["batched_tokens"] = "vllm 0.7.2 engine/arg_utils.py:1296"
+            large, others = _BATCH_EARLY[self.known.context]
             if self.known.gpu is None:
                 self.missing["the card's name (max_num_batched_tokens depends on it)"] = None
                 return 0
-            return early.tokens if any(name in self.known.gpu.casefold() for name in early.names) else early.others
-        if not told.is_known or told.value is None:
+            return large if any(name in self.known.gpu.casefold() for name in ("h100", "h200")) else others
+        if not default.is_known or default.value is None:
             self.missing["the card's name and memory (max_num_batched_tokens depends on them)"] = None
             return 0
-        return int(told.value)
+        return int(default.value)
 
     def _default_requests(self) -> int:
-        told = self.known.requests
-        self.sources["sequences"] = f"vllm {self.known.version}, for this card"
+        default = self.known.requests
         if self.by.engine == "older":
             return _REQUESTS_EARLY
-        if not told.is_known or told.value is None:
+        if not default.is_known or default.value is None:
             self.missing["the card's name and memory (max_num_seqs depends on them)"] = None
             return 0
-        return int(told.value)
+        return int(default.value)
 
     def _largest_item(self, batch: int) -> int:
         """Tokens of the largest item where the model attends to all of an item at once."""
         largest = _VIDEO_FRAMES * _VIDEO_FRAME_TOKENS
         if self.shape.model_type != "gemma4" or not self.has_media or batch >= largest:
             return 0
-        told = self.told("use_bidirectional_attention")
-        if told is None:
+        attention = self.told("use_bidirectional_attention")
+        if attention is None:
             self.missing["use_bidirectional_attention"] = None
-        self.written("batched_tokens", "holds_item")
-        return largest if told == "vision" else 0
+        return largest if attention == "vision" else 0
 
     # -- graphs
 
     def _level(self) -> str:
         """How much is compiled, as the options say it; "" where they do not."""
-        told = self.compilation.get("mode", self.compilation.get("level"))
-        return "" if told is None else str(told).upper()
+        level = self.compilation.get("mode", self.compilation.get("level"))
+        return "" if level is None else str(level).upper()
 
     def graphs(
         self, batch: int, requests: int, speculation: _Speculation, *, is_older: bool, is_newer_runner: bool
@@ -905,10 +909,7 @@ class _Start:
         if self.eager or not batch or not requests:
             return 0, 0, not self.eager and not is_older
         if is_older:
-            self.sources["full_graphs"] = "vllm 0.6.6 config.py:3163"
             return 0, len(_sizes_of_older(requests)), False
-        self.written("piecewise_graphs", "sizes")
-        self.written("full_graphs", "sizes", "full_graphs")
         is_compiled = self._level() in ("", "3", "VLLM_COMPILE", "PIECEWISE")
         if by.offload_stops and self.options.get("cpu_offload_gb"):
             is_compiled = False
@@ -936,9 +937,9 @@ class _Start:
 
     def _mode(self, level: str) -> tuple[int, int]:
         """Whether pieces and whole steps are captured, as `_MODES` has it."""
-        told = self.compilation.get("cudagraph_mode")
-        if told is not None:
-            name = _MODE_NUMBERS.get(told, "") if isinstance(told, int) else str(told).upper().rpartition(".")[2]
+        option = self.compilation.get("cudagraph_mode")
+        if option is not None:
+            name = _MODE_NUMBERS.get(option, "") if isinstance(option, int) else str(option).upper().rpartition(".")[2]
             mode = _MODES.get(name, (1, 0))
         elif self.compilation.get("use_cudagraph") is False:
             mode = (0, 0)
@@ -963,14 +964,14 @@ class _Start:
     def _sizes(self, batch: int, requests: int, query: int) -> list[int]:
         """The sizes that are captured."""
         by, option = self.by, self.options.get
-        asked = self.compilation.get("cudagraph_capture_sizes") or option("cudagraph_capture_sizes")
+        sizes_option = self.compilation.get("cudagraph_capture_sizes") or option("cudagraph_capture_sizes")
         largest = self.compilation.get("max_cudagraph_capture_size") or option("max_cudagraph_capture_size")
         old = option("cuda_graph_sizes")
         is_gpt_oss = self.shape.text_type == "gpt_oss"
-        if not asked and isinstance(old, (list, tuple)) and len(old) > 1:
-            asked = old
-        if asked:
-            return sorted({size for size in asked if size <= batch or not by.sizes_within})
+        if not sizes_option and isinstance(old, (list, tuple)) and len(old) > 1:
+            sizes_option = old
+        if sizes_option:
+            return sorted({size for size in sizes_option if size <= batch or not by.sizes_within})
         is_wide = self.capability is not None and self.capability[0] == 10
         top = 512 if not is_wide else by.sizes_wide
         step = 16 if by.sizes == "sixteenth" else 8
@@ -1017,10 +1018,10 @@ class _Start:
         return by.transfer == "some"
 
     def ranks(self) -> Ranks:
-        told = self.environment.get(PARTITION)
-        parts = None if told is None else partition(told)
-        if told is not None and parts is None:
-            self.limits.append(damaged(told))
+        text = self.environment.get(PARTITION)
+        parts = None if text is None else partition(text)
+        if text is not None and parts is None:
+            self.limits.append(damaged(text))
         return Ranks(
             tensor=self.number("tensor_parallel_size", 1),
             pipeline=self.number("pipeline_parallel_size", 1),
@@ -1065,41 +1066,41 @@ class _Start:
 
     def items(self, usual: int) -> Mapping[str, int] | None:
         """Items by modality; pictures and videos that are not named have the usual count."""
-        told = self.options.get("limit_mm_per_prompt")
+        limits = self.options.get("limit_mm_per_prompt")
         families = {tower.family for tower in self.shape.encoders or ()}
-        is_judged = told is not None and self.shape.encoders != ()
-        fault = json_options.limited(told, self.known.key, self.known.version) if is_judged else None
+        is_judged = limits is not None and self.shape.encoders != ()
+        fault = json_options.limited(limits, self.known.key, self.known.version) if is_judged else None
         if fault is not None:
             self.limits.append(fault)
-        if not isinstance(told, Mapping):
+        if not isinstance(limits, Mapping):
             return None
-        counts = {str(name): json_options.count(value) for name, value in told.items()}
+        counts = {str(name): json_options.count(value) for name, value in limits.items()}
         for name, count in counts.items():
             if is_judged and fault is None and (count is None or count < 0):
                 self.missing[f"what vLLM makes of the limit of {name}"] = None
-        found = {name: count for name, count in counts.items() if count is not None and count >= 0}
-        if not found or not families:
-            return found
+        usable = {name: count for name, count in counts.items() if count is not None and count >= 0}
+        if not usable or not families:
+            return usable
         has_pictures = any(not family.endswith("_audio") for family in families)
         modalities = ("image",) * has_pictures + ("video",) * (not families.isdisjoint(_VIDEO_FAMILIES))
-        return {**dict.fromkeys(modalities, usual), **found}
+        return {**dict.fromkeys(modalities, usual), **usable}
 
     def lora_bytes(self, dtype: str) -> int:
         """Bytes of a value of an adapter; options that change which layers have one are named as missing."""
         for dest, what in _LORA_CHANGES.items():
             if self.options.get(dest):
                 self.missing[what] = None
-        asked = str(self.options.get("lora_dtype") or "auto").lower().removeprefix("torch.")
-        name = dtype if asked == "auto" else _DTYPES.get(asked)
+        requested = str(self.options.get("lora_dtype") or "auto").lower().removeprefix("torch.")
+        name = dtype if requested == "auto" else _DTYPES.get(requested)
         if name is None:
-            self.missing[f"the lora_dtype {asked}"] = None
+            self.missing[f"the lora_dtype {requested}"] = None
         return 4 if name == "float32" else 2
 
     def item_sizes(self) -> Mapping[str, Mapping[str, int]]:
-        told = self.options.get("limit_mm_per_prompt")
-        items = told.items() if isinstance(told, Mapping) else ()
-        given = {str(name): json_options.sizes(value) for name, value in items}
-        return {name: each for name, each in given.items() if each}
+        limits = self.options.get("limit_mm_per_prompt")
+        items = limits.items() if isinstance(limits, Mapping) else ()
+        by_modality = {str(name): json_options.sizes(value) for name, value in items}
+        return {name: sizes for name, sizes in by_modality.items() if sizes}
 
     def judge_loras(self, most: int) -> None:
         """Whether the host has room for the adapters that run (0.6.6 config.py:2042, 0.33.0 config/lora.py:123)."""
@@ -1109,8 +1110,8 @@ class _Start:
                 f"max_cpu_loras ({kept}) must be >= max_loras ({most}): vLLM {self.known.version} ends its start"
             )
 
-    def settings(self) -> Settings:
-        option, known = self.options.get, self.known
+    def settings(self) -> LaunchSettings:
+        option = self.options.get
         ranks, speculation = self.ranks(), self.speculation()
         self.judge_split(ranks)
         dtype = self.dtype()
@@ -1119,75 +1120,75 @@ class _Start:
         length, is_fitted = self.length()
         drafting = self.drafting(speculation, ranks, is_older=is_older, is_newer_runner=is_newer_runner)
         length = self.shortened(length, speculation, drafting, is_newer_runner=is_newer_runner)
-        if is_older:
-            batch, requests, is_cut = self.older_batch(length, speculation)
-        else:
-            batch, requests, is_cut = self.newer_batch(length)
+        batch, requests, is_cut = self.older_batch(length, speculation) if is_older else self.newer_batch(length)
         pieces, whole, is_compiled = self.graphs(
             batch, requests, speculation, is_older=is_older, is_newer_runner=is_newer_runner
         )
-        utilization = self.given("utilization", "gpu_memory_utilization")
-        if utilization is None:
-            utilization = known.utilization
-            self.sources["utilization"] = f"vllm {known.version}"
-        processor, caching = option("mm_processor_kwargs"), option("enable_prefix_caching")
-        offload = option("cpu_offload_gb")
-        has_lora = bool(option("enable_lora"))
-        lora_bytes = self.lora_bytes(dtype) if has_lora else 0
-        loras = self.number("max_loras", known.loras) if has_lora else 0
-        self.judge_loras(loras)
+        lora = self.lora(dtype)
         sampler = self.sampler(min(requests, batch), is_older=is_older, is_newer_runner=is_newer_runner)
         concurrent = self.batches(speculation, ranks, is_newer_runner=is_newer_runner) if not is_older else 1
-        return Settings(
-            version=known.version,
-            key=known.key,
+        utilization, offload = option("gpu_memory_utilization"), option("cpu_offload_gb")
+        return LaunchSettings(
+            version=self.known.version,
+            key=self.known.key,
             is_v0=is_older,
-            max_model_len=length,
-            is_length_fitted=is_fitted,
-            batched_tokens=batch,
-            sequences=requests,
-            utilization=float(utilization),
+            utilization=float(self.known.utilization if utilization is None else utilization),
             ranks=ranks,
             dtype=dtype,
+            scheduler=SchedulerSettings(length, batch, requests, is_fitted, concurrent, is_cut),
             quantization=option("quantization"),
-            cache_dtype=str(option("kv_cache_dtype") or "auto"),
-            block_tokens=option("block_size"),
-            piecewise_graphs=pieces,
-            full_graphs=whole,
-            is_eager=self.eager,
-            is_compiled=is_compiled,
-            concurrent_batches=concurrent,
             is_v2_runner=is_newer_runner,
             sampler=sampler,
-            is_chunked=is_cut,
+            cpu_offload_bytes=int(offload * _GIB) if isinstance(offload, (int, float)) else 0,
+            cache=self.cache(),
+            graphs=GraphSettings(pieces, whole, self.eager, is_compiled),
+            media=self.media(1 if is_older else json_options.COUNT),
+            speculation=SpeculationSettings(speculation.tokens, speculation.layers, drafting, speculation.model),
+            lora=lora,
+            missing=tuple(self.missing),
+            limits=tuple(self.limits),
+        )
+
+    def cache(self) -> CacheSettings:
+        option = self.options.get
+        caching = option("enable_prefix_caching")
+        return CacheSettings(
+            dtype=str(option("kv_cache_dtype") or "auto"),
+            block_tokens=option("block_size"),
+            size=option("kv_cache_memory_bytes"),
+            blocks_override=option("num_gpu_blocks_override"),
             caches_prefixes=None if caching is None else bool(caching),
             mixes_groups=self.mixes(),
-            items=self.items(1 if is_older else json_options.COUNT),
-            item_sizes=self.item_sizes(),
-            encoder_data=ranks.encoder_data,
-            skips_encoder_profile=bool(option("skip_mm_profiling")),
-            language_only=bool(option("language_model_only")),
-            processor=processor if isinstance(processor, Mapping) else {},
-            cache_bytes=option("kv_cache_memory_bytes"),
-            blocks_override=option("num_gpu_blocks_override"),
-            cpu_offload_bytes=int(offload * _GIB) if isinstance(offload, (int, float)) else 0,
-            speculative_tokens=speculation.tokens,
-            draft_layers=speculation.layers,
-            draft_model=speculation.model,
-            draft_method=drafting,
-            lora_rank=self.number("max_lora_rank", known.lora_rank) if has_lora else 0,
-            loras=loras,
-            lora_bytes=lora_bytes,
-            shards_loras=has_lora and bool(option("fully_sharded_loras")),
-            lora_words=self.number("lora_extra_vocab_size", known.lora_words) if has_lora else 0,
-            lora_bias=has_lora and bool(option("enable_lora_bias")),
             decode_shards=self.number("decode_context_parallel_size", 1),
             prefill_shards=self.number("prefill_context_parallel_size", 1),
             state_dtype=str(option("mamba_cache_dtype") or "auto"),
             recurrent_dtype=str(option("mamba_ssm_cache_dtype") or "auto"),
-            sources=self.sources,
-            missing=tuple(self.missing),
-            limits=tuple(self.limits),
+        )
+
+    def media(self, usual: int) -> MediaSettings:
+        option = self.options.get
+        processor = option("mm_processor_kwargs")
+        return MediaSettings(
+            items=self.items(usual),
+            item_sizes=self.item_sizes(),
+            skips_profile=bool(option("skip_mm_profiling")),
+            language_only=bool(option("language_model_only")),
+            processor=processor if isinstance(processor, Mapping) else {},
+        )
+
+    def lora(self, dtype: str) -> LoraSettings:
+        if not self.options.get("enable_lora"):
+            self.judge_loras(0)
+            return LoraSettings()
+        value_bytes, slots = self.lora_bytes(dtype), self.number("max_loras", self.known.loras)
+        self.judge_loras(slots)
+        return LoraSettings(
+            rank=self.number("max_lora_rank", self.known.lora_rank),
+            slots=slots,
+            value_bytes=value_bytes,
+            is_sharded=bool(self.options.get("fully_sharded_loras")),
+            extra_words=self.number("lora_extra_vocab_size", self.known.lora_words),
+            has_bias=bool(self.options.get("enable_lora_bias")),
         )
 
 

@@ -1,4 +1,4 @@
-"""What a `config.json` says that memory depends on: the layers with their sizes, experts, encoder and quantisation.
+"""What a `config.json` says that memory depends on: the layers with their sizes, experts, encoder and quantization.
 
 `shape` reads a configuration without guessing. What no field and no default of the model's own class says is named in
 `Shape.missing`; a reader that needs it answers "unknown".
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
-from vllm_runbooks.plan.families import FAMILIES, Family, Mixture
+from vllm_runbooks.plan.families import Family, Mixture, families
 
 MAX_LAYERS = 10_000
 """A file with more is damaged, or an attempt to use up memory."""
@@ -19,7 +18,7 @@ MAX_LAYERS = 10_000
 
 @dataclass(frozen=True)
 class Rope:
-    """A table of cosines and sines that vLLM keeps on the card, one for all layers that ask for the same."""
+    """A table of cosines and sines that vLLM keeps on the GPU, one for all layers that ask for the same."""
 
     kind: str
     """As the configuration names it: "default", "llama3", "yarn", "deepseek_yarn", "longrope", "mrope" …"""
@@ -118,7 +117,7 @@ class Recurrent:
     has_norm: bool = True
     """"mamba1" norms the time step and what it chooses with, "mamba2" its output."""
     state_dtype: str | None = None
-    """What the configuration asks for (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None: nothing."""
+    """What the configuration asks for (`mamba_ssm_cache_dtype`, `mamba_ssm_dtype`); None if nothing."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +201,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Quantization:
-    """How the checkpoint is quantised: the first target that names a layer decides."""
+    """How the checkpoint is quantized: the first target that names a layer decides."""
 
     method: str
     """As vLLM names it: "awq", "gptq", "fp8", "compressed-tensors", "mxfp4", "modelopt", "bitsandbytes" …"""
@@ -210,9 +209,9 @@ class Quantization:
     """Names ("Linear", a module, `re:…`) and the form of what they name."""
     ignored: tuple[str, ...] = ()
     kv_cache: str | None = None
-    """"fp8" where the checkpoint asks for a quantised cache."""
+    """"fp8" where the checkpoint asks for a quantized cache."""
     experts_alone: bool = False
-    """Nothing but experts is quantised (MXFP4)."""
+    """Nothing but experts is quantized (MXFP4)."""
 
 
 @dataclass(frozen=True)
@@ -268,21 +267,16 @@ class Shape:
         """Decoder layers."""
         return len(self.pattern)
 
-    @cached_property
-    def counts(self) -> tuple[int, ...]:
-        """How many layers are of each kind."""
-        return tuple(self.pattern.count(index) for index in range(len(self.kinds)))
-
     def layer(self, index: int) -> Layer:
         """One layer."""
         return self.kinds[self.pattern[index]]
 
 
-class _Unknown(Exception):  # noqa: N818 - it ends the reading of one part, no caller sees it
+class _UnknownFieldError(Exception):
     """A field that is needed is not there."""
 
 
-class _Reader:
+class _ShapeReader:
     """One part of a configuration with the defaults of its class."""
 
     def __init__(self, config: Mapping[str, Any], family: Family, *, is_partial: bool) -> None:
@@ -311,8 +305,12 @@ class _Reader:
             value = value[0]
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
-        self.missing[names[0]] = None
-        raise _Unknown
+        return self.fail(names[0])
+
+    def fail(self, name: str) -> NoReturn:
+        """End the reading of this part: a field is missing or cannot be read."""
+        self.missing[name] = None
+        raise _UnknownFieldError
 
     def optional(self, *names: str) -> int | None:
         """A count or size that may be absent or null."""
@@ -334,17 +332,17 @@ def _part(config: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return {}
 
 
-def _longest(read: _Reader) -> int | None:
+def _longest(read: _ShapeReader) -> int | None:
     names = ("max_position_embeddings", "seq_length")
     value = read.get(*names)
     is_told = isinstance(value, int) and (not read.is_partial or any(name in read.config for name in names))
     return value if is_told else None
 
 
-def _ropes(read: _Reader) -> Callable[[str, int], Rope | None]:
+def _ropes(read: _ShapeReader) -> Callable[[str, int], Rope | None]:
     """Reads the tables of cosines and sines: by kind of attention and size of a head."""
     config = read.config
-    told = _part(config, "rope_parameters", "rope_scaling")
+    tables = _part(config, "rope_parameters", "rope_scaling")
     longest = _longest(read)
     factor_of_head = config.get("partial_rotary_factor")
     rotary_dim = config.get("rotary_dim")
@@ -352,8 +350,8 @@ def _ropes(read: _Reader) -> Callable[[str, int], Rope | None]:
     def one(kind: str, size: int) -> Rope | None:
         if not read.family.has_rope or longest is None:
             return None
-        mine = _part(told, f"{kind}_attention") or (
-            {} if any(isinstance(value, Mapping) for value in told.values()) else told
+        mine = _part(tables, f"{kind}_attention") or (
+            {} if any(isinstance(value, Mapping) for value in tables.values()) else tables
         )
         base = mine.get("rope_theta", config.get("rope_theta", 0.0))
         if kind == "sliding" and (local := read.get("rope_local_base_freq", "swa_rope_theta")) is not None:
@@ -378,7 +376,7 @@ def _ropes(read: _Reader) -> Callable[[str, int], Rope | None]:
     return one
 
 
-def _attention(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Attention:
+def _attention(read: _ShapeReader, rope: Callable[[str, int], Rope | None]) -> Attention:
     """The attention of a layer of the first kind; the readers of layers change what differs."""
     family = read.family
     heads = read.number("num_attention_heads")
@@ -387,8 +385,7 @@ def _attention(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Attent
         head_dim = read.number("hidden_size") // heads
     kv_heads = read.optional("num_key_value_heads", "multi_query_group_num")
     if kv_heads == 0:
-        read.missing["num_key_value_heads"] = None
-        raise _Unknown
+        read.fail("num_key_value_heads")
     window = read.optional("sliding_window") if family.window else None
     used = window is not None and (family.window == "all" or bool(read.get("use_sliding_window")))
     has_norm = family.query_key_norm and (not family.norm_field or read.flag(family.norm_field))
@@ -408,7 +405,7 @@ def _attention(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Attent
     )
 
 
-def _latent(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Latent:
+def _latent(read: _ShapeReader, rope: Callable[[str, int], Rope | None]) -> Latent:
     config = read.config
     rope_dim = read.number("qk_rope_head_dim")
     index_heads = read.optional("index_n_heads") if config.get("index_topk") or config.get("index_n_heads") else None
@@ -428,12 +425,12 @@ def _latent(read: _Reader, rope: Callable[[str, int], Rope | None]) -> Latent:
     )
 
 
-def _experts(read: _Reader, mixture: Mixture) -> Experts:
+def _experts(read: _ShapeReader, mixture: Mixture) -> Experts:
     size = read.number(*mixture.size)
     shared = 0
     if mixture.shared_count:
-        each = read.number(mixture.shared_of) if mixture.shared_of else size
-        shared = each * read.number(mixture.shared_count)
+        shared_each = read.number(mixture.shared_of) if mixture.shared_of else size
+        shared = shared_each * read.number(mixture.shared_count)
     if mixture.shared_size:
         shared = read.number(*mixture.shared_size)
     return Experts(
@@ -450,7 +447,7 @@ def _experts(read: _Reader, mixture: Mixture) -> Experts:
     )
 
 
-def _has_experts(read: _Reader, index: int) -> bool:
+def _has_experts(read: _ShapeReader, index: int) -> bool:
     """Whether a layer's feed-forward network is a mixture, by whichever fields the family has for it."""
     config, family = read.config, read.family
     if family.mixture is None:
@@ -462,7 +459,7 @@ def _has_experts(read: _Reader, index: int) -> bool:
     if "expert_layer_period" in family.defaults:
         return index % read.number("expert_layer_period") == read.number("expert_layer_offset")
     names = ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
-    first = next((each[name] for each in (config, family.defaults) for name in names if name in each), 0) or 0
+    first = next((fields[name] for fields in (config, family.defaults) for name in names if name in fields), 0) or 0
     if isinstance(frequency, Sequence):
         return bool(frequency[index]) if index < len(frequency) else False
     if index < first:
@@ -476,7 +473,7 @@ def _has_experts(read: _Reader, index: int) -> bool:
     return bool(step) and (index + 1) % step == 0
 
 
-def _feed_forward(read: _Reader) -> Callable[[int], Dense | Experts]:
+def _feed_forward(read: _ShapeReader) -> Callable[[int], Dense | Experts]:
     family = read.family
     mixture = family.mixture
     sparse = _experts(read, mixture) if mixture is not None and read.get(*mixture.count) else None
@@ -504,7 +501,7 @@ _KINDS = {
 }
 
 
-def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> list[str]:
+def _layer_kinds(read: _ShapeReader, layers: int, *, has_states: bool = False) -> list[str]:
     """The kind of each layer: "full", "sliding", "chunked", "linear" or, with attention and a state, "hybrid".
 
     The last two are kinds only of families that have states.
@@ -515,8 +512,7 @@ def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> lis
         is_read = has_states or {"linear", "hybrid"}.isdisjoint(kinds)
         if len(kinds) == layers and all(kinds) and is_read:
             return kinds
-        read.missing["layer_types"] = None
-        raise _Unknown
+        read.fail("layer_types")
     places = read.config.get("attn_layer_indices", read.config.get("full_attn_idxs"))
     if isinstance(places, Sequence) and not isinstance(places, str):
         kept = {place for place in places if isinstance(place, int)}
@@ -526,8 +522,7 @@ def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> lis
         return ["full" if index % every == first else "linear" for index in range(layers)]
     if read.family.layer_types in ("mamba2", "short_conv", "zamba2", "step3p5"):
         # Their classes' default is one kind alone, which no published model is.
-        read.missing["layer_types"] = None
-        raise _Unknown
+        read.fail("layer_types")
     if read.family.layer_types == "linear":
         every = read.number("full_attention_interval")
         return ["full" if (index + 1) % every == 0 else "linear" for index in range(layers)]
@@ -535,14 +530,14 @@ def _layer_kinds(read: _Reader, layers: int, *, has_states: bool = False) -> lis
     return ["full" if (index + 1) % every == 0 else "sliding" for index in range(layers)]
 
 
-def _plain(read: _Reader, layers: int) -> Iterable[Layer]:
+def _plain(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     norms, scalars = read.family.norms, read.family.scalars
     return (Layer(attention, network(index), norms=norms, scalars=scalars) for index in range(layers))
 
 
-def _falcon(read: _Reader, layers: int) -> Iterable[Layer]:
+def _falcon(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     config = read.config
     heads, hidden = read.number("num_attention_heads", "n_head"), read.number("hidden_size")
     is_new = bool(config.get("new_decoder_architecture"))
@@ -559,12 +554,12 @@ def _falcon(read: _Reader, layers: int) -> Iterable[Layer]:
     )
     wide = read.optional("ffn_hidden_size")
     network = Dense(4 * hidden if wide is None else wide, is_gated=False, bias=bool(read.get("bias")))
-    told = read.optional("num_ln_in_parallel_attn")
-    norms = (2 if is_new else 1) if told is None else told
+    norm_count = read.optional("num_ln_in_parallel_attn")
+    norms = (2 if is_new else 1) if norm_count is None else norm_count
     return [Layer(attention, network, norms=norms if is_new or read.get("parallel_attn") else 2)] * layers
 
 
-def _listed(read: _Reader, layers: int) -> Iterable[Layer]:
+def _listed(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """Families whose class lists sliding layers only when told to: else as `_plain`."""
     kinds = read.config.get("layer_types")
     uses = read.get("use_sliding_window") and read.optional("sliding_window")
@@ -581,14 +576,14 @@ def _listed(read: _Reader, layers: int) -> Iterable[Layer]:
     )
 
 
-def replace_window(read: _Reader) -> _Reader:
+def replace_window(read: _ShapeReader) -> _ShapeReader:
     """The same reader for a family without a window over all layers."""
-    other = _Reader(read.config, replace(read.family, window=""), is_partial=read.is_partial)
+    other = _ShapeReader(read.config, replace(read.family, window=""), is_partial=read.is_partial)
     other.missing = read.missing
     return other
 
 
-def _sliding(read: _Reader, layers: int) -> Iterable[Layer]:
+def _sliding(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     rope = _ropes(read)
     attention = _attention(read, rope)
     network = _feed_forward(read)
@@ -600,7 +595,7 @@ def _sliding(read: _Reader, layers: int) -> Iterable[Layer]:
     )
 
 
-def _linear(read: _Reader, layers: int) -> Iterable[Layer]:
+def _linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     recurrent = Recurrent(
@@ -618,7 +613,7 @@ def _linear(read: _Reader, layers: int) -> Iterable[Layer]:
     )
 
 
-def _gemma4(read: _Reader, layers: int) -> Iterable[Layer]:
+def _gemma4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     rope = _ropes(read)
     local = _attention(read, rope)
     local = replace(local, kind="sliding", window=read.number("sliding_window"))
@@ -667,7 +662,7 @@ def _gemma4(read: _Reader, layers: int) -> Iterable[Layer]:
         )
 
 
-def _mla(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mla(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _latent(read, _ropes(read))
     network = _feed_forward(read)
     listed = read.config.get("indexer_types")
@@ -677,26 +672,25 @@ def _mla(read: _Reader, layers: int) -> Iterable[Layer]:
         yield Layer(without if shares else attention, network(index))
 
 
-def _kimi_linear(read: _Reader, layers: int) -> Iterable[Layer]:
+def _kimi_linear(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = replace(_latent(read, _ropes(read)), rope=None)
     network = _feed_forward(read)
-    told = _part(read.config, "linear_attn_config")
+    linear = _part(read.config, "linear_attn_config")
     listed = read.config.get("layer_types")
     if isinstance(listed, (list, tuple)) and len(listed) == layers:
         recurrent = [kind == "linear_attention" for kind in listed]
     else:
-        places = told.get("kda_layers")
+        places = linear.get("kda_layers")
         if not isinstance(places, (list, tuple)):
-            read.missing["linear_attn_config.kda_layers"] = None
-            raise _Unknown
+            read.fail("linear_attn_config.kda_layers")
         recurrent = [index + 1 in places for index in range(layers)]
-    for name, part in (("use_full_rank_gate", told), ("mla_use_output_gate", read.config)):
+    for name, part in (("use_full_rank_gate", linear), ("mla_use_output_gate", read.config)):
         if part.get(name):
             read.missing[f"sizes with {name}"] = None
-    heads, size = told.get("num_heads"), told.get("head_dim")
+    heads, size = linear.get("num_heads"), linear.get("head_dim")
     heads = heads if isinstance(heads, int) else read.number("linear_num_heads")
     size = size if isinstance(size, int) else read.number("linear_head_dim")
-    kernel = told.get("short_conv_kernel_size")
+    kernel = linear.get("short_conv_kernel_size")
     mixer = Recurrent(
         kind="kda",
         conv_kernel=kernel if isinstance(kernel, int) else read.number("linear_conv_kernel_dim"),
@@ -710,7 +704,7 @@ def _kimi_linear(read: _Reader, layers: int) -> Iterable[Layer]:
     return (Layer(mixer if is_linear else attention, network(index)) for index, is_linear in enumerate(recurrent))
 
 
-def _llama4(read: _Reader, layers: int) -> Iterable[Layer]:
+def _llama4(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     rope = _ropes(read)
     attention = _attention(read, rope)
     network = _feed_forward(read)
@@ -723,7 +717,7 @@ def _llama4(read: _Reader, layers: int) -> Iterable[Layer]:
         yield Layer(chunked if listed[index] else replace(attention, rope=None), network(index))
 
 
-def _mamba2(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mamba2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """State spaces and attention, one behind the other or, of kind "hybrid", side by side."""
     inner = read.optional("mamba_d_ssm")
     inner = read.number("mamba_expand") * read.number("hidden_size") if inner is None else inner
@@ -758,7 +752,7 @@ def _mamba2(read: _Reader, layers: int) -> Iterable[Layer]:
         )
 
 
-def _jamba(read: _Reader, layers: int) -> Iterable[Layer]:
+def _jamba(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     hidden = read.number("hidden_size")
     rank = read.get("mamba_dt_rank")
     recurrent = Recurrent(
@@ -778,7 +772,7 @@ def _jamba(read: _Reader, layers: int) -> Iterable[Layer]:
     )
 
 
-def _zamba2(read: _Reader, layers: int) -> Iterable[Layer]:
+def _zamba2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """State spaces, in front of some of which one of a few blocks of attention and network stands."""
     hidden, heads = read.number("hidden_size"), read.number("num_attention_heads")
     inner, count = read.number("mamba_expand") * hidden, read.number("n_mamba_heads")
@@ -812,7 +806,7 @@ def _zamba2(read: _Reader, layers: int) -> Iterable[Layer]:
             yield Layer(recurrent, None, norms=1)
 
 
-def _mamba(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mamba(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """Nothing but state spaces."""
     inner = read.optional("intermediate_size") or read.number("expand") * read.number("hidden_size")
     heads = read.optional("num_heads")
@@ -833,7 +827,7 @@ def _mamba(read: _Reader, layers: int) -> Iterable[Layer]:
     return [Layer(recurrent, None, norms=1)] * layers
 
 
-def _step3p5(read: _Reader, layers: int) -> Iterable[Layer]:
+def _step3p5(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     config, rope = read.config, _ropes(read)
     kinds = _layer_kinds(read, layers)
     whole = replace(
@@ -848,18 +842,18 @@ def _step3p5(read: _Reader, layers: int) -> Iterable[Layer]:
         sliding = replace(sliding, heads=heads)
     experts = _experts(read, read.family.mixture) if read.family.mixture is not None else None
     dense = Dense(read.number("intermediate_size"))
-    listed, told = config.get("mlp_layer_types"), config.get("moe_layers_enum")
+    listed, indices = config.get("mlp_layer_types"), config.get("moe_layers_enum")
     if isinstance(listed, (list, tuple)):
         sparse = {index for index, kind in enumerate(listed) if kind == "sparse"}
     else:
-        sparse = {int(index) for index in told.split(",")} if isinstance(told, str) else set(range(1, layers))
+        sparse = {int(index) for index in indices.split(",")} if isinstance(indices, str) else set(range(1, layers))
     return (
         Layer(sliding if kind == "sliding" else whole, experts if index in sparse else dense)
         for index, kind in enumerate(kinds)
     )
 
 
-def _short_conv(read: _Reader, layers: int) -> Iterable[Layer]:
+def _short_conv(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     recurrent = Recurrent(
         kind="short_conv",
         conv_kernel=read.number("conv_L_cache"),
@@ -894,11 +888,10 @@ def _nemotron_pattern(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _nemotron_h(read: _Reader, layers: int) -> Iterable[Layer]:
+def _nemotron_h(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     pattern = _nemotron_pattern(read.config)
     if pattern is None or len(pattern) != layers:
-        read.missing["hybrid_override_pattern"] = None
-        raise _Unknown
+        read.fail("hybrid_override_pattern")
     heads, size = read.number("mamba_num_heads"), read.number("mamba_head_dim")
     recurrent = Recurrent(
         kind="mamba2",
@@ -924,24 +917,21 @@ def _nemotron_h(read: _Reader, layers: int) -> Iterable[Layer]:
         dense = Dense(read.number("intermediate_size"), is_gated=False, bias=read.flag(read.family.mlp_bias))
         kinds["-"] = Layer(None, dense, norms=1)
     if set(pattern) - set(kinds):
-        read.missing["hybrid_override_pattern"] = None
-        raise _Unknown
+        read.fail("hybrid_override_pattern")
     return (kinds[letter] for letter in pattern)
 
 
-def _blocks(read: _Reader, layers: int) -> Iterable[Layer]:
+def _blocks(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     """Nemotron-NAS: each layer's own sizes, some without attention or without a network."""
     attention = _attention(read, _ropes(read))
     hidden = read.number("hidden_size")
-    told = read.config.get("block_configs") or ()
-    if len(told) != layers:
-        read.missing["block_configs"] = None
-        raise _Unknown
-    for block in told:
+    blocks = read.config.get("block_configs") or ()
+    if len(blocks) != layers:
+        read.fail("block_configs")
+    for block in blocks:
         first, second = _part(block, "attention"), _part(block, "ffn")
         if first.get("replace_with_linear") or second.get("replace_with_linear"):
-            read.missing["block_configs"] = None
-            raise _Unknown
+            read.fail("block_configs")
         mixer = None
         if not first.get("no_op"):
             mixer = replace(attention, kv_heads=attention.heads // first["n_heads_in_group"])
@@ -953,7 +943,7 @@ def _blocks(read: _Reader, layers: int) -> Iterable[Layer]:
         yield Layer(mixer, network, norms=(mixer is not None) + (network is not None))
 
 
-def _mimo_v2(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mimo_v2(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     rope = _ropes(read)
     config = read.config
     whole = replace(_attention(read, rope), value_dim=read.number("v_head_dim"))
@@ -973,12 +963,11 @@ def _mimo_v2(read: _Reader, layers: int) -> Iterable[Layer]:
     network = _feed_forward(read)
     pattern = config.get("hybrid_layer_pattern") or ()
     if len(pattern) != layers:
-        read.missing["hybrid_layer_pattern"] = None
-        raise _Unknown
+        read.fail("hybrid_layer_pattern")
     return (Layer(sliding if kind else whole, network(index)) for index, kind in enumerate(pattern))
 
 
-def _mllama(read: _Reader, layers: int) -> Iterable[Layer]:
+def _mllama(read: _ShapeReader, layers: int) -> Iterable[Layer]:
     attention = _attention(read, _ropes(read))
     network = _feed_forward(read)
     cross = set(read.config.get("cross_attention_layers") or (3, 8, 13, 18, 23, 28, 33, 38))
@@ -990,7 +979,7 @@ def _mllama(read: _Reader, layers: int) -> Iterable[Layer]:
             yield Layer(attention, network(index))
 
 
-_LAYERS: Mapping[str, Callable[[_Reader, int], Iterable[Layer]]] = {
+_LAYERS: Mapping[str, Callable[[_ShapeReader, int], Iterable[Layer]]] = {
     "": _plain,
     "falcon": _falcon,
     "listed": _listed,
@@ -1032,10 +1021,10 @@ def _block(value: Any) -> tuple[int, int]:
     return 0, 0
 
 
-def _compressed(told: Mapping[str, Any], missing: dict[str, None]) -> tuple[tuple[tuple[str, ...], Format], ...]:
+def _compressed(config: Mapping[str, Any], missing: dict[str, None]) -> tuple[tuple[tuple[str, ...], Format], ...]:
     """Forms by `config_groups`."""
-    found = []
-    for name, group in _part(told, "config_groups").items():
+    formats = []
+    for name, group in _part(config, "config_groups").items():
         weights = _part(group, "weights") if isinstance(group, Mapping) else {}
         bits = weights.get("num_bits")
         if not isinstance(bits, int):
@@ -1044,10 +1033,10 @@ def _compressed(told: Mapping[str, Any], missing: dict[str, None]) -> tuple[tupl
         is_float = weights.get("type") == "float"
         whole = "tensor" if is_float else "channel"
         strategy = str(weights.get("strategy") or ("group" if weights.get("group_size") else whole))
-        style = str(group.get("format") or told.get("format") or told.get("quant_algo") or "")
+        style = str(group.get("format") or config.get("format") or config.get("quant_algo") or "")
         is_small = is_float and bits == 4
         shares = _count(weights.get("group_size")) or (32 if "mxfp4" in style else 16 if is_small else 0)
-        found.append((
+        formats.append((
             _strings(group.get("targets")) or ("Linear",),
             Format(
                 bits=bits,
@@ -1060,13 +1049,13 @@ def _compressed(told: Mapping[str, Any], missing: dict[str, None]) -> tuple[tupl
                 is_float=is_float,
             ),
         ))  # fmt: skip
-    return tuple(found)
+    return tuple(formats)
 
 
-def _modelopt(told: Mapping[str, Any]) -> Format | None:
-    algorithm = str(told.get("quant_algo") or "").upper()
+def _modelopt(config: Mapping[str, Any]) -> Format | None:
+    algorithm = str(config.get("quant_algo") or "").upper()
     if "NVFP4" in algorithm:
-        return Format(bits=4, group=_count(told.get("group_size")) or 16, scale_bytes=1, is_float=True)
+        return Format(bits=4, group=_count(config.get("group_size")) or 16, scale_bytes=1, is_float=True)
     if algorithm.startswith("FP8"):
         return _FP8
     return None
@@ -1076,17 +1065,17 @@ def _is_size(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _quantization(told: Mapping[str, Any], missing: dict[str, None]) -> Quantization | None:
-    """The checkpoint's own quantisation; an unknown method is named as missing."""
-    if not told:
+def _quantization(config: Mapping[str, Any], missing: dict[str, None]) -> Quantization | None:
+    """The checkpoint's own quantization; an unknown method is named as missing."""
+    if not config:
         return None
-    producer = _part(told, "producer").get("name")
-    method = str(told.get("quant_method") or (producer if producer == "modelopt" else ""))
-    bits, group = told.get("bits", told.get("w_bit")), told.get("group_size", told.get("q_group_size", 128))
-    ignored = _strings(told.get("ignore")) + _strings(told.get("ignored_layers"))
-    ignored += _strings(told.get("modules_to_not_convert")) + _strings(told.get("exclude_modules"))
-    cache = str(told.get("kv_cache_quant_algo") or "").lower() or None
-    if _part(told, "kv_cache_scheme") or str(told.get("kv_cache_scheme")).lower() == "fp8":
+    producer = _part(config, "producer").get("name")
+    method = str(config.get("quant_method") or (producer if producer == "modelopt" else ""))
+    bits, group = config.get("bits", config.get("w_bit")), config.get("group_size", config.get("q_group_size", 128))
+    ignored = _strings(config.get("ignore")) + _strings(config.get("ignored_layers"))
+    ignored += _strings(config.get("modules_to_not_convert")) + _strings(config.get("exclude_modules"))
+    cache = str(config.get("kv_cache_quant_algo") or "").lower() or None
+    if _part(config, "kv_cache_scheme") or str(config.get("kv_cache_scheme")).lower() == "fp8":
         cache = "fp8"
     forms: tuple[tuple[tuple[str, ...], Format], ...] = ()
     if method in ("awq", "awq_marlin", "gptq", "gptq_marlin") and _is_size(bits) and isinstance(group, int):
@@ -1095,27 +1084,27 @@ def _quantization(told: Mapping[str, Any], missing: dict[str, None]) -> Quantiza
             bits=bits,
             group=max(group, 0),
             strategy="group" if group > 0 else "channel",
-            has_zeros=is_awq or not told.get("sym", True),
-            has_order=not is_awq and bool(told.get("desc_act")),
+            has_zeros=is_awq or not config.get("sym", True),
+            has_order=not is_awq and bool(config.get("desc_act")),
         )
         forms = ((("Linear",), form),)
     elif method == "fp8":
-        block = _block(told.get("weight_block_size"))
-        static = told.get("activation_scheme") == "static"
+        block = _block(config.get("weight_block_size"))
+        static = config.get("activation_scheme") == "static"
         form = replace(_FP8, strategy="block" if block[0] else "tensor", block=block, vector_scales=static)
         forms = ((("Linear",), form),)
     elif method == "mxfp4":
         forms = ((("Experts",), Format(bits=4, group=32, scale_bytes=1, is_float=True)),)
         return Quantization("mxfp4", forms, ignored, experts_alone=True)
     elif method == "bitsandbytes":
-        small = bool(told.get("load_in_4bit") or told.get("_load_in_4bit"))
+        small = bool(config.get("load_in_4bit") or config.get("_load_in_4bit"))
         forms = (
             (("Linear",), Format(bits=4, group=64, scale_bytes=4) if small else Format(bits=8, strategy="channel")),
         )
-        ignored += _strings(told.get("llm_int8_skip_modules"))
+        ignored += _strings(config.get("llm_int8_skip_modules"))
     elif method in ("compressed-tensors", "modelopt", "modelopt_fp4"):
-        forms = _compressed(told, missing)
-        if not forms and (form_ := _modelopt(told)) is not None:
+        forms = _compressed(config, missing)
+        if not forms and (form_ := _modelopt(config)) is not None:
             forms = ((("Linear",), form_),)
     if not forms:
         missing[f"quantization_config: {method or 'no method'}"] = None
@@ -1125,12 +1114,11 @@ def _quantization(told: Mapping[str, Any], missing: dict[str, None]) -> Quantiza
 
 _TEXT = ("text_config", "llm_config", "language_config", "thinker_config")
 _TOWERS = ("vision_config", "audio_config")
-_PARTS_OF_DTYPE = ("dtype", "torch_dtype")
 
 
 def _dtype(*parts: Mapping[str, Any]) -> str | None:
     for part in parts:
-        for name in _PARTS_OF_DTYPE:
+        for name in ("dtype", "torch_dtype"):
             if isinstance(part.get(name), str):
                 return str(part[name]).removeprefix("torch.")
     return None
@@ -1149,14 +1137,14 @@ def _encoders(config: Mapping[str, Any], family: Family) -> tuple[Encoder, ...] 
     if family.encoder == "unknown":
         return None
     config = _part(config, "thinker_config") or config
-    told = config.get("vision_config")
-    found = []
-    if isinstance(told, Mapping):
-        found = [Encoder(family.encoder, {name: config[name] for name in _AROUND if name in config} | dict(told))]
+    vision = config.get("vision_config")
+    encoders = []
+    if isinstance(vision, Mapping):
+        encoders = [Encoder(family.encoder, {name: config[name] for name in _AROUND if name in config} | dict(vision))]
     audio = config.get("audio_config")
     if isinstance(audio, Mapping):
-        found.append(Encoder(f"{family.encoder}_audio", audio))
-    return tuple(found) if found else None
+        encoders.append(Encoder(f"{family.encoder}_audio", audio))
+    return tuple(encoders) if encoders else None
 
 
 def _merged(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -1169,7 +1157,7 @@ def _merged(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, 
     return {**outside, **inner}, inner
 
 
-def _mtp(read: _Reader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+def _mtp(read: _ShapeReader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Layers for speculative decoding behind the others: of the last layer's kind."""
     defaults = read.family.defaults
     count = read.config.get("num_nextn_predict_layers", read.config.get("mtp_num_hidden_layers"))
@@ -1178,10 +1166,11 @@ def _mtp(read: _Reader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         return ()
     if read.family.mtp == "nemotron":
         parts = (Attention, Experts)
-        found = [
-            next((each for each in layers if isinstance(each.mixer or each.feed_forward, part)), None) for part in parts
+        kinds_found = [
+            next((layer for layer in layers if isinstance(layer.mixer or layer.feed_forward, part)), None)
+            for part in parts
         ]
-        return tuple(each for each in found if each is not None) * count
+        return tuple(layer for layer in kinds_found if layer is not None) * count
     last = next((layer for layer in reversed(layers) if not isinstance(layer.mixer, Recurrent)), layers[-1])
     if isinstance(last.mixer, Latent) and not last.mixer.index_heads:
         # Where layers share what one indexer chose, the layer behind them has its own.
@@ -1190,12 +1179,11 @@ def _mtp(read: _Reader, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     return (last,) * count
 
 
-def _layer_count(read: _Reader) -> int:
+def _layer_count(read: _ShapeReader) -> int:
     letters = _nemotron_pattern(read.config)
     count = len(letters) if letters else read.number("num_hidden_layers", "num_layers", "n_layer")
     if count > MAX_LAYERS:
-        read.missing["num_hidden_layers"] = None
-        raise _Unknown
+        read.fail("num_hidden_layers")
     return count
 
 
@@ -1208,16 +1196,19 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
     listed = config.get("architectures")
     architecture = listed[0] if isinstance(listed, (list, tuple)) and listed and isinstance(listed[0], str) else None
     model_type = config.get("model_type") if isinstance(config.get("model_type"), str) else None
-    outer_family = FAMILIES.get(model_type or "")
+    known_families = families()
+    outer_family = known_families.get(model_type or "")
     inner_type = str(inner.get("model_type") or "")
-    text_type = inner_type if inner_type in FAMILIES else model_type
-    family = FAMILIES.get(text_type or "")
-    known = Shape(architecture, model_type, text_type, _dtype(config, text))
+    text_type = inner_type if inner_type in known_families else model_type
+    family = known_families.get(text_type or "")
+    named = Shape(architecture, model_type, text_type, _dtype(config, text))
     if family is None or outer_family is None:
-        return replace(known, missing=(f"architecture {architecture or model_type or 'not named'}",))
-    read = _Reader(text, family, is_partial=is_partial)
-    told = _part(config, "quantization_config", "compression_config") or _part(text, "quantization_config")
-    quantization = _quantization(told, read.missing)
+        return replace(named, missing=(f"architecture {architecture or model_type or 'not named'}",))
+    read = _ShapeReader(text, family, is_partial=is_partial)
+    quantization_config = _part(config, "quantization_config", "compression_config") or _part(
+        text, "quantization_config"
+    )
+    quantization = _quantization(quantization_config, read.missing)
     kinds: dict[Layer, int] = {}
     pattern: list[int] = []
     hidden = vocabulary = 0
@@ -1235,13 +1226,13 @@ def shape(config: Mapping[str, Any], *, is_partial: bool = False) -> Shape:
         size = read.optional("hidden_size_per_layer_input")
         if size:
             inputs = PerLayerInput(size, read.optional("vocab_size_per_layer_input") or vocabulary)
-    except (_Unknown, LookupError, TypeError, ValueError, ZeroDivisionError):
+    except (_UnknownFieldError, LookupError, TypeError, ValueError, ZeroDivisionError):
         if not read.missing:
             read.missing["a field of another form than expected"] = None
         kinds, pattern, mtp, inputs = {}, [], (), None
     tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings"))
     return replace(
-        known,
+        named,
         hidden_size=hidden,
         vocabulary_size=vocabulary,
         max_positions=_longest(read),

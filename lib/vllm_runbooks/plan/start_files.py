@@ -16,7 +16,7 @@ from vllm_runbooks.host.nodes.records import Cluster, NodeEnvironment, NodeFindi
 from vllm_runbooks.host.records import VLLM_PACKAGES
 from vllm_runbooks.plan import files as plan_files
 from vllm_runbooks.plan import requests as plan_requests
-from vllm_runbooks.plan.network import Link, Network
+from vllm_runbooks.plan.network import Network, NodeLink
 from vllm_runbooks.plan.records import NodeStart, Plan, StartFiles
 from vllm_runbooks.plan.settings import PARTITION
 from vllm_runbooks.reading.deployment import containers, executors, fleet
@@ -28,46 +28,46 @@ _VERIFY = "verify.txt"
 _PROXY = "nginx.conf"
 
 
-def places(environments: Iterable[NodeEnvironment]) -> dict[str, plan_requests.Place]:
+def places(environments: Iterable[NodeEnvironment]) -> dict[str, plan_requests.NodePlace]:
     """What servers need to know of each node: its variables, and its address by them."""
-    found = {}
-    for one in environments:
-        variables = dict(one.variables)
-        found[one.node] = plan_requests.Place(variables.get(_ADDRESS), tuple(variables.items()))
-    return found
+    by_node = {}
+    for environment in environments:
+        variables = dict(environment.variables)
+        by_node[environment.node] = plan_requests.NodePlace(variables.get(_ADDRESS), tuple(variables.items()))
+    return by_node
 
 
-def network(nodes: Cluster, known: Mapping[str, plan_requests.Place]) -> Network:
+def network(nodes: Cluster, addresses: Mapping[str, plan_requests.NodePlace]) -> Network:
     """What was measured between each two nodes, in the worse direction, at the addresses that are used where known."""
     links: dict[frozenset[str], list[Reach]] = {}
-    for one in nodes.reaches or ():
-        place = known.get(one.target)
-        if one.state is Reachability.OPEN and (place is None or place.address in (None, one.address)):
-            links.setdefault(frozenset((one.source, one.target)), []).append(one)
-    found = {}
+    for reach in nodes.reaches or ():
+        place = addresses.get(reach.target)
+        if reach.state is Reachability.OPEN and (place is None or place.address in (None, reach.address)):
+            links.setdefault(frozenset((reach.source, reach.target)), []).append(reach)
+    links_by_pair = {}
     for pair, reaches in links.items():
-        rates = [one.bandwidth_mbit_s for one in reaches if one.bandwidth_mbit_s]
-        waits = [one.latency_ms for one in reaches if one.latency_ms is not None]
+        rates = [reach.bandwidth_mbit_s for reach in reaches if reach.bandwidth_mbit_s]
+        waits = [reach.latency_ms for reach in reaches if reach.latency_ms is not None]
         if rates or waits:
-            found[pair] = Link(min(rates, default=None), max(waits, default=None))
-    return found
+            links_by_pair[pair] = NodeLink(min(rates, default=None), max(waits, default=None))
+    return links_by_pair
 
 
 def cards(nodes: Cluster, specs: Specs) -> tuple[Card, ...]:
-    """The cards of all nodes that have any, node by node, those of the head first.
+    """The GPUs of all nodes that have any, node by node, those of the head first.
 
     Raises:
         InputError: None has one, or one is neither known nor told of.
     """
-    found = [
+    gpus = [
         card
         for node in sorted(nodes.nodes, key=lambda node: node.name != nodes.head)
         if node.inventory.gpus
         for card in inventories.cards(node.inventory, specs, node.name, node.name)
     ]
-    if not found:
+    if not gpus:
         raise InputError("none of the nodes lists a GPU; name the cards, as in --gpus RTX3090@node1,H800@node2")
-    return tuple(found)
+    return tuple(gpus)
 
 
 def release(nodes: Cluster) -> str | None:
@@ -76,49 +76,44 @@ def release(nodes: Cluster) -> str | None:
     Raises:
         InputError: They have different ones.
     """
-    told = {
-        node.name: next((held[name] for name in VLLM_PACKAGES if name in held), None)
+    versions = {
+        node.name: next((packages[name] for name in VLLM_PACKAGES if name in packages), None)
         for node in nodes.nodes
-        if (held := node.inventory.packages) is not None
+        if (packages := node.inventory.packages) is not None
     }
-    found = {version for version in told.values() if version}
-    if len(found) > 1:
-        listed = ", ".join(f"{name} {version}" for name, version in told.items() if version)
+    distinct = {version for version in versions.values() if version}
+    if len(distinct) > 1:
+        listed = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
         raise InputError(f"the nodes have different releases of vLLM ({listed}); make them one, or give --vllm")
-    return next(iter(found), None)
+    return next(iter(distinct), None)
 
 
 def files(
     request: plan_requests.Request,
-    one: Plan,
+    plan: Plan,
     *,
     first_port: int = fleet.FIRST_PORT,
     image: str | None = None,
     retries_posts: bool = False,
     met: Sequence[NodeFinding] = (),
 ) -> tuple[dict[str, str], StartFiles]:
-    """A plan as files by name, and what they are; linted by whoever calls.
+    """A plan as files by name, and what they are; the caller lints them.
 
-    Args:
-        request: What was planned, with the places of its nodes.
-        one: The plan.
-        first_port: The first server's; the others have those after it.
-        image: Of a container, instead of the one that is published of the release.
-        retries_posts: Whether nginx sends a failed POST to another server.
-        met: What a start over the nodes meets, whatever the files set.
+    `image` replaces the published container image of the release; `met` is what a launch over the nodes meets whatever
+    the files set.
 
     Raises:
         InputError: The release has no option for it, or what joins the hosts is none.
     """
-    parts = plan_files.servers(request, one, first_port=first_port)
-    made = plan_files.deployed(request, one, first_port=first_port, retries_posts=retries_posts)
+    parts = plan_files.servers(request, plan, first_port=first_port)
+    made = plan_files.deployed(request, plan, first_port=first_port, retries_posts=retries_posts)
     joined = [part for part in parts if part.joined]
     _check_joined(request, joined)
     why_none = containers.why_no_ray(request.data, image) if joined else ""
     in_ray = [str(host.node) for host in fleet.ray_hosts(parts)]
     nodes = list(dict.fromkeys([*(str(part.node) for part in parts), *in_ray]))
     has_several = len(nodes) > 1
-    doubts = plan_files.doubts(one)
+    doubts = plan_files.doubts(plan)
     for node in nodes:
         mine = [part for part in parts if str(part.node) == node and not part.joined]
         behind = f"-{node}" if has_several else ""
@@ -132,17 +127,16 @@ def files(
             made[f"ray-docker-{node}.sh"] = containers.ray_docker(joined, node, image, doubts)
             made[f"ray-compose-{node}.yaml"] = containers.ray_compose(joined, node, image, doubts)
     made = {name: made[name] for name in sorted(made)}
-    notes = [f"{each.severity.capitalize()}: {each.text}. So: {each.effect}. To do: {each.do}." for each in met]
-    told = _told(request, one, parts, nodes, made, notes=[*notes, *([why_none] if why_none else [])])
-    return {**made, "steps.txt": _steps_text(told)}, replace(told, files=(*told.files, "steps.txt"))
+    notes = [
+        f"{finding.severity.capitalize()}: {finding.text}. So: {finding.effect}. To do: {finding.do}."
+        for finding in met
+    ]
+    summary = _told(request, plan, parts, nodes, made, notes=[*notes, *([why_none] if why_none else [])])
+    return {**made, "steps.txt": _steps_text(summary)}, replace(summary, files=(*summary.files, "steps.txt"))
 
 
 def _check_joined(request: plan_requests.Request, joined: Sequence[fleet.Part]) -> None:
-    """See that hosts are joined as it was asked for.
-
-    Raises:
-        InputError: Only Ray joins these.
-    """
+    """See that hosts are joined as it was asked for."""
     if joined and request.by_ray is False:
         cards = [len(host.devices) for host in joined[0].joined]
         raise InputError(
@@ -152,7 +146,7 @@ def _check_joined(request: plan_requests.Request, joined: Sequence[fleet.Part]) 
 
 def _told(
     request: plan_requests.Request,
-    one: Plan,
+    plan: Plan,
     parts: Sequence[fleet.Part],
     nodes: Sequence[str],
     made: Mapping[str, str],
@@ -163,37 +157,37 @@ def _told(
     first = [part for part in parts if not part.instance]
     hosts = list(first[0].joined) or [part.host for part in first if part.host is not None]
     cards = [len(host.devices) for host in hosts]
-    joining = executors.joining(request.data, cards, copies=one.layout.dp if one.layout else 1)
+    joining = executors.joining(request.data, cards, copies=plan.layout.dp if plan.layout else 1)
     by = "ray" if first[0].joined else joining.by
     why = joining.said if by == joining.by else f"Ray was asked for, though it is needless: {joining.said}"
     world = sum(cards)
     alone = executors.chosen(request.data, world, cards[0])
     written = executors.chosen(request.data, world, cards[0], nodes=len(cards) if by == "nnodes" else 1)
-    asked = request.options.get("distributed_executor_backend")
-    executor = "ray" if by == "ray" else str(asked) if asked else written.name
+    backend = request.options.get("distributed_executor_backend")
+    executor = "ray" if by == "ray" else str(backend) if backend else written.name
     itself = "" if alone.name == executor else f"{alone.said} ({alone.source})" if alone.source else alone.said
     starts = []
     for node in nodes:
-        place = request.places.get(node, plan_requests.Place())
-        own = tuple(name for name in made if _is_of(name, node, nodes))
-        starts.append(NodeStart(node, place.address, dict(place.environment), own))
-    unplaced = [node for node in nodes if not request.places.get(node, plan_requests.Place()).environment]
+        place = request.places.get(node, plan_requests.NodePlace())
+        node_files = tuple(name for name in made if _is_of(name, node, nodes))
+        starts.append(NodeStart(node, place.address, dict(place.environment), node_files))
+    unplaced = [node for node in nodes if not request.places.get(node, plan_requests.NodePlace()).environment]
     if unplaced and len(nodes) > 1:
         unknown = (
             f"By which address and interface the others reach {', '.join(unplaced)} is not known: the files there set "
             f"no {_ADDRESS}. Measure it, or give --address and --interface."
         )
         notes = [*notes, unknown]
-    stages = (one.deployment.env if one.deployment is not None else {}).get(PARTITION)
+    stages = (plan.deployment.env if plan.deployment is not None else {}).get(PARTITION)
     if stages:
         notes = [*notes, f"{PARTITION}={stages} is how many layers each stage has: the same on every node."]
     in_steps = (fleet.NOT_IN_A_CONTAINER, fleet.together(nodes))
-    said = [each for part in parts for each in part.unwritten if each not in in_steps]
+    unwritten = [sentence for part in parts for sentence in part.unwritten if sentence not in in_steps]
     return StartFiles(
-        model=one.model,
-        vllm=one.vllm,
-        layout=one.layout,
-        fits=one.fits,
+        model=plan.model,
+        vllm=plan.vllm,
+        layout=plan.layout,
+        fits=plan.fits,
         joined_by=by,
         why=why,
         executor=executor,
@@ -201,14 +195,17 @@ def _told(
         nodes=tuple(starts),
         files=tuple(made),
         steps=tuple(_steps(parts, made, by)),
-        notes=tuple(dict.fromkeys((*notes, *plan_files.doubts(one), *said))),
+        notes=tuple(dict.fromkeys((*notes, *plan_files.doubts(plan), *unwritten))),
     )
 
 
 def _is_of(name: str, node: str, nodes: Sequence[str]) -> bool:
     """Whether a file belongs on a node; one that is for all belongs on the first."""
     stem = name.rpartition("/")[0] or name.rpartition(".")[0]
-    owner = next((each for each in sorted(nodes, key=len, reverse=True) if stem.endswith(f"-{each}")), None)
+    owner = next(
+        (name_of_node for name_of_node in sorted(nodes, key=len, reverse=True) if stem.endswith(f"-{name_of_node}")),
+        None,
+    )
     return owner == node if owner is not None else node == nodes[0]
 
 
@@ -217,39 +214,39 @@ def _steps(parts: Sequence[fleet.Part], made: Mapping[str, str], by: str) -> lis
     nodes = list(dict.fromkeys(str(part.node) for part in parts))
     hosts = [str(host.node) for host in fleet.ray_hosts(parts)]
     has_several = len({*nodes, *hosts}) > 1
-    said = ["Copy each node's files to it; choose one way for all nodes: scripts, containers, or units."]
+    steps = ["Copy each node's files to it; choose one way for all nodes: scripts, containers, or units."]
     if by:
-        said.append(
+        steps.append(
             "See that only these nodes reach each other's ports: what vLLM and Ray say between nodes is neither "
             "encrypted nor checked, and whoever reaches them can run programs there."
         )
     if by == "ray":
-        said.append(f"Run {', then '.join(f'ray-{node}.sh on {node}' for node in hosts)}: each joins the Ray cluster.")
-        said.append(f"Run `ray status` on {hosts[0]}: it lists {len(hosts)} nodes, and a GPU for every card.")
-        said.append(f"Run {', '.join(f'start-{node}.sh on {node}' for node in nodes)}.")
+        steps.append(f"Run {', then '.join(f'ray-{node}.sh on {node}' for node in hosts)}: each joins the Ray cluster.")
+        steps.append(f"Run `ray status` on {hosts[0]}: it lists {len(hosts)} nodes, and a GPU for every card.")
+        steps.append(f"Run {', '.join(f'start-{node}.sh on {node}' for node in nodes)}.")
     else:
         scripts = ", ".join(f"start-{node}.sh on {node}" if has_several else "start.sh" for node in nodes)
         together = " at about the same time: each waits for the others" if by == "nnodes" else ""
-        said.append(f"Run {scripts}{together}.")
-    said.append(f"{_VERIFY} says for each node which lines its log then holds, and that its cards hold memory.")
+        steps.append(f"Run {scripts}{together}.")
+    steps.append(f"{_VERIFY} says for each node which lines its log then holds, and that its cards hold memory.")
     if _PROXY in made:
-        said.append(f"Run nginx with {_PROXY} where clients ask: it shares their requests among the servers.")
+        steps.append(f"Run nginx with {_PROXY} where clients ask: it shares their requests among the servers.")
     end = " `ray stop` on each node ends Ray, and every other Ray of it." if by == "ray" else ""
     if by:
         end += " A part that is gone while nothing is asked is noticed by the others at the next request only."
-    said.append(f"To stop, end the scripts of all nodes: each ends its own servers.{end}")
-    return said
+    steps.append(f"To stop, end the scripts of all nodes: each ends its own servers.{end}")
+    return steps
 
 
-def _steps_text(told: StartFiles) -> str:
+def _steps_text(summary: StartFiles) -> str:
     lines = [
-        f"{told.model}, vLLM {told.vllm.version}",
+        f"{summary.model}, vLLM {summary.vllm.version}",
         "",
-        *(f"{number}. {one}" for number, one in enumerate(told.steps, 1)),
+        *(f"{number}. {step}" for number, step in enumerate(summary.steps, 1)),
     ]
-    lines += ["", f"What joins the hosts: {told.why}."]
-    lines += [f"Given the sizes alone on one node: {told.by_itself}."] if told.by_itself else []
-    for node in told.nodes:
+    lines += ["", f"What joins the hosts: {summary.why}."]
+    lines += [f"Given the sizes alone on one node: {summary.by_itself}."] if summary.by_itself else []
+    for node in summary.nodes:
         lines += ["", f"{node.node}{f' at {node.address}' if node.address else ''}: {', '.join(node.files)}"]
         lines += [f"  {name}={value}" for name, value in node.environment.items()]
-    return "\n".join([*lines, *([""] if told.notes else []), *told.notes]) + "\n"
+    return "\n".join([*lines, *([""] if summary.notes else []), *summary.notes]) + "\n"

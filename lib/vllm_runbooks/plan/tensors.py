@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vllm_runbooks.plan.families import Mixture
+from vllm_runbooks.plan.families import Family, Mixture
 from vllm_runbooks.plan.shape import Attention, Dense, Experts, Latent, Layer, Recurrent, Shape
 
 CORRECTION = "e_score_correction_bias"
@@ -14,7 +14,7 @@ CORRECTION = "e_score_correction_bias"
 
 
 @dataclass(frozen=True)
-class Tensor:
+class ModelTensor:
     """Weights of one module, with how ranks divide them."""
 
     component: str
@@ -33,7 +33,7 @@ class Tensor:
     """Of "kv"."""
     bias: bool = False
     is_linear: bool = False
-    """A linear layer, which a quantisation can be meant for."""
+    """A linear layer, which a quantization can be meant for."""
     fused: str = ""
     """Tensors of one name are one allocation in vLLM."""
     width: int = 0
@@ -47,25 +47,25 @@ class Tensor:
         return self.count * (self.rows * self.columns + (self.rows if self.bias else 0))
 
 
-def norm(name: str, size: int, *, bias: bool = False, **more: Any) -> Tensor:
-    return Tensor("norms", name, size, bias=bias, **more)
+def norm(name: str, size: int, *, bias: bool = False, **more: Any) -> ModelTensor:
+    return ModelTensor("norms", name, size, bias=bias, **more)
 
 
-def linear(component: str, name: str, rows: int, columns: int, split: str = "", **more: Any) -> Tensor:
-    return Tensor(component, name, rows, columns, split, is_linear=True, **more)
+def linear(component: str, name: str, rows: int, columns: int, split: str = "", **more: Any) -> ModelTensor:
+    return ModelTensor(component, name, rows, columns, split, is_linear=True, **more)
 
 
-def _attention(mixer: Attention, hidden: int, name: str) -> Iterator[Tensor]:
+def _attention(mixer: Attention, hidden: int, name: str) -> Iterator[ModelTensor]:
     heads, size = mixer.heads, mixer.head_dim
     prefix = "cross_attn" if mixer.kind == "cross" else name
     gate, source = 2 if mixer.is_gated else 1, mixer.input_dim or hidden
     yield linear("attention", f"{prefix}.q_proj", heads * size * gate, source, "column", bias=mixer.bias, fused="qkv")
     # A layer that uses another's cache has projections all the same: in the checkpoint, and in vLLM's older releases.
-    own = {"heads": mixer.kv_heads, "bias": mixer.bias, "fused": "qkv"}
-    yield linear("attention", f"{prefix}.k_proj", mixer.kv_heads * size, source, "kv", **own)
+    shared = {"heads": mixer.kv_heads, "bias": mixer.bias, "fused": "qkv"}
+    yield linear("attention", f"{prefix}.k_proj", mixer.kv_heads * size, source, "kv", **shared)
     yield linear(
         "attention", f"{prefix}.v_proj", mixer.kv_heads * mixer.value_dim, source, "kv",
-        in_checkpoint=not mixer.value_is_key, **own,
+        in_checkpoint=not mixer.value_is_key, **shared,
     )  # fmt: skip
     yield linear("attention", f"{prefix}.o_proj", hidden, heads * mixer.value_dim, "row", bias=mixer.output_bias)
     if mixer.query_key_norm == "head":
@@ -80,10 +80,10 @@ def _attention(mixer: Attention, hidden: int, name: str) -> Iterator[Tensor]:
     if mixer.gates_heads:
         yield linear("attention", f"{prefix}.g_proj", heads, hidden, "column")
     if mixer.has_sinks:
-        yield Tensor("attention", f"{prefix}.sinks", heads, split="column")
+        yield ModelTensor("attention", f"{prefix}.sinks", heads, split="column")
 
 
-def _latent(mixer: Latent, hidden: int) -> Iterator[Tensor]:
+def _latent(mixer: Latent, hidden: int) -> Iterator[ModelTensor]:
     prefix = "self_attn"
     query = mixer.heads * (mixer.nope_dim + mixer.rope_dim)
     if mixer.query_rank is None:
@@ -98,7 +98,7 @@ def _latent(mixer: Latent, hidden: int) -> Iterator[Tensor]:
     up = mixer.heads * (mixer.nope_dim + mixer.value_dim)
     yield linear("attention", f"{prefix}.kv_b_proj", up, mixer.latent_dim, "column")
     # Forms of the same projection that vLLM keeps beside it in the model's dtype: see `_ABSORBED`.
-    yield Tensor("attention", "absorbed.factors", up, mixer.latent_dim, "column", in_checkpoint=False)
+    yield ModelTensor("attention", "absorbed.factors", up, mixer.latent_dim, "column", in_checkpoint=False)
     inner = mixer.query_rank or hidden
     products = (
         ("query", mixer.latent_dim, inner),
@@ -106,61 +106,63 @@ def _latent(mixer: Latent, hidden: int) -> Iterator[Tensor]:
         ("output", mixer.latent_dim, hidden),
     )
     for name, size, other in products:
-        yield Tensor("attention", f"absorbed.{name}", mixer.heads * size, other, "column", in_checkpoint=False)
+        yield ModelTensor("attention", f"absorbed.{name}", mixer.heads * size, other, "column", in_checkpoint=False)
     yield linear("attention", f"{prefix}.o_proj", hidden, mixer.heads * mixer.value_dim, "row")
     if mixer.index_heads:
         size = mixer.index_heads * mixer.index_dim
         yield linear("attention", f"{prefix}.indexer.wq_b", size, mixer.query_rank or hidden)
         yield linear("attention", f"{prefix}.indexer.wk", mixer.index_dim, hidden)
         yield norm(f"{prefix}.indexer.k_norm", mixer.index_dim, bias=True)
-        yield Tensor("attention", f"{prefix}.indexer.weights_proj", mixer.index_heads, hidden)
+        yield ModelTensor("attention", f"{prefix}.indexer.weights_proj", mixer.index_heads, hidden)
 
 
-def _mamba2(mixer: Recurrent, hidden: int, name: str) -> Iterator[Tensor]:
+def _mamba2(mixer: Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
     # What a group's heads share is repeated where ranks are more than groups (mamba_mixer2.py, `extra_groups`).
     shared = 2 * mixer.groups * mixer.state
-    own: dict[str, Any] = {"bias": mixer.bias, "fused": "in_proj"}
-    yield linear("recurrent", f"{name}.in_proj", 2 * mixer.inner + mixer.heads, hidden, "column", **own)
-    yield linear("recurrent", f"{name}.in_proj", shared, hidden, "kv", heads=mixer.groups, **own)
-    own = {"bias": mixer.conv_bias, "fused": "conv1d"}
-    yield Tensor("recurrent", f"{name}.conv1d", mixer.inner, mixer.conv_kernel, "column", **own)
-    yield Tensor("recurrent", f"{name}.conv1d", shared, mixer.conv_kernel, "kv", heads=mixer.groups, **own)
-    yield Tensor("recurrent", f"{name}.A_log", mixer.heads, split="column", width=4)
+    shared_fields: dict[str, Any] = {"bias": mixer.bias, "fused": "in_proj"}
+    yield linear("recurrent", f"{name}.in_proj", 2 * mixer.inner + mixer.heads, hidden, "column", **shared_fields)
+    yield linear("recurrent", f"{name}.in_proj", shared, hidden, "kv", heads=mixer.groups, **shared_fields)
+    shared_fields = {"bias": mixer.conv_bias, "fused": "conv1d"}
+    yield ModelTensor("recurrent", f"{name}.conv1d", mixer.inner, mixer.conv_kernel, "column", **shared_fields)
+    yield ModelTensor(
+        "recurrent", f"{name}.conv1d", shared, mixer.conv_kernel, "kv", heads=mixer.groups, **shared_fields
+    )
+    yield ModelTensor("recurrent", f"{name}.A_log", mixer.heads, split="column", width=4)
     for part in ("D", "dt_bias"):
-        yield Tensor("recurrent", f"{name}.{part}", mixer.heads, split="column")
+        yield ModelTensor("recurrent", f"{name}.{part}", mixer.heads, split="column")
     if mixer.has_norm:
-        yield Tensor("norms", f"{name}.norm", mixer.inner, split="column")
+        yield ModelTensor("norms", f"{name}.norm", mixer.inner, split="column")
     yield linear("recurrent", f"{name}.out_proj", hidden, mixer.inner, "row", bias=mixer.bias)
 
 
-def _mamba1(mixer: Recurrent, hidden: int, name: str) -> Iterator[Tensor]:
+def _mamba1(mixer: Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
     # No quantisation is handed on to them (mamba_mixer.py).
-    yield Tensor("recurrent", f"{name}.in_proj", 2 * mixer.inner, hidden, "column", bias=mixer.bias)
-    yield Tensor("recurrent", f"{name}.conv1d", mixer.inner, mixer.conv_kernel, "column", bias=mixer.conv_bias)
-    yield Tensor("recurrent", f"{name}.x_proj", mixer.rank + 2 * mixer.state, mixer.inner, "row")
-    yield Tensor("recurrent", f"{name}.dt_proj", mixer.inner, mixer.rank, "column", bias=True)
-    yield Tensor("recurrent", f"{name}.A_log", mixer.inner, mixer.state, "column", width=4)
-    yield Tensor("recurrent", f"{name}.D", mixer.inner, split="column")
+    yield ModelTensor("recurrent", f"{name}.in_proj", 2 * mixer.inner, hidden, "column", bias=mixer.bias)
+    yield ModelTensor("recurrent", f"{name}.conv1d", mixer.inner, mixer.conv_kernel, "column", bias=mixer.conv_bias)
+    yield ModelTensor("recurrent", f"{name}.x_proj", mixer.rank + 2 * mixer.state, mixer.inner, "row")
+    yield ModelTensor("recurrent", f"{name}.dt_proj", mixer.inner, mixer.rank, "column", bias=True)
+    yield ModelTensor("recurrent", f"{name}.A_log", mixer.inner, mixer.state, "column", width=4)
+    yield ModelTensor("recurrent", f"{name}.D", mixer.inner, split="column")
     if mixer.has_norm:
         yield norm(f"{name}.dt_layernorm", mixer.rank)
         yield norm(f"{name}.b_c_layernorm", mixer.state, count=2)
-    yield Tensor("recurrent", f"{name}.out_proj", hidden, mixer.inner, "row", bias=mixer.bias)
+    yield ModelTensor("recurrent", f"{name}.out_proj", hidden, mixer.inner, "row", bias=mixer.bias)
 
 
-def _short_conv(mixer: Recurrent, hidden: int, name: str) -> Iterator[Tensor]:
+def _short_conv(mixer: Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
     yield linear("recurrent", f"{name}.in_proj", 3 * mixer.inner, hidden, "column", bias=mixer.bias)
-    yield Tensor("recurrent", f"{name}.conv", mixer.inner, mixer.conv_kernel, "column", bias=mixer.conv_bias)
+    yield ModelTensor("recurrent", f"{name}.conv", mixer.inner, mixer.conv_kernel, "column", bias=mixer.conv_bias)
     yield linear("recurrent", f"{name}.out_proj", hidden, mixer.inner, "row", bias=mixer.bias)
 
 
-def _kda(mixer: Recurrent, hidden: int) -> Iterator[Tensor]:
+def _kda(mixer: Recurrent, hidden: int) -> Iterator[ModelTensor]:
     prefix = "self_attn"
     size = mixer.heads * mixer.head_dim
     for name in ("q", "k", "v"):
         yield linear("recurrent", f"{prefix}.{name}_proj", size, hidden, "column", fused="qkv")
-        yield Tensor("recurrent", f"{prefix}.{name}_conv1d", size, mixer.conv_kernel, "column")
-    yield Tensor("recurrent", f"{prefix}.dt_bias", size, split="column", width=4)
-    yield Tensor("recurrent", f"{prefix}.A_log", mixer.heads, split="column", width=4)
+        yield ModelTensor("recurrent", f"{prefix}.{name}_conv1d", size, mixer.conv_kernel, "column")
+    yield ModelTensor("recurrent", f"{prefix}.dt_bias", size, split="column", width=4)
+    yield ModelTensor("recurrent", f"{prefix}.A_log", mixer.heads, split="column", width=4)
     yield linear("recurrent", f"{prefix}.f_a_proj", mixer.head_dim, hidden)
     yield linear("recurrent", f"{prefix}.f_b_proj", size, mixer.head_dim, "column")
     yield linear("recurrent", f"{prefix}.b_proj", mixer.heads, hidden, "column")
@@ -170,22 +172,22 @@ def _kda(mixer: Recurrent, hidden: int) -> Iterator[Tensor]:
     yield linear("recurrent", f"{prefix}.o_proj", hidden, size, "row")
 
 
-def _gdn(mixer: Recurrent, hidden: int) -> Iterator[Tensor]:
+def _gdn(mixer: Recurrent, hidden: int) -> Iterator[ModelTensor]:
     prefix = "linear_attn"
     keys, values = mixer.key_heads * mixer.key_dim, mixer.value_heads * mixer.value_dim
     yield linear("recurrent", f"{prefix}.in_proj_qkv", 2 * keys + values, hidden, "column", fused="in_proj")
     yield linear("recurrent", f"{prefix}.in_proj_z", values, hidden, "column", fused="in_proj")
     yield linear("recurrent", f"{prefix}.in_proj_b", mixer.value_heads, hidden, "column", fused="in_proj_ba")
     yield linear("recurrent", f"{prefix}.in_proj_a", mixer.value_heads, hidden, "column", fused="in_proj_ba")
-    yield Tensor("recurrent", f"{prefix}.conv1d", 2 * keys + values, mixer.conv_kernel, "column")
+    yield ModelTensor("recurrent", f"{prefix}.conv1d", 2 * keys + values, mixer.conv_kernel, "column")
     # Of the model's dtype before: 0.16.0 models/qwen3_next.py:338, 0.32.0 layers/mamba/gdn/qwen_gdn_linear_attn.py:555.
-    yield Tensor("recurrent", f"{prefix}.A_log", mixer.value_heads, split="column", width=4)
-    yield Tensor("recurrent", f"{prefix}.dt_bias", mixer.value_heads, split="column")
-    yield Tensor("norms", f"{prefix}.norm", mixer.value_dim)
+    yield ModelTensor("recurrent", f"{prefix}.A_log", mixer.value_heads, split="column", width=4)
+    yield ModelTensor("recurrent", f"{prefix}.dt_bias", mixer.value_heads, split="column")
+    yield ModelTensor("norms", f"{prefix}.norm", mixer.value_dim)
     yield linear("recurrent", f"{prefix}.out_proj", hidden, values, "row")
 
 
-def _recurrent(mixer: Recurrent, hidden: int, name: str) -> Iterator[Tensor]:
+def _recurrent(mixer: Recurrent, hidden: int, name: str) -> Iterator[ModelTensor]:
     match mixer.kind:
         case "mamba1":
             yield from _mamba1(mixer, hidden, name)
@@ -199,7 +201,7 @@ def _recurrent(mixer: Recurrent, hidden: int, name: str) -> Iterator[Tensor]:
             yield from _gdn(mixer, hidden)
 
 
-def _dense(network: Dense, hidden: int, component: str, prefix: str) -> Iterator[Tensor]:
+def _dense(network: Dense, hidden: int, component: str, prefix: str) -> Iterator[ModelTensor]:
     names = ("gate_proj", "up_proj") if network.is_gated else ("up_proj",)
     for name in names:
         yield linear(component, f"{prefix}.{name}", network.size, hidden, "column", bias=network.bias,
@@ -207,31 +209,31 @@ def _dense(network: Dense, hidden: int, component: str, prefix: str) -> Iterator
     yield linear(component, f"{prefix}.down_proj", hidden, network.size, "row", bias=network.bias)
 
 
-def _experts(network: Experts, hidden: int, told: Mixture) -> Iterator[Tensor]:
+def _experts(network: Experts, hidden: int, mixture: Mixture) -> Iterator[ModelTensor]:
     inner = network.latent or hidden
-    gate, up, down = told.expert_names
+    gate, up, down = mixture.expert_names
     first = (gate, up) if network.is_gated else (up,)
     for name in first:
-        yield linear("experts", f"{told.experts_name}.0.{name}", network.size, inner, "experts/column",
+        yield linear("experts", f"{mixture.experts_name}.0.{name}", network.size, inner, "experts/column",
                       count=network.count, bias=network.bias, fused="w13")  # fmt: skip
-    yield linear("experts", f"{told.experts_name}.0.{down}", inner, network.size, "experts/row",
+    yield linear("experts", f"{mixture.experts_name}.0.{down}", inner, network.size, "experts/row",
                   count=network.count, bias=network.bias, fused="w2")  # fmt: skip
     if network.latent:
         yield linear("experts", "mixer.fc1_latent_proj", network.latent, hidden)
         yield linear("experts", "mixer.fc2_latent_proj", hidden, network.latent)
     if network.shared_size:
-        yield from _dense(Dense(network.shared_size, is_gated=network.is_gated), hidden, "shared", told.shared_name)
+        yield from _dense(Dense(network.shared_size, is_gated=network.is_gated), hidden, "shared", mixture.shared_name)
         if network.shared_gate:
-            yield Tensor("router", f"{told.shared_name}_gate", 1, hidden)
-    yield Tensor("router", told.router_name, network.count, hidden, bias=network.router_bias,
-                 width=told.router_width)  # fmt: skip
+            yield ModelTensor("router", f"{mixture.shared_name}_gate", 1, hidden)
+    yield ModelTensor("router", mixture.router_name, network.count, hidden, bias=network.router_bias,
+                 width=mixture.router_width)  # fmt: skip
     if network.correction:
-        yield Tensor("router", f"{told.router_name}.{CORRECTION}", network.count, width=4)
+        yield ModelTensor("router", f"{mixture.router_name}.{CORRECTION}", network.count, width=4)
     if network.scales:
-        yield Tensor("router", f"{told.router_name}.scales", network.scales)
+        yield ModelTensor("router", f"{mixture.router_name}.scales", network.scales)
 
 
-def _adapters(layer: Layer, hidden: int) -> Iterator[Tensor]:
+def _adapters(layer: Layer, hidden: int) -> Iterator[ModelTensor]:
     """What a layer of Zamba2 has of its own where attention and network are a shared block's."""
     of_attention, of_network = layer.adapters
     if of_attention and isinstance(layer.mixer, Attention):
@@ -245,73 +247,62 @@ def _adapters(layer: Layer, hidden: int) -> Iterator[Tensor]:
     yield linear("mlp", "linear", hidden, hidden)
 
 
-def layer_tensors(
-    layer: Layer,
-    hidden: int,
-    told: Mixture,
-    *,
-    norm_bias: bool,
-    inputs: int,
-    names: tuple[str, str],
-    state: str = "mixer",
-) -> Iterator[Tensor]:
-    """The tensors of a layer; `names` are those of its attention and its network, `state` that of what keeps one."""
+def layer_tensors(layer: Layer, hidden: int, family: Family, *, inputs: int = 0) -> Iterator[ModelTensor]:
+    """The tensors of a layer; `inputs` is the size of its own input (gemma 3n and 4)."""
     if layer.adapters[1]:
         yield from _adapters(layer, hidden)
     if layer.repeats:
         pass
     elif isinstance(layer.mixer, Attention):
-        yield from _attention(layer.mixer, hidden, names[0])
+        yield from _attention(layer.mixer, hidden, family.mixer_name)
     elif isinstance(layer.mixer, Latent):
         yield from _latent(layer.mixer, hidden)
     for mixer in layer.mixers:
         if isinstance(mixer, Recurrent):
-            yield from _recurrent(mixer, hidden, state)
+            yield from _recurrent(mixer, hidden, family.state_name)
     if isinstance(layer.feed_forward, Dense) and not layer.repeats:
-        yield from _dense(layer.feed_forward, hidden, "mlp", names[1])
+        yield from _dense(layer.feed_forward, hidden, "mlp", family.network_name)
     elif isinstance(layer.feed_forward, Experts):
-        yield from _experts(layer.feed_forward, hidden, told)
+        yield from _experts(layer.feed_forward, hidden, family.mixture or Mixture())
     if layer.beside is not None:
         yield from _dense(layer.beside, hidden, "mlp", "mlp")
     if layer.norms:
-        yield norm("norm", hidden, bias=norm_bias, count=layer.norms)
+        yield norm("norm", hidden, bias=family.norm_bias, count=layer.norms)
     if layer.streams:
         streams = layer.streams
-        yield Tensor("mlp", "altup.correction_coefs", streams, streams)
-        yield Tensor("mlp", "altup.prediction_coefs", streams**2, streams)
-        yield Tensor("mlp", "altup.modality_router", streams, hidden)
+        yield ModelTensor("mlp", "altup.correction_coefs", streams, streams)
+        yield ModelTensor("mlp", "altup.prediction_coefs", streams**2, streams)
+        yield ModelTensor("mlp", "altup.modality_router", streams, hidden)
         yield norm("altup.norms", hidden, count=2)
     if layer.detour:
         yield linear("mlp", "laurel.linear_left", layer.detour, hidden, "column")
         yield linear("mlp", "laurel.linear_right", hidden, layer.detour, "row")
         yield norm("laurel.post_laurel_norm", hidden)
     if layer.scalars:
-        yield Tensor("norms", "scalar", 1, count=layer.scalars)
+        yield ModelTensor("norms", "scalar", 1, count=layer.scalars)
     if inputs:
         yield linear("mlp", "per_layer_input_gate", inputs, hidden)
         yield linear("mlp", "per_layer_projection", hidden, inputs)
 
 
-def mtp_tensors(
-    shape: Shape, told: Mixture, kind: str, *, norm_bias: bool, names: tuple[str, str], state: str = "mixer"
-) -> Iterator[Tensor]:
+def mtp_tensors(shape: Shape, family: Family) -> Iterator[ModelTensor]:
     """Layers for speculative decoding with what surrounds them, as the checkpoint has them."""
-    hidden = shape.hidden_size
+    hidden, kind = shape.hidden_size, family.mtp
     for layer in shape.mtp:
-        for tensor in layer_tensors(layer, hidden, told, norm_bias=norm_bias, inputs=0, names=names, state=state):
+        for tensor in layer_tensors(layer, hidden, family):
             yield replace(tensor, component="mtp")
     passes = len(shape.mtp) // 2 if kind == "nemotron" else len(shape.mtp)
     if kind in ("deepseek", "glm"):
-        yield Tensor("mtp", "eh_proj", hidden, 2 * hidden, count=passes)
-        yield Tensor("mtp", "norms", hidden, count=3 * passes)
+        yield ModelTensor("mtp", "eh_proj", hidden, 2 * hidden, count=passes)
+        yield ModelTensor("mtp", "norms", hidden, count=3 * passes)
     if kind == "deepseek":
-        yield Tensor("mtp", "copies", 2 * shape.vocabulary_size, hidden, count=passes, is_loaded=False)
+        yield ModelTensor("mtp", "copies", 2 * shape.vocabulary_size, hidden, count=passes, is_loaded=False)
     elif kind == "qwen":
-        yield Tensor("mtp", "fc", hidden, 2 * hidden)
-        yield Tensor("mtp", "norms", hidden, count=3)
+        yield ModelTensor("mtp", "fc", hidden, 2 * hidden)
+        yield ModelTensor("mtp", "norms", hidden, count=3)
     elif kind == "mimo":
-        yield Tensor("mtp", "input_proj", hidden, 2 * hidden, count=passes)
-        yield Tensor("mtp", "norms", hidden, count=3 * passes)
+        yield ModelTensor("mtp", "input_proj", hidden, 2 * hidden, count=passes)
+        yield ModelTensor("mtp", "norms", hidden, count=3 * passes)
     elif kind == "nemotron":
-        yield Tensor("mtp", "eh_proj", hidden, 2 * hidden, count=passes)
-        yield Tensor("mtp", "norms", hidden, count=3 * passes)
+        yield ModelTensor("mtp", "eh_proj", hidden, 2 * hidden, count=passes)
+        yield ModelTensor("mtp", "norms", hidden, count=3 * passes)

@@ -28,7 +28,7 @@ NOTHING = Band(0, 0, 0)
 
 
 def tried(size: int) -> int:
-    """Bytes that PyTorch asks a card for to hold a tensor of so many, as "Tried to allocate" states them.
+    """Bytes that PyTorch asks a GPU for to hold a tensor of so many, as "Tried to allocate" states them.
 
     Source: c10/cuda/CUDACachingAllocator.cpp, `get_allocation_size`.
     """
@@ -39,13 +39,13 @@ def tried(size: int) -> int:
 
 @dataclass(frozen=True)
 class Term:
-    """One part of a card's memory."""
+    """One part of a GPU's memory."""
 
     name: str
     """"weights", "activation", "encoder", "cuda_graphs", "non_torch", "communication" or "kv_cache"; "adapters" where
     what LoRA takes is not known."""
     band: Band | None
-    """None: not known."""
+    """None if unknown."""
     source: str
     """Where the amount comes from: the configuration, a release's source lines, measurements.
 

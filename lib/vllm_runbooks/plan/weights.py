@@ -1,7 +1,7 @@
-"""Bytes of a model's weights on each card, in the layout that vLLM keeps them in.
+"""Bytes of a model's weights on each GPU, in the layout that vLLM keeps them in.
 
 `inventory` turns a `Shape` into its tensors, once; `load` adds up what a rank holds of them. Sizes are bytes, exact for
-the tensors that are named; where the layout depends on what is not known (the kernel of a quantised mixture, how the
+the tensors that are named; where the layout depends on what is not known (the kernel of a quantized mixture, how the
 allocator rounds), `low` and `high` say how far it can be off.
 """
 
@@ -9,27 +9,25 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
 
 from vllm_runbooks.catalog.eras import NEVER, Key, Rule, in_release
 from vllm_runbooks.plan.encoders import encoder_tensors, taps
-from vllm_runbooks.plan.families import FAMILIES, Mixture
+from vllm_runbooks.plan.families import Family, families
 from vllm_runbooks.plan.shape import Format, Latent, Layer, Quantization, Rope, Shape
-from vllm_runbooks.plan.tensors import CORRECTION, Tensor, layer_tensors, linear, mtp_tensors, norm
-
-"""A release as numbers that can be compared."""
+from vllm_runbooks.plan.tensors import CORRECTION, ModelTensor, layer_tensors, linear, mtp_tensors, norm
 
 _MIB = 2**20
 VOCABULARY_PADDING = 64
 """Rows that a sharded embedding is padded to (vocab_parallel_embedding.py, DEFAULT_VOCAB_PADDING_SIZE)."""
-_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
+VALUE_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2, "float": 4, "float32": 4}
 """Of a value, by name of the dtype."""
 
 
-Stored = tuple[tuple[Tensor, Format | None], ...]
+Stored = tuple[tuple[ModelTensor, Format | None], ...]
 """Tensors with the form they are stored in; None: the model's dtype."""
 
 
@@ -44,7 +42,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Inventory:
+class TensorInventory:
     """All tensors of a model, layers that are alike counted together."""
 
     shape: Shape
@@ -52,15 +50,15 @@ class Inventory:
     embedding: Stored
     head: Stored
     """Empty where the embedding serves as head."""
-    norm: Tensor | None
-    """Behind the last layer; None: there is none."""
+    norm: ModelTensor | None
+    """Behind the last layer; None if there is none."""
     encoders: Stored
     mtp: Stored
     missing: tuple[str, ...] = ()
     """What keeps the sizes from being known."""
 
     @property
-    def everything(self) -> Iterator[tuple[Tensor, Format | None, int]]:
+    def everything(self) -> Iterator[tuple[ModelTensor, Format | None, int]]:
         """Each tensor with its form and how many layers have it."""
         for variant in self.variants:
             for tensor, form in variant.tensors:
@@ -77,7 +75,7 @@ class Inventory:
     def parameters(
         self, *, with_scales: bool = True, with_corrections: bool = True, with_mtp: bool = True
     ) -> int | None:
-        """Values that the checkpoint's files hold; None: not known.
+        """Values that the checkpoint's files hold; None if unknown.
 
         Of packed integers the weights before packing, of NVFP4 the bytes, are counted: so do published figures, some of
         which leave out the scales, or the biases of the choice of experts, which are float32. Some checkpoints leave
@@ -93,15 +91,6 @@ class Inventory:
             and (with_mtp or tensor.component != "mtp")
         )
 
-    @property
-    def by_component(self) -> Mapping[str, int]:
-        """Parameters by component, however they are stored."""
-        found: dict[str, int] = {}
-        for tensor, _, times in self.everything:
-            if tensor.in_checkpoint:
-                found[tensor.component] = found.get(tensor.component, 0) + tensor.values * times
-        return found
-
 
 _HARMLESS = {"max_position_embeddings", "use_sliding_window", "sliding_window", "max_window_layers"}
 """Fields whose absence leaves weights known."""
@@ -115,7 +104,7 @@ def _scale_count(form: Format, rows: int, columns: int) -> int:
     return rows if form.strategy == "channel" else 1
 
 
-def _stored(tensor: Tensor, form: Format | None, *, with_scales: bool) -> int:
+def _stored(tensor: ModelTensor, form: Format | None, *, with_scales: bool) -> int:
     if form is None or form.bits == 16:
         return tensor.values
     weights = tensor.rows * tensor.columns
@@ -134,8 +123,8 @@ def _stored(tensor: Tensor, form: Format | None, *, with_scales: bool) -> int:
 _ROOTS = ("model.language_model.", "language_model.model.", "model.", "backbone.", "language_model.", "")
 
 
-class _Names:
-    """Matches the names of modules that a quantisation leaves out or means."""
+class _ModuleNames:
+    """Matches the names of modules that a quantization leaves out or means."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.exact: set[str] = set()
@@ -163,7 +152,7 @@ class _Names:
             return True
         for root in _ROOTS:
             full = root + name
-            if full.startswith(self.starts) or any(each.match(full) for each in self.general):
+            if full.startswith(self.starts) or any(pattern.match(full) for pattern in self.general):
                 return True
             if any(root + ".".join(parts[:cut]) in self.exact for cut in range(len(parts), 0, -1)):
                 return True
@@ -171,19 +160,19 @@ class _Names:
 
 
 class _Forms:
-    """Which tensors are quantised, and how."""
+    """Which tensors are quantized, and how."""
 
     def __init__(self, quantization: Quantization | None) -> None:
         self.quantization = quantization
-        told = quantization.formats if quantization is not None else ()
-        self.groups = [(_Names(names), "Linear" in names, "Experts" in names, form) for names, form in told]
-        self.ignored = _Names(quantization.ignored if quantization is not None else ())
+        formats = quantization.formats if quantization is not None else ()
+        self.groups = [(_ModuleNames(names), "Linear" in names, "Experts" in names, form) for names, form in formats]
+        self.ignored = _ModuleNames(quantization.ignored if quantization is not None else ())
 
     @property
     def is_per_layer(self) -> bool:
         return self.ignored.is_per_layer or any(names.is_per_layer for names, *_ in self.groups)
 
-    def of(self, tensor: Tensor, name: str) -> Format | None:
+    def of(self, tensor: ModelTensor, name: str) -> Format | None:
         """The form of a tensor; None: the model's dtype."""
         if not tensor.is_linear or not self.groups or self.ignored.has(name):
             return None
@@ -193,7 +182,7 @@ class _Forms:
         return None
 
     def named(self, name: str) -> Format | None:
-        """The form of a module that is quantised only where its own name says so."""
+        """The form of a module that is quantized only where its own name says so."""
         return next((form for names, _, _, form in self.groups if names.has(name)), None)
 
 
@@ -202,86 +191,81 @@ def _ropes(layer: Layer) -> tuple[Rope, ...]:
     return (rope,) if rope is not None else ()
 
 
-def inventory(shape: Shape) -> Inventory:
+def inventory(shape: Shape) -> TensorInventory:
     """The tensors of a model; what keeps their sizes from being known is named."""
     hidden, vocabulary = shape.hidden_size, shape.vocabulary_size
-    family = FAMILIES.get(shape.text_type or "")
+    family = families().get(shape.text_type or "")
     missing = [name for name in shape.missing if name not in _HARMLESS]
     if shape.ties_embeddings is None:
         missing.append("tie_word_embeddings")
-    encoders: list[Tensor] = []
+    encoders: list[ModelTensor] = []
     if shape.encoders is None:
         missing.append("sizes of the encoder")
     for encoder in shape.encoders or ():
-        found = encoder_tensors(encoder, hidden)
-        if found is None:
+        tower = encoder_tensors(encoder, hidden)
+        if tower is None:
             missing.append(f"sizes of the encoder {encoder.family}")
-        encoders.extend(found or ())
+        encoders.extend(tower or ())
     last = norm("model.norm", hidden, bias=family.norm_bias if family is not None else False)
     if family is None or not shape.kinds:
-        return Inventory(shape, (), (), (), last, (), (), tuple(dict.fromkeys(missing or ["layers"])))
-    told = family.mixture or Mixture()
+        return TensorInventory(shape, (), (), (), last, (), (), tuple(dict.fromkeys(missing or ["layers"])))
     forms = _Forms(shape.quantization)
-    names = (family.mixer_name, family.network_name)
     inputs = shape.per_layer_input
-    by_kind = [
-        tuple(
-            layer_tensors(
-                layer,
-                hidden,
-                told,
-                norm_bias=family.norm_bias,
-                inputs=inputs.size if inputs else 0,
-                names=names,
-                state=family.state_name,
-            )
-        )
-        for layer in shape.kinds
-    ]
+    size = inputs.size if inputs else 0
+    by_kind = [tuple(layer_tensors(layer, hidden, family, inputs=size)) for layer in shape.kinds]
+    head = ModelTensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
+    return TensorInventory(
+        shape,
+        _variants(shape, by_kind, forms),
+        tuple((tensor, forms.of(tensor, tensor.name)) for tensor in _embedding(shape, family)),
+        () if shape.ties_embeddings else ((head, forms.named(head.name)),),
+        last,
+        tuple((tensor, None) for tensor in encoders),
+        tuple((t, forms.of(t, f"layers.{shape.layers}.{t.name}")) for t in mtp_tensors(shape, family)),
+        tuple(dict.fromkeys(missing)),
+    )
+
+
+def _variants(shape: Shape, by_kind: Sequence[tuple[ModelTensor, ...]], forms: _Forms) -> tuple[Variant, ...]:
+    """Group the layers of a model that are alike."""
     groups: dict[tuple[int, tuple[Format | None, ...]], list[int]] = {}
     uniform: dict[int, tuple[Format | None, ...]] = {}
     for index, kind in enumerate(shape.pattern):
-        known = uniform.get(kind)
-        if known is None:
-            known = tuple(forms.of(tensor, f"layers.{index}.{tensor.name}") for tensor in by_kind[kind])
+        forms_of_kind = uniform.get(kind)
+        if forms_of_kind is None:
+            forms_of_kind = tuple(forms.of(tensor, f"layers.{index}.{tensor.name}") for tensor in by_kind[kind])
             if not forms.is_per_layer:
-                uniform[kind] = known
-        groups.setdefault((kind, known), []).append(index)
-    variants = tuple(
+                uniform[kind] = forms_of_kind
+        groups.setdefault((kind, forms_of_kind), []).append(index)
+    return tuple(
         Variant(
             tuple(layers),
-            tuple(zip(by_kind[kind], known, strict=True)),
+            tuple(zip(by_kind[kind], forms_of_kind, strict=True)),
             _ropes(shape.kinds[kind]),
             uses_other_cache=getattr(shape.kinds[kind].mixer, "shares_cache_of", None) is not None,
         )
-        for (kind, known), layers in groups.items()
+        for (kind, forms_of_kind), layers in groups.items()
     )
-    embedding = [Tensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")]
+
+
+def _embedding(shape: Shape, family: Family) -> list[ModelTensor]:
+    """The embedding and the projections that belong to it."""
+    hidden, vocabulary, inputs = shape.hidden_size, shape.vocabulary_size, shape.per_layer_input
+    embedding = [ModelTensor("embedding", "embed_tokens", vocabulary, hidden, "vocabulary")]
     if inputs is not None:
         wide = inputs.size * shape.layers
-        embedding.append(Tensor("embedding", "embed_tokens_per_layer", inputs.vocabulary, wide, "vocabulary"))
+        embedding.append(ModelTensor("embedding", "embed_tokens_per_layer", inputs.vocabulary, wide, "vocabulary"))
         embedding.append(linear("embedding", "per_layer_model_projection", wide, hidden, "column"))
         embedding.append(norm("per_layer_projection_norm", inputs.size))
     if family.positions is not None and shape.max_positions is not None:
-        embedding.append(Tensor("embedding", "embed_positions", shape.max_positions + family.positions, hidden))
+        embedding.append(ModelTensor("embedding", "embed_positions", shape.max_positions + family.positions, hidden))
     streams = shape.kinds[0].streams
     if streams:
         embedding.append(linear("embedding", "altup_projections", hidden, hidden, "column", count=2 * (streams - 1)))
     extra = _EXTRA_ROWS.get(shape.model_type or "", 0)
     if extra:
         embedding[0] = replace(embedding[0], rows=vocabulary + extra)
-    head = Tensor("head", "lm_head", vocabulary, hidden, "vocabulary", bias=shape.head_bias)
-    mtp = tuple(mtp_tensors(shape, told, family.mtp, norm_bias=family.norm_bias, names=names, state=family.state_name))
-    return Inventory(
-        shape,
-        variants,
-        tuple((tensor, forms.of(tensor, tensor.name)) for tensor in embedding),
-        () if shape.ties_embeddings else ((head, forms.named(head.name)),),
-        last,
-        tuple((tensor, None) for tensor in encoders),
-        tuple((tensor, forms.of(tensor, f"layers.{shape.layers}.{tensor.name}")) for tensor in mtp),
-        tuple(dict.fromkeys(missing)),
-    )
+    return embedding
 
 
 _EXTRA_ROWS = {"mllama": 8}
@@ -290,23 +274,23 @@ _EXTRA_ROWS = {"mllama": 8}
 
 @dataclass(frozen=True)
 class Ranks:
-    """How cards share a model."""
+    """How GPUs share a model."""
 
     tensor: int = 1
     pipeline: int = 1
     data: int = 1
     splits_experts: bool = False
-    """`--enable-expert-parallel`: each card has some experts whole instead of a part of each."""
+    """`--enable-expert-parallel`: each GPU has some experts whole instead of a part of each."""
     partition: tuple[int, ...] | None = None
     """Layers of each pipeline stage (VLLM_PP_LAYER_PARTITION); None: vLLM's own choice."""
     encoder_data: bool = False
-    """`--mm-encoder-tp-mode data`: each card has the whole encoder."""
+    """`--mm-encoder-tp-mode data`: each GPU has the whole encoder."""
     prefill: int = 1
-    """Prefill context parallel size: cards that read a prompt together and each have the weights, experts apart."""
+    """Prefill context parallel size: GPUs that read a prompt together and each have the weights, experts apart."""
 
     @property
     def cards(self) -> int:
-        """Cards of one replica (config/parallel.py, `world_size`: 0.12.0 :504, 0.33.0 :964)."""
+        """GPUs of one replica (config/parallel.py, `world_size`: 0.12.0 :504, 0.33.0 :964)."""
         return self.tensor * self.pipeline * self.data * self.prefill
 
     def stage(self, rank: int) -> int:
@@ -316,7 +300,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What one card of a pipeline stage holds after loading, in bytes."""
+    """What one GPU of a pipeline stage holds after loading, in bytes."""
 
     components: Mapping[str, int]
     """"allocator" is what the allocator rounds up, "rotary" tables of cosines and sines."""
@@ -335,7 +319,7 @@ _ABSORBED = (Rule("products"), Rule("factors", (0, 8)))
 """What is kept of latent attention's second projection beside it.
 
 "products" of it with the projections before and behind it (attention/backends/mla/utils.py, 0.7.2 :330-394, 0.7.3
-:323-390); "factors": its two halves, views of the weight itself unless that is quantised (mla/common.py).
+:323-390); "factors": its two halves, views of the weight itself unless that is quantized (mla/common.py).
 """
 _ENCODER_OFF: Mapping[str, Key] = {
     "qwen2_vl": (0, 10), "qwen2_5_vl": (0, 10), "qwen3_vl": (0, 11), "llava": (0, 10), "pixtral": (0, 10),
@@ -354,8 +338,8 @@ def stages(layers: int, ranks: Ranks, release: Key | None = None) -> tuple[int, 
     """How many layers each pipeline stage has."""
     if ranks.partition is not None:
         return ranks.partition
-    each, left = divmod(layers, ranks.pipeline)
-    counts = [each] * ranks.pipeline
+    count_each, left = divmod(layers, ranks.pipeline)
+    counts = [count_each] * ranks.pipeline
     if left and in_release(_REMAINDER, release) == "last":
         counts[-1] += left
     else:
@@ -410,12 +394,12 @@ _KERNELS: Mapping[str, tuple[Rule, ...]] = {
 
 quantization/mxfp4.py (0.15.1 :277-329, :738-750), fused_moe/oracle/mxfp4.py (0.19.0 :370-399). What Triton's layout for
 Hopper pads is not in vLLM's source: inputs to 128 bytes and rows of scales to 256 follow from starts that were measured
-(gpt-oss 20B and 120B on H100, one and two cards: 13.47, 64.38, 32.98, from 0.19 on 7.01 GiB).
+(gpt-oss 20B and 120B on H100, one and two GPUs: 13.47, 64.38, 32.98, from 0.19 on 7.01 GiB).
 """
 
 
 def mxfp4_kernel(capability: tuple[int, int] | None) -> str | None:
-    """The kernel that a card's compute capability leads to where no variable says otherwise; None: not known."""
+    """The kernel that a GPU's compute capability leads to where no variable says otherwise; None if unknown."""
     if capability is None:
         return None
     if capability[0] == 9:
@@ -433,7 +417,7 @@ _RUNTIME: Mapping[str, tuple[Format, bool]] = {
     "bitsandbytes": (Format(bits=4, group=64, scale_bytes=4), False),
     "experts_int8": (Format(bits=8, strategy="channel", scale_bytes=4), True),
 }
-"""Quantisations done while loading, and whether they are for experts alone."""
+"""Quantizations done while loading, and whether they are for experts alone."""
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -441,7 +425,7 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-def on_rank(tensor: Tensor, ranks: Ranks) -> tuple[int, int, int]:
+def on_rank(tensor: ModelTensor, ranks: Ranks) -> tuple[int, int, int]:
     """Count, rows and columns of a tensor on a rank."""
     count, rows, columns = tensor.count, tensor.rows, tensor.columns
     split, tp = tensor.split, ranks.tensor
@@ -478,17 +462,17 @@ def _bytes(count: int, rows: int, columns: int, form: Format | None, width: int,
     return weights, beside
 
 
-def size_on_rank(tensor: Tensor, ranks: Ranks, dtype: str | None) -> int:
-    """Bytes of a tensor that is not quantised on each rank."""
-    width = tensor.width or _BYTES.get(dtype or "", 2)
+def size_on_rank(tensor: ModelTensor, ranks: Ranks, dtype: str | None) -> int:
+    """Bytes of a tensor that is not quantized on each rank."""
+    width = tensor.width or VALUE_BYTES.get(dtype or "", 2)
     return sum(_bytes(*on_rank(tensor, ranks), None, width, bias=tensor.bias))
 
 
-def checkpoint_bytes(stock: Inventory) -> int | None:
+def checkpoint_bytes(stock: TensorInventory) -> int | None:
     """Bytes of all tensors of a checkpoint in the form that its configuration tells, else in 16 bits; None: unknown."""
     if stock.missing:
         return None
-    width = _BYTES.get(stock.shape.dtype or "", 2)
+    width = VALUE_BYTES.get(stock.shape.dtype or "", 2)
     return sum(
         times * sum(_bytes(tensor.count, tensor.rows, tensor.columns, form, tensor.width or width, bias=tensor.bias))
         for tensor, form, times in stock.everything
@@ -520,13 +504,13 @@ class _How:
 
     width: int
     kernel: _Kernel | None = None
-    """Of quantised experts."""
+    """Of quantized experts."""
     drops_shared: bool = False
     absorbed: str = "factors"
     runtime: tuple[Format, bool] | None = None
 
 
-def _is_loaded(tensor: Tensor, how: _How, *, latent_is_quantized: bool) -> bool:
+def _is_loaded(tensor: ModelTensor, how: _How, *, latent_is_quantized: bool) -> bool:
     if not tensor.is_loaded or (how.drops_shared and tensor.split == "kv" and tensor.is_linear):
         return False
     if tensor.name.startswith("absorbed."):
@@ -536,7 +520,9 @@ def _is_loaded(tensor: Tensor, how: _How, *, latent_is_quantized: bool) -> bool:
     return True
 
 
-def _padded(tensor: Tensor, form: Format, kernel: _Kernel, part: tuple[int, int, int], width: int) -> tuple[int, int]:
+def _padded(
+    tensor: ModelTensor, form: Format, kernel: _Kernel, part: tuple[int, int, int], width: int
+) -> tuple[int, int]:
     """Bytes of experts' weights, and of their scales and biases, as a kernel keeps them."""
     count, rows, columns = part
     is_first = tensor.fused == "w13"
@@ -547,15 +533,15 @@ def _padded(tensor: Tensor, form: Format, kernel: _Kernel, part: tuple[int, int,
     return count * (rows * round_up(columns, kernel.inputs) * form.bits // 8), scales + biases
 
 
-def _sum(tensors: Iterable[tuple[Tensor, Format | None]], ranks: Ranks, how: _How) -> dict[str, int]:
+def _sum(tensors: Iterable[tuple[ModelTensor, Format | None]], ranks: Ranks, how: _How) -> dict[str, int]:
     """Bytes by component, the allocator's rounding among them."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     blocks: dict[str, int] = {}
     latent_is_quantized = False
-    for tensor, told in tensors:
+    for tensor, stored_form in tensors:
         if not _is_loaded(tensor, how, latent_is_quantized=latent_is_quantized):
             continue
-        form = told
+        form = stored_form
         is_expert = tensor.component == "experts"
         if form is None and how.runtime is not None and tensor.is_linear and (is_expert or not how.runtime[1]):
             form = how.runtime[0]
@@ -566,7 +552,7 @@ def _sum(tensors: Iterable[tuple[Tensor, Format | None]], ranks: Ranks, how: _Ho
             weights, beside = _padded(tensor, form, how.kernel, part, how.width)
         else:
             weights, beside = _bytes(*part, form, tensor.width or how.width, bias=tensor.bias)
-        found[tensor.component] = found.get(tensor.component, 0) + weights + beside
+        sizes[tensor.component] = sizes.get(tensor.component, 0) + weights + beside
         if tensor.component in ("vision", "audio"):
             # Of a tower all layers are counted together: what is rounded of each is left out.
             continue
@@ -574,8 +560,8 @@ def _sum(tensors: Iterable[tuple[Tensor, Format | None]], ranks: Ranks, how: _Ho
         blocks[block] = blocks.get(block, 0) + weights
         if form is not None:
             blocks[f"{block} scales"] = blocks.get(f"{block} scales", 0) + beside
-    found["allocator"] = _slack(blocks.values())
-    return found
+    sizes["allocator"] = _slack(blocks.values())
+    return sizes
 
 
 @lru_cache(maxsize=4096)
@@ -597,7 +583,7 @@ def _buffers(shape: Shape, tokens: int, width: int, *, has_encoder: bool) -> int
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _LoadPlan:
     """What all stages of one layout have in common."""
 
     ranks: Ranks
@@ -615,7 +601,9 @@ class _Plan:
     is_quantized: bool
 
 
-def _layers(stock: Inventory, plan: _Plan, start: int, end: int) -> tuple[dict[str, int], int, int, set[Rope]]:
+def _layers(
+    stock: TensorInventory, plan: _LoadPlan, start: int, end: int
+) -> tuple[dict[str, int], int, int, set[Rope]]:
     """Bytes by component of some layers, how much less and more is possible, and the tables they use."""
     total: dict[str, int] = {}
     less = more = 0
@@ -639,7 +627,7 @@ def _layers(stock: Inventory, plan: _Plan, start: int, end: int) -> tuple[dict[s
     return total, less, more, tables
 
 
-def _stage(stock: Inventory, plan: _Plan, start: int, end: int, ends: Stored) -> Loaded:
+def _stage(stock: TensorInventory, plan: _LoadPlan, start: int, end: int, ends: Stored) -> Loaded:
     total, less, more, tables = _layers(stock, plan, start, end)
     for part in (plan.fixed, _sum(ends, plan.ranks, plan.how)):
         for component, size in part.items():
@@ -661,7 +649,7 @@ def _stage(stock: Inventory, plan: _Plan, start: int, end: int, ends: Stored) ->
 _PRINTED = 1000
 """A part of the whole by which starts that were measured print less than what is added up."""
 _KERNEL_SHARE = 200
-"""A part of the whole that kernels of quantised layers add or leave out: what starts that were measured scatter by."""
+"""A part of the whole that kernels of quantized layers add or leave out: what starts that were measured scatter by."""
 _UNSEEN = 400
 """A part of the whole that small buffers can add: workspaces of kernels, scales of caches (starts that were measured
 print up to this much more)."""
@@ -670,7 +658,7 @@ _USUAL_TOKENS = 8192
 
 
 def load(
-    stock: Inventory,
+    stock: TensorInventory,
     ranks: Ranks,
     *,
     release: Key | None = None,
@@ -681,29 +669,31 @@ def load(
     with_mtp: bool = False,
     encoder_off: bool = False,
 ) -> tuple[Loaded, ...] | None:
-    """What a card of each pipeline stage holds; None where `stock.missing` says why it is not known.
+    """What a GPU of each pipeline stage holds; None where `stock.missing` says why it is not known.
 
     `dtype` is the one asked for (`--dtype`): without one all checkpoints load as 16 bit values, also float32.
     `quantization` is the one asked for at start; a checkpoint's own goes before it. `tokens` is
     `--max-num-batched-tokens`; `encoder_off`: all modalities are limited to 0.
     """
     shape = stock.shape
-    told = shape.quantization
-    if stock.missing or (quantization is not None and told is None and quantization not in _RUNTIME):
+    stored = shape.quantization
+    if stock.missing or (quantization is not None and stored is None and quantization not in _RUNTIME):
         return None
-    width = _BYTES.get(dtype or "", 2)
+    width = VALUE_BYTES.get(dtype or "", 2)
     name = mxfp4_kernel(capability)
-    is_mxfp4 = told is not None and told.experts_alone
+    is_mxfp4 = stored is not None and stored.experts_alone
     how = _How(
         width,
         kernel=in_release(_KERNELS[name or "marlin"], release) if is_mxfp4 else None,
         absorbed=in_release(_ABSORBED, release),
-        runtime=_RUNTIME.get(quantization or "") if told is None else None,
+        runtime=_RUNTIME.get(quantization or "") if stored is None else None,
     )
     others: tuple[_How, ...] = ()
     reasons = []
     if is_mxfp4 and name is None:
-        others = tuple(replace(how, kernel=in_release(_KERNELS[each], release)) for each in ("none", "trtllm"))
+        others = tuple(
+            replace(how, kernel=in_release(_KERNELS[kernel_name], release)) for kernel_name in ("none", "trtllm")
+        )
         reasons.append("the kernel of the experts, which decides their padding, depends on the card")
     has_encoder = not encoder_off or any(
         release is not None and release < _ENCODER_OFF.get(encoder.family, NEVER) for encoder in shape.encoders or ()
@@ -719,7 +709,7 @@ def load(
         reasons.append("buffers grow with the tokens of a step, which are not known")
     if shape.max_positions is None:
         reasons.append("tables of cosines and sines are left out: the longest context is not known")
-    plan = _Plan(
+    plan = _LoadPlan(
         ranks,
         release,
         how,
@@ -728,9 +718,9 @@ def load(
         fixed,
         tuple(reasons),
         spread,
-        told is not None or quantization is not None,
+        stored is not None or quantization is not None,
     )
-    found = []
+    loaded = []
     start = 0
     for stage, count in enumerate(stages(shape.layers, ranks, release)):
         ends: Stored = ()
@@ -739,6 +729,6 @@ def load(
             ends += stock.embedding
         if is_last:
             ends += (*stock.head, *stock.last_norm, *(stock.mtp if with_mtp else ()))
-        found.append(_stage(stock, plan, start, start + count, ends))
+        loaded.append(_stage(stock, plan, start, start + count, ends))
         start += count
-    return tuple(found)
+    return tuple(loaded)

@@ -1,4 +1,4 @@
-"""Pictures of plans: each card's budget, the layouts, and what was planned beside what was printed.
+"""Pictures of plans: each GPU's budget, the layouts, and what was planned beside what was printed.
 
 They are narrow: on a telephone the text keeps most of its size.
 """
@@ -35,7 +35,7 @@ TERM_NAMES = {name: look[0] for name, look in _TERMS.items()} | {
     "kv_cache_tokens": "KV cache tokens",
 }
 _THICK = 28
-"""Height of a card's bar."""
+"""Height of a GPU's bar."""
 _SMALL = 12
 _LETTER = 6.4
 """Width of a letter of that size, on the wide side."""
@@ -80,18 +80,18 @@ def _steps(first: float, end: float, gap: float) -> list[float]:
     return [first + gap * number for number in range(max(0, math.ceil((end - first) / gap)))]
 
 
-def _lines_of(said: Sequence[str], y: float, *, room: int = int(NARROW / _LETTER)) -> tuple[str, float]:
+def _lines_of(pieces: Sequence[str], y: float, *, room: int = int(NARROW / _LETTER)) -> tuple[str, float]:
     """Short pieces of text, as many in a line as fit, and the height at which the last line stands."""
     lines = [""]
-    for piece in said:
+    for piece in pieces:
         longer = f"{lines[-1]} · {piece}" if lines[-1] else piece
         if len(longer) > room and lines[-1]:
             lines.append(piece)
         else:
             lines[-1] = longer
     cut = [line if len(line) <= room else f"{line[: room - 1]}…" for line in lines]
-    shown = (caption(0, y + 16 * n, line, size=_SMALL) for n, line in enumerate(cut))
-    return "".join(shown), y + 16 * (len(cut) - 1)
+    captions = (caption(0, y + 16 * n, line, size=_SMALL) for n, line in enumerate(cut))
+    return "".join(captions), y + 16 * (len(cut) - 1)
 
 
 def cards(ranks: Sequence[PlannedRank]) -> list[list[PlannedRank]]:
@@ -104,7 +104,7 @@ def cards(ranks: Sequence[PlannedRank]) -> list[list[PlannedRank]]:
 
 
 def cards_name(group: Sequence[PlannedRank]) -> str:
-    """What cards that are planned alike are called."""
+    """What GPUs that are planned alike are called."""
     first, last = group[0], group[-1]
     which = f"card {first.rank}" if first is last else f"cards {first.rank} to {last.rank}, each"
     return " · ".join(filter(None, [which, first.gpu, first.node]))
@@ -121,35 +121,35 @@ def stacked(rank: PlannedRank, limit: float | None) -> tuple[list[PlannedTerm], 
         (t for t in rank.terms if t.name in _TERMS and t.name != "kv_cache"), key=lambda t: order.index(t.name)
     )
     cache = next((t for t in rank.terms if t.name == "kv_cache"), None)
-    taken = sum(t.expected_gib or 0.0 for t in terms)
+    expected = sum(t.expected_gib or 0.0 for t in terms)
     is_over = (
-        limit is not None and (rank.available_gib or 0.0) > 0 and (rank.available_gib or 0.0) + taken > limit + 0.01
+        limit is not None and (rank.available_gib or 0.0) > 0 and (rank.available_gib or 0.0) + expected > limit + 0.01
     )
     beyond = [t for t in terms if is_over and t.name == "cuda_graphs"]
     return [t for t in terms if t not in beyond], cache, beyond
 
 
 def budgets(ranks: Sequence[PlannedRank], utilization: float | None) -> str:
-    """One bar for each card, or for cards that are planned alike: its terms, its memory, and the budget's limit.
+    """One bar for each GPU, or for GPUs that are planned alike: its terms, its memory, and the budget's limit.
 
     Empty where no term is known.
     """
     groups = cards(ranks)[:MAX_ROWS]
-    known = [t for group in groups for t in group[0].terms if t.expected_gib and t.name in _TERMS]
-    if not known:
+    drawn_terms = [t for group in groups for t in group[0].terms if t.expected_gib and t.name in _TERMS]
+    if not drawn_terms:
         return ""
     reach = max(max(group[0].total_gib or 0.0, _reach(group[0], utilization)) for group in groups)
     scale = (NARROW - 2) / reach
-    shown = [name for name in _TERMS if any(t.name == name for t in known)]
-    legend, top = _terms_legend(shown, 12)
-    parts, said = [legend], []
+    names = [name for name in _TERMS if any(t.name == name for t in drawn_terms)]
+    legend, top = _terms_legend(names, 12)
+    parts, sentences = [legend], []
     for group in groups:
         drawn, top, sentence = _budget(group, utilization, scale, top + 28)
         parts.append(drawn)
-        said.append(sentence)
+        sentences.append(sentence)
     parts.append(_scale_below(reach, scale, top + 14))
-    said = ["Planned memory in GiB", *said]
-    return narrow(parts, top + 36, ". ".join(said))
+    sentences = ["Planned memory in GiB", *sentences]
+    return narrow(parts, top + 36, ". ".join(sentences))
 
 
 def _reach(rank: PlannedRank, utilization: float | None) -> float:
@@ -211,9 +211,9 @@ def _budget(group: Sequence[PlannedRank], utilization: float | None, scale: floa
         parts.append(_ends(1 + low * scale, 1 + high * scale, bar + _THICK + 8))
         figures.append(f"before the KV cache {low:.1f} to {high:.1f}")
         below += 8
-    taken = sum(term.expected_gib or 0.0 for term in before)
-    if limit is not None and taken > limit:
-        figures.append(f"{taken - limit:.2f} too much")
+    expected = sum(term.expected_gib or 0.0 for term in before)
+    if limit is not None and expected > limit:
+        figures.append(f"{expected - limit:.2f} too much")
     written, last = _lines_of(figures, below)
     sentence = f"{cards_name(group)}, {total}: " + ", ".join(
         f"{TERM_NAMES[t.name]} {_span(t)}" for t in [*before, *([cache] if cache else []), *beyond]
@@ -255,8 +255,11 @@ def _scale_below(reach: float, scale: float, y: float) -> str:
     for number in range(int(reach / step + 1e-9) + 1):
         x = 1 + number * step * scale
         anchor = "start" if number == 0 else "end" if x > NARROW - 12 else "middle"
-        said = f"{number * step:g}" + (" GiB" if number == 0 else "")
-        parts += [rule(x, y, x, y + 4), caption(min(x, NARROW - 0.1), y + 17, said, size=11, anchor=anchor, faint=True)]
+        label = f"{number * step:g}" + (" GiB" if number == 0 else "")
+        parts += [
+            rule(x, y, x, y + 4),
+            caption(min(x, NARROW - 0.1), y + 17, label, size=11, anchor=anchor, faint=True),
+        ]
     return "".join(parts)
 
 
@@ -266,8 +269,8 @@ def layout_name(plan: Plan) -> str:
     if layout is None:
         return "as asked"
     sizes = (("DP", layout.dp), ("TP", layout.tp), ("PP", layout.pp))
-    each = " · ".join(f"{kind} {size}" for kind, size in sizes if size > 1) or "1 card"
-    return f"{layout.replicas} x {each}" if layout.replicas > 1 else each
+    name = " · ".join(f"{kind} {size}" for kind, size in sizes if size > 1) or "1 card"
+    return f"{layout.replicas} x {name}" if layout.replicas > 1 else name
 
 
 def is_copied(plan: Plan) -> bool:
@@ -281,7 +284,7 @@ def requests_at_once(plan: Plan) -> float | None:
 
 
 def layouts(plans: Sequence[Plan]) -> str:
-    """Legal layouts below each other: KV cache of a card, longest context and requests at once, each on its own scale.
+    """Legal layouts below each other: KV cache of a GPU, longest context and requests at once, each on its own scale.
 
     The best of a column is solid. Empty where no layout is legal.
     """
@@ -290,11 +293,11 @@ def layouts(plans: Sequence[Plan]) -> str:
         return ""
     columns: list[tuple[str, list[float | None], str]] = [
         ("KV cache, GiB a card", [plan.kv_cache.gib for plan in rows], ",.1f"),
-        ("longest context", [_number(plan.kv_cache.longest_context) for plan in rows], ",.0f"),
+        ("longest context", [plan.kv_cache.longest_context for plan in rows], ",.0f"),
         ("requests at once", [requests_at_once(plan) for plan in rows], ",.1f"),
     ]
     pitch, bar, first = NARROW / 3, 78.0, 34
-    parts, said = [], []
+    parts, sentences = [], []
     for number, (head, _, _) in enumerate(columns):
         parts.append(caption(number * pitch, 12, head, size=_SMALL, faint=True))
     for row, plan in enumerate(rows):
@@ -302,27 +305,23 @@ def layouts(plans: Sequence[Plan]) -> str:
         parts.append(caption(0, y, layout_name(plan)))
         if plan.fits is False:
             parts.append(caption(0, y + 20, "does not fit", size=_SMALL, faint=True))
-            said.append(f"{layout_name(plan)}: does not fit")
+            sentences.append(f"{layout_name(plan)}: does not fit")
             continue
-        told = []
+        figures = []
         for number, (head, values, style) in enumerate(columns):
             value, x = values[row], number * pitch
-            shown = "unknown" if value is None else format(value, style)
-            told.append(f"{head} {shown}")
+            figure = "unknown" if value is None else format(value, style)
+            figures.append(f"{head} {figure}")
             best = max(
                 (v for v, p in zip(values, rows, strict=True) if v is not None and p.fits is not False), default=0
             )
             wide = bar * value / best if value and best else 0.0
             strength = "" if value == best else ' opacity="0.5"'
             place = f'x="{x:.1f}" y="{y + 7:.1f}" width="{wide:.1f}" height="16"'
-            parts.append(f'<rect {place} fill="{_HIGHLIGHT}"{strength}><title>{escape(told[-1])}</title></rect>')
-            parts.append(caption(x + wide + (5 if wide else 0), y + 20, shown, size=_SMALL))
-        said.append(f"{layout_name(plan)}: {', '.join(told)}")
-    return narrow(parts, first + len(rows) * 46 - 14, ". ".join(["Layouts side by side", *said]))
-
-
-def _number(value: int | None) -> float | None:
-    return None if value is None else float(value)
+            parts.append(f'<rect {place} fill="{_HIGHLIGHT}"{strength}><title>{escape(figures[-1])}</title></rect>')
+            parts.append(caption(x + wide + (5 if wide else 0), y + 20, figure, size=_SMALL))
+        sentences.append(f"{layout_name(plan)}: {', '.join(figures)}")
+    return narrow(parts, first + len(rows) * 46 - 14, ". ".join(["Layouts side by side", *sentences]))
 
 
 def differences(terms: Sequence[ComparedTerm]) -> str:
@@ -346,14 +345,16 @@ def differences(terms: Sequence[ComparedTerm]) -> str:
         caption(middle + 6, 13, "more", size=_SMALL, faint=True),
         rule(middle, 4, middle, bottom, colour="currentColor", thick=1.2),
     ]
-    said = []
+    sentences = []
     for row, (name, off, low, high) in enumerate(rows):
         y = 24.0 + 30 * row
         is_within = low - 5e-3 <= off <= high + 5e-3
-        told = f"{term_name(name)} {off:+.2f}"
-        said.append(f"{told}, {'within' if is_within else 'outside'} the plan's band of {low:+.2f} to {high:+.2f}")
+        difference = f"{term_name(name)} {off:+.2f}"
+        sentences.append(
+            f"{difference}, {'within' if is_within else 'outside'} the plan's band of {low:+.2f} to {high:+.2f}"
+        )
         parts.append(
-            rect(middle + low * scale, y, max((high - low) * scale, 2.0), 18, start_pictures.REST, title=said[-1])
+            rect(middle + low * scale, y, max((high - low) * scale, 2.0), 18, start_pictures.REST, title=sentences[-1])
         )
         x = middle + off * scale
         mark = f'd="M{x:.1f} {y + 2:.1f}l6 7l-6 7l-6 -7z"'
@@ -361,7 +362,7 @@ def differences(terms: Sequence[ComparedTerm]) -> str:
         parts.append(f'<path {mark} fill="{fill if is_within else "none"}" stroke="{fill}" stroke-width="2" />')
         parts.append(caption(0, y + 13.5, term_name(name)))
         parts.append(caption(NARROW - 1, y + 13.5, f"{off:+.2f}", size=_SMALL, anchor="end"))
-    return narrow(parts, bottom, ". ".join(["Printed less planned, in GiB", *said]))
+    return narrow(parts, bottom, ". ".join(["Printed less planned, in GiB", *sentences]))
 
 
 def _around(term: ComparedTerm, planned: float) -> tuple[float, float]:

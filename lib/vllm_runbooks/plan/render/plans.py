@@ -35,11 +35,11 @@ from vllm_runbooks.core.views.styled import (
     styled,
     wrapped,
 )
-from vllm_runbooks.plan.records import Found, Layouts, Plan, PlannedRank
+from vllm_runbooks.plan.records import FindAnswer, Layouts, Plan, PlannedRank
 from vllm_runbooks.plan.render import pictures as plan_pictures
 from vllm_runbooks.plan.render import words as plan_words
 
-Viewed = Plan | Layouts | Compared | Found
+Viewed = Plan | Layouts | Compared | FindAnswer
 """What the planner says, and these views show."""
 _FITS = {True: Tone.GOOD, False: Tone.BAD, None: Tone.WARN}
 _WORDS = {
@@ -50,23 +50,23 @@ _WORDS = {
 TONES = {True: GREEN, False: RED, None: AMBER}
 
 
-def text(plan: Plan) -> str:
-    """The plan without colours, for a pipe."""
-    return plain(view(plan))
+def text(record: Viewed) -> str:
+    """What the planner says, without colors."""
+    return plain(view(record))
 
 
-def view(found: Viewed) -> list[Block]:
+def view(record: Viewed) -> list[Block]:
     """What the planner says, for a terminal."""
-    match found:
+    match record:
         case Plan():
-            lead = [_found_view(found.found)] if found.found else []
-            parts = [*lead, answer_view(plan_words.headline(found), found), *_details(found)]
+            lead = [_found_view(record.found)] if record.found else []
+            parts = [*lead, answer_view(plan_words.headline(record), record), *_details(record)]
         case Layouts():
-            parts = _layouts_view(found)
+            parts = _layouts_view(record)
         case Compared():
-            parts = _compared_view(found)
+            parts = _compared_view(record)
         case _:
-            parts = [_found_view(found)]
+            parts = [_found_view(record)]
     return [*parted(parts), BLANK]
 
 
@@ -84,35 +84,25 @@ def _begun(answer: Headline, tone: Tone) -> Styled:
     return styled(answer.verdict, tone) + f": {answer.why}"
 
 
-def text_layouts(found: Layouts) -> str:
-    """Every layout without colours: the ranking, the first in full, and what is not legal."""
-    return plain(view(found))
-
-
-def _layouts_view(found: Layouts) -> list[list[Block]]:
-    legal = plan_words.legal(found)
-    parts = [answer_view(plan_words.layouts_headline(found), found)]
+def _layouts_view(layouts: Layouts) -> list[list[Block]]:
+    legal = plan_words.legal(layouts)
+    parts = [answer_view(plan_words.layouts_headline(layouts), layouts)]
     if legal:
         first = headed(
             f"THE FIRST: {plan_pictures.layout_name(legal[0])}", [Prose(_judged(plan_words.headline(legal[0])))]
         )
         parts += [ranking_view(legal), first, *_details(legal[0])]
-    return [*parts, *illegal_view(found)]
+    return [*parts, *illegal_view(layouts)]
 
 
-def illegal_view(found: Layouts) -> list[list[Block]]:
-    """The layouts that the release refuses, and why; nothing where there is none."""
-    illegal = [plan for plan in found.layouts if plan.legal is False]
+def illegal_view(layouts: Layouts) -> list[list[Block]]:
+    """The layouts that the release rejects, and why; nothing where there is none."""
+    illegal = [plan for plan in layouts.layouts if plan.legal is False]
     return [headed("NOT LEGAL", [bulleted(plan_words.refusal(plan)) for plan in illegal])] if illegal else []
 
 
-def text_found(found: Found) -> str:
-    """The answer to a question asked the other way round, without colours."""
-    return plain(view(found))
-
-
 def text_compared(compared: Compared) -> str:
-    """Plan against actual, without colours."""
+    """Plan against actual, without colors."""
     return plain(view(compared))
 
 
@@ -131,21 +121,23 @@ def _compared_view(compared: Compared) -> list[list[Block]]:
                 rows.append(Prose(styled(term.explained, Tone.FAINT), "      "))
         parts.append(rows)
     if compared.missing:
-        parts.append(headed("NOT COMPARED", [bulleted(f"unknown: {said}") for said in compared.missing]))
+        parts.append(headed("NOT COMPARED", [bulleted(f"unknown: {sentence}") for sentence in compared.missing]))
     if compared.residuals:
-        parts.append(headed("KEPT FOR CALIBRATION", [bulleted(said) for said in plan_words.residuals(compared)]))
+        parts.append(
+            headed("KEPT FOR CALIBRATION", [bulleted(sentence) for sentence in plan_words.residuals(compared)])
+        )
     return parts
 
 
 def memory_view(plan: Plan) -> list[list[Block]]:
-    """What each card holds, the KV cache and the limits, a part each."""
-    parts: list[list[Block]] = [[_Card(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
+    """What each GPU holds, the KV cache and the limits, a part each."""
+    parts: list[list[Block]] = [[_GpuTable(tuple(group))] for group in plan_pictures.cards(plan.per_gpu)]
     rows = plan_words.cache_rows(plan)
     names = [styled(f"  {name:<22}", Tone.FAINT) for name, _ in rows]
-    shown = [Prose(value, " " * 24, name) for name, (_, value) in zip(names, rows, strict=True)]
-    parts.append(headed("KV CACHE", shown))
+    lines = [Prose(value, " " * 24, name) for name, (_, value) in zip(names, rows, strict=True)]
+    parts.append(headed("KV CACHE", lines))
     if plan.limits:
-        parts.append(headed("LIMITS", [bulleted(said) for said in plan.limits]))
+        parts.append(headed("LIMITS", [bulleted(limit) for limit in plan.limits]))
     return parts
 
 
@@ -158,17 +150,17 @@ def _details(plan: Plan) -> list[list[Block]]:
     if plan.deployment:
         command = [Line("  " + styled(line, Tone.COMMAND)) for line in plan.deployment.command.splitlines()]
         parts.append(headed(f"COMMAND, linted for vLLM {plan.vllm.version}", command or [BLANK]))
-    return [*parts, headed("CALIBRATION", [bulleted(said) for said in plan_words.calibrated(plan)])]
+    return [*parts, headed("CALIBRATION", [bulleted(sentence) for sentence in plan_words.calibrated(plan)])]
 
 
 @dataclass(frozen=True, slots=True)
-class _Card:
-    """A card's terms as a table, or in sentences where that is too wide, and their sources in full below it."""
+class _GpuTable:
+    """A GPU's terms as a table, or in sentences where that is too wide, and their sources in full below it."""
 
     group: tuple[PlannedRank, ...]
 
     def lines(self, layout: Layout) -> list[Styled]:
-        """The card's name, a head, a row for each term, and a paragraph for each source."""
+        """The GPU's name, a head, a row for each term, and a paragraph for each source."""
         terms = [(plan_pictures.term_name(term.name), term) for term in self.group[0].terms]
         rows = wrapped(styled(plan_words.card_name(self.group), Tone.HEADING), layout.prose, "")
         rows.append(styled(f"  {'GiB':<16}{'low':>8}{'expected':>10}{'high':>8}", Tone.FAINT))
@@ -187,9 +179,9 @@ class _Card:
 
 def ranking_view(plans: Sequence[Plan]) -> list[Block]:
     """The layouts, the best first, with why each stands where it stands."""
-    shown, same = plan_words.folded(plans)
+    listed, same = plan_words.folded(plans)
     rows: list[Block] = [_Ranked(None, None)]
-    for plan in shown:
+    for plan in listed:
         rows.append(_Ranked(plan_words.layout_cells(plan), _FITS[plan.fits]))
         if plan.reasons:
             rows.append(Prose(styled("; ".join(plan.reasons), Tone.FAINT), "      "))
@@ -212,8 +204,10 @@ class _Ranked:
             return [] if is_narrow else [styled(head, Tone.HEADING)]
         name, fits, context, at_once, gib = self.cells
         if is_narrow:
-            said = styled(f"fits: {fits}", self.tone) + f", context {context}, at once {at_once}, KV GiB a card {gib}"
-            return wrapped(said, layout.prose, "    ", f"  {name}: ")
+            sentence = (
+                styled(f"fits: {fits}", self.tone) + f", context {context}, at once {at_once}, KV GiB a card {gib}"
+            )
+            return wrapped(sentence, layout.prose, "    ", f"  {name}: ")
         word = styled(f"{fits:<6}", self.tone)
         return [f"  {name:<22}" + word + f"{context:>12}{at_once:>12}{gib:>16}"]
 
@@ -222,9 +216,12 @@ _RANKING = 70
 """Columns of the ranking."""
 
 
-def _found_view(found: Found) -> list[Block]:
-    reasons = plan_words.reasons(found)
-    return [Prose(_begun(plan_words.found_headline(found), Tone.HEADING), ""), *(bulleted(said) for said in reasons)]
+def _found_view(finding: FindAnswer) -> list[Block]:
+    reasons = plan_words.reasons(finding)
+    return [
+        Prose(_begun(plan_words.found_headline(finding), Tone.HEADING), ""),
+        *(bulleted(reason) for reason in reasons),
+    ]
 
 
 def shown(record: Viewed) -> Shown:
@@ -260,26 +257,26 @@ def _details_html(plan: Plan) -> str:
         parts += [heading(f"Command, linted for vLLM {plan.vllm.version}"), command]
     if plan.options:
         parts.append(remark(f"Not given, so settled by this release: {plan_words.settled(plan.options)}."))
-    parts += [remark(f"Calibration: {said}") for said in plan_words.calibrated(plan)]
+    parts += [remark(f"Calibration: {sentence}") for sentence in plan_words.calibrated(plan)]
     return "".join(parts)
 
 
 def memory_html(plan: Plan) -> str:
-    """What each card holds, the KV cache and the limits, as a picture and tables."""
+    """What each GPU holds, the KV cache and the limits, as a picture and tables."""
     parts = [plan_pictures.budgets(plan.per_gpu, plan_words.utilization(plan))]
     parts += [_card_html(group) for group in plan_pictures.cards(plan.per_gpu)]
     cache = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
     parts += [heading("KV cache"), html_table(["", ""], cache)]
     if plan.limits:
-        parts += [heading("Limits"), *(tag("p", escape(said), "max-width:80ch;margin:4px 0") for said in plan.limits)]
+        parts += [heading("Limits"), *(tag("p", escape(limit), "max-width:80ch;margin:4px 0") for limit in plan.limits)]
     return "".join(parts)
 
 
 def overview(plan: Plan) -> Shown:
-    """The verdict, each card's budget as a picture, and what the KV cache gives; without tables and command."""
+    """The verdict, each GPU's budget as a picture, and what the KV cache gives; without tables and command."""
     tone = TONES[False] if plan.legal is False else TONES[plan.fits]
     rows = [[escape(name), escape(value)] for name, value in plan_words.cache_rows(plan)]
-    limits = [tag("p", escape(said), "max-width:80ch;margin:4px 0") for said in plan.limits]
+    limits = [tag("p", escape(limit), "max-width:80ch;margin:4px 0") for limit in plan.limits]
     parts = [
         verdict(plan_words.headline(plan), tone),
         plan_pictures.budgets(plan.per_gpu, plan_words.utilization(plan)),
@@ -295,11 +292,11 @@ def overview(plan: Plan) -> Shown:
 
 
 def terms(plan: Plan) -> Shown:
-    """Each part of a card's memory with where the amount comes from, and what the release settled by itself."""
+    """Each part of a GPU's memory with where the amount comes from, and what the release settled by itself."""
     groups = plan_pictures.cards(plan.per_gpu)
     settled = [f"Not given, so settled by this release: {plan_words.settled(plan.options)}."] if plan.options else []
     html = "".join([*map(_card_html, groups), *map(remark, settled)])
-    return Shown("\n\n".join([*(plain([_Card(tuple(group))]) for group in groups), *settled]), html)
+    return Shown("\n\n".join([*(plain([_GpuTable(tuple(group))]) for group in groups), *settled]), html)
 
 
 def _card_html(group: Sequence[PlannedRank]) -> str:
@@ -314,43 +311,43 @@ def _card_html(group: Sequence[PlannedRank]) -> str:
     return heading(plan_words.card_name(group)) + table
 
 
-def _layouts_html(found: Layouts) -> str:
-    legal = plan_words.legal(found)
+def _layouts_html(layouts: Layouts) -> str:
+    legal = plan_words.legal(layouts)
     parts = [
-        verdict(plan_words.layouts_headline(found), TONES[found.fits]),
-        remark(plan_words.subject(found)),
+        verdict(plan_words.layouts_headline(layouts), TONES[layouts.fits]),
+        remark(plan_words.subject(layouts)),
         ranking_html(legal),
     ]
     if legal:
         parts += [heading(f"The first: {plan_pictures.layout_name(legal[0])}"), _details_html(legal[0])]
-    return "".join([*parts, *illegal_html(found)])
+    return "".join([*parts, *illegal_html(layouts)])
 
 
 def ranking_html(legal: Sequence[Plan]) -> str:
     """The layouts as a picture and a table, the best first; empty where there is none."""
     if not legal:
         return ""
-    shown, same = plan_words.folded(legal)
-    rows = [[*map(escape, plan_words.layout_cells(plan))] for plan in shown]
+    listed, same = plan_words.folded(legal)
+    rows = [[*map(escape, plan_words.layout_cells(plan))] for plan in listed]
     rows[0][0] = tag("b", rows[0][0])
     head = ["layout", "fits", "context", "at once", "KV GiB a card"]
-    why = ["; ".join(plan.reasons) for plan in shown]
+    why = ["; ".join(plan.reasons) for plan in listed]
     table = html_table(head, rows, numeric=(2, 3, 4), below=why)
-    return plan_pictures.layouts(shown) + table + (remark(same) if same else "")
+    return plan_pictures.layouts(listed) + table + (remark(same) if same else "")
 
 
-def illegal_html(found: Layouts) -> list[str]:
+def illegal_html(layouts: Layouts) -> list[str]:
     """As `illegal_view`."""
-    illegal = [plan for plan in found.layouts if plan.legal is False]
+    illegal = [plan for plan in layouts.layouts if plan.legal is False]
     return [heading("Not legal"), *(remark(plan_words.refusal(plan)) for plan in illegal)] if illegal else []
 
 
-def _found_html(found: Found | None) -> str:
-    if found is None:
+def _found_html(finding: FindAnswer | None) -> str:
+    if finding is None:
         return ""
-    reasons = plan_words.reasons(found)
-    tone = TONES[None] if found.value is None else TONES[True]
-    return verdict(plan_words.found_headline(found), tone) + "".join(remark(said) for said in reasons)
+    reasons = plan_words.reasons(finding)
+    tone = TONES[None] if finding.value is None else TONES[True]
+    return verdict(plan_words.found_headline(finding), tone) + "".join(remark(reason) for reason in reasons)
 
 
 def _compared_html(compared: Compared) -> str:
@@ -364,7 +361,7 @@ def _compared_html(compared: Compared) -> str:
             rows.append([escape(name), planned, actual, off])
             why.append("; ".join(filter(None, [f"planned {band}" if band else "", term.explained])))
         parts.append(html_table(["GiB", "planned", "printed", "off by"], rows, numeric=(1, 2, 3), below=why))
-    parts += [remark(f"Not compared, unknown: {said}") for said in compared.missing]
+    parts += [remark(f"Not compared, unknown: {sentence}") for sentence in compared.missing]
     if compared.residuals:
-        parts += [heading("Kept for calibration"), *(remark(said) for said in plan_words.residuals(compared))]
+        parts += [heading("Kept for calibration"), *(remark(sentence) for sentence in plan_words.residuals(compared))]
     return "".join(parts)

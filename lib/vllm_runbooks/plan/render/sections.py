@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 def _unplanned(why: str) -> Shown:
     """In place of a plan."""
-    said = Headline("not planned", why)
-    return Shown(wrap(str(said), ""), verdict(said, plans.TONES[None]))
+    answer = Headline("not planned", why)
+    return Shown(wrap(str(answer), ""), verdict(answer, plans.TONES[None]))
 
 
 def asked(request: Request | str) -> Shown:
@@ -62,12 +62,14 @@ def asked(request: Request | str) -> Shown:
         ["options", ", ".join(f"{name} {value}" for name, value in options.items()) or "none"],
     ]
     plain = "\n".join(wrap(value, " " * 20, f"{name:<20}") for name, value in rows)
-    shown = [[escape(name), f'<span style="overflow-wrap:anywhere">{escape(value)}</span>'] for name, value in rows]
-    return Shown(plain, html_table(["", ""], shown))
+    cells_html = [
+        [escape(name), f'<span style="overflow-wrap:anywhere">{escape(value)}</span>'] for name, value in rows
+    ]
+    return Shown(plain, html_table(["", ""], cells_html))
 
 
 def memory(plan: Plan | str) -> Shown:
-    """What each card is planned to hold: answer, picture and figures, without the command."""
+    """What each GPU is planned to hold: answer, picture and figures, without the command."""
     if isinstance(plan, str):
         return _unplanned(plan)
     lead = plans.answer_view(plan_words.headline(plan), plan)
@@ -77,20 +79,20 @@ def memory(plan: Plan | str) -> Shown:
     )
 
 
-def ranking(found: Layouts | str) -> Shown:
-    """Every layout with its reasons, the best first, and those that the release refuses."""
-    if isinstance(found, str):
-        return _unplanned(found)
-    legal = plan_words.legal(found)
-    lead = plans.answer_view(plan_words.layouts_headline(found), found)
-    told = [lead, *([plans.ranking_view(legal)] if legal else []), *plans.illegal_view(found)]
+def ranking(layouts: Layouts | str) -> Shown:
+    """Every layout with its reasons, the best first, and those that the release rejects."""
+    if isinstance(layouts, str):
+        return _unplanned(layouts)
+    legal = plan_words.legal(layouts)
+    lead = plans.answer_view(plan_words.layouts_headline(layouts), layouts)
+    blocks = [lead, *([plans.ranking_view(legal)] if legal else []), *plans.illegal_view(layouts)]
     parts = [
-        verdict(plan_words.layouts_headline(found), plans.TONES[found.fits]),
-        remark(plan_words.subject(found)),
+        verdict(plan_words.layouts_headline(layouts), plans.TONES[layouts.fits]),
+        remark(plan_words.subject(layouts)),
         plans.ranking_html(legal),
     ]
-    plain = styled.plain([*styled.parted(told), styled.BLANK])
-    return Shown(plain, "".join([*parts, *plans.illegal_html(found)]))
+    plain = styled.plain([*styled.parted(blocks), styled.BLANK])
+    return Shown(plain, "".join([*parts, *plans.illegal_html(layouts)]))
 
 
 _NONE = "None is written: there is one server, and nothing to share requests among."
@@ -112,11 +114,11 @@ def files(made: Mapping[str, str], pattern: str, otherwise: str = _NONE) -> Show
     return Shown(plain, heading(first) + text_of + (remark(more) if more else ""))
 
 
-def confirmations(found: Mapping[str, Confirmation]) -> Shown:
+def confirmations(checks: Mapping[str, Confirmation]) -> Shown:
     """How to see that each instance runs as it was split; what holds of several alike is said once."""
     plain, parts = [], []
-    for lines in dict.fromkeys(one.lines for one in found.values()):
-        alike = [name for name, one in found.items() if one.lines == lines]
+    for lines in dict.fromkeys(check.lines for check in checks.values()):
+        alike = [name for name, check in checks.items() if check.lines == lines]
         title = f"In the log of {'each of ' if len(alike) > 1 else ''}{', '.join(alike)}"
         counts = [f" ({line.times} times)" if (line.times or 0) > 1 else "" for line in lines]
         planned = [f": planned {line.expected}" if line.expected else "" for line in lines]
@@ -124,24 +126,24 @@ def confirmations(found: Mapping[str, Confirmation]) -> Shown:
             [f"<code>{escape(line.text)}</code>{count}{escape(figures)}"]
             for line, count, figures in zip(lines, counts, planned, strict=True)
         ]
-        said = [
+        texts = [
             f"  - {line.text}{count}{figures}\n{wrap(line.what, '      ')}"
             for line, count, figures in zip(lines, counts, planned, strict=True)
         ]
-        plain.append("\n".join([title, *said]))
+        plain.append("\n".join([title, *texts]))
         parts += [heading(title), html_table(["part of a line"], rows, below=[line.what for line in lines])]
-    if not found:
+    if not checks:
         return _unplanned("no layout fits, so there is nothing to see")
     looks: dict[tuple[str, str], list[str]] = {}
-    for look in (look for one in found.values() for look in one.looks):
+    for look in (look for check in checks.values() for look in check.looks):
         looks.setdefault((look.what, look.expected), []).append(shlex.join(look.words))
     for (what, expected), commands in looks.items():
         title = f"Look, without changing anything: {what}"
         plain.append("\n".join([title, *(f"  {command}" for command in commands), wrap(f"Expect: {expected}.")]))
         parts += [heading(title), preformatted("\n".join(commands)), remark(f"Expect: {expected}.")]
-    unknown = list(dict.fromkeys(said for one in found.values() for said in one.unknown))
-    plain += [wrap(f"Not known: {said}", "") for said in unknown]
-    return Shown(joined(plain), "".join([*parts, *(remark(f"Not known: {said}") for said in unknown)]))
+    unknown = list(dict.fromkeys(texts for check in checks.values() for texts in check.unknown))
+    plain += [wrap(f"Not known: {texts}", "") for texts in unknown]
+    return Shown(joined(plain), "".join([*parts, *(remark(f"Not known: {texts}") for texts in unknown)]))
 
 
 class _Beside(NamedTuple):
@@ -173,22 +175,22 @@ class _Beside(NamedTuple):
 
 def beside(starts: Sequence[Start], planned: Sequence[Plan | str]) -> Shown:
     """Every start's plan beside what it printed; a text in place of a plan says why there is none."""
-    found = [
+    figures_by_start = [
         _figures(start, plan) if isinstance(plan, Plan) else [] for start, plan in zip(starts, planned, strict=True)
     ]
-    every = [figure for figures in found for figure in figures]
+    every = [figure for figures in figures_by_start for figure in figures]
     if not every:
-        said = next((plan for plan in planned if isinstance(plan, str)), "The log prints no figure that is planned.")
-        return Shown(said, tag("p", escape(said)))
+        reason = next((plan for plan in planned if isinstance(plan, str)), "The log prints no figure that is planned.")
+        return Shown(reason, tag("p", escape(reason)))
     farthest = max(every, key=lambda figure: abs(figure.off))
-    number = next(at for at, figures in enumerate(found, 1) if farthest in figures)
+    number = next(at for at, figures in enumerate(figures_by_start, 1) if farthest in figures)
     lead = Headline(
         "planned",
         f"{len(every)} printed figures; the farthest is {abs(farthest.off):.1%} off "
         f"({farthest.name} of start {number})",
     )
     plain, parts = [wrap(str(lead), "")], [verdict(lead, _PLANNED_TONE)]
-    for at, (start, plan, figures) in enumerate(zip(starts, planned, found, strict=True), 1):
+    for at, (start, plan, figures) in enumerate(zip(starts, planned, figures_by_start, strict=True), 1):
         title = " · ".join(filter(None, [start_pictures.label(start, at), start_pictures.distinction(start)]))
         if isinstance(plan, str):
             plain.append(f"{title}\n{wrap(f'not planned: {plan}')}")
@@ -232,22 +234,23 @@ def _figures(start: Start, plan: Plan) -> list[_Beside]:
 
 
 def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
-    """The encoder's part of the profiling run, step by step, beside the allocation that a log says failed.
+    """The encoder's part of the profiling run, step by step, next to the allocation that a log says failed.
 
-    Args:
-        planned: The start; else why it is not planned.
-        printed: Captures of the failure: its modality, the MiB that were tried, the GiB that were allocated.
+    `planned` may be why nothing is planned; `printed` has the captures of the failure: its modality, the MiB that were
+    tried, the GiB that were allocated.
     """
     if isinstance(planned, str):
         return _unplanned(planned)
     if planned.encoder is None:
         return _unplanned("this start profiles no encoder, or what its profile takes is not known")
-    profile, weights = planned.encoder, _weights(planned)
+    profile = planned.encoder
+    weights = next((t.band.expected for t in planned.ranks[0].terms if t.name == "weights" and t.band), 0)
+    printed_items = filter(None, (printed.get("encoder_items"), printed.get("modality")))
     sizes = [f"{tried(step.size) / 2**20:.2f}" for step in profile.steps]
     failed = printed.get("tried_mib") if printed.get("modality") == profile.modality else None
     at = sizes.index(failed) if failed in sizes else None
     rows = [
-        ["profiled", f"{profile.items} {profile.modality}", _printed_items(printed)],
+        ["profiled", f"{profile.items} {profile.modality}", " ".join(printed_items)],
         ["tokens of the encoder's cache", str(profile.budget), printed.get("encoder_budget_tokens", "")],
     ]
     if at is not None:
@@ -274,31 +277,22 @@ def encoder(planned: Budget | str, printed: Mapping[str, str]) -> Shown:
     return Shown(plain, body + remark(note))
 
 
-def _weights(planned: Budget) -> int:
-    return next((t.band.expected for t in planned.ranks[0].terms if t.name == "weights" and t.band), 0)
-
-
-def _printed_items(printed: Mapping[str, str]) -> str:
-    items = (printed.get("encoder_items"), printed.get("modality"))
-    return " ".join(word for word in items if word)
-
-
-def ways_out(found: Sequence[WayOut] | str) -> Shown:
+def ways_out(remedies: Sequence[WayOut] | str) -> Shown:
     """Changes with which a start fits, those that take least from the user first, with the room that they leave."""
-    if isinstance(found, str):
-        return _unplanned(found)
-    if not found:
-        said = "No change of one or two options makes it fit, or it fits as it is."
-        return Shown(said, remark(said))
+    if isinstance(remedies, str):
+        return _unplanned(remedies)
+    if not remedies:
+        note_text = "No change of one or two options makes it fit, or it fits as it is."
+        return Shown(note_text, remark(note_text))
     rows, plain, below = [], [], []
-    for way in found:
+    for way in remedies:
         options = " ".join(_as_option(name, value) for name, value in way.changes.items())
         low, expected, _ = (side / GIB for side in way.margin or NOTHING)
         left = "" if way.margin is None else f"{expected:.2f}"
         room = "" if way.margin is None else f"leaves {expected:.2f} GiB, {low:.2f} at least; "
         cost = "; ".join(way.costs)
-        shown = f'<code style="overflow-wrap:anywhere">{escape(options)}</code>'
-        rows.append([shown, plan_words.ANSWERS[way.fits], left])
+        code = f'<code style="overflow-wrap:anywhere">{escape(options)}</code>'
+        rows.append([code, plan_words.ANSWERS[way.fits], left])
         plain.append(f"  - {options}\n{wrap(f'{_SURE[way.fits]}, {room}{cost}', '    ')}")
         below.append(f"{cost}; " + ("" if way.margin is None else f"at least {low:.2f} GiB are left"))
     table = html_table(["change", "fits", "GiB left"], rows, numeric=(2,), below=below)

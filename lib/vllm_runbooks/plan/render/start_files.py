@@ -10,19 +10,19 @@ from vllm_runbooks.core.views.styled import Block, Line, Prose, Tone, styled
 from vllm_runbooks.plan.records import StartFiles
 
 
-def view(told: StartFiles) -> list[Block]:
+def view(summary: StartFiles) -> list[Block]:
     """Which files are for which node, its environment, and what to do."""
-    return list(_blocks(told))
+    return list(_blocks(summary))
 
 
-def _blocks(told: StartFiles) -> Iterator[Block]:
-    one = told.layout
-    sizes = "" if one is None else f": {one.replicas} x TP {one.tp} PP {one.pp} DP {one.dp}"
-    yield Line(styled(f"{told.model}, vLLM {told.vllm.version}{sizes}", Tone.HEADING))
-    yield Prose(f"Executor {told.executor or 'not known'}; {told.why}.")
-    if told.by_itself:
-        yield Prose(f"Given the sizes alone on one node: {told.by_itself}.")
-    for node in told.nodes:
+def _blocks(summary: StartFiles) -> Iterator[Block]:
+    layout = summary.layout
+    sizes = "" if layout is None else f": {layout.replicas} x TP {layout.tp} PP {layout.pp} DP {layout.dp}"
+    yield Line(styled(f"{summary.model}, vLLM {summary.vllm.version}{sizes}", Tone.HEADING))
+    yield Prose(f"Executor {summary.executor or 'not known'}; {summary.why}.")
+    if summary.by_itself:
+        yield Prose(f"Given the sizes alone on one node: {summary.by_itself}.")
+    for node in summary.nodes:
         yield Line("")
         yield Line(styled(f"{node.node}{f' at {node.address}' if node.address else ''}", Tone.HEADING))
         for name, value in node.environment.items():
@@ -30,42 +30,44 @@ def _blocks(told: StartFiles) -> Iterator[Block]:
         yield Prose(f"  {', '.join(node.files)}")
     yield Line("")
     yield Line(styled("WHAT TO DO", Tone.HEADING))
-    for number, step in enumerate(told.steps, 1):
+    for number, step in enumerate(summary.steps, 1):
         yield Prose(f"{number}. {step}")
-    if told.notes:
+    if summary.notes:
         yield Line("")
         yield Line(styled("NOTE", Tone.HEADING))
-        for note in told.notes:
+        for note in summary.notes:
             yield Prose(f"- {note}")
 
 
-def executor(told: StartFiles | str) -> Shown:
+def executor(summary: StartFiles | str) -> Shown:
     """What joins the nodes, which executor a start takes, and which it takes by itself; else why there is none."""
-    if isinstance(told, str):
-        return Shown(told, prose(told))
-    joined = {"ray": "Ray", "nnodes": "--nnodes", "": "nothing"}[told.joined_by]
-    lead = Headline(f"joined by {joined}", f"executor {told.executor or 'not known'}")
-    said = [f"{told.why}."]
-    said += (
-        [f"A start on one node that is given the sizes and nothing else: {told.by_itself}."] if told.by_itself else []
+    if isinstance(summary, str):
+        return Shown(summary, prose(summary))
+    joined = {"ray": "Ray", "nnodes": "--nnodes", "": "nothing"}[summary.joined_by]
+    lead = Headline(f"joined by {joined}", f"executor {summary.executor or 'not known'}")
+    paragraphs = [f"{summary.why}."]
+    paragraphs += (
+        [f"A start on one node that is given the sizes and nothing else: {summary.by_itself}."]
+        if summary.by_itself
+        else []
     )
-    return Shown("\n".join([str(lead), *said]), verdict(lead, BLUE) + "".join(map(_paragraph, said)))
+    return Shown("\n".join([str(lead), *paragraphs]), verdict(lead, BLUE) + "".join(map(_paragraph, paragraphs)))
 
 
-def steps(told: StartFiles | str) -> Shown:
+def steps(summary: StartFiles | str) -> Shown:
     """What to do in which order, and what is not known; else why there is nothing to do."""
-    if isinstance(told, str):
-        return Shown(told, prose(told))
-    lines = [f"{number}. {step}" for number, step in enumerate(told.steps, 1)]
-    html = _items("ol", told.steps)
-    if told.notes:
-        html += heading("What is not known, or left to you") + _items("ul", told.notes)
-    return Shown("\n".join([*lines, *(f"- {note}" for note in told.notes)]), html)
+    if isinstance(summary, str):
+        return Shown(summary, prose(summary))
+    lines = [f"{number}. {step}" for number, step in enumerate(summary.steps, 1)]
+    html = _items("ol", summary.steps)
+    if summary.notes:
+        html += heading("What is not known, or left to you") + _items("ul", summary.notes)
+    return Shown("\n".join([*lines, *(f"- {note}" for note in summary.notes)]), html)
 
 
-def _items(name: str, said: Sequence[str]) -> str:
-    return tag(name, "".join(tag("li", prose(visible(each))) for each in said), "max-width:80ch;margin:4px 0")
+def _items(name: str, items: Sequence[str]) -> str:
+    return tag(name, "".join(tag("li", prose(visible(item))) for item in items), "max-width:80ch;margin:4px 0")
 
 
-def _paragraph(said: str) -> str:
-    return tag("p", prose(visible(said)), "max-width:80ch;margin:4px 0")
+def _paragraph(text: str) -> str:
+    return tag("p", prose(visible(text)), "max-width:80ch;margin:4px 0")

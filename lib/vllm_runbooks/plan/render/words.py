@@ -9,12 +9,12 @@ from typing import Any
 from vllm_runbooks.core.records import Compared, ComparedTerm
 from vllm_runbooks.core.views.elements import Headline
 from vllm_runbooks.lint.records import CommandRelease
-from vllm_runbooks.plan.records import Find, Found, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
+from vllm_runbooks.plan.records import Find, FindAnswer, Layouts, Plan, PlannedCache, PlannedRank, PlannedTerm, Speed
 from vllm_runbooks.plan.render import pictures as plan_pictures
 
 ANSWERS = {True: "yes", False: "no", None: "?"}
 _ROOM = {True: "enough for a request", False: "too little"}
-"""What a card alone has; whether the start fits is said of the plan."""
+"""What a GPU alone has; whether the start fits is said of the plan."""
 VERDICTS = {True: "fits", False: "does not fit", None: "not certain"}
 _MEANINGS = {"slots": "slots of one layer group", "full-length": "tokens of full-length requests"}
 _FOUND = {
@@ -70,9 +70,9 @@ def _why_uncertain(plan: Plan) -> str:
 
 
 def _unknown_terms(plan: Plan) -> list[PlannedTerm]:
-    """Terms that are not known on some card, each once; the KV cache only follows from them."""
-    found = {t.name: t for rank in plan.per_gpu for t in rank.terms if t.expected_gib is None and t.name != "kv_cache"}
-    return list(found.values())
+    """Terms that are not known on some GPU, each once; the KV cache only follows from them."""
+    terms = {t.name: t for rank in plan.per_gpu for t in rank.terms if t.expected_gib is None and t.name != "kv_cache"}
+    return list(terms.values())
 
 
 def _gib(amount: float) -> str:
@@ -94,18 +94,18 @@ def _context(plan: Plan) -> str:
 
 def option(plan: Plan, name: str) -> Any:
     """The value that a plan rests on, by argparse destination: as given, else as the release settles it."""
-    given = plan.deployment.flags.get(name) if plan.deployment else None
-    return plan.options.get(name) if given is None else given
+    value = plan.deployment.flags.get(name) if plan.deployment else None
+    return plan.options.get(name) if value is None else value
 
 
 def utilization(plan: Plan) -> float | None:
-    """The share of a card that the plan gives to vLLM; None where it is not known."""
+    """The share of a GPU that the plan gives to vLLM; None where it is not known."""
     share = option(plan, "gpu_memory_utilization")
     return float(share) if isinstance(share, (int, float)) else None
 
 
 def subject(planned: Plan | Layouts) -> str:
-    """What is planned: the model, on which cards, for which release."""
+    """What is planned: the model, on which GPUs, for which release."""
     gpus = " + ".join(
         f"{gpu.count} x {gpu.name}{f' on {gpu.node}' if gpu.node else ''}"
         f" ({'memory unknown' if gpu.total_gib is None else f'{gpu.total_gib:.2f} GiB'})"
@@ -121,7 +121,7 @@ def release(vllm: CommandRelease) -> str:
 
 
 def card_name(group: Sequence[PlannedRank]) -> str:
-    """Cards that are alike, with their memory and what is left of it."""
+    """GPUs that are alike, with their memory and what is left of it."""
     rank, name = group[0], plan_pictures.cards_name(group)
     total = "its memory is unknown" if rank.total_gib is None else f"{rank.total_gib:.2f} GiB"
     left = "" if rank.available_gib is None else f", {rank.available_gib:.2f} for the KV cache"
@@ -150,8 +150,8 @@ def cache_rows(plan: Plan) -> list[tuple[str, str]]:
         rows.append(("longest context", f"{cache.longest_context:,} tokens"))
     rows += _needed(plan)
     if cache.blocks is not None:
-        each = "" if cache.block_tokens is None else f" of {cache.block_tokens} tokens"
-        rows.append(("blocks", f"{cache.blocks:,}{each}"))
+        size = "" if cache.block_tokens is None else f" of {cache.block_tokens} tokens"
+        rows.append(("blocks", f"{cache.blocks:,}{size}"))
     return rows
 
 
@@ -177,9 +177,9 @@ def settled(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {'unknown' if value is None else json.dumps(value)}" for name, value in options.items())
 
 
-def speed(found: Speed) -> str:
+def speed(estimate: Speed) -> str:
     """The estimate of the speed, and what it rests on."""
-    return f"At most {found.tokens_per_s:,.0f} tokens/s of one request while decoding: {found.basis}"
+    return f"At most {estimate.tokens_per_s:,.0f} tokens/s of one request while decoding: {estimate.basis}"
 
 
 def calibrated(plan: Plan) -> Sequence[str]:
@@ -189,43 +189,43 @@ def calibrated(plan: Plan) -> Sequence[str]:
     return plan.calibration.rows or ["used; no recorded start corrects these terms"]
 
 
-def legal(found: Layouts) -> list[Plan]:
+def legal(layouts: Layouts) -> list[Plan]:
     """The layouts that the release does not refuse, the best first."""
-    return [plan for plan in found.layouts if plan.legal is not False]
+    return [plan for plan in layouts.layouts if plan.legal is not False]
 
 
-def layouts_headline(found: Layouts) -> Headline:
+def layouts_headline(layouts: Layouts) -> Headline:
     """The answer in one line: the best layout, or that there is none."""
-    ranked = legal(found)
+    ranked = legal(layouts)
     if not ranked:
         return Headline(VERDICTS[False], "no layout of these cards is legal")
-    if found.fits is False:
+    if layouts.fits is False:
         why = f"; {plan_pictures.layout_name(ranked[0])}: {ranked[0].limits[0]}" if ranked[0].limits else ""
         return Headline(VERDICTS[False], f"none of {len(ranked)} legal layout{'s' * (len(ranked) != 1)}{why}")
     first = ranked[0]
-    return Headline(VERDICTS[found.fits], f"best as {plan_pictures.layout_name(first)}, {headline(first).why}")
+    return Headline(VERDICTS[layouts.fits], f"best as {plan_pictures.layout_name(first)}, {headline(first).why}")
 
 
 def folded(plans: Sequence[Plan]) -> tuple[list[Plan], str]:
     """The layouts without those that are another one's copies inside one server, with the same figures; and which."""
-    shown: dict[tuple[object, ...], Plan] = {}
+    listed: dict[tuple[object, ...], Plan] = {}
     same: dict[tuple[object, ...], list[Plan]] = {}
     for number, plan in enumerate(plans):
         layout = plan.layout
         if layout is None:
-            shown[(number,)] = plan
+            listed[(number,)] = plan
             continue
         key = (layout.replicas * layout.dp, layout.tp, layout.pp, plan.fits, plan.kv_cache)
-        if key in shown and layout.dp > 1:
+        if key in listed and layout.dp > 1:
             same.setdefault(key, []).append(plan)
         else:
-            shown[key if key not in shown else (number,)] = plan
-    said = [
-        f"{', '.join(map(plan_pictures.layout_name, each))} as {plan_pictures.layout_name(shown[key])}"
-        for key, each in same.items()
+            listed[key if key not in listed else (number,)] = plan
+    notes = [
+        f"{', '.join(map(plan_pictures.layout_name, twins))} as {plan_pictures.layout_name(listed[key])}"
+        for key, twins in same.items()
     ]
-    note = f"The same with copies inside one server (DP) in place of servers: {'; '.join(said)}." if said else ""
-    return list(shown.values()), note
+    note = f"The same with copies inside one server (DP) in place of servers: {'; '.join(notes)}." if notes else ""
+    return list(listed.values()), note
 
 
 def layout_cells(plan: Plan) -> list[str]:
@@ -238,8 +238,8 @@ def layout_cells(plan: Plan) -> list[str]:
         "" if cache.gib is None else f"{cache.gib:.2f}",
     ]
     is_unknown = plan.fits is None
-    shown = [figure or ("unknown" if is_unknown else "-") for figure in figures]
-    return [plan_pictures.layout_name(plan), ANSWERS[plan.fits], *shown]
+    cells = [figure or ("unknown" if is_unknown else "-") for figure in figures]
+    return [plan_pictures.layout_name(plan), ANSWERS[plan.fits], *cells]
 
 
 def refusal(plan: Plan) -> str:
@@ -247,33 +247,33 @@ def refusal(plan: Plan) -> str:
     return f"{plan_pictures.layout_name(plan)}: {'; '.join(plan.reasons) or 'this release refuses it'}"
 
 
-def found_headline(found: Found) -> Headline:
+def found_headline(finding: FindAnswer) -> Headline:
     """The answer in one line."""
-    name = _FOUND[found.what]
-    if found.value is None:
-        return Headline(name, f"unknown: {next(iter(found.reasons), 'it depends on what is not known')}")
+    name = _FOUND[finding.what]
+    if finding.value is None:
+        return Headline(name, f"unknown: {next(iter(finding.reasons), 'it depends on what is not known')}")
     band = ""
-    if found.low is not None and found.high is not None and found.low != found.high:
-        band = f" ({_value(found, found.low)} to {_value(found, found.high)})"
-    return Headline(name, f"{_value(found, found.value)}{f' {_unit(found)}' if found.unit else ''}{band}")
+    if finding.low is not None and finding.high is not None and finding.low != finding.high:
+        band = f" ({_value(finding, finding.low)} to {_value(finding, finding.high)})"
+    return Headline(name, f"{_value(finding, finding.value)}{f' {_unit(finding)}' if finding.unit else ''}{band}")
 
 
-def reasons(found: Found) -> Sequence[str]:
+def reasons(finding: FindAnswer) -> Sequence[str]:
     """What its answer rests on, without what the answer says itself."""
-    return found.reasons if found.value is not None else found.reasons[1:]
+    return finding.reasons if finding.value is not None else finding.reasons[1:]
 
 
-def _unit(found: Found) -> str:
+def _unit(finding: FindAnswer) -> str:
     """What is counted: "2 cards of H100", "1 card of H100"."""
-    counted, space, rest = found.unit.partition(" ")
-    return f"{counted.removesuffix('s')}{space}{rest}" if found.value == 1 else found.unit
+    counted, space, rest = finding.unit.partition(" ")
+    return f"{counted.removesuffix('s')}{space}{rest}" if finding.value == 1 else finding.unit
 
 
-def _value(found: Found, value: float | str) -> str:
+def _value(finding: FindAnswer, value: float | str) -> str:
     if isinstance(value, str):
         return value
-    shown = f"{value:,.4f}" if found.what is Find.UTILIZATION else f"{value:,.2f}"
-    return shown.rstrip("0").rstrip(".")
+    text = f"{value:,.4f}" if finding.what is Find.UTILIZATION else f"{value:,.2f}"
+    return text.rstrip("0").rstrip(".")
 
 
 def compared_headline(compared: Compared) -> Headline:
