@@ -20,7 +20,7 @@ from vllm_runbooks.catalog.specs import Card, Gpu, Model, Specs
 from vllm_runbooks.catalog.support import Backend
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import knowledge, meaning
-from vllm_runbooks.lint.meaning import Command, Judgement
+from vllm_runbooks.lint.meaning import LaunchFacts, BrokenRule
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,8 @@ def command(
     model: str | None = None,
     gpus: str | None = None,
     **known: Any,
-) -> Command:
-    return Command(
+) -> LaunchFacts:
+    return LaunchFacts(
         flags=flags,
         support=support.load(vllm),
         model=shelf.model(model) if model else None,
@@ -55,7 +55,7 @@ def rules(*given_: Any, **known: Any) -> list[str]:
     return [judgement.rule for judgement in meaning.judge(command(*given_, **known))]
 
 
-def only(shelf: Specs, rule: str, flags: Mapping[str, Any], **known: Any) -> Judgement:
+def only(shelf: Specs, rule: str, flags: Mapping[str, Any], **known: Any) -> BrokenRule:
     found = [judgement for judgement in meaning.judge(command(shelf, flags, **known)) if judgement.rule == rule]
     assert len(found) == 1, found
     return found[0]
@@ -329,7 +329,7 @@ def said(
     **known: Any,
 ) -> list[Said]:
     """What is judged, by rule, options and words, of a model and a release that are made of what matters alone."""
-    made = Command(
+    made = LaunchFacts(
         flags,
         replace(BLANK, **release or {}),
         None
@@ -530,7 +530,7 @@ def test_gpus_are_counted_as_the_ranks_take_them(
 def test_the_variable_that_names_unused_gpus_is_pointed_at() -> None:
     """Where the start is given it; else there is none to change."""
     for environment, variables in (({"CUDA_VISIBLE_DEVICES": "0,1"}, ("CUDA_VISIBLE_DEVICES",)), ({"A": "1"}, ())):
-        (one,) = meaning.judge(Command({}, BLANK, devices=("0", "1"), environment=environment, entry="LLM"))
+        (one,) = meaning.judge(LaunchFacts({}, BLANK, devices=("0", "1"), environment=environment, entry="LLM"))
         assert (one.rule, one.variables) == ("meaning.gpus-unused", variables)
 
 
@@ -937,7 +937,7 @@ def test_shares_of_a_gpu_are_added_up(
     starts: list[tuple[dict[str, Any], str]], expected: list[tuple[int, str, str, str, str | None]]
 ) -> None:
     """A whole card may be given away, and no more; what a start does not use is nobody's."""
-    commands = [Command(flags, BLANK, devices=tuple(seen.split(",")), entry="LLM") for flags, seen in starts]
+    commands = [LaunchFacts(flags, BLANK, devices=tuple(seen.split(",")), entry="LLM") for flags, seen in starts]
     found = [
         (index, one.rule.removeprefix("meaning."), one.says["device"], one.says["starts"], one.says.get("total"))
         for index, one in meaning.judge_together(commands)
@@ -960,7 +960,7 @@ def test_shares_of_a_gpu_are_added_up(
 def test_a_port_is_taken_once(starts: list[dict[str, Any]], expected: list[tuple[int, str, str]]) -> None:
     """By number and host; the number of those that meet there is told."""
     for entry in ("serve", "api_server", "image", "LLM"):
-        commands = [Command(flags, BLANK, entry=entry) for flags in starts]
+        commands = [LaunchFacts(flags, BLANK, entry=entry) for flags in starts]
         found = [(index, one.says["port"], one.says["starts"]) for index, one in meaning.judge_together(commands)]
         assert found == (expected if entry in ("serve", "api_server") else [])
 

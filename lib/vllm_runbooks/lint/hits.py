@@ -1,4 +1,4 @@
-"""A rule that is broken at a place in a file, before it is told in words."""
+"""A broken rule at a place in a file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ class Hit:
 
     rule: str
     start: int
-    """Offsets in the file."""
     end: int
     says: Mapping[str, str] = field(default_factory=dict)
-    """What fills the sentences of the rule's message: names and figures, and phrases in words of the code's own."""
+    """Arguments of the rule's message."""
     edits: tuple[Replacement, ...] = ()
-    """The changes that mend it, all of them or none; empty: nothing certain does."""
+    """Edits that fix it together; empty if no fix is certain."""
     is_loose: bool = False
-    """Whether it stands in a comment or a table: nothing is run there, so it is a warning at most."""
+    """Whether it is in a comment or table, where nothing runs: a warning at most."""
     where: str = ""
-    """Where else it stands, as the beginning of its message: in a file that the place only names."""
+    """Prefix of the message if it is in another file."""
     is_call: bool = False
-    """Whether it stands in a Python call, whose readers know keyword arguments and no options."""
+    """Whether it is in a Python call, with keyword arguments instead of options."""

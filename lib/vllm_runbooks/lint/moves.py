@@ -1,4 +1,4 @@
-"""What moves with a start to another release beside its faults: defaults, replaced variables, the image."""
+"""What migrates with a launch apart from its faults: defaults, replaced variables, the image."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vllm_runbooks.reading.documents.starts import Found, Setting
 _UNREVIEWED = DefaultReview(Matter.UNKNOWN, "Nobody has looked at this change yet.", "", writes=False)
 _IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai:v(\d[\w.]*)\Z", re.ASCII)
 _KEYWORDS = ("None", "True", "False")
-"""Python's words, which no option means as a value."""
+"""Python's words, which no option takes as a value."""
 _SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}
 
 
@@ -31,11 +31,11 @@ _SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, 
 
 @dataclass(frozen=True)
 class Moved:
-    """A default that changed, and the change of the start that keeps what was so before."""
+    """A changed default, and the edit that keeps the former value."""
 
     told: ChangedDefault
     edit: Edit | None = None
-    """None: nothing that the release takes says it."""
+    """None if no option can."""
 
 
 def changed_defaults(
@@ -48,14 +48,14 @@ def changed_defaults(
     is_idle: Callable[[str], bool],
     card: Card | None = None,
 ) -> Iterator[Moved]:
-    """Settings that a start leaves to a default which matters and differs between two releases.
+    """Yield the defaults that changed between two releases and matter to a launch.
 
-    `given` are the options that the start sets as the old release reads it. `is_idle` tells the options that the new
-    release takes and does nothing with: nothing is written with these.
+    `given` are the options that the launch sets in the old release. Options of `is_idle` have no effect in the new one
+    and are not written.
     """
     before, after = releases
-    known = _arguments(after, start.entry)
-    for dest in dict.fromkeys([*known, *reviews.options]):
+    arguments = _arguments(after, start.entry)
+    for dest in dict.fromkeys([*arguments, *reviews.options]):
         review = reviews.options.get(dest, _UNREVIEWED)
         if not {dest, review.former.option if review.former else dest}.isdisjoint({*parsed.flags, *given}):
             continue
@@ -63,7 +63,9 @@ def changed_defaults(
             continue
         old = _default(before, start.entry, dest, card)
         new = (
-            _default(after, start.entry, dest, card) if dest in known else Default(review.gone, review.gone is not None)
+            _default(after, start.entry, dest, card)
+            if dest in arguments
+            else Default(review.gone, review.gone is not None)
         )
         if not old.is_known or (not new.is_known and (old.value is None or new.depends_on != ("the GPU",))):
             continue
@@ -71,28 +73,26 @@ def changed_defaults(
         if is_same or _is_nothing(old.value, new.value):
             continue
         edit = _kept(dest, old.value, new, review=review, after=after, entry=start.entry, is_idle=is_idle)
-        told = ChangedDefault(dest, _shown(old.value), _shown(new.value), explicit=edit is not None, note=review.why)
-        yield Moved(told, edit)
+        change = ChangedDefault(dest, _shown(old.value), _shown(new.value), explicit=edit is not None, note=review.why)
+        yield Moved(change, edit)
     yield from _changed_variables(start, parsed, before, after, reviews)
 
 
 def _counts(review: DefaultReview, parsed: Parsed) -> bool:
-    """Whether a default matters to a start."""
     return review.matters is not Matter.NOTHING and (
-        not review.only_with or any(one in parsed.flags for one in review.only_with)
+        not review.only_with or any(option in parsed.flags for option in review.only_with)
     )
 
 
 def _arguments(data: ReleaseData, entry: str) -> Mapping[str, Any]:
-    """What a start can be given, by name."""
     return data.taken_by(entry) if entry in CALLS else data.by_dest
 
 
 def _default(data: ReleaseData, entry: str, dest: str, card: Card | None) -> Default:
     if entry in CALLS:
-        told = data.parameters.get(entry, {}).get(dest, {})
-        if "default" in told:
-            return Default(told["default"], is_known=True)
+        parameter = data.parameters.get(entry, {}).get(dest, {})
+        if "default" in parameter:
+            return Default(parameter["default"], is_known=True)
     context = "llm" if entry in CALLS else "serve"
     if card is None:
         return data.default(dest, context=context)
@@ -101,18 +101,17 @@ def _default(data: ReleaseData, entry: str, dest: str, card: Card | None) -> Def
 
 
 def _is_nothing(*values: Any) -> bool:
-    """Whether all of several defaults say that nothing is set."""
     return all(value is None or value in ("", {}, [], "None") for value in values)
 
 
 def _meant(value: Any, review: DefaultReview) -> Any:
-    """A default as the value of the same option that stands for it."""
+    """Map a former default to its present equivalent."""
     former = review.former
     return former.value if former is not None and former.option is None and former.of == value else value
 
 
 def _shown(value: Any) -> Any:
-    """A default as it is told: an object of Python's as its text."""
+    """Return a default for display: the repr of an object."""
     return value["repr"] if isinstance(value, Mapping) and value.keys() == {"repr"} else value
 
 
@@ -126,7 +125,7 @@ def _kept(
     entry: str,
     is_idle: Callable[[str], bool],
 ) -> Edit | None:
-    """What sets the former default; None where the release has no plain word for it."""
+    """Return the edit that sets the former default; None if no option can."""
     name, value, is_reviewed = dest, old, False
     if review.former is not None and review.former.of == old:
         name, value, is_reviewed = review.former.option or dest, review.former.value, True
@@ -145,7 +144,6 @@ def _kept(
 
 
 def _is_accepted(option: Option, value: Any) -> bool:
-    """Whether an option can be given a value."""
     if isinstance(value, bool):
         return value in option.flag_values.values()
     return option.takes_value and value not in _KEYWORDS and (option.choices is None or value in option.choices)
@@ -163,10 +161,9 @@ def _changed_variables(
 
 
 def _variable(name: str, data: ReleaseData, review: DefaultReview) -> Any:
-    """What is so in a release where a variable is not set."""
-    known = data.environment.get(name)
-    if known is not None:
-        return known.default
+    variable = data.environment.get(name)
+    if variable is not None:
+        return variable.default
     return review.gone if standing(name, data, past()).kind == "gone" else review.early
 
 
@@ -176,10 +173,9 @@ def _variable(name: str, data: ReleaseData, review: DefaultReview) -> Any:
 def candidates(
     page: Page, starts: Sequence[tuple[Found, Parsed, ReleaseData]], tables: Tables
 ) -> Iterator[tuple[Replacement, ...]]:
-    """Changes of a page, each by itself: whoever takes one reads the page again.
+    """Yield edits that replace removed variables by options, and later options by variables.
 
-    A variable that its release no longer reads becomes the option that replaced it, and goes where nothing did; an
-    option that the release does not have yet becomes the variable that was before it.
+    Each is an alternative: after one is applied, the page is read again.
     """
     rows = tables["environment.removed"].get("replacements", {})
     owners: dict[int, list[tuple[Found, Parsed, ReleaseData]]] = {}
@@ -193,13 +189,13 @@ def candidates(
         if rows[setting.name].get("instead") is None:
             yield editing.unset(page, setting)
             continue
-        wanted = [_as_option(setting, rows[setting.name], parsed, data) for _, parsed, data in owners[at]]
+        options_instead = [_as_option(setting, rows[setting.name], parsed, data) for _, parsed, data in owners[at]]
         made = [
             editing.edits(page, start, [edit], data) if edit is not None and start.is_certain else ()
-            for edit, (start, _, data) in zip(wanted, owners[at], strict=True)
+            for edit, (start, _, data) in zip(options_instead, owners[at], strict=True)
         ]
         if all(made):
-            yield _distinct([*(one for edits in made for one in edits), *editing.unset(page, setting)])
+            yield _distinct([*(edit_made for edits in made for edit_made in edits), *editing.unset(page, setting)])
     for start, parsed, data in starts:
         yield from _as_variables(page, start, parsed, data, tables)
 
@@ -209,7 +205,7 @@ def _distinct(edits: Sequence[Replacement]) -> tuple[Replacement, ...]:
 
 
 def _as_option(setting: Setting, row: Mapping[str, Any], parsed: Parsed, data: ReleaseData) -> Edit | None:
-    """The option that says what a variable said; None where that is not certain."""
+    """Return the option that replaces a variable; None if uncertain."""
     text, how = setting.value.value, row.get("value")
     named = (row.get("instead") or {}).get("option")
     option = data.by_string.get(named or "")
@@ -224,7 +220,7 @@ def _as_option(setting: Setting, row: Mapping[str, Any], parsed: Parsed, data: R
 
 
 def _as_key(option: Option, text: str, how: Mapping[str, Any], parsed: Parsed, data: ReleaseData) -> Edit | None:
-    """A variable as a key of an option's JSON object, beside the keys that are given."""
+    """Return the variable as a key of a JSON option."""
     keys = data.keys(option.strings[0]) or {}
     whole = parsed.flags.get(option.dest, {})
     key = how["key"]
@@ -237,12 +233,12 @@ def _as_key(option: Option, text: str, how: Mapping[str, Any], parsed: Parsed, d
 
 
 def _typed(text: str, kind: Any) -> Any:
-    """A variable's text as the value of a key; None where its type is another one."""
+    """Convert a variable's text to the type of a key; None if it does not fit."""
     kind = inner_type(kind)
     if kind == "bool":
         return _SWITCHES.get(text)
     if isinstance(kind, Mapping) and "enum" in kind:
-        return next((one for one in kind["enum"] if str(one) == text and one is not None), None)
+        return next((choice for choice in kind["enum"] if str(choice) == text and choice is not None), None)
     if kind == "int":
         return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
     return text if kind == "str" and text not in _KEYWORDS else None
@@ -251,7 +247,7 @@ def _typed(text: str, kind: Any) -> Any:
 def _as_variables(
     page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables
 ) -> Iterator[tuple[Replacement, ...]]:
-    """Options that came later, as the variables that were before them."""
+    """Yield edits from later options to the variables before them."""
     if start.entry in CALLS or not start.is_certain:
         return
     rows = tables["option.not-there-yet"].get("before", {})
@@ -276,11 +272,11 @@ def _as_variables(
 
 
 def _said(text: str, how: Any) -> str | None:
-    """What a variable is set to where an option says something; None where that is not certain."""
+    """Value of the variable that corresponds to an option; None if uncertain."""
     if how == "same":
         return text or None
     back = [old for old, new in (how or {}).get("map", {}).items() if new == (text or True)]
-    is_one = len(back) == 1 or all(one in _SWITCHES for one in back)
+    is_one = len(back) == 1 or all(text_before in _SWITCHES for text_before in back)
     return back[0] if back and is_one else None
 
 
@@ -288,7 +284,7 @@ def _said(text: str, how: Any) -> str | None:
 
 
 def retagged(start: Found, to: str) -> tuple[Replacement, ...]:
-    """The release in the tag of vLLM's own image replaced, where it stands in the file as it is."""
+    """Replace the release in the tag of vLLM's own image."""
     image = start.image
     tag = _IMAGE.match(image.value or "") if image is not None else None
     is_known = options.nearest(to).version == to

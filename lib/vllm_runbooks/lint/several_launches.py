@@ -1,4 +1,4 @@
-"""Which starts of a page run at the same time: a page may hold alternatives, or start one after the other."""
+"""Which launches of a page run concurrently, rather than as alternatives or in sequence."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from vllm_runbooks.reading.documents import Page
 from vllm_runbooks.reading.documents.starts import Found
 
 _ENDS = re.compile(r"(?:^|[\s;&|(])(?:wait|fuser|\w{0,40}(?:stop|kill|cleanup)\w{0,40})(?=[\s;&|)]|\Z)", re.ASCII)
-"""A command that ends a program, or waits for its end."""
+"""A command that stops a program or waits for it."""
 _LOOP = re.compile(r"(?:^|[\s;])(do|done)(?=[\s;&|)]|\Z)", re.ASCII)
 _BODY = 4096
-"""Characters behind a start within which the loop around it ends."""
+"""Characters after a launch in which the loop around it may end."""
 _ELSEWHERE = frozenset(
     ("docker", "flux", "ip", "jsrun", "kubectl", "lxc", "mpirun", "nerdctl", "podman", "srun", "ssh")
 )
-"""Programs that run a command on another host, in a container or with GPUs of its own."""
+"""Programs that run a command on another host, in a container or on their own GPUs."""
 
 
 def together(page: Page, starts: Sequence[Found]) -> Iterator[list[int]]:
-    """Groups of a page's starts, by number from 0, that run at the same time; one that runs by itself is in none."""
+    """Yield groups of launches, by index, that run concurrently."""
     group: list[int] = []
     for index, start in enumerate(starts):
         if _runs_beside_others(page, start):
@@ -32,7 +32,6 @@ def together(page: Page, starts: Sequence[Found]) -> Iterator[list[int]]:
 
 
 def _runs_beside_others(page: Page, start: Found) -> bool:
-    """Whether a start runs beside whatever else the page starts."""
     if page.kind == "yaml":  # a pod's GPUs are numbered for it alone
         return start.kind == "compose" and "profiles" not in start.keys
     run = start.invocation
@@ -42,7 +41,7 @@ def _runs_beside_others(page: Page, start: Found) -> bool:
 
 
 def _is_ended(text: str, earlier: Found, later: Found) -> bool:
-    """Whether the script ends or awaits a start before the later one; of a loop, before its next round."""
+    """Whether the script ends or awaits a launch before the later one, or before the loop's next round."""
     if later.start > earlier.end:
         return _ENDS.search(text, earlier.end, later.start) is not None
     end, depth = earlier.end + _BODY, 1

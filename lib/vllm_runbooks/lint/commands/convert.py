@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.lint.checking import Converted
 
 FORMS = ("shell", "docker", "compose", "systemd")
-"""Those that `reading.deployment.forms` writes."""
+"""Those of `reading.deployment.forms`."""
 
 
 @click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
@@ -72,14 +72,15 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
 
 
 def _remarks(done: Converted, to: str, start: int | None) -> list[str]:
-    """What whoever takes the text has to know."""
-    said = []
+    remarks = []
     if done.starts > 1 and start is None:
-        said.append(f"first of {done.starts} starts: --start N takes another one")
+        remarks.append(f"first of {done.starts} starts: --start N takes another one")
     if done.needs:
         where = "in /etc/vllm.env" if to == "systemd" else "in the environment"
-        said.append(f"set {where}: {', '.join(done.needs)}")
-    said += [f"left out: {each}" for each in done.left_out]
+        remarks.append(f"set {where}: {', '.join(done.needs)}")
+    remarks += [f"left out: {item}" for item in done.left_out]
     if done.is_loopback and to in ("docker", "compose"):
-        said.append("--host: in a container this address is the container's own, so nobody outside reaches the server")
-    return said
+        remarks.append(
+            "--host: in a container this address is the container's own, so nobody outside reaches the server"
+        )
+    return remarks

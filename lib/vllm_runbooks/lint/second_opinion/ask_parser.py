@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 _SAYS = 2000
-"""Longest message, in characters, that a verdict repeats."""
+"""Longest message."""
 _CLI_ARGS = (
     "vllm.entrypoints.common.cli_args",
     "vllm.entrypoints.launchers.cli_args",
@@ -48,17 +48,17 @@ _NOT_CHECKED = "not checked: names plugins or classes of its own"
 _NOT_TRUSTED = "not checked: the model's configuration is code of its repository"
 _CODE = ("middleware", "logits_processors", "model_class_overrides")
 _CODE_ENDINGS = ("_plugin", "_cls", "_module_path")
-"""Options, and keys of those that are mappings, by which a command names code that is imported for it."""
+"""Options and keys that name code to import."""
 _EXECUTORS = ("ray", "mp", "uni", "external_launcher")
-"""What names an executor that is vLLM's own; anything else is a class to import."""
+"""vLLM's own executors; any other name is a class to import."""
 _MAX_NESTED = 4
 _PARSERS = ("vllm.utils.argparse_utils", "vllm.utils")
 _COMMAND_LINES = ("vllm.entrypoints.cli.main", "vllm.scripts")
-"""Modules that have held, in one release or another, what is looked for; the newest first."""
+"""Modules of several releases, the newest first."""
 
 
 class _Built(BaseException):
-    """Raised by the parser that vLLM's command line has built, in place of parsing."""
+    """Raised instead of parsing, with the parser that vLLM's command line has built."""
 
     def __init__(self, parser: Any) -> None:
         self.parser = parser
@@ -123,9 +123,9 @@ def _defaults(parser: Any, words: list[str]) -> dict[str, Any]:
         return {}
 
 
-def _names_code(given: dict[str, Any], defaults: dict[str, Any], depth: int = 0) -> bool:
+def _names_code(options: dict[str, Any], defaults: dict[str, Any], depth: int = 0) -> bool:
     """Whether an option names a plugin or a class, or a mapping that it is given does."""
-    for name, value in given.items():
+    for name, value in options.items():
         if not value:
             continue
         is_code = str(name) in _CODE or str(name).endswith(_CODE_ENDINGS)
@@ -134,8 +134,10 @@ def _names_code(given: dict[str, Any], defaults: dict[str, Any], depth: int = 0)
             return True
         inner = value if isinstance(value, dict) else getattr(value, "__dict__", None)
         if isinstance(inner, dict) and depth < _MAX_NESTED:
-            own = defaults.get(name)
-            if _names_code(inner, own if isinstance(own, dict) else getattr(own, "__dict__", {}), depth + 1):
+            default = defaults.get(name)
+            if _names_code(
+                inner, default if isinstance(default, dict) else getattr(default, "__dict__", {}), depth + 1
+            ):
                 return True
     return False
 
@@ -177,8 +179,8 @@ def _verdict(parser: Any, validate: Any, words: list[str], *, defaults: dict[str
 def main() -> int:
     """Answer the request on standard input; returns the exit status."""
     # A program's own folder is searched first: modules there must not stand in for others of the same name.
-    own = Path(__file__).resolve().parent
-    sys.path[:] = [path for path in sys.path if Path(path).resolve() != own]
+    folder = Path(__file__).resolve().parent
+    sys.path[:] = [path for path in sys.path if Path(path).resolve() != folder]
     # vLLM and its libraries print where they like: the answer alone goes to the real standard output.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -18,9 +18,8 @@ from vllm_runbooks.core.json_errors import same_words
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 
 _MAX_DEPTH = 60
-"""Levels of nesting that are looked into; deeper values are taken as they are."""
+"""Deepest nesting that is checked."""
 _MAX_FAULTS = 20
-"""Faults told of one value."""
 _TRUE = ("1", "on", "t", "true", "y", "yes")
 _FALSE = ("0", "off", "f", "false", "n", "no")
 _INTEGER = re.compile(r"[+-]?\d+(?:_\d+)*(?:\.0+)?", re.ASCII)
@@ -40,25 +39,25 @@ _NAMES = {
 
 
 class Fault(NamedTuple):
-    """Something in a JSON value that the release refuses."""
+    """A part of a JSON value that the release rejects."""
 
     kind: str
     """bad-json, unknown-key, wrong-key-type or conflict."""
     path: tuple[str | int, ...]
-    """The keys and list indices that lead to it; empty for the whole value."""
+    """Keys and list indices; empty for the whole value."""
     says: Mapping[str, str]
-    """Named details: key, value, expected, near (a known key), choices; for bad JSON reason and at (offset)."""
+    """Details: key, value, expected, near (a known key), choices; for bad JSON reason and at (offset)."""
 
 
 @dataclass
-class _Judge:
-    """Collects what is wrong in one value."""
+class _JsonChecker:
+    """Collects the faults of a value."""
 
     objects: Mapping[str, Any]
     faults: list[Fault] = field(default_factory=list)
 
     def judge(self, value: Any, kind: Any, path: tuple[str | int, ...] = ()) -> bool:
-        """Whether the value is of the type, as far as that can be known; what is wrong goes to the faults."""
+        """Whether the value has the type, as far as known; collects the faults."""
         if value is UNKNOWN or len(path) > _MAX_DEPTH or len(self.faults) >= _MAX_FAULTS:
             return True
         name, inner = form(kind)
@@ -86,7 +85,7 @@ class _Judge:
     def _union(self, value: Any, kinds: Sequence[Any], path: tuple[str | int, ...]) -> bool:
         tries = []
         for kind in kinds:
-            attempt = _Judge(self.objects)
+            attempt = _JsonChecker(self.objects)
             if attempt.judge(value, kind, path) and not attempt.faults:
                 return True
             tries.append(attempt.faults)
@@ -98,7 +97,7 @@ class _Judge:
         return self._wrong(value, path, " or ".join(dict.fromkeys(described(kind) for kind in kinds)))
 
     def _checked(self, value: Any, kind: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
-        """A value that a function of the release checks, judged by what the function was found to accept."""
+        """Check a value by the samples that the release's function was tried with."""
         tried = _tried(value, kind)
         if tried is None and isinstance(value, dict) and kind.get("any_keys") is False:
             return self.judge(value, kind["checked"], path)
@@ -132,7 +131,10 @@ class _Judge:
             if len(value) != len(inner):
                 return self._wrong(value, path, f"a list of {len(inner)}")
             return all(
-                [self.judge(item, each, (*path, i)) for i, (item, each) in enumerate(zip(value, inner, strict=True))]
+                [
+                    self.judge(item, item_kind, (*path, i))
+                    for i, (item, item_kind) in enumerate(zip(value, inner, strict=True))
+                ]
             )
         if len(value) < kind.get("min_length", 0) or len(value) > kind.get("max_length", len(value)):
             return self._wrong(value, path, "a list of another length")
@@ -144,28 +146,28 @@ class _Judge:
             return True
         if not isinstance(value, dict):
             return self._wrong(value, path, _NAMES["object"])
-        known = {entry.get("alias") or key: entry for key, entry in keys.items() if entry.get("init", True)}
+        entries = {entry.get("alias") or key: entry for key, entry in keys.items() if entry.get("init", True)}
         right = True
         for key, item in value.items():
-            entry = known.get(key)
+            entry = entries.get(key)
             if entry is not None:
                 right &= self.judge(item, entry["type"], (*path, key))
             elif self.objects[name].get("extra") == "forbid":
-                says = {"key": dotted((*path, key)), "keys": " ".join(sorted(known))}
+                says = {"key": dotted((*path, key)), "keys": " ".join(sorted(entries))}
                 self.faults.append(Fault("unknown-key", (*path, key), says))
                 right = False
-        for key, entry in known.items():
+        for key, entry in entries.items():
             if entry.get("required") and key not in value:
                 right = self._wrong(value, path, f"an object with {key}", missing=key)
-        return self._conditions(value, name, known, path) if right else False
+        return self._conditions(value, name, entries, path) if right else False
 
     def _conditions(
-        self, value: Mapping[str, Any], name: str, known: Mapping[str, Any], path: tuple[str | int, ...]
+        self, value: Mapping[str, Any], name: str, entries: Mapping[str, Any], path: tuple[str | int, ...]
     ) -> bool:
-        """What the class itself refuses in values that are all of their types."""
+        """Check the conditions of a class on values of the right types."""
 
         def current(key: str) -> Any:
-            entry = known.get(key)
+            entry = entries.get(key)
             if entry is None:
                 return UNKNOWN
             if key not in value:
@@ -185,16 +187,16 @@ class _Judge:
 
     def _known(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...], kind: Any) -> bool:
         if "missing" in kind or any(
-            value == each and isinstance(value, bool) == isinstance(each, bool) for each in values
+            value == member and isinstance(value, bool) == isinstance(member, bool) for member in values
         ):
             return True
-        if isinstance(value, bool | int | float | str) and any(isinstance(each, int) for each in values):
+        if isinstance(value, bool | int | float | str) and any(isinstance(member, int) for member in values):
             # An enumeration of integers takes what converts to one; whether it is one is not known here.
-            return any(_integer(value) == each for each in values) or self._choices(value, values, path)
+            return any(_integer(value) == member for member in values) or self._choices(value, values, path)
         return self._choices(value, values, path)
 
     def _choices(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...]) -> bool:
-        choices = " ".join("null" if each is None else str(each) for each in values)
+        choices = " ".join("null" if member is None else str(member) for member in values)
         return self._wrong(value, path, f"one of {choices}", choices=choices)
 
     def _scalar(self, value: Any, name: str, limits: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
@@ -221,7 +223,7 @@ _FORMS = ("optional", "union", "chain", "checked", "list", "set", "tuple", "dict
 
 
 def form(kind: Any) -> tuple[str, Any]:
-    """The name of a type and what it is made of: ("list", "int"), ("str", None)."""
+    """Name and parameter of a type: ("list", "int"), ("str", None)."""
     if isinstance(kind, str):
         return kind, None
     for name in (*_FORMS, "int", "float", "str"):
@@ -230,20 +232,20 @@ def form(kind: Any) -> tuple[str, Any]:
     return "any", None
 
 
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
+def _same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and bool(value == other)
 
 
 def _is_right(value: Any, kind: Any, objects: Mapping[str, Any]) -> bool:
-    attempt = _Judge(objects)
+    attempt = _JsonChecker(objects)
     return attempt.judge(value, kind) and not attempt.faults
 
 
 def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
-    """Whether a checked value is accepted, from the values that were tried; None where it is not one of them."""
-    if any(_same(value, each) for each in kind.get("accepts", ())):
+    """Whether a tried sample or word was accepted; None if untried."""
+    if any(_same(value, sample) for sample in kind.get("accepts", ())):
         return True
-    if any(_same(value, each) for each in kind.get("refuses", ())):
+    if any(_same(value, sample) for sample in kind.get("refuses", ())):
         return False
     where = kind.get("words_in", "value")
     words = [item for item in _items(value, where) if isinstance(item, str)] if "words" in kind else []
@@ -251,7 +253,7 @@ def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
 
 
 def _beneath(kind: Mapping[str, Any]) -> Any:
-    """The type beneath a check and those within it that were tried together with it."""
+    """The type below a check."""
     inner = kind["checked"]
     while isinstance(inner, dict) and "checked" in inner and "accepts" not in inner:
         inner = inner["checked"]
@@ -259,16 +261,19 @@ def _beneath(kind: Mapping[str, Any]) -> Any:
 
 
 def _is_like_refused(value: Any, kind: Mapping[str, Any]) -> bool:
-    """Whether a sample of the same kind was refused, so that nothing but what was tried is accepted of it."""
+    """Whether a sample of the same type was rejected."""
     refuses = kind.get("refuses", ())
     if isinstance(value, list):
-        return bool(value) and any(_same(["abc"], each) for each in refuses) and all(isinstance(i, str) for i in value)
+        return (
+            bool(value)
+            and any(_same(["abc"], refusal) for refusal in refuses)
+            and all(isinstance(i, str) for i in value)
+        )
     sample: Any = {str: "abc", int: _TRIED, float: 1.5, dict: {}}.get(type(value), UNKNOWN)
-    return sample is not UNKNOWN and any(_same(sample, each) for each in refuses)
+    return sample is not UNKNOWN and any(_same(sample, refusal) for refusal in refuses)
 
 
 _TRIED = 5
-"""The largest integer that was tried."""
 
 
 def _items(value: Any, where: str) -> list[Any]:
@@ -287,19 +292,19 @@ def _is_word(text: str, kind: Mapping[str, Any]) -> bool:
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    """What a value that fits a type becomes; UNKNOWN where a check may replace it or it is not known which it is."""
+    """Convert a value of the right type; UNKNOWN if a check may replace it."""
     name, inner = form(kind)
     if name == "optional":
         return None if value is None else _converted(value, inner)
     if name == "checked":
         return _converted(value, inner) if str(kind.get("by", "")).startswith("after") else UNKNOWN
     if name == "union":
-        return value if any(_same(_converted(value, each), value) for each in inner) else UNKNOWN
+        return value if any(_same(_converted(value, member), value) for member in inner) else UNKNOWN
     if name in ("list", "set"):
         items = [_converted(item, inner) for item in value] if isinstance(value, list) else [UNKNOWN]
         return UNKNOWN if any(item is UNKNOWN for item in items) else items
     if name == "enum":
-        return value if any(_same(value, each) for each in inner) else UNKNOWN
+        return value if any(_same(value, member) for member in inner) else UNKNOWN
     if name == "bool":
         return value in (True, 1) or (isinstance(value, str) and value.lower() in _TRUE)
     number = {"int": _integer, "float": _number}.get(name)
@@ -315,7 +320,6 @@ def _within(length: int, limits: Mapping[str, Any], least: str, most: str) -> bo
 
 
 def _integer(value: Any) -> int | None:
-    """What a JSON value is as an integer, where it may stand for one."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -325,13 +329,12 @@ def _integer(value: Any) -> int | None:
 
 
 _MAX_WHOLE = 2.0**63
-"""A number with a decimal point stands for an integer below this one."""
+"""A float stands for an integer below this."""
 _MAX_DIGITS = 4300
-"""Characters of a text that stands for an integer, at most."""
+"""Longest text that stands for an integer."""
 
 
 def _number(value: Any) -> float | None:
-    """What a JSON value is as a number, where it may stand for one."""
     if isinstance(value, int | float):
         return value
     if isinstance(value, str) and value.strip().isascii():
@@ -360,41 +363,40 @@ def described(kind: Any) -> str:
     if name in ("optional", "checked"):
         return described(inner)
     if name == "union":
-        return " or ".join(dict.fromkeys(described(each) for each in inner))
+        return " or ".join(dict.fromkeys(described(member) for member in inner))
     if name == "enum":
         return f"one of {' '.join(map(str, inner))}"
     return _NAMES.get(name, "a value")
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """A path as it is written after an option: `a.b.0`."""
     return ".".join(map(str, path))
 
 
 def shown(value: Any) -> str:
-    """A value as JSON, cut to a readable length."""
+    """A value as JSON, shortened."""
     text = json.dumps(value, default=repr, ensure_ascii=False) if not isinstance(value, str) else value
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 _SHOWN = 80
-"""Characters of a value that a message repeats."""
+"""Longest value in a message."""
 
 
 def judged(value: Any, kind: Any, objects: Mapping[str, Any]) -> list[Fault]:
-    """What a release refuses in a JSON value; empty where it is right or cannot be judged."""
-    judge = _Judge(objects)
+    """Check a JSON value; empty if it is right or can't be checked."""
+    judge = _JsonChecker(objects)
     judge.judge(value, kind)
     return judge.faults[:_MAX_FAULTS]
 
 
 def read(text: str) -> tuple[Any, Fault | None]:
-    """The value of a JSON text, and what is wrong with it; a text that cannot be read has no value."""
+    """Parse a JSON text; the value is None if there is a fault."""
     try:
         return json.loads(text), None
     except json.JSONDecodeError as error:
-        told = same_words(error)
-        return None, Fault("bad-json", (), {"reason": told.msg, "at": str(told.pos), **_why(text, told.pos)})
+        message = same_words(error)
+        return None, Fault("bad-json", (), {"reason": message.msg, "at": str(message.pos), **_why(text, message.pos)})
     except RecursionError:
         return None, Fault("bad-json", (), {"reason": "too deeply nested", "at": "0"})
     except ValueError:
@@ -402,30 +404,30 @@ def read(text: str) -> tuple[Any, Fault | None]:
 
 
 def _why(text: str, at: int) -> dict[str, str]:
-    """What people most often meant where JSON cannot be read."""
-    here, before = text[at : at + 1], text[:at].rstrip()[-1:]
+    """Guess why a text is not JSON."""
+    character, before = text[at : at + 1], text[:at].rstrip()[-1:]
     if not text.strip():
         return {"hint": "empty"}
     if "'" in text and '"' not in text:
         return {"hint": "single-quotes"}
     if re.match(r"True|False|None", text[at:]):
         return {"hint": "python-literal"}
-    if here in ("}", "]") and before == ",":
+    if character in ("}", "]") and before == ",":
         return {"hint": "trailing-comma"}
-    if before == "," and here == "":
+    if before == "," and character == "":
         return {"hint": "cut"}
     if not re.search(r'["\d\[\]]', text) and text.lstrip()[:1] == "{":
         return {"hint": "quotes-lost"}
-    if here == "":
+    if character == "":
         return {"hint": "cut"}
     return {"hint": "quotes-lost"} if text.lstrip()[:1] == "{" and '"' not in text else {}
 
 
 def place(text: str, path: Sequence[str | int]) -> int | None:
-    """The offset in a JSON text of the value (of the key, where a key leads to it) at a path; None: not found."""
-    wanted = [str(step) for step in path]
+    """Offset of the value (or key) at a path in a JSON text; None if not found."""
+    steps = [str(step) for step in path]
     where: list[str | int | None] = []
-    """The key (None: it comes next) or the index in each collection that is open."""
+    """Key (None if next) or index in each open collection."""
     for sign, at in _signs(text):
         if sign in {"}", "]"}:
             del where[-1:]
@@ -436,7 +438,7 @@ def place(text: str, path: Sequence[str | int]) -> int | None:
             is_key = where[-1:] == [None]
             if is_key:
                 where[-1] = _unquoted(sign)
-            if len(where) == len(wanted) and [*map(str, where)] == wanted:
+            if len(where) == len(steps) and [*map(str, where)] == steps:
                 return at
             if not is_key and sign in {"{", "["}:
                 where.append(None if sign == "{" else 0)
