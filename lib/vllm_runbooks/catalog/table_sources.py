@@ -7,7 +7,9 @@ from pathlib import Path
 
 from vllm_runbooks.catalog.compiled import digest
 
-TABLES: Mapping[str, str] = {}
+TABLES: Mapping[str, str] = {
+    "printed_lines": "vllm_runbooks.reading.deployment.confirmation:LineFormatRow",
+}
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -52,7 +53,7 @@ def edits(page: Page, start: Found, hit: Hit, data: ReleaseData, tables: Tables)
         rows = tables["option.removed"].get("replacements", {})
         return _replaced(page, start, keyword, rows, data)
     nearest = hit.says.get("nearest", "")
-    if hit.rule == "option.unknown" and nearest in parameters and _is_alike(keyword.name, nearest):
+    if hit.rule == "option.unknown" and nearest in parameters and _ratio(keyword.name, nearest) >= _CLEAR:
         return _checked(page, start, [_name(keyword, nearest)], {keyword.name: None, nearest: keyword.value})
     if hit.rule == "option.wrong-choice" and _is_meant(keyword.value, hit.says):
         return editing.edits(page, start, [Edit("set", keyword.name, hit.says["near"])], data)
@@ -64,16 +65,13 @@ def _is_meant(value: Any, says: Mapping[str, str]) -> bool:
     near = says.get("near")
     if not near or not isinstance(value, str):
         return False
-    ratios = {
-        choice: SequenceMatcher(None, value, choice, autojunk=False).ratio()
-        for choice in says.get("choices", "").split()
-    }
+    ratios = {choice: _ratio(value, choice) for choice in says.get("choices", "").split()}
     others = [ratio for choice, ratio in ratios.items() if choice != near]
     return ratios.get(near, 0.0) >= max([_CLEAR - _CLEARER, *(ratio + _CLEARER for ratio in others)])
 
 
-def _is_alike(name: str, other: str) -> bool:
-    return SequenceMatcher(None, name, other, autojunk=False).ratio() >= _CLEAR
+def _ratio(name: str, other: str) -> float:
+    return SequenceMatcher(None, name, other, autojunk=False).ratio()
 
 
 def _name(keyword: Keyword, new: str) -> Replacement:
@@ -105,18 +103,13 @@ def _replaced(
     if made is None:
         return ()
     option = data.by_dest.get(new)
-    literal: Any = _number(made) if option is not None and option.type in ("int", "float") else made
-    written = Replacement(
-        keyword.start, keyword.end, json.dumps(literal) if isinstance(literal, str) else repr(literal)
-    )
+    literal: Any = made
+    if option is not None and option.type in ("int", "float"):
+        with suppress(ValueError):
+            literal = json.loads(made)
+    text = json.dumps(literal) if isinstance(literal, str) else repr(literal)
+    written = Replacement(keyword.start, keyword.end, text)
     return _checked(page, start, [_name(keyword, new), written], {keyword.name: None, new: literal})
-
-
-def _number(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _merged(page: Page, start: Found, new: str, rows: Mapping[str, Any], data: ReleaseData) -> tuple[Replacement, ...]:
@@ -124,12 +117,8 @@ def _merged(page: Page, start: Found, new: str, rows: Mapping[str, Any], data: R
     members: list[tuple[Keyword, str]] = []
     for argument in start.keywords:
         row = rows.get(argument.name.replace("_", "-"), {})
-        value = row.get("value")
-        is_key = (
-            isinstance(value, Mapping)
-            and "key" in value
-            and (row.get("instead") or "").lstrip("-") == new.replace("_", "-")
-        )
+        value, is_member = row.get("value"), (row.get("instead") or "").lstrip("-") == new.replace("_", "-")
+        is_key = is_member and isinstance(value, Mapping) and "key" in value
         if is_key and "last" not in value and "." not in value["key"]:
             members.append((argument, value["key"]))
     if not members or any(not argument.is_known or argument.name_start == argument.start for argument, _ in members):
@@ -149,18 +138,9 @@ def _merged(page: Page, start: Found, new: str, rows: Mapping[str, Any], data: R
 def _checked(page: Page, start: Found, made: list[Replacement], changed: Mapping[str, Any]) -> tuple[Replacement, ...]:
     """Return the edits if the program, read again, has exactly these arguments changed."""
     expected = {argument.name: argument.value for argument in start.keywords} | dict(changed)
-    removed = {name for name, value in changed.items() if value is None}
+    for name in [name for name, value in changed.items() if value is None]:
+        del expected[name]
     again = documents.read(page.changed(sorted(made)), kind=page.kind).starts
-    values = next(
-        (
-            {argument.name: argument.value for argument in launch.keywords}
-            for launch in again
-            if launch.start == start.start
-        ),
-        None,
-    )
-    return (
-        tuple(sorted(made))
-        if values == {name: value for name, value in expected.items() if name not in removed}
-        else ()
-    )
+    calls = [launch.keywords for launch in again if launch.start == start.start]
+    is_right = bool(calls) and {argument.name: argument.value for argument in calls[0]} == expected
+    return tuple(sorted(made)) if is_right else ()

@@ -22,7 +22,7 @@ from vllm_runbooks.reading import deployment, documents, sources
 from vllm_runbooks.reading.deployment import forms
 
 if TYPE_CHECKING:
-    from vllm_runbooks.lint.second_opinion import ParserVerdict
+    from vllm_runbooks.lint.hits import ParserVerdict
 
 
 def _ask(python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool) -> list[ParserVerdict]:

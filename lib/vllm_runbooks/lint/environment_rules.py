@@ -250,9 +250,7 @@ class _SettingRules:
         split = self.tables["environment.allocator-split"]
         if setting.name in split.get("variables", ()) and split["key"] in value:
             at = value.index(split["key"])
-            end = value.find(",", at)
-            part = (at, len(value) if end < 0 else end)
-            place = _place(setting.value, *part)
+            place = _place(setting.value, at, at + len(value[at:].partition(",")[0]))
             yield Hit("environment.allocator-split", *place, says, (), setting.form == "table")
 
     def _of_gpus(self, setting: Setting, value: str) -> Iterator[Hit]:
@@ -267,11 +265,9 @@ class _SettingRules:
                 return
             says = {"name": setting.name, "gpu": name, "count": str(count), "seen": ",".join(seen)}
             place = _place(setting.value, begin, begin + len(name))
-            if name in seen:
-                yield Hit("environment.gpu-twice", *place, says, (), setting.form == "table")
-                return
-            if count is not None and name.isdigit() and int(name) >= count:
-                yield Hit("environment.no-such-gpu", *place, says, (), setting.form == "table")
+            if name in seen or (count is not None and name.isdigit() and int(name) >= count):
+                rule = "environment.gpu-twice" if name in seen else "environment.no-such-gpu"
+                yield Hit(rule, *place, says, (), setting.form == "table")
                 return
             seen.append(name)
 
@@ -286,9 +282,8 @@ class _SettingRules:
     def _judged(self, setting: Setting, value: str, data: ReleaseData) -> _ValueFault | None:
         """Check a value; None if it is right or unknown."""
         for row in self.tables["environment.refused-value"].get("variables", {}).get(setting.name, ()):
-            if options.is_within(data.version, row) and not any(
-                self._is_set(name, setting) for name in row.get("unless", ())
-            ):
+            is_excused = any(self._is_set(name, setting) for name in row.get("unless", ()))
+            if options.is_within(data.version, row) and not is_excused:
                 fault = _by_row(value, row) if value else None
                 return fault and fault._replace(rule="environment.refused-value")
         table = self.tables["environment.wrong-value"]
@@ -414,10 +409,8 @@ def _by_row(value: str, row: Mapping[str, Any]) -> _ValueFault | None:
 
 def _meant(value: str, choices: Sequence[str]) -> str | None:
     """Return the only choice that differs in case or by one letter."""
-    matches = [choice for choice in choices if choice.upper() == value.upper()]
-    matches = matches or [
-        choice for choice in choices if len(choice) > 3 and _is_one_letter_off(value.upper(), choice.upper())
-    ]
+    matches = [text for text in choices if text.upper() == value.upper()]
+    matches = matches or [text for text in choices if len(text) > 3 and _is_one_letter_off(value.upper(), text.upper())]
     return matches[0] if len(matches) == 1 else None
 
 
@@ -475,9 +468,7 @@ def _spelt(variable: EnvironmentVariable, *, is_on: bool) -> str | None:
 
 def _shown(variable: EnvironmentVariable) -> str:
     if variable.kind == "bool":
-        return ", ".join(
-            spelling for spelling in (_spelt(variable, is_on=True), _spelt(variable, is_on=False)) if spelling
-        )
+        return ", ".join(text for text in (_spelt(variable, is_on=True), _spelt(variable, is_on=False)) if text)
     return {"int": "whole numbers", "float": "numbers"}.get(variable.kind, "")
 
 
@@ -519,11 +510,9 @@ def _meet(first: Setting, other: Setting, prefix: str | None) -> bool:
         return not set(text.split(",")).isdisjoint(names)
     is_without = text.startswith("^")
     is_whole = text.lstrip("^").startswith("=")
-    interfaces = [interface.partition(":")[0] for interface in text.lstrip("^=").split(",") if interface]
-    met = any(
-        name == interface if is_whole else name.startswith(interface) for name in names for interface in interfaces
-    )
-    return not interfaces or met is not is_without
+    entries = [entry.partition(":")[0] for entry in text.lstrip("^=").split(",") if entry]
+    met = any(name == entry if is_whole else name.startswith(entry) for name in names for entry in entries)
+    return not entries or met is not is_without
 
 
 def _place(word: Word, start: int = 0, end: int | None = None) -> tuple[int, int]:

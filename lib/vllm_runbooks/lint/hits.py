@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Replacement
 
@@ -25,3 +26,12 @@ class Hit:
     """Prefix of the message if it is in another file."""
     is_call: bool = False
     """Whether it is in a Python call, with keyword arguments instead of options."""
+
+
+class ParserVerdict(NamedTuple):
+    """Verdict of an installed vLLM on a command."""
+
+    vllm: str
+    stage: str | None
+    """"parse", "validate" or "config" if it is rejected there, else None."""
+    says: str

@@ -17,7 +17,7 @@ from vllm_runbooks.catalog.specs import Card, Specs
 from vllm_runbooks.core.excerpt import Changed, Replacement
 from vllm_runbooks.core.records import Edit, IssueSeverity
 from vllm_runbooks.lint import calls, config_files, environment_rules, meaning, option_rules
-from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.hits import Hit, ParserVerdict
 from vllm_runbooks.lint.records import CommandRelease
 from vllm_runbooks.lint.secrecy import TextVersion
 from vllm_runbooks.lint.several_launches import together
@@ -37,23 +37,7 @@ _LIMITED = {"size": IssueSeverity.WARNING, "grammar": IssueSeverity.INFO}
 """Severity, by cause, of a program that can't be read though it may be right."""
 
 
-class Opinion(Protocol):
-    """Verdict of an installed vLLM on a command."""
-
-    @property
-    def vllm(self) -> str:
-        """Release that was asked."""
-
-    @property
-    def stage(self) -> str | None:
-        """Stage that rejects the command; None if none does."""
-
-    @property
-    def says(self) -> str:
-        """Error message."""
-
-
-Ask = Callable[[str, Sequence[Sequence[str]]], Sequence[Opinion]]
+Ask = Callable[[str, Sequence[Sequence[str]]], Sequence[ParserVerdict]]
 """Asks an installed vLLM about commands, for an entry point."""
 
 
@@ -93,11 +77,8 @@ class OtherPrograms(Protocol):
     """Programs of a text that run with a vLLM of no known release."""
 
     @property
-    def says(self) -> Mapping[str, str]:
-        """Message arguments."""
-
-    def holds(self, offset: int) -> bool:
-        """Whether an offset is inside one."""
+    def says(self) -> Mapping[str, str]: ...
+    def holds(self, offset: int) -> bool: ...
 
 
 def severity(rule: Rule, hit: Hit) -> IssueSeverity:
@@ -115,7 +96,6 @@ class Judged:
         self.text, self.knowledge, self.asked, self.ask = text, knowledge, request, ask
         self.cards = request.cards
         self.page = documents.read(text, request.name)
-        self._data: dict[str, ReleaseData] = {}
 
     @cached_property
     def meant(self) -> tuple[Judged, Changed] | None:
@@ -139,17 +119,12 @@ class Judged:
         else:
             tagged = next((start.release for start in self.page.starts if start.release), None)
             version, source = (tagged, "image") if tagged else (options.known_releases()[-1], "newest")
-        return CommandRelease(version, source, self._loaded(version).version)
+        return CommandRelease(version, source, options.load(version).version)
 
     def data(self, start: Found | None = None) -> ReleaseData:
         """Data of the launch's release: the tag of its image, else the file's."""
         tagged = start.release if start and self.asked.vllm is None else None
-        return self._loaded(tagged or self.release.version)
-
-    def _loaded(self, version: str) -> ReleaseData:
-        if version not in self._data:
-            self._data[version] = options.load(version)
-        return self._data[version]
+        return options.load(tagged or self.release.version)
 
     @cached_property
     def parsed(self) -> list[tuple[Found, Parsed]]:
@@ -190,8 +165,7 @@ class Judged:
     def faults(self) -> Counter[str]:
         """Number of errors and warnings by rule."""
         rules = self.knowledge.rules
-        rules_broken = [hit.rule for hit in self.hits if severity(rules[hit.rule], hit) is not IssueSeverity.INFO]
-        return Counter(rules_broken)
+        return Counter(hit.rule for hit in self.hits if severity(rules[hit.rule], hit) is not IssueSeverity.INFO)
 
     def row_of_idle(self, option: str, data: ReleaseData) -> Mapping[str, Any] | None:
         """Table row of an option that has no effect in this release."""
@@ -202,20 +176,18 @@ class Judged:
     def hits(self) -> list[Hit]:
         """All hits in text order, without repetitions."""
         hits: dict[tuple[str, int, int, str], Hit] = {}
-        for hit in (*self._all(), *self._other_vllm()):
+        for hit in self._all():
             if hit.rule in self.knowledge.rules:
                 hits.setdefault((hit.rule, hit.start, hit.end, hit.where), hit)
         return sorted(hits.values(), key=lambda hit: (hit.start, hit.end, hit.rule))
-
-    def _other_vllm(self) -> Iterator[Hit]:
-        for start, _ in self._read if self._apart is not None else ():
-            if self._apart is not None and self._apart.holds(start.start):
-                yield Hit(_OTHER_VLLM, start.start, start.end, self._apart.says)
 
     def _all(self) -> Iterator[Hit]:
         for hit in self._of_text():
             if hit.rule == _NOT_PYTHON or not self._is_apart(hit.start):
                 yield hit
+        for start, _ in self._read if self._apart is not None else ():
+            if self._apart is not None and self._apart.holds(start.start):
+                yield Hit(_OTHER_VLLM, start.start, start.end, self._apart.says)
 
     def _of_text(self) -> Iterator[Hit]:
         for trouble in self.page.troubles:
@@ -227,16 +199,13 @@ class Judged:
         for hit in judged.hits:
             if not hit.rule.startswith("shell."):
                 keeps = all(changed.keeps(edit.start, edit.end) for edit in hit.edits)
-                edits = tuple(
-                    Replacement(changed.back(edit.start), changed.back(edit.end), edit.new_text)
-                    for edit in hit.edits
-                    if keeps
-                )
-                yield replace(hit, start=changed.back(hit.start), end=changed.back(hit.end), edits=edits)
+                back = changed.back
+                edits = [Replacement(back(edit.start), back(edit.end), edit.new_text) for edit in hit.edits if keeps]
+                yield replace(hit, start=back(hit.start), end=back(hit.end), edits=tuple(edits))
 
     def _of_starts(self) -> Iterator[Hit]:
         tables = self.knowledge.tables
-        cut = [trouble for trouble in self.page.troubles if trouble.edits]
+        cut = [fault for fault in self.page.troubles if fault.edits]
         reported: set[int] = set()
         for start, parsed in self.parsed:
             data = self.data(start)
@@ -249,9 +218,7 @@ class Judged:
                 for hit in option_rules.of_start(self.page, start, parsed, data, tables):
                     # What the shell makes of a fault in the script is told as that fault: nobody meant those words.
                     # Where a command may run with the fault, it is told once that this one does not.
-                    cause = next(
-                        (trouble for trouble in cut if hit.start < trouble.end and trouble.start < hit.end), None
-                    )
+                    cause = next((fault for fault in cut if hit.start < fault.end and fault.start < hit.end), None)
                     if cause is None:
                         yield hit
                     elif cause.start not in reported and self._is_graver(hit, cause):
@@ -270,9 +237,8 @@ class Judged:
     def _is_graver(self, hit: Hit, trouble: Trouble) -> bool:
         """Whether the hit is an error and its cause only a warning."""
         rule, cause = (self.knowledge.rules.get(name) for name in (hit.rule, _rule_of(trouble)))
-        if rule is None or cause is None:
-            return False
-        return rule.severity is IssueSeverity.ERROR and cause.severity is not IssueSeverity.ERROR
+        is_error = rule is not None and rule.severity is IssueSeverity.ERROR
+        return is_error and cause is not None and cause.severity is not IssueSeverity.ERROR
 
     def _of_config(self, start: Found, data: ReleaseData) -> Iterator[Hit]:
         """Check the config file of a launch; hits are at the word that names it."""

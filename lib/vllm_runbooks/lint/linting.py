@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from vllm_runbooks.lint import config_files, mending
-from vllm_runbooks.lint.judged import Ask, Asked, Judged, Knowledge, Opinion, OtherPrograms
+from vllm_runbooks.lint.judged import Ask, Asked, Judged, Knowledge, OtherPrograms
 from vllm_runbooks.lint.migration import migrate
 from vllm_runbooks.lint.records import Linted
 from vllm_runbooks.lint.secrecy import Secrets
-from vllm_runbooks.lint.told import MAX_ISSUES, issues, launches, message
+from vllm_runbooks.lint.told import issues, launches
 from vllm_runbooks.reading import documents
 
-__all__ = [
-    "MAX_ISSUES",
-    "Ask",
-    "Asked",
-    "Knowledge",
-    "Opinion",
-    "OtherPrograms",
-    "config_names",
-    "hidden",
-    "lint",
-    "mended",
-    "message",
-    "migrate",
-    "secrets_of",
-]  # fmt: skip
+__all__ = ["Ask", "Asked", "Knowledge", "OtherPrograms", "config_names", "hidden", "lint", "mended", "migrate"]
 
 
 def config_names(text: str, name: str = "") -> list[str]:
@@ -49,8 +35,4 @@ def mended(text: str, knowledge: Knowledge, request: Asked) -> str:
 
 def hidden(text: str, knowledge: Knowledge, request: Asked) -> str:
     """Return the text with its secrets replaced, also those that only parsing finds."""
-    return secrets_of(text, knowledge, request).part(0, len(text))
-
-
-def secrets_of(text: str, knowledge: Knowledge, request: Asked) -> Secrets:
-    return Secrets(*Judged(text, knowledge, request).readings)
+    return Secrets(*Judged(text, knowledge, request).readings).part(0, len(text))

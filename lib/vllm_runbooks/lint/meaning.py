@@ -99,6 +99,10 @@ class LaunchFacts:
         """Whether an option overrides the model's own configuration."""
         return any(name in self.flags or name in self.unknown for name in _OVERRIDES)
 
+    @property
+    def model_id(self) -> str | None:
+        return self.model.id if self.model else None
+
     def is_on(self, dest: str) -> bool:
         return self.flags.get(dest) is True
 
@@ -137,9 +141,17 @@ class BrokenRule:
     """Environment variables involved, if no option is."""
 
 
-def _judged(rule: str, *dests: str, variables: tuple[str, ...] = (), **says: object) -> BrokenRule:
+def _judged(rule: str, *names: str, **says: object) -> BrokenRule:
+    """A broken rule about options, or about variables in capitals."""
     texts = {name: str(value) for name, value in says.items() if value is not None and value != ""}
-    return BrokenRule(rule, dests, texts, variables)
+    dests = tuple(name for name in names if not name.isupper())
+    return BrokenRule(rule, dests, texts, tuple(name for name in names if name.isupper()))
+
+
+def _cut(command: LaunchFacts, rule: str, **says: object) -> BrokenRule:
+    """A rule about the tensor parallel size and the model."""
+    size = command.size("tensor_parallel_size")
+    return _judged(rule, "tensor_parallel_size", size=size, model=command.model_id, **says)
 
 
 def _listed(words: Sequence[str] | frozenset[str]) -> str:
@@ -162,35 +174,17 @@ def _heads(command: LaunchFacts) -> Iterator[BrokenRule]:
     if not (split := _split(command)):
         return
     model, size = split
-    if model.attention_heads and model.attention_heads % size:
-        fitting = [number for number in range(1, model.attention_heads + 1) if model.attention_heads % number == 0]
-        yield _judged(
-            "meaning.heads-not-divisible",
-            "tensor_parallel_size",
-            size=size,
-            heads=model.attention_heads,
-            fitting=_listed([str(number) for number in fitting]),
-            model=model.id,
-        )
+    heads = model.attention_heads
+    if heads and heads % size:
+        fitting = _listed([str(number) for number in range(1, heads + 1) if heads % number == 0])
+        yield _cut(command, "meaning.heads-not-divisible", heads=heads, fitting=fitting)
     elif model.kv_heads and model.is_mla is False:
         few, many = sorted((model.kv_heads, size))
         if many % few:
-            yield _judged(
-                "meaning.kv-heads-not-divisible",
-                "tensor_parallel_size",
-                size=size,
-                heads=model.kv_heads,
-                model=model.id,
-            )
+            yield _cut(command, "meaning.kv-heads-not-divisible", heads=model.kv_heads)
         elif size > model.kv_heads:
-            yield _judged(
-                "meaning.kv-heads-replicated",
-                "tensor_parallel_size",
-                size=size,
-                heads=model.kv_heads,
-                copies=size // model.kv_heads,
-                model=model.id,
-            )
+            copies = size // model.kv_heads
+            yield _cut(command, "meaning.kv-heads-replicated", heads=model.kv_heads, copies=copies)
 
 
 def _vocabulary(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -198,14 +192,7 @@ def _vocabulary(command: LaunchFacts) -> Iterator[BrokenRule]:
         return
     padded = -(-words // _VOCABULARY_STEP) * _VOCABULARY_STEP
     if padded % split[1]:
-        yield _judged(
-            "meaning.vocabulary-not-divisible",
-            "tensor_parallel_size",
-            size=split[1],
-            vocabulary=words,
-            padded=padded,
-            model=split[0].id,
-        )
+        yield _cut(command, "meaning.vocabulary-not-divisible", vocabulary=words, padded=padded)
 
 
 def _layers(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -225,16 +212,8 @@ def _layers(command: LaunchFacts) -> Iterator[BrokenRule]:
         return  # refused as well, but no model is known of which the heads or the vocabulary are not, too
     group = _group(command, model)
     if group and (width // size) % group:
-        yield _judged(
-            "meaning.quantization-groups-cut",
-            "tensor_parallel_size",
-            size=size,
-            width=width,
-            share=width // size,
-            group=group,
-            method=model.quantization,
-            model=model.id,
-        )
+        figures = {"width": width, "share": width // size, "group": group}
+        yield _cut(command, "meaning.quantization-groups-cut", method=model.quantization, **figures)
 
 
 def _group(command: LaunchFacts, model: Model) -> int | None:
@@ -277,10 +256,6 @@ def _replicas(command: LaunchFacts) -> int | None:
 _PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "data_parallel_size_local")
 
 
-def _by_parallel_size(command: LaunchFacts) -> tuple[str, ...]:
-    return tuple(dest for dest in _PARALLEL if dest in command.flags) or ("tensor_parallel_size",)
-
-
 def _number_of_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
     needed = _needed(command)
     if needed is None:
@@ -289,18 +264,13 @@ def _number_of_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
     seen = command.visible
     if seen is None and command.cards is not None and (len(hosts) == 1 or _is_ray(command) is True):
         seen = len(command.cards)
-    dests = _by_parallel_size(command)
+    dests = tuple(dest for dest in _PARALLEL if dest in command.flags) or ("tensor_parallel_size",)
     if seen is not None and needed > seen and not (len(hosts) > 1 and _is_ray(command) is not False):
         yield _judged("meaning.more-gpus-than-given", *dests, needed=needed, given=seen)
     elif command.visible is not None and needed < command.visible and not command.is_elided:
-        yield _judged(
-            "meaning.gpus-unused",
-            *dests,
-            variables=("CUDA_VISIBLE_DEVICES",) if "CUDA_VISIBLE_DEVICES" in command.environment else (),
-            needed=needed,
-            given=command.visible,
-            unused=command.visible - needed,
-        )
+        names = (*dests, *({"CUDA_VISIBLE_DEVICES"} & command.environment.keys()))
+        figures = {"needed": needed, "given": command.visible, "unused": command.visible - needed}
+        yield _judged("meaning.gpus-unused", *names, **figures)
 
 
 def _is_ray(command: LaunchFacts) -> bool | None:
@@ -315,15 +285,9 @@ def _unequal_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
     if size is None or size < 2 or len({gpu.memory_gib for gpu in kinds}) < 2 or size < len(command.cards or ()):
         return
     smallest, largest = (pick(kinds, key=lambda gpu: gpu.memory_gib) for pick in (min, max))
-    yield _judged(
-        "meaning.unequal-gpus",
-        "tensor_parallel_size",
-        size=size,
-        smallest=smallest.name,
-        smallest_gib=f"{smallest.memory_gib:g}",
-        largest=largest.name,
-        largest_gib=f"{largest.memory_gib:g}",
-    )
+    names = {"smallest": smallest.name, "largest": largest.name}
+    memory = {"smallest_gib": f"{smallest.memory_gib:g}", "largest_gib": f"{largest.memory_gib:g}"}
+    yield _judged("meaning.unequal-gpus", "tensor_parallel_size", size=size, **names, **memory)
 
 
 def _ray(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -343,14 +307,8 @@ def _encoder(command: LaunchFacts) -> Iterator[BrokenRule]:
         yield _judged("meaning.encoder-on-every-gpu", "mm_encoder_tp_mode", size=size)
     mode = command.flags.get("mm_encoder_tp_mode", command.defaults.get("mm_encoder_tp_mode", "weights"))
     if mode == "weights" and heads and heads % size and _split(command):
-        yield _judged(
-            "meaning.encoder-heads-not-divisible",
-            "tensor_parallel_size",
-            size=size,
-            heads=heads,
-            model=command.model.id if command.model else None,
-            mode="--mm-encoder-tp-mode data" if "mm_encoder_tp_mode" in command.defaults else None,
-        )
+        other = "--mm-encoder-tp-mode data" if "mm_encoder_tp_mode" in command.defaults else None
+        yield _cut(command, "meaning.encoder-heads-not-divisible", heads=heads, mode=other)
 
 
 def _is_text_alone(command: LaunchFacts) -> bool:
@@ -413,23 +371,17 @@ def _backend(command: LaunchFacts) -> Iterator[BrokenRule]:
     backends = command.support.backends
     if name is None or not backends or name.casefold() == "auto":
         return
-    dests = tuple(dest for dest in ("attention_backend", "attention_config") if dest in command.flags)
-    variables = () if dests else ("VLLM_ATTENTION_BACKEND",)
+    dests = [dest for dest in ("attention_backend", "attention_config") if dest in command.flags]
+    names = dests or ["VLLM_ATTENTION_BACKEND"]
     if name not in backends:
-        rule = "meaning.backend-variable-unknown" if variables else "meaning.backend-unknown"
-        yield _judged(rule, *dests, variables=variables, backend=name)
+        rule = "meaning.backend-unknown" if dests else "meaning.backend-variable-unknown"
+        yield _judged(rule, *names, backend=name)
         return
     backend, capability = backends[name], command.capability
     if backend and backend.capabilities and capability and capability not in backend.capabilities:
-        yield _judged(
-            "meaning.backend-unsupported",
-            *dests,
-            variables=variables,
-            backend=name,
-            gpu=command.weakest,
-            capability=_shown(capability),
-            takes=_listed([_shown(version) for version in sorted(backend.capabilities)]),
-        )
+        takes = _listed([_shown(version) for version in sorted(backend.capabilities)])
+        says = {"gpu": command.weakest, "capability": _shown(capability), "takes": takes}
+        yield _judged("meaning.backend-unsupported", *names, backend=name, **says)
 
 
 def _quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -535,13 +487,8 @@ def _limits(command: LaunchFacts) -> Iterator[BrokenRule]:
     limited = [f"{kind} {limit}" for kind, limit in counts.items()]
     # Who only shuts something out (video 0) has thought of what is left; who counts one kind has forgotten the other.
     if open_ones and len(open_ones) < len(kinds) and any(counts.values()) and not command.is_on("skip_mm_profiling"):
-        yield _judged(
-            "meaning.modality-unlimited",
-            "limit_mm_per_prompt",
-            unlimited=_listed(open_ones),
-            limited=_listed(limited),
-            model=command.model.id if command.model else None,
-        )
+        says = {"unlimited": _listed(open_ones), "limited": _listed(limited), "model": command.model_id}
+        yield _judged("meaning.modality-unlimited", "limit_mm_per_prompt", **says)
 
 
 def _processor_arguments(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -553,14 +500,9 @@ def _processor_arguments(command: LaunchFacts) -> Iterator[BrokenRule]:
     nested = {"images_kwargs", "videos_kwargs", "audio_kwargs", "text_kwargs", "common_kwargs"}
     accepted = {*model.processor_arguments, *read, *nested}
     if ignored := [str(name) for name in arguments if name not in accepted]:
-        yield _judged(
-            "meaning.processor-argument-ignored",
-            "mm_processor_kwargs",
-            names=_listed(ignored),
-            model=model.id,
-            architecture=model.architecture,
-            instead="size" if set(ignored) & {"max_pixels", "min_pixels"} and "size" in accepted else None,
-        )
+        says = {"names": _listed(ignored), "model": model.id, "architecture": model.architecture}
+        says["instead"] = "size" if set(ignored) & {"max_pixels", "min_pixels"} and "size" in accepted else None
+        yield _judged("meaning.processor-argument-ignored", "mm_processor_kwargs", **says)
 
 
 def _length(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -571,13 +513,8 @@ def _length(command: LaunchFacts) -> Iterator[BrokenRule]:
     allowed = (command.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") or "1").casefold() in _TRUE
     nearest = (length + _STEP_OF_LENGTHS // 2) // _STEP_OF_LENGTHS * _STEP_OF_LENGTHS
     if limit is not None and length > limit and not allowed and not command.changes_configuration:
-        yield _judged(
-            "meaning.context-beyond-model",
-            "max_model_len",
-            length=length,
-            limit=limit,
-            model=command.model.id if command.model else None,
-        )
+        says = {"length": length, "limit": limit, "model": command.model_id}
+        yield _judged("meaning.context-beyond-model", "max_model_len", **says)
     elif nearest and 0 < abs(length - nearest) <= _NEARLY:
         yield _judged("meaning.context-odd", "max_model_len", length=length, nearest=nearest)
 
@@ -593,19 +530,13 @@ def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
     is_idle = parser is not None and parser not in _ALWAYS_ON and "enable_auto_tool_choice" not in command.flags
     if is_idle and command.entry in SERVERS and not command.is_elided:
         yield _judged("meaning.tool-parser-unused", "tool_call_parser", parser=parser)
-    for dest, plugin, table, rule in (
-        ("tool_call_parser", "tool_parser_plugin", command.support.tool_parsers, "meaning.tool-parser-unknown"),
-        (
-            "reasoning_parser",
-            "reasoning_parser_plugin",
-            command.support.reasoning_parsers,
-            "meaning.reasoning-parser-unknown",
-        ),
+    for dest, kind, table, is_read in (
+        ("tool_call_parser", "tool", command.support.tool_parsers, automatic),
+        ("reasoning_parser", "reasoning", command.support.reasoning_parsers, True),
     ):
-        parser = command.word(dest)
-        is_read = dest != "tool_call_parser" or automatic
-        if parser is not None and is_read and table and parser not in table and plugin not in command.flags:
-            yield _judged(rule, dest, parser=parser, known=_listed(table))
+        parser, has_plugin = command.word(dest), f"{kind}_parser_plugin" in command.flags
+        if parser is not None and is_read and table and parser not in table and not has_plugin:
+            yield _judged(f"meaning.{kind}-parser-unknown", dest, parser=parser, known=_listed(table))
 
 
 def _others(
@@ -632,41 +563,24 @@ def _belonging(command: LaunchFacts) -> Iterator[BrokenRule]:
     base = None if template is None or "{" in template else posixpath.basename(template.replace("\\", "/"))
     parser = command.word("tool_call_parser")
     reasoning, support = command.word("reasoning_parser"), command.support
-    for rule, dest, table, name, available in (
-        ("meaning.tool-parser-of-others", "tool_call_parser", fits.tool_parsers, parser, support.tool_parsers),
-        (
-            "meaning.reasoning-parser-of-others",
-            "reasoning_parser",
-            fits.reasoning_parsers,
-            reasoning,
-            support.reasoning_parsers,
-        ),
-        ("meaning.chat-template-of-others", "chat_template", fits.chat_templates, base, frozenset()),
+    for dest, kind, table, name, available in (
+        ("tool_call_parser", "tool-parser", fits.tool_parsers, parser, support.tool_parsers),
+        ("reasoning_parser", "reasoning-parser", fits.reasoning_parsers, reasoning, support.reasoning_parsers),
+        ("chat_template", "chat-template", fits.chat_templates, base, frozenset()),
     ):
         if fitting := _others(table, name, model, available):
-            yield _judged(rule, dest, given=name, fitting=fitting, model=model)
+            yield _judged(f"meaning.{kind}-of-others", dest, given=name, fitting=fitting, model=model)
     fit = fits.chat_templates.get(base or "")
     if fit is not None and fit.tool_parsers and parser is not None and parser not in fit.tool_parsers:
-        yield _judged(
-            "meaning.template-and-parser-differ",
-            "tool_call_parser",
-            "chat_template",
-            template=base,
-            parser=parser,
-            fitting=_listed(fit.tool_parsers),
-        )
+        says = {"template": base, "parser": parser, "fitting": _listed(fit.tool_parsers)}
+        yield _judged("meaning.template-and-parser-differ", "tool_call_parser", "chat_template", **says)
 
 
 def _remote_code(command: LaunchFacts) -> Iterator[BrokenRule]:
-    if not command.is_on("trust_remote_code"):
-        return
     needs = command.model.needs_remote_code if command.model else None
-    if needs is False:
-        yield _judged(
-            "safety.remote-code-needless", "trust_remote_code", model=command.model.id if command.model else None
-        )
-    elif needs is None:
-        yield _judged("safety.remote-code", "trust_remote_code")
+    if command.is_on("trust_remote_code") and not needs:
+        rule = "safety.remote-code" if needs is None else "safety.remote-code-needless"
+        yield _judged(rule, "trust_remote_code", model=command.model_id)
 
 
 def _local_media(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -687,12 +601,9 @@ def _open_port(command: LaunchFacts) -> Iterator[BrokenRule]:
     asks_certificate = command.flags.get("ssl_cert_reqs", 0) != 0
     if (host is None or host in _EVERYWHERE) and not is_keyed and not asks_certificate:
         port = command.flags.get("port", command.defaults.get("port"))
-        yield _judged(
-            "safety.open-port",
-            *(dest for dest in ("host", "port") if dest in command.flags),
-            port=port if isinstance(port, int) else None,
-            host=host or "0.0.0.0",  # noqa: S104 - what is told, not what is bound
-        )
+        dests = [dest for dest in ("host", "port") if dest in command.flags]
+        address = host or "0.0.0.0"  # noqa: S104 - printed, not bound
+        yield _judged("safety.open-port", *dests, port=port if isinstance(port, int) else None, host=address)
 
 
 _SECRETS = ("api_key", "hf_token", "ssl_keyfile_password")
@@ -701,9 +612,8 @@ _SECRETS = ("api_key", "hf_token", "ssl_keyfile_password")
 def _secrets(command: LaunchFacts) -> Iterator[BrokenRule]:
     for dest in _SECRETS:
         value = command.flags.get(dest)
-        if isinstance(value, str) or (
-            isinstance(value, (list, tuple)) and any(isinstance(item, str) for item in value)
-        ):
+        values = value if isinstance(value, (list, tuple)) else [value]
+        if any(isinstance(item, str) for item in values):
             yield _judged("safety.secret-in-arguments", dest, option=dest.replace("_", "-"))
 
 
@@ -742,12 +652,10 @@ def judge_together(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, Broke
         if len(users) < 2 or index in reported:
             continue
         reported.add(index)
-        shares_set = [share for _, share in users if share is not None]
-        total = sum(shares_set)
-        rule = (
-            "meaning.gpu-overcommitted" if len(shares_set) == len(users) and total > 1 + 1e-9 else "meaning.gpu-shared"
-        )
-        printed_total = f"{total:.2f}" if len(shares_set) == len(users) else None
+        exact = [share for _, share in users if share is not None]
+        total = sum(exact)
+        rule = "meaning.gpu-overcommitted" if len(exact) == len(users) and total > 1 + 1e-9 else "meaning.gpu-shared"
+        printed_total = f"{total:.2f}" if len(exact) == len(users) else None
         yield index, _judged(rule, "gpu_memory_utilization", device=device, starts=len(users), total=printed_total)
 
 

@@ -16,20 +16,13 @@ class FixableText(Protocol):
     """A linted text."""
 
     @property
-    def text(self) -> str:
-        """The whole text."""
-
+    def text(self) -> str: ...
     @property
-    def page(self) -> Page:
-        """The parsed text."""
-
+    def page(self) -> Page: ...
     @property
-    def hits(self) -> list[Hit]:
-        """All hits in text order."""
-
+    def hits(self) -> list[Hit]: ...
     @property
-    def knowledge(self) -> Knowledge:
-        """Rules and tables."""
+    def knowledge(self) -> Knowledge: ...
 
 
 T = TypeVar("T", bound=FixableText)

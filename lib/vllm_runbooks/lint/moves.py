@@ -62,17 +62,17 @@ def changed_defaults(
         if not _counts(review, parsed) or dest not in _arguments(before, start.entry):
             continue
         old = _default(before, start.entry, dest, card)
-        new = (
-            _default(after, start.entry, dest, card)
-            if dest in arguments
-            else Default(review.gone, review.gone is not None)
-        )
+        new = Default(review.gone, review.gone is not None)
+        if dest in arguments:
+            new = _default(after, start.entry, dest, card)
         if not old.is_known or (not new.is_known and (old.value is None or new.depends_on != ("the GPU",))):
             continue
         is_same = new.is_known and _meant(old.value, review) == _meant(new.value, review)
         if is_same or _is_nothing(old.value, new.value):
             continue
-        edit = _kept(dest, old.value, new, review=review, after=after, entry=start.entry, is_idle=is_idle)
+        edit = _kept(dest, old.value, new, review, after)
+        if edit is not None and (edit.name not in arguments or is_idle(after.by_dest[edit.name].name)):
+            edit = None
         change = ChangedDefault(dest, _shown(old.value), _shown(new.value), explicit=edit is not None, note=review.why)
         yield Moved(change, edit)
     yield from _changed_variables(start, parsed, before, after, reviews)
@@ -115,24 +115,13 @@ def _shown(value: Any) -> Any:
     return value["repr"] if isinstance(value, Mapping) and value.keys() == {"repr"} else value
 
 
-def _kept(
-    dest: str,
-    old: Any,
-    new: Default,
-    *,
-    review: DefaultReview,
-    after: ReleaseData,
-    entry: str,
-    is_idle: Callable[[str], bool],
-) -> Edit | None:
+def _kept(dest: str, old: Any, new: Default, review: DefaultReview, after: ReleaseData) -> Edit | None:
     """Return the edit that sets the former default; None if no option can."""
     name, value, is_reviewed = dest, old, False
     if review.former is not None and review.former.of == old:
         name, value, is_reviewed = review.former.option or dest, review.former.value, True
     option = after.by_dest.get(name)
-    if not review.writes or option is None or option.deprecated or is_idle(option.name):
-        return None
-    if name not in _arguments(after, entry):
+    if not review.writes or option is None or option.deprecated:
         return None
     # A text without choices names a class or a path of its own release, and what the new release leaves open is no
     # value: where nobody asked for it, it must not become a demand.

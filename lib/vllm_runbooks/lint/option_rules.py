@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
@@ -28,28 +29,8 @@ from vllm_runbooks.reading.documents.starts import Found, Loose
 from vllm_runbooks.reading.shell import Word
 
 _STRAY = ("extra-positional", "model-ignored")
-_RULES = {
-    "ambiguous": "option.ambiguous",
-    "missing-value": "option.missing-value",
-    "unexpected-value": "option.unexpected-value",
-    "wrong-type": "option.wrong-type",
-    "wrong-choice": "option.wrong-choice",
-    "bad-json": "option.bad-json",
-    "unknown-key": "option.unknown-key",
-    "wrong-key-type": "option.wrong-key-type",
-    "required": "option.required",
-    "extra-positional": "option.extra-positional",
-    "conflict": "option.conflict",
-    "duplicate": "option.duplicate",
-    "abbreviation": "option.abbreviation",
-    "underscore": "option.underscore",
-    "deprecated": "option.deprecated",
-    "model-option": "option.model-as-option",
-    "model-ignored": "option.model-ignored",
-    "not-read": "option.file-not-read",
-    "out-of-bounds": "option.refused-value",
-}
-"""Rule by kind of problem; an unknown option may break others, too."""
+_RULES = {"model-option": "model-as-option", "not-read": "file-not-read", "out-of-bounds": "refused-value"}
+"""Rules that are not named like the kind of problem."""
 _MISSING = ("required", "missing-value", "extra-positional", "conflict")
 """Problems that an option apart from its command can't have."""
 _MAX_CHANGES = 20
@@ -77,7 +58,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 def of_start(page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
     """Check the options of one launch."""
-    yield from _OptionRules(start.words, parsed, data, tables, (start.start, start.end), page=page, start=start).hits()
+    yield from _OptionRules(start, parsed, data, tables, page).hits()
 
 
 def of_call(start: Found, problems: Collection[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
@@ -89,12 +70,12 @@ def of_call(start: Found, problems: Collection[CallProblem], data: ReleaseData, 
             continue
         keyword = places[problem.keyword]
         says = {**problem.says, "option": problem.keyword, "vllm": data.asked}
-        rule = _RULES.get(problem.kind, "option.unknown")
+        rule = f"option.{_RULES.get(problem.kind, problem.kind)}"
         if problem.kind == "unknown":
             others = _OtherNames(data, tables, frozenset(data.parameters.get(start.entry, ())))
             name_facts = others.facts(f"--{problem.keyword.replace('_', '-')}")
             near = problem.says.get("near", "").split()
-            rule = name_facts.rule if name_facts else "option.unknown"
+            rule = name_facts.rule if name_facts else rule
             says |= name_facts.says if name_facts else {"nearest": near[0]} if near else {}
         yield Hit(rule, keyword.name_start, keyword.end, says)
     reported = {problem.keyword for problem in problems}
@@ -133,7 +114,7 @@ def of_loose(loose: Loose, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
     """
     parsed = arguments.parse([word.value for word in loose.words], data)
     is_spoken = loose.where != "bare"
-    for hit in _OptionRules(loose.words, parsed, data, tables, (loose.start, loose.end), is_loose=is_spoken).hits():
+    for hit in _OptionRules(loose, parsed, data, tables).hits():
         is_theirs = hit.rule == "option.foreign" and hit.says["program"].lower() not in hit.says["option"]
         if not is_spoken or not (is_theirs or (hit.rule == "option.unknown" and not hit.edits)):
             yield hit
@@ -251,22 +232,15 @@ class _OptionRules:
     """Reports the problems of one command's words."""
 
     def __init__(
-        self,
-        words: tuple[Word, ...],
-        parsed: Parsed,
-        data: ReleaseData,
-        tables: Tables,
-        whole: tuple[int, int],
-        *,
-        page: Page | None = None,
-        start: Found | None = None,
-        is_loose: bool = False,
+        self, whole: Found | Loose, parsed: Parsed, data: ReleaseData, tables: Tables, page: Page | None = None
     ) -> None:
-        self.words, self.parsed, self.data, self.tables, self.whole = words, parsed, data, tables, whole
-        self.page, self.start, self.is_loose = page, start, is_loose
-        self.values = [word.value for word in words]
-        self.entry = deployment.parser_entry(start.entry, self.values, data) if start else "serve"
-        self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(words) + 1))
+        self.whole, self.words, self.page = whole, whole.words, page
+        self.parsed, self.data, self.tables = parsed, data, tables
+        self.start = whole if isinstance(whole, Found) else None
+        self.is_loose = isinstance(whole, Loose) and whole.where != "bare"
+        self.values = [word.value for word in self.words]
+        self.entry = deployment.parser_entry(self.start.entry, self.values, data) if self.start else "serve"
+        self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(self.words) + 1))
         self.readings = 0
         self.merged: dict[str, tuple[Replacement, ...]] = {}
         if page is not None and len(page.text) <= _LONGEST_TEXT:
@@ -304,33 +278,25 @@ class _OptionRules:
     @cached_property
     def covered(self) -> frozenset[int]:
         """Indices of the values of options that other releases or programs have."""
-        return frozenset(
-            position
-            for index, name_facts in self.facts_by_word.items()
-            for position in range(index, self._end(index, name_facts.takes))
-        )
+        spans = (range(index, self._end(index, facts.takes)) for index, facts in self.facts_by_word.items())
+        return frozenset(chain.from_iterable(spans))
 
     @cached_property
     def facts_by_word(self) -> Mapping[int, _NameFacts]:
         """Facts by index of each word with an option of another release or program."""
-        facts_by_word = {}
+        facts = {}
         refused = {problem.option_word for problem in self.parsed.problems if problem.is_refusal}
         for problem in self.parsed.problems:
             index = problem.option_word
-            if (
-                index is None
-                or index in facts_by_word
-                or index not in refused
-                or problem.kind in ("underscore", "duplicate")
-            ):
+            if index is None or index in facts or index not in refused or problem.kind in ("underscore", "duplicate"):
                 continue
             name = self._name(index)
             if name in self.spellings or not name.startswith("-"):
                 continue
             name_facts = self.names.facts(name, _written(self.words[index]))
             if name_facts is not None:
-                facts_by_word[index] = name_facts
-        return facts_by_word
+                facts[index] = name_facts
+        return facts
 
     def _name(self, index: int) -> str:
         """Name of the option in a word, as the parser reads it."""
@@ -346,12 +312,12 @@ class _OptionRules:
         return Hit(name_facts.rule, word.start, word.end, says, self._replaced(index, name_facts), self.is_loose)
 
     def _hit(self, problem: Problem) -> Hit:
-        rule, more = _RULES.get(problem.kind, "option.unknown"), {}
+        rule, more = f"option.{_RULES.get(problem.kind, problem.kind)}", {}
         if problem.kind == "unknown":
             near = _near(problem)
             more = {"nearest": near[0]} if near else {}
         word = None if problem.word is None else self.words[problem.word]
-        start, end = (word.start, word.end) if word else self.whole
+        start, end = (word.start, word.end) if word else (self.whole.start, self.whole.end)
         says = {**problem.says, "vllm": self.data.asked, **more}
         for name, index in (("value", problem.word), ("written", problem.option_word)):
             if index is not None and self.words[index].value is not None:
@@ -449,20 +415,20 @@ class _OptionRules:
     def _set(self, index: int, last: int, name: str, new: str, text: str) -> tuple[Replacement, ...]:
         """Replace an option by another one with another value."""
         word = self.words[index]
-        if "=" in (word.value or ""):
-            return self._put_word(index, f"{new}={text}")
-        if last == index + 2:
-            changed = [*self.values[:index], new, text, *self.values[last:]]
+        if "=" not in (word.value or "") and last == index + 2:
             edits = (*renamed(word, len(name), new), *put(self.words[index + 1], 0, text))
-            return edits if len(edits) == 2 and self._is_better(changed, index, (index, index + 1)) else ()
-        if last != index + 1:
-            return ()
+            return self._spliced(index, last, [new, text], edits if len(edits) == 2 else ())
         is_split = self.start is None or self.start.language in ("shell", "compose", "systemd", "glued")
-        if is_split and word.raw == word.value:
-            changed = [*self.values[:index], new, text, *self.values[last:]]
-            edits = tuple(renamed(word, len(word.value or ""), f"{new} {text}"))
-            return edits if self._is_better(changed, index, (index, index + 1)) else ()
-        return self._put_word(index, f"{new}={text}")
+        if "=" not in (word.value or "") and is_split and word.raw == word.value and last == index + 1:
+            return self._spliced(index, last, [new, text], renamed(word, len(word.value or ""), f"{new} {text}"))
+        return self._put_word(index, f"{new}={text}") if "=" in (word.value or "") or last == index + 1 else ()
+
+    def _spliced(
+        self, first: int, last: int, words: list[str], edits: Iterable[Replacement]
+    ) -> tuple[Replacement, ...]:
+        """Return the edits that put other words in place of some, if they are better."""
+        edits, changed = tuple(edits), [*self.values[:first], *words, *self.values[last:]]
+        return edits if edits and self._is_better(changed, first, range(first, first + len(words))) else ()
 
     def _keyed(self, index: int, last: int, new: str, key: str, text: str) -> tuple[Replacement, ...]:
         """Make an option a key of a JSON option: dotted if the parser reads that, else merged with others."""
@@ -492,10 +458,10 @@ class _OptionRules:
             if not is_key or not self.names.has_key(new, value or {}):
                 continue
             last = self._end(index, name_facts.takes)
-            argument = self.words[index].value or ""
+            word = self.words[index].value or ""
             text = (
-                argument.partition("=")[2]
-                if "=" in argument
+                word.partition("=")[2]
+                if "=" in word
                 else " ".join(part or "" for part in self.values[index + 1 : last])
             )
             key = (value or {})["key"]
@@ -533,17 +499,13 @@ class _OptionRules:
         return tuple(edits) if self._is_better(changed, index, at) else ()
 
     def _put(self, index: int, start: int, text: str) -> tuple[Replacement, ...]:
-        changed = list(self.values)
-        changed[index] = (changed[index] or "")[:start] + text
-        edits = tuple(put(self.words[index], start, text))
-        return edits if edits and self._is_better(changed, index, (index,)) else ()
+        value = (self.values[index] or "")[:start] + text
+        return self._spliced(index, index + 1, [value], put(self.words[index], start, text))
 
     def _put_word(self, index: int, text: str) -> tuple[Replacement, ...]:
-        word = self.words[index]
-        changed = [*self.values[:index], text, *self.values[index + 1 :]]
-        edits = tuple(renamed(word, len(word.value or ""), text))
+        edits = renamed(self.words[index], len(self.values[index] or ""), text)
         is_plain = _PLAIN.fullmatch(text.replace("=", "")) is not None
-        return edits if edits and is_plain and self._is_better(changed, index, (index,)) else ()
+        return self._spliced(index, index + 1, [text], edits if is_plain else ())
 
     def _without(self, first: int, last: int) -> tuple[Replacement, ...]:
         if self.page is None or self.start is None or not self._may_read():
@@ -569,9 +531,7 @@ class _OptionRules:
         self.tries -= 1
         if self.tries < 0:
             return False
-        environment = (
-            {name: setting.value.value for name, setting in self.start.environment.items()} if self.start else {}
-        )
+        environment = {name: item.value.value for name, item in self.start.environment.items()} if self.start else {}
         refusals = self._refusals(arguments.parse(words, self.data, self.entry, environment=environment))
         was = self._refusals(self.parsed)
         places = {place for problem in refusals for place in (problem.word, problem.option_word)}
@@ -588,14 +548,12 @@ class _OptionRules:
             return False
         again = documents.read(self.page.changed(edits), kind=self.page.kind)
         words = next(
-            ([word.value for word in launch.words] for launch in again.starts if launch.start == self.start.start), None
+            ([word.value for word in read.words] for read in again.starts if read.start == self.start.start), None
         )
         if words is None or len(again.starts) != len(self.page.starts):
             return False
         parsed = arguments.parse(words, self.data, self.entry)
-        doubled = [
-            launch for launch in (parsed, self.parsed) for problem in launch.problems if problem.kind == "duplicate"
-        ]
+        doubled = [read for read in (parsed, self.parsed) for problem in read.problems if problem.kind == "duplicate"]
         return len(self._refusals(parsed)) < len(self._refusals(self.parsed)) and parsed not in doubled
 
     def _may_read(self) -> bool:

@@ -52,10 +52,7 @@ class Secrets:
     """The secrets of a text and its versions."""
 
     def __init__(
-        self,
-        first: TextVersion,
-        *others: TextVersion,
-        more: Iterable[tuple[str, tuple[tuple[int, int], ...]]] = (),
+        self, first: TextVersion, *others: TextVersion, more: Iterable[tuple[str, tuple[tuple[int, int], ...]]] = ()
     ) -> None:
         """Learn the secrets of the text shown, of `others` (what it becomes), and `more` with their offsets."""
         self._redactor = Redactor()
@@ -128,10 +125,7 @@ def _name_at(lead: str) -> int:
 def _given(reading: TextVersion) -> Iterator[_Secret]:
     """Yield values of options and variables with secret names, also misspelt ones."""
     page = reading.page
-    for setting in (
-        *page.settings,
-        *(variable for start, _ in reading.parsed for variable in start.environment.values()),
-    ):
+    for setting in (*page.settings, *(item for start, _ in reading.parsed for item in start.environment.values())):
         if deployment.is_secret(setting.name, setting.value.value or ""):
             yield from _word(setting.value, 0, page.text)
     for start in page.starts:
@@ -151,9 +145,7 @@ def _given(reading: TextVersion) -> Iterator[_Secret]:
         for dest, value in parsed.flags.items():  # a configuration file's, too
             if names_secret(dest):
                 yield from (
-                    _Secret(variable)
-                    for variable in (value if isinstance(value, list) else [value])
-                    if isinstance(variable, str)
+                    _Secret(item) for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)
                 )
         yield from _misplaced(start, parsed, page.text)
 

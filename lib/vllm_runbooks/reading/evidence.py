@@ -380,15 +380,8 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
     if path.is_dir():
         return load_case(path, read_case=read_case, vllm=vllm)
     case_names = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases and path.name == str(name) else []
-    raise WrongFileError(f"{name}: no such file, folder or recorded case", _hint(path, case_names))
-
-
-def _hint(path: Path, case_names: Sequence[str]) -> str:
-    return meant(
-        path.name,
-        case_names,
-        f"recorded cases: {', '.join(case_names)}" if case_names and not path.suffix else "check the path",
-    )
+    hint = f"recorded cases: {', '.join(case_names)}" if case_names and not path.suffix else "check the path"
+    raise WrongFileError(f"{name}: no such file, folder or recorded case", meant(path.name, case_names, hint))
 
 
 def is_pack(path: Path) -> bool:
@@ -520,13 +513,20 @@ def wanted_script(instead: str = NAME_A_SCRIPT) -> Iterator[None]:
 
 
 def script(document: Document, where: str) -> str:
-    text: list[str] = []
-    size = 0
+    text = beginning(document)
+    if len(text) > MAX_SCRIPT:
+        raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+    return text
+
+
+def beginning(document: Document, most: int = MAX_SCRIPT) -> str:
+    """Beginning of a document, long enough that its reader refuses it for its size."""
+    text, size = [], 0
     for piece in document.pieces():
         text.append(piece)
         size += len(piece)
-        if size > MAX_SCRIPT:
-            raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+        if size > most:
+            break
     return "".join(text)
 
 

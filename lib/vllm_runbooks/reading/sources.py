@@ -10,11 +10,11 @@ from pathlib import Path
 
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.errors import InputError, check_texts
-from vllm_runbooks.core.evidence import JOB, Case, Document, Evidence
+from vllm_runbooks.core.evidence import JOB, Case, Evidence
 from vllm_runbooks.core.extensions import CASE_READER, extension
 from vllm_runbooks.reading import evidence as _evidence
 
-MAX_SCRIPT = _evidence.MAX_SCRIPT
+MAX_SCRIPT, beginning = _evidence.MAX_SCRIPT, _evidence.beginning
 
 _MAX_BESIDE = 1_000_000
 """Largest config file."""
@@ -157,14 +157,3 @@ def cases_folder(override: str | Path | None) -> Path:
 def paste(text: str, *, vllm: str | None = None) -> Evidence:
     """Evidence of a pasted log."""
     return _evidence.pasted(text, vllm=vllm)
-
-
-def beginning(document: Document, most: int = MAX_SCRIPT) -> str:
-    """Beginning of a document, long enough that its reader refuses it for its size."""
-    text, size = [], 0
-    for piece in document.pieces():
-        text.append(piece)
-        size += len(piece)
-        if size > most:
-            break
-    return "".join(text)

@@ -10,6 +10,7 @@ import click
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.core.console import given, output
 from vllm_runbooks.core.files import store
+from vllm_runbooks.lint.commands import GPUS
 
 if TYPE_CHECKING:
     from vllm_runbooks.lint.checking import Converted
@@ -20,24 +21,14 @@ FORMS = ("shell", "docker", "compose", "systemd")
 
 @click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
 @click.argument("file", metavar="[FILE|-]", default="-", type=complete.SCRIPT)
-@click.option(
-    "--to",
-    required=True,
-    type=click.Choice(FORMS),
-    help="The form to write.",
-)
+@click.option("--to", required=True, type=click.Choice(FORMS), help="The form to write.")
 @click.option(
     "--vllm",
     metavar="VERSION",
     type=complete.RELEASE,
     help="Release to write for (default: the image's tag, else the newest).",
 )
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
-)
+@GPUS
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the first)."
 )

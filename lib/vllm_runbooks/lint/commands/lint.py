@@ -13,6 +13,7 @@ from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
+from vllm_runbooks.lint.commands import GPUS
 from vllm_runbooks.lint.records import Linted
 
 _BEHIND = "vllm_runbooks.lint.behind"
@@ -51,12 +52,7 @@ class _WithCommand(click.Command):
     type=complete.RELEASE,
     help="Release to judge by (default: the image's tag, else the newest).",
 )
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
-)
+@GPUS
 @click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
@@ -98,27 +94,20 @@ def lint(
     from vllm_runbooks.reading import sources
 
     named, is_command = _given(files, is_rewritten=fix)
-    if len(named) > 1 and (form == "json" or fix):
-        raise click.UsageError("give one file for --format json and for --fix.")
-    if out is not None and not fix:
-        raise click.UsageError("-o writes the corrected text; give --fix as well.")
-    if fix and form in ("sarif", "github"):
-        raise click.UsageError("--fix prints the corrected text; give it without --format, or with --format json.")
-    if config_check and python is None:
-        raise click.UsageError("--config-check asks the vLLM that --python names; give it as well.")
-    checked = {
-        name: checking.lint_text(
-            text,
-            name=name,
-            vllm=vllm,
-            gpus=gpus,
-            fix=fix,
-            python=python,
-            is_config_checked=config_check,
-            folder=folder_of(name),
-        )
-        for name, text in named.items()
+    is_sarif, several = form in ("sarif", "github"), len(named) > 1
+    for is_wrong, message in (
+        (several and (form == "json" or fix), "give one file for --format json and for --fix."),
+        (out is not None and not fix, "-o writes the corrected text; give --fix as well."),
+        (fix and is_sarif, "--fix prints the corrected text; give it without --format, or with --format json."),
+        (config_check and python is None, "--config-check asks the vLLM that --python names; give it as well."),
+    ):
+        if is_wrong:
+            raise click.UsageError(message)
+    asks: dict[str, Any] = {"python": python, "is_config_checked": config_check, "fix": fix}
+    options: dict[str, dict[str, Any]] = {
+        name: {"name": name, "vllm": vllm, "gpus": gpus, "folder": folder_of(name)} for name in named
     }
+    checked = {name: checking.lint_text(text, **options[name], **asks) for name, text in named.items()}
     if is_command and not checked[_COMMAND].deployments and not checked[_COMMAND].issues:
         if not context.meta[_BEHIND]:
             sources.read_text(files[0])  # meant as a file, then: says why it cannot be read
@@ -126,14 +115,7 @@ def lint(
     results = {redact.redact_name(name): linted for name, linted in checked.items()}
     if fix:
         ((name, text),) = named.items()
-        _show_fixed(
-            name,
-            text,
-            checked[name],
-            options={"vllm": vllm, "gpus": gpus, "folder": folder_of(name)},
-            out=out,
-            form=form,
-        )
+        _show_fixed(text, checked[name], options[name], out, form)
     elif form == "json":
         output.write_json(to_json(next(iter(checked.values()))))
     elif form == "sarif":
@@ -175,13 +157,13 @@ def folder_of(name: str) -> Path | None:
     return Path(name).parent if Path(name).is_file() else None
 
 
-def _show_fixed(name: str, text: str, linted: Linted, *, options: dict[str, Any], out: Path | None, form: str) -> None:
+def _show_fixed(text: str, linted: Linted, options: dict[str, Any], out: Path | None, form: str) -> None:
     """Print the corrected text; what it leaves unfixed goes to standard error."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.lint import checking
     from vllm_runbooks.lint import render as render_issues
 
-    mended = checking.mended(text, name=name, **options)
+    mended = checking.mended(text, **options)
     if out is not None:
         # The user's own file: a secret in it stays, or the script would no longer run.
         store(out, mended)
@@ -190,7 +172,7 @@ def _show_fixed(name: str, text: str, linted: Linted, *, options: dict[str, Any]
         output.write_json(to_json(linted))
     elif out is None:
         output.write_script(linted.fixed or "")
-    for line in render_issues.left(checking.lint_text(mended, name=name, **options).issues):
+    for line in render_issues.left(checking.lint_text(mended, **options).issues):
         click.echo(line, err=True)
 
 
@@ -205,12 +187,7 @@ def _show_fixed(name: str, text: str, linted: Linted, *, options: dict[str, Any]
     help="Release that the script was written for.",
 )
 @click.option("--to", required=True, metavar="VERSION", type=complete.RELEASE, help="Release that it is to run on.")
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
-)
+@GPUS
 @click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
 @catalog_options.LANG
 @given.FORMAT

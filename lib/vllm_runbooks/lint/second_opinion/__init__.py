@@ -9,22 +9,14 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.lint.hits import ParserVerdict
 
 LIMIT_S = 180.0
 """Importing vLLM takes most of it."""
 _PROGRAM = Path(__file__).with_name("ask_parser.py")
-
-
-class ParserVerdict(NamedTuple):
-    """Verdict of an installed vLLM on a command."""
-
-    vllm: str
-    stage: str | None
-    """"parse", "validate" or "config" if it is rejected there, else None."""
-    says: str
 
 
 def ask(

@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import islice, takewhile
+from operator import eq
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.options import Option, ReleaseData, inner_type
@@ -24,7 +25,7 @@ from vllm_runbooks.reading.arguments.bounds import refused
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 from vllm_runbooks.reading.arguments.spelling import alike
 from vllm_runbooks.reading.arguments.values import ValueFault, ValueReader, type_in_words
-from vllm_runbooks.reading.arguments.words import KeyPart, Rewritten, Token, rewrite
+from vllm_runbooks.reading.arguments.words import Rewritten, Token, rewrite
 
 REFUSALS = frozenset(
     {
@@ -279,9 +280,7 @@ class _Parser:
         self._match(rewritten.tokens)
         if self.is_helped:
             # The parser prints its help where it meets it, and tells of what is left over only at the end.
-            self.problems = [
-                problem for problem in self.problems if problem.kind not in ("unknown", "extra-positional")
-            ]
+            self.problems = [fault for fault in self.problems if fault.kind not in ("unknown", "extra-positional")]
         else:
             self._check()
             self._bound()
@@ -294,7 +293,7 @@ class _Parser:
         return Parsed(
             self.flags,
             model if isinstance(model, str) else None,
-            tuple(sorted(self.problems, key=lambda problem: (problem.word is None, problem.word or 0))),
+            tuple(sorted(self.problems, key=lambda fault: (fault.word is None, fault.word or 0))),
             tuple(role or WordRole("lost") for role in self.roles),
             {dest: tuple(places) for dest, places in self.places.items()},
         )
@@ -308,11 +307,9 @@ class _Parser:
                 "unknown" if is_unknown else kind, option.name if option else string, option_word
             )
         for kind, word, option_word, string, says in rewritten.remarks:
-            known_option = self.grammar.by_string.get(string)
-            dest = known_option.dest if known_option else None
-            self.problems.append(
-                Problem(kind, word, option_word, known_option.name if known_option else string, dest, says)
-            )
+            match = self.grammar.by_string.get(string)
+            dest = match.dest if match else None
+            self.problems.append(Problem(kind, word, option_word, match.name if match else string, dest, says))
 
     # ---- telling
 
@@ -357,9 +354,9 @@ class _Parser:
             return
         missing = [option for option in left if option.nargs not in ("?", "*")]
         missing += [option for option in self.grammar.required if option.dest not in self.places]
-        for option in missing:
-            says = {"what": option.name}
-            self.problems.append(Problem("required", None, None, option.name, option.dest, says))
+        self.problems += [
+            Problem("required", None, None, option.name, option.dest, {"what": option.name}) for option in missing
+        ]
 
     def _seen(self, token: Token) -> _OptionWord | None:
         """Recognize an option in a word; None for a value. Reports unknown and ambiguous options."""
@@ -376,8 +373,10 @@ class _Parser:
             return _OptionWord(spellings[string], string, explicit, len(string) + 1)
         matches = list(islice(self._short_for(text, string, explicit), _MAX_HINTS))
         if len(matches) == 1:
-            self._tell_short(token, matches[0], string)
-            return matches[0]
+            [match] = matches
+            if match.option is not None and match.string.startswith(string):
+                self._tell("abbreviation", token, match.option, token.word, full=match.string)
+            return match
         if matches:
             says = {"matches": " ".join(match.string for match in matches)}
             self.problems.append(Problem("ambiguous", token.word, token.word, string, None, says))
@@ -400,41 +399,35 @@ class _Parser:
             if full != text[:2]:
                 yield _OptionWord(spellings[full], full, None, 0)
 
-    def _tell_short(self, token: Token, match: _OptionWord, string: str) -> None:
-        if match.option is not None and match.string.startswith(string):
-            self._tell("abbreviation", token, match.option, token.word, full=match.string)
-
-    def _option(
-        self, option_word: _OptionWord, tokens: list[Token], option_words: Sequence[_OptionWord | None], at: int
-    ) -> int:
+    def _option(self, match: _OptionWord, tokens: list[Token], matches: Sequence[_OptionWord | None], at: int) -> int:
         """Assign an option its values; return the next index."""
         token = tokens[at]
-        self._role(token, "option", option_word.option, token.word)
-        option_word = self._unglued(option_word, token)
-        option = option_word.option
+        self._role(token, "option", match.option, token.word)
+        match = self._unglued(match, token)
+        option = match.option
         if option is None:
             return at + 1
-        self._note(option_word, token)
-        least, most = _counts(option.nargs)
-        if option_word.explicit is not None:
-            place = str(token.shift + option_word.shift)
+        self._note(match, token)
+        least, most, expected = _values_of(option.nargs)
+        if match.explicit is not None:
+            place = str(token.shift + match.shift)
             if most == 0:
-                says = {"value": _cut(option_word.explicit), "at": place}
+                says = {"value": _cut(match.explicit), "at": place}
                 self._tell("unexpected-value", token, option, token.word, **says)
             elif least > 1:
-                self._tell("missing-value", token, option, token.word, expected=_expected(option.nargs))
-            elif option_word.explicit == "--":
+                self._tell("missing-value", token, option, token.word, expected=expected)
+            elif match.explicit == "--":
                 # Versions of Python differ in whether this is a value or none.
                 self.flags[option.dest] = UNKNOWN
             else:
-                value = Token(option_word.explicit, token.word, token.shift + option_word.shift)
-                self._set(option, [value], token, option_word.string)
+                value = Token(match.explicit, token.word, token.shift + match.shift)
+                self._set(option, [value], token, match.string)
             return at + 1
         end = at + 1
-        while end < len(tokens) and end - at <= most and option_words[end] is None and tokens[end].text != "--":
+        while end < len(tokens) and end - at <= most and matches[end] is None and tokens[end].text != "--":
             end += 1
         if end - at - 1 < least:
-            says = {"expected": _expected(option.nargs)}
+            says = {"expected": expected}
             following = self.words[token.word + 1] if token.word + 1 < len(self.words) else None
             if following:
                 says["next"] = _cut(following)
@@ -443,7 +436,7 @@ class _Parser:
             return end
         for value in tokens[at + 1 : end]:
             self._role(value, "value", option, token.word)
-        self._set(option, tokens[at + 1 : end], token, option_word.string)
+        self._set(option, tokens[at + 1 : end], token, match.string)
         return end
 
     def _unglued(self, last: _OptionWord, token: Token) -> _OptionWord:
@@ -629,7 +622,8 @@ class _Parser:
             near = alike(str(fault.path[-1])[:_MAX_SHOWN], says.get("keys", "").split(), 1)
             says |= {"near": near[0]} if near else {}
         if value.is_made:
-            part = _part(value.parts, fault.path)
+            steps = tuple(map(str, fault.path))
+            part = max(reversed(value.parts), key=lambda part: sum(takewhile(bool, map(eq, part.path, steps))))
             is_key = fault.kind == "unknown-key" and len(fault.path) <= len(part.path)
             word = part.word if is_key else part.value_word
             token, option_word = Token(self.words[word], word), part.word
@@ -645,7 +639,8 @@ class _Parser:
         """Report what the release rejects after parsing."""
         values = Values(self._current, self.places.__contains__, self._variable)
         for check in self.release.checks:
-            if not _is_true(holds(check["when"], values)):
+            met = holds(check["when"], values)
+            if met is UNKNOWN or not met:
                 continue
             dests = list(dict.fromkeys(names(check["when"])))
             words = [self.places[dest][-1] for dest in dests if self.places.get(dest)]
@@ -663,7 +658,9 @@ class _Parser:
             if words and wrong.isdisjoint(fault.dests):
                 word = max(words)
                 option = self.grammar.by_dest.get(words[word])
-                last = max(at for at, role in enumerate(self.roles) if at == word or _belongs(role, word))
+                roles = enumerate(self.roles)
+                values = [at for at, role in roles if role and role.kind == "value" and role.option_word == word]
+                last = max([word, *values])
                 name = option.name if option else None
                 self.problems.append(Problem("out-of-bounds", last, word, name, words[word], fault.says))
 
@@ -690,35 +687,15 @@ class _Parser:
         return text in variable.true
 
 
-def _belongs(role: WordRole | None, option_word: int) -> bool:
-    return role is not None and role.kind == "value" and role.option_word == option_word
+_NARGS = {None: (1, 1, "one value"), "?": (0, 1, "at most one value"), "*": (0, sys.maxsize, "values")}
 
 
-def _is_true(value: Any) -> bool:
-    return value is not UNKNOWN and bool(value)
-
-
-def _counts(nargs: int | str | None) -> tuple[int, int]:
-    """Minimum and maximum number of values."""
+def _values_of(nargs: int | str | None) -> tuple[int, int, str]:
+    """Minimum and maximum number of values, and the expectation in words."""
     if isinstance(nargs, int):
-        return nargs, nargs
-    return {None: (1, 1), "?": (0, 1), "*": (0, sys.maxsize)}.get(nargs, (1, sys.maxsize))
-
-
-def _expected(nargs: int | str | None) -> str:
-    if isinstance(nargs, int):
-        return f"{nargs} values"
-    return {None: "one value", "?": "at most one value", "*": "values"}.get(nargs, "at least one value")
+        return nargs, nargs, f"{nargs} values"
+    return _NARGS.get(nargs, (1, sys.maxsize, "at least one value"))
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
-
-
-def _part(parts: Sequence[KeyPart], path: Sequence[str | int]) -> KeyPart:
-    steps = tuple(map(str, path))
-    return max(reversed(parts), key=lambda part: _shared(part.path, steps))
-
-
-def _shared(path: Sequence[str], steps: Sequence[str]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(path, steps, strict=False)) if a != b), min(len(path), len(steps)))

@@ -121,19 +121,17 @@ def _value(condition: Sequence[Any], values: Values, items: Mapping[str, Any]) -
 
 def _combined(operator: str, parts: Sequence[Any], values: Values, items: Mapping[str, Any]) -> Any:
     if operator in ("[]", "isinstance"):
-        operands = [_value(parts[0], values, items), parts[1]]
+        args = [_value(parts[0], values, items), parts[1]]
     else:
-        operands = [_value(part, values, items) for part in parts]
-    if any(
-        value is UNKNOWN or (isinstance(value, list) and any(item is UNKNOWN for item in value)) for value in operands
-    ):
+        args = [_value(part, values, items) for part in parts]
+    if any(value is UNKNOWN or (isinstance(value, list) and any(item is UNKNOWN for item in value)) for value in args):
         return UNKNOWN
     try:
         if operator == "[]":
-            return operands[0][operands[1]]
+            return args[0][args[1]]
         if operator == "isinstance":
-            return isinstance(operands[0], _TYPES[operands[1]])
-        return _OPERATORS[operator](*operands)
+            return isinstance(args[0], _TYPES[args[1]])
+        return _OPERATORS[operator](*args)
     except (TypeError, ValueError, ZeroDivisionError, IndexError, KeyError, AttributeError, OverflowError):
         return UNKNOWN
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,17 +25,9 @@ _FALSE = ("0", "off", "f", "false", "n", "no")
 _INTEGER = re.compile(r"[+-]?\d+(?:_\d+)*(?:\.0+)?", re.ASCII)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _NAMES = {
-    "int": "an integer",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "a string",
-    "null": "null",
-    "list": "a list",
-    "set": "a list",
-    "tuple": "a list",
-    "dict": "an object",
-    "object": "an object",
-}
+    "int": "an integer", "float": "a number", "bool": "true or false", "str": "a string", "null": "null",
+    "list": "a list", "set": "a list", "tuple": "a list", "dict": "an object", "object": "an object",
+}  # fmt: skip
 
 
 class Fault(NamedTuple):
@@ -203,10 +195,9 @@ class _JsonChecker:
         if name == "null":
             return value is None or self._wrong(value, path, _NAMES[name])
         if name == "str":
-            right = isinstance(value, str) and _within(len(value), limits, "min_length", "max_length")
-            if right and "pattern" in limits:
-                return True
-            return right or self._wrong(value, path, _NAMES[name])
+            size = len(value) if isinstance(value, str) else -1
+            is_right = size >= 0 and limits.get("min_length", 0) <= size <= limits.get("max_length", size)
+            return is_right or self._wrong(value, path, _NAMES[name])
         if name == "bool":
             text = value.lower() if isinstance(value, str) else ""
             right = isinstance(value, bool) or value in (0, 1) or text in _TRUE or text in _FALSE
@@ -215,7 +206,11 @@ class _JsonChecker:
             number = _integer(value) if name == "int" else _number(value)
             if number is None:
                 return self._wrong(value, path, _NAMES[name])
-            return _limited(number, limits) or self._wrong(value, path, f"{_NAMES[name]} {_limits(limits)}")
+            is_within = all(LIMITS[limit].holds(number, least) for limit, least in limits.items() if limit in LIMITS)
+            if is_within and not (limits.get("multiple_of") and number % limits["multiple_of"]):
+                return True
+            words = " and ".join(f"{_SIGNS[limit]} {least}" for limit, least in limits.items() if limit in _SIGNS)
+            return self._wrong(value, path, f"{_NAMES[name]} {words}")
         return True
 
 
@@ -264,13 +259,9 @@ def _is_like_refused(value: Any, kind: Mapping[str, Any]) -> bool:
     """Whether a sample of the same type was rejected."""
     refuses = kind.get("refuses", ())
     if isinstance(value, list):
-        return (
-            bool(value)
-            and any(_same(["abc"], refusal) for refusal in refuses)
-            and all(isinstance(i, str) for i in value)
-        )
+        return bool(value) and any(_same(["abc"], item) for item in refuses) and all(isinstance(i, str) for i in value)
     sample: Any = {str: "abc", int: _TRIED, float: 1.5, dict: {}}.get(type(value), UNKNOWN)
-    return sample is not UNKNOWN and any(_same(sample, refusal) for refusal in refuses)
+    return sample is not UNKNOWN and any(_same(sample, item) for item in refuses)
 
 
 _TRIED = 5
@@ -315,10 +306,6 @@ def _converted(value: Any, kind: Any) -> Any:
     return value if right is not None and isinstance(value, right) else UNKNOWN
 
 
-def _within(length: int, limits: Mapping[str, Any], least: str, most: str) -> bool:
-    return bool(limits.get(least, 0) <= length <= limits.get(most, length))
-
-
 def _integer(value: Any) -> int | None:
     if isinstance(value, int):
         return int(value)
@@ -345,16 +332,7 @@ def _number(value: Any) -> float | None:
     return None
 
 
-def _limited(number: float, limits: Mapping[str, Any]) -> bool:
-    is_within = all(LIMITS[name].holds(number, limit) for name, limit in limits.items() if name in LIMITS)
-    return is_within and not (limits.get("multiple_of") and number % limits["multiple_of"])
-
-
 _SIGNS = {**{name: limit.sign for name, limit in LIMITS.items()}, "multiple_of": "a multiple of"}
-
-
-def _limits(limits: Mapping[str, Any]) -> str:
-    return " and ".join(f"{_SIGNS[name]} {limit}" for name, limit in limits.items() if name in _SIGNS)
 
 
 def described(kind: Any) -> str:
@@ -428,7 +406,8 @@ def place(text: str, path: Sequence[str | int]) -> int | None:
     steps = [str(step) for step in path]
     where: list[str | int | None] = []
     """Key (None if next) or index in each open collection."""
-    for sign, at in _signs(text):
+    for token in _TOKEN.finditer(text):
+        sign, at = token[0], token.start()
         if sign in {"}", "]"}:
             del where[-1:]
         elif sign == ",":
@@ -443,10 +422,6 @@ def place(text: str, path: Sequence[str | int]) -> int | None:
             if not is_key and sign in {"{", "["}:
                 where.append(None if sign == "{" else 0)
     return None
-
-
-def _signs(text: str) -> Iterator[tuple[str, int]]:
-    return ((match[0], match.start()) for match in _TOKEN.finditer(text))
 
 
 def _unquoted(text: str) -> str | None:

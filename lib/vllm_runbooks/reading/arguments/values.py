@@ -18,12 +18,7 @@ _UNITS = {
 _MAX_LITERAL = 5000
 """Longest Python literal that is read; longer ones are accepted."""
 _DEEP = re.compile(r"[-+~(\[{\s]{60}")
-_LOWERED: tuple[Callable[[str], str], ...] = (
-    str,
-    str.lower,
-    str.upper,
-    lambda text: text.lower().replace("-", "_"),
-)
+_LOWERED: tuple[Callable[[str], str], ...] = (str, str.lower, str.upper, lambda text: text.lower().replace("-", "_"))
 """What unnamed conversions were found to do to a text."""
 _EXPECTED = {
     "int": "an integer",

@@ -199,20 +199,13 @@ def config_words(
     """Words for the content of a config file."""
     for key, value in config.items():
         if isinstance(value, bool):
-            if value:
-                yield f"--{key}"
-            elif features.get("config_no") and negations(f"--no-{key}"):
-                yield f"--no-{key}"
+            if value or (features.get("config_no") and negations(f"--no-{key}")):
+                yield f"--{key}" if value else f"--no-{key}"
         elif isinstance(value, list) and features.get("config_lists"):
-            if value:
-                yield f"--{key}"
-                yield from map(str, value)
-        elif isinstance(value, dict) and features.get("config_objects"):
-            yield f"--{key}"
-            yield json.dumps(value)
+            yield from [f"--{key}", *map(str, value)] if value else ()
         else:
-            yield f"--{key}"
-            yield str(value)
+            is_json = isinstance(value, dict) and features.get("config_objects")
+            yield from (f"--{key}", json.dumps(value) if is_json else str(value))
 
 
 # ---- spellings
@@ -242,11 +235,9 @@ def _spelled(tokens: list[Token], features: Mapping[str, Any], done: Rewritten) 
 
 def _dashed(text: str, features: Mapping[str, Any]) -> str:
     key, equals, value = text.partition("=")
-    if features.get("underscores") == "before_dot":
-        start, dot, keys = key.partition(".")
-        # The pattern of the releases begins after the first two dashes wherever they stand.
-        return start.replace("_", "-") + dot + keys + equals + value
-    return key.replace("_", "-") + equals + value
+    # The pattern of the releases begins after the first two dashes wherever they stand.
+    start, dot, keys = key.partition(".") if features.get("underscores") == "before_dot" else (key, "", "")
+    return start.replace("_", "-") + dot + keys + equals + value
 
 
 def _leveled(token: Token, text: str, features: Mapping[str, Any], level: str, done: Rewritten) -> Iterator[Token]:
@@ -288,12 +279,10 @@ def _with_keys(tokens: list[Token], features: Mapping[str, Any], done: Rewritten
         value_text: str | None = text
         if not equals:
             if at == len(tokens):
-                hint = {"hint": "negative-number"} if keys.lstrip("-.").replace(".", "").isdigit() else {}
-                done.remarks.append(
-                    Remark(
-                        "missing-value", token.word, token.word, keys.split(".")[0], {"expected": "one value", **hint}
-                    )
+                hint: dict[str, Any] = (
+                    {"hint": "negative-number"} if keys.lstrip("-.").replace(".", "").isdigit() else {}
                 )
+                done.tell("missing-value", token.word, keys.split(".")[0], expected="one value", **hint)
                 break
             value_text, value_word = tokens[at].text, tokens[at].word
             done.consumed.setdefault(value_word, ("value", keys.split(".")[0], token.word))

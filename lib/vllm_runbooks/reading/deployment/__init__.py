@@ -83,6 +83,11 @@ class Deployment:
             self.entry, ("python3", "-m", "vllm.entrypoints.openai.api_server")
         )
 
+    @property
+    def handed(self) -> tuple[str, ...]:
+        """Variables that must be set before running: secrets and unknown values."""
+        return tuple(name for name, value in self.environment if value is None or is_secret(name, value))
+
     def edited(self, changes: Iterable[Edit], release: ReleaseData) -> Deployment:
         """Apply edits: an option keeps its place, a new one goes to the end."""
         words, environment = list(self.words), dict(self.environment)
@@ -120,19 +125,23 @@ def parser_entry(entry: str, words: Sequence[str | None], release: ReleaseData) 
 
 def to_shell(deployment: Deployment) -> str:
     """Render a shell command, one option per line, after its variables."""
-    lines = [f"export {name}={_shell_value(name, value)}" for name, value in deployment.environment]
+    handed = {name: f'"${{{name}:?}}"' for name in deployment.handed}
+    variables = deployment.environment
+    lines = [f"export {name}={handed.get(name) or shlex.quote(value or '')}" for name, value in variables]
     command = deployment.command or ("vllm", "serve")
     return "\n".join([*lines, _continued([" ".join(command), *_shell_groups(deployment)])]) + "\n"
 
 
 def to_docker(deployment: Deployment) -> str:
     """Render a `docker run` command, one option per line, with an explicit entry point."""
-    words: list[str] = ["docker run --rm", f"--gpus {_gpus_option(deployment.gpus)}", "--ipc=host"]
+    gpus = "all" if deployment.gpus is None else str(deployment.gpus)
+    if isinstance(deployment.gpus, tuple):
+        gpus = f"""'"device={",".join(deployment.gpus)}"'"""
+    words: list[str] = ["docker run --rm", f"--gpus {gpus}", "--ipc=host"]
     port = _port(deployment)
     words.append(f"-p {port}:{port}" if port.isdecimal() else f'-p "{port}:{port}"')
     for name, value in deployment.environment:
-        is_handed = value is None or is_secret(name, value)
-        words.append(f"-e {name}" if is_handed else f"-e {shlex.quote(f'{name}={value}')}")
+        words.append(f"-e {name}" if name in deployment.handed else f"-e {shlex.quote(f'{name}={value}')}")
     program = deployment.command
     if program:
         words.append(f"--entrypoint {program[0]}")
@@ -156,19 +165,17 @@ def to_compose(deployment: Deployment) -> str:
     written = [yaml_quoted(word or "") for word in deployment.words]
     for index, (lead, variable) in references.items():
         written[index] = f'{yaml_quoted(lead)[:-1]}${{{variable}:?}}"'
-    lines += [f"      - {word_text}" for word_text in written]
+    lines += [f"      - {word}" for word in written]
     if deployment.environment:
         lines.append("    environment:")
     for name, value in deployment.environment:
-        is_handed = value is None or is_secret(name, value)
-        lines.append(f"      {name}: " + (f'"${{{name}:?}}"' if is_handed else yaml_quoted(value or "")))
+        text = f'"${{{name}:?}}"' if name in deployment.handed else yaml_quoted(value or "")
+        lines.append(f"      {name}: {text}")
     port = _port(deployment)
     lines += ["    ports:", f'      - "{port}:{port}"', "    ipc: host", "    deploy:", "      resources:"]
     lines += ["        reservations:", "          devices:", "            - driver: nvidia"]
     if isinstance(deployment.gpus, tuple):
-        lines.append(
-            f"              device_ids: [{', '.join(yaml_quoted(word_text) for word_text in deployment.gpus)}]"
-        )
+        lines.append(f"              device_ids: [{', '.join(yaml_quoted(word) for word in deployment.gpus)}]")
     else:
         lines.append(f"              count: {'all' if deployment.gpus is None else deployment.gpus}")
     return "\n".join([*lines, "              capabilities: [gpu]"]) + "\n"
@@ -176,16 +183,12 @@ def to_compose(deployment: Deployment) -> str:
 
 def to_systemd(deployment: Deployment) -> str:
     """Render a unit; secrets are in a file that only root can read."""
-    settings = [
-        (name, value) for name, value in deployment.environment if value is not None and not is_secret(name, value)
-    ]
-    references = references_of(deployment)
-    handed = [name for name, value in deployment.environment if value is None or is_secret(name, value)]
-    has_file = bool(handed or references)
+    references, handed = references_of(deployment), deployment.handed
+    settings = [pair for pair in deployment.environment if pair[0] not in handed]
     command = deployment.command or ("vllm", "serve")
     lines = ["[Unit]", "Description=vLLM", "After=network-online.target", "", "[Service]"]
     lines += [f"Environment={systemd_quoted(f'{name}={value}', is_command=False)}" for name, value in settings]
-    lines += ["EnvironmentFile=/etc/vllm.env"] if has_file else []
+    lines += ["EnvironmentFile=/etc/vllm.env"] if handed or references else []
     written = [systemd_quoted(word or "") for word in deployment.words]
     for index, (lead, variable) in references.items():
         quoted = systemd_quoted(lead) if lead else ""
@@ -258,8 +261,9 @@ def references_of(deployment: Deployment) -> dict[int, Reference]:
 
 def references(deployment: Deployment) -> tuple[str, ...]:
     """Variables that must be set before running: secrets and unknown values."""
-    handed = [name for name, value in deployment.environment if value is None or is_secret(name, value)]
-    return tuple(dict.fromkeys([*handed, *(reference.variable for reference in references_of(deployment).values())]))
+    return tuple(
+        dict.fromkeys([*deployment.handed, *(reference.variable for reference in references_of(deployment).values())])
+    )
 
 
 def secrets(words: Sequence[str | None]) -> dict[int, int]:
@@ -307,10 +311,6 @@ def is_secret(name: str, value: str) -> bool:
     return bool(value) and (names_secret(name) or redact_text(value) != value)
 
 
-def _shell_value(name: str, value: str | None) -> str:
-    return f'"${{{name}:?}}"' if value is None or is_secret(name, value) else shlex.quote(value)
-
-
 def _port(deployment: Deployment) -> str:
     """Port of the server: a number, or a variable."""
     words, references = deployment.words, references_of(deployment)
@@ -326,12 +326,6 @@ def _port(deployment: Deployment) -> str:
         elif number.isdecimal():
             port = number
     return port
-
-
-def _gpus_option(gpus: tuple[str, ...] | int | None) -> str:
-    if isinstance(gpus, tuple):
-        return f"""'"device={",".join(gpus)}"'"""
-    return "all" if gpus is None else str(gpus)
 
 
 def yaml_quoted(text: str) -> str:

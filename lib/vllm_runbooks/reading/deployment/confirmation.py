@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from vllm_runbooks.catalog.options import ReleaseData, version_key
+from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.reading.deployment.fleet import Host, Part, Split
 
 
@@ -78,79 +80,22 @@ class Confirmation:
     """The file that the part's script writes."""
 
 
-class _Row(NamedTuple):
+@dataclass(frozen=True)
+class LineFormatRow:
+    """Row of the table `printed_lines`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    line: str
     since: str
+    """First release that prints it."""
     text: str
-    by: str
-    """"rank": every rank prints it; "host": the first one of each host; else "engine" or "server"."""
+    """Part of the line, with holes."""
+    by: Literal["rank", "host", "engine", "server"]
+    """Every rank, the first one of each host, the engine or the server."""
     source: str
 
 
-_CONFIG = (
-    _Row("0.6.6", "tensor_parallel_size={tp}, pipeline_parallel_size={pp},", "engine", "vllm 0.6.6 config.py:3242"),
-    _Row(
-        "0.10.2",
-        "tensor_parallel_size={tp}, pipeline_parallel_size={pp}, data_parallel_size={dp},",
-        "engine",
-        "vllm 0.10.2 config/__init__.py:3723",
-    ),
-)
-"""Part of the engine's configuration, which is printed in one line."""
-_GIVEN = (
-    _Row("0.8.5", "data_parallel_size={dp},", "server", "vllm 0.8.5 entrypoints/openai/api_server.py:1044"),
-    _Row("0.9.2", "'data_parallel_size': {dp}", "server", "vllm 0.9.2 entrypoints/openai/cli_args.py:325"),
-)
-"""Part of the arguments, which the server prints first."""
-_RANK = (
-    _Row(
-        "0.8.5",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, TP rank {in_tp}",
-        "rank",
-        "vllm 0.8.5 distributed/parallel_state.py:1005",
-    ),
-    _Row(
-        "0.9.2",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, TP rank {in_tp},",
-        "rank",
-        "vllm 0.9.2 distributed/parallel_state.py:1077",
-    ),
-    _Row(
-        "0.12.0",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank {in_pcp}, "
-        "TP rank {in_tp},",
-        "rank",
-        "vllm 0.12.0 distributed/parallel_state.py:1409",
-    ),
-    _Row(
-        "0.19.0",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank {in_pcp}, "
-        "TP rank {in_tp},",
-        "host",
-        "vllm 0.19.0 distributed/parallel_state.py:1717; logger.py: info_once is for the first rank of a host",
-    ),
-)
-_WEIGHTS = (
-    _Row("0.6.6", "Loading model weights took", "rank", "vllm 0.6.6 worker/model_runner.py:1099"),
-    _Row("0.8.5", "Model loading took", "rank", "vllm 0.8.5 v1/worker/gpu_model_runner.py:1347"),
-    _Row(
-        "0.11.2",
-        "Model loading took",
-        "host",
-        "vllm 0.11.2 v1/worker/gpu_model_runner.py:3339; another model runner, v1/worker/gpu, prints it for every rank",
-    ),
-)
-_AVAILABLE = (
-    _Row("0.9.2", "Available KV cache memory", "rank", "vllm 0.9.2 v1/worker/gpu_worker.py:232"),
-    _Row("0.11.2", "Available KV cache memory", "host", "vllm 0.11.2 v1/worker/gpu_worker.py:360"),
-)
-_TOKENS = (_Row("0.8.5", "GPU KV cache size", "engine", "vllm 0.8.5 v1/core/kv_cache_utils.py:634"),)
-_CONCURRENCY = (
-    _Row("0.7.2", "Maximum concurrency for {context} tokens", "engine", "vllm 0.7.2 v1/core/kv_cache_utils.py:410"),
-    _Row("0.8.5", "Maximum concurrency for {context:,} tokens", "engine", "vllm 0.8.5 v1/core/kv_cache_utils.py:637"),
-)
-_CONCURRENCY_OF_OLDER = (
-    _Row("0.6.6", "Maximum concurrency for {context} tokens", "engine", "vllm 0.6.6 executor/gpu_executor.py:80"),
-)
 _INDEPENDENT_SINCE = "0.14.1"
 """From then on, copies of a model without experts do not know of each other (v1/engine/core.py:916)."""
 
@@ -183,7 +128,7 @@ def confirmation(
     lines = [*_ranks(split, release, log, is_apart, is_even=is_even)]
     if part.serves:
         lines = [*_sizes(split, release, is_apart), *lines]
-    if split.cards > 1 and _row(_RANK, release) is None:
+    if split.cards > 1 and _row("rank", release) is None:
         unknown.append(f"vLLM {release.asked} does not print which rank a process is.")
     lines += _weights(split, release, log, figures, is_whole=split.cards == split.dp and has_experts is False)
     lines += _cache(split, release, figures, log, serves=part.serves)
@@ -210,13 +155,14 @@ def _is_before(release: ReleaseData, version: str) -> bool:
     return (version_key(release.version) or ()) < (version_key(version) or ())
 
 
-def _row(rows: Sequence[_Row], release: ReleaseData) -> _Row | None:
+def _row(line: str, release: ReleaseData) -> LineFormatRow | None:
     """Latest row for the release; None if it is older than all."""
+    rows = [row for row in load_table("printed_lines", LineFormatRow).values() if row.line == line]
     return next((row for row in reversed(rows) if not _is_before(release, row.since)), None)
 
 
 def _sizes(split: Split, release: ReleaseData, is_apart: bool | None) -> Iterator[PrintedLine]:  # noqa: FBT001
-    row = _row(_CONFIG if is_apart is not None else _CONFIG[:1], release)
+    row = _row("sizes" if is_apart is not None else "sizes-of-unknown-copies", release)
     if row is None:
         return
     text = row.text.format(tp=split.tp, pp=split.pp, dp=1 if is_apart else split.dp)
@@ -224,11 +170,10 @@ def _sizes(split: Split, release: ReleaseData, is_apart: bool | None) -> Iterato
     if is_apart:
         what += "; each copy of the model is an engine of its own, so that it says 1 for data parallelism"
     yield PrintedLine(what, text, None, row.source)
-    arguments_row = _row(_GIVEN, release)
+    arguments_row = _row("copies", release)
     if split.dp > 1 and arguments_row is not None:
-        yield PrintedLine(
-            "the copies, in the server's arguments", arguments_row.text.format(dp=split.dp), None, arguments_row.source
-        )
+        text = arguments_row.text.format(dp=split.dp)
+        yield PrintedLine("the copies, in the server's arguments", text, None, arguments_row.source)
 
 
 def _ranks(
@@ -239,7 +184,7 @@ def _ranks(
     *,
     is_even: bool,
 ) -> Iterator[PrintedLine]:
-    row = _row(_RANK, release)
+    row = _row("rank", release)
     if row is None or is_apart is None:
         return
     copies = 1 if is_apart else split.dp
@@ -261,7 +206,7 @@ def _ranks(
 def _weights(
     split: Split, release: ReleaseData, log: _Log, figures: Expected, *, is_whole: bool
 ) -> Iterator[PrintedLine]:
-    row = _row(_WEIGHTS, release)
+    row = _row("weights", release)
     if row is None:
         return
     ranks = log.ranks(split.cards)
@@ -275,7 +220,7 @@ def _weights(
     yield PrintedLine(what, row.text, times, row.source, _by_rank(figures.weights, ranks), needs_gpu=True)
 
 
-def _whose(row: _Row, log: _Log) -> str:
+def _whose(row: LineFormatRow, log: _Log) -> str:
     if log.is_own:
         return "of each rank of this host" if row.by == "rank" else "of this host's first rank"
     if row.by == "rank":
@@ -315,19 +260,19 @@ def _in_words(sides: Sides, unit: str, places: int) -> str:
 def _cache(split: Split, release: ReleaseData, figures: Expected, log: _Log, *, serves: bool) -> Iterator[PrintedLine]:
     """Lines about the KV cache, if the plan has figures for it."""
     newer = not figures.is_older_engine
-    available = _row(_AVAILABLE, release) if newer else None
+    available = _row("cache-memory", release) if newer else None
     if available is not None and figures.available:
         what = "GiB for the KV cache" + (f" {_whose(available, log)}" if split.cards > 1 else "")
         band = _by_rank(figures.available, log.ranks(split.cards))
         yield PrintedLine(what, available.text, None, available.source, band, needs_gpu=True)
     if not serves:
         return
-    tokens = _row(_TOKENS, release) if newer else None
+    tokens = _row("cache-tokens", release) if newer else None
     if tokens is not None and figures.tokens is not None:
         what = "tokens of the KV cache"
         band = _in_words(figures.tokens, "tokens", 0)
         yield PrintedLine(what, tokens.text, None, tokens.source, band, needs_gpu=True)
-    row = _row(_CONCURRENCY if newer else _CONCURRENCY_OF_OLDER, release)
+    row = _row("concurrency" if newer else "concurrency-before-v1", release)
     if row is not None and figures.concurrency is not None and figures.context:
         text = row.text.format(context=figures.context)
         what = "requests of the longest context that fit at the same time"

@@ -30,7 +30,7 @@ from vllm_runbooks.reading.deployment import (
     yaml_quoted,
 )
 from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found, Keyword, Setting, Within
+from vllm_runbooks.reading.documents.starts import Found, Setting, Within
 from vllm_runbooks.reading.shell import Word
 
 _PLAIN_YAML = re.compile(r"(?:--?)?[A-Za-z/][A-Za-z0-9_./@+=-]*(?::[A-Za-z0-9_./-]+)*\Z", re.ASCII)
@@ -38,6 +38,8 @@ _YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "none", "y", "
 _SEPARATORS = re.compile(r"(?:[ \t\r\n]|\\\r?\n(?:[ \t]{0,8}>)*)*\Z")
 _LEADING = re.compile(r"[ \t>]*\Z")
 _COMMENT = re.compile(r"(?:^|(?<=[ \t]))(#[^\r\n]*)", re.MULTILINE)
+_PROGRAM = re.compile(r"(?:.*/)?(?:vllm|python[\d.]*)")
+_ITEM = re.compile(r"[ \t]*-[ \t]+")
 _COMMA = re.compile(r"[ \t]*,[ \t]*")
 _MAX_LEAD = 200
 """Characters before a setting in which its option may be."""
@@ -97,13 +99,17 @@ def unset(page: Page, setting: Setting) -> tuple[Replacement, ...]:
     return replacements
 
 
+def _line_end(text: str, offset: int) -> int:
+    stop = text.find("\n", offset)
+    return len(text) if stop < 0 else stop
+
+
 def _span_of(page: Page, setting: Setting) -> tuple[int, int] | None:
     """Range of a setting with all that only surrounds it."""
     text = page.text
     start, end = setting.pair or (setting.start, setting.end)
     line = text.rfind("\n", 0, start) + 1
-    stop = text.find("\n", end)
-    stop = len(text) if stop < 0 else stop
+    stop = _line_end(text, end)
     lead, rest = text[line:start], text[end:stop]
     is_last = not rest.strip("\r \t")
     whole = line, min(stop + 1, len(text))
@@ -145,8 +151,7 @@ def _key_of(page: Page, setting: Setting, key: str) -> tuple[int, int] | None:
     text = page.text
     span = next(launch.keys[key] for launch in page.starts if _is_alone(launch, setting, key))
     line = text.rfind("\n", 0, span[0]) + 1
-    stop = text.find("\n", setting.end)
-    stop = len(text) if stop < 0 else stop
+    stop = _line_end(text, setting.end)
     is_own = not text[line : span[0]].strip() and not text[setting.end : stop].strip()
     return (line, min(stop + 1, len(text))) if is_own and not text[stop : span[1]].strip() else None
 
@@ -167,6 +172,7 @@ class _LaunchEditor:
 
     def __init__(self, text: str, launch: Found, release: ReleaseData, *, is_compact: bool) -> None:
         self.text, self.launch, self.release, self.is_compact = text, launch, release, is_compact
+        self.is_compose = launch.kind == "compose"
         self.values = [word.value for word in launch.words]
 
     def replacements(self, change: Edit) -> list[Replacement]:
@@ -225,9 +231,8 @@ class _LaunchEditor:
         words = self.launch.words
         start, end = words[first].start, words[last - 1].end
         line = self._line(start)
-        stop = self.text.find("\n", end)
-        stop = len(self.text) if stop < 0 else stop
-        is_block = self.launch.language == "yaml" and re.fullmatch(r"[ \t]*-[ \t]+", self.text[line:start])
+        stop = _line_end(self.text, end)
+        is_block = self.launch.language == "yaml" and _ITEM.fullmatch(self.text[line:start])
         if is_block:
             if len(words) == last - first:
                 raise EditRefusedError  # an empty list is another thing
@@ -285,12 +290,11 @@ class _LaunchEditor:
 
     def _added_items(self, last: Word, made: list[str]) -> Replacement:
         line = self._line(last.start)
-        lead = re.fullmatch(r"[ \t]*-[ \t]+", self.text[line : last.start])
+        lead = _ITEM.fullmatch(self.text[line : last.start])
         if self.launch.language == "yaml" and lead:
             if any(word.value and re.match(r"--[^=]+=", word.value) for word in self.launch.words) and len(made) == 2:
                 made = [f"{made[0]}={made[1]}"]
-            stop = self.text.find("\n", max(last.end - 1, last.start))
-            stop = len(self.text) if stop < 0 else stop
+            stop = _line_end(self.text, max(last.end - 1, last.start))
             stop -= self.text[stop - 1 : stop] == "\r"
             if self.text[last.end - 1 : last.end] == "\n":
                 stop = last.end - 1  # a block scalar ends with its last line
@@ -340,13 +344,8 @@ class _LaunchEditor:
 
     def _quoted(self, value: str, like: Word) -> str:
         """Quote a word in its own language, then for each layer around it."""
-        language = self.launch.language
-        written = _quoted_in(
-            language, value, self.text[like.start : like.start + 1], is_compose=self.launch.kind == "compose"
-        )
-        for layer in reversed(self.launch.within):
-            written = _within(layer, self.text, written, is_compose=self.launch.kind == "compose")
-        return written
+        first = self.text[like.start : like.start + 1]
+        return self._layered(_quoted_in(self.launch.language, value, first, is_compose=self.is_compose))
 
     # Variables
 
@@ -371,40 +370,29 @@ class _LaunchEditor:
         raise EditRefusedError
 
     def _changed_variable(self, setting: Setting, value: str) -> Replacement:
-        is_compose = self.launch.kind == "compose"
-        if setting.form == "assignment":
-            written = _quoted_in("shell", value, "")
-            for layer in reversed(self._layers_of(setting)):
-                written = _within(layer, self.text, written, is_compose=is_compose)
-            return Replacement(setting.value.start, setting.value.end, written)
-        if setting.form in {"option", "list"} and setting.pair:
-            pair = f"{setting.name}={value}"
-            if setting.form == "list":
-                return Replacement(*setting.pair, _quoted_in("yaml", pair, self.text[setting.pair[0]], is_compose=True))
-            written = _quoted_in("shell", pair, "")
-            for layer in reversed(self._layers_of(setting)):
-                written = _within(layer, self.text, written, is_compose=is_compose)
-            return Replacement(*setting.pair, written)
-        if setting.form == "unit" and setting.pair:
-            return Replacement(*setting.pair, systemd_quoted(f"{setting.name}={value}", is_command=False))
-        if setting.form in {"map", "entry"} and setting.value.end > setting.value.start:
-            quoted = yaml_quoted(value) if is_compose else yaml_double(value)
-            return Replacement(setting.value.start, setting.value.end, quoted)
-        if setting.form == "python":
-            return Replacement(
-                setting.value.start, setting.value.end, _python_quoted(value, self.text[setting.value.start])
-            )
+        form, pair, span = setting.form, f"{setting.name}={value}", (setting.value.start, setting.value.end)
+        if form == "assignment":
+            return Replacement(*span, self._layered(_quoted_in("shell", value, ""), setting))
+        if form == "list" and setting.pair:
+            return Replacement(*setting.pair, _quoted_in("yaml", pair, self.text[setting.pair[0]], is_compose=True))
+        if form == "option" and setting.pair:
+            return Replacement(*setting.pair, self._layered(_quoted_in("shell", pair, ""), setting))
+        if form == "unit" and setting.pair:
+            return Replacement(*setting.pair, systemd_quoted(pair, is_command=False))
+        if form in {"map", "entry"} and span[0] < span[1]:
+            return Replacement(*span, yaml_quoted(value) if self.is_compose else yaml_double(value))
+        if form == "python":
+            return Replacement(*span, _python_quoted(value, self.text[span[0]]))
         raise EditRefusedError
-
-    def _layers_of(self, setting: Setting) -> list[Within]:
-        return [layer for layer in self.launch.within if layer.start <= setting.start and setting.end <= layer.end]
 
     def _new_in_shell(self, name: str, value: str) -> Replacement:
         written = f"{name}={_quoted_in('shell', value, '')}"
         exported = [
             setting
             for setting in self.launch.environment.values()
-            if setting.form == "assignment" and setting.start < self.launch.start and self._is_export(setting)
+            if setting.form == "assignment" and setting.start < self.launch.start
+            if re.match(r"export[ \t]", self.text[setting.start :])
+            or re.match(r"[ \t>]*export[ \t]+\Z", self.text[self._line(setting.start) : setting.start])
         ]
         layers = self.launch.within
         if exported and all(layer.start <= exported[-1].start for layer in layers) and self._may_break():
@@ -416,28 +404,18 @@ class _LaunchEditor:
         begin = next((word for word in self.launch.prefix if word.value), None)
         if invocation is None or begin is None:
             raise EditRefusedError
-        is_first = invocation.words[:1] == self.launch.prefix[:1]
-        is_wrapped = not is_first or not re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", begin.value or "")
-        if not is_wrapped:
+        programs = [word for word in self.launch.prefix if _PROGRAM.fullmatch(word.value or "")]
+        if invocation.words[:1] == self.launch.prefix[:1] and _PROGRAM.fullmatch(begin.value or ""):
             return Replacement(begin.start, begin.start, f"{self._layered(written)} ")
-        programs = [
-            word for word in self.launch.prefix if re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", word.value or "")
-        ]
         if not programs:
             raise EditRefusedError
-        program = programs[-1]
-        return Replacement(program.start, program.start, f"env {self._layered(written)} ")
+        return Replacement(programs[-1].start, programs[-1].start, f"env {self._layered(written)} ")
 
-    def _is_export(self, setting: Setting) -> bool:
-        line = self._line(setting.start)
-        return (
-            re.match(r"[ \t>]*export[ \t]+\Z", self.text[line : setting.start]) is not None
-            or re.match(r"export[ \t]", self.text[setting.start :]) is not None
-        )
-
-    def _layered(self, written: str) -> str:
+    def _layered(self, written: str, setting: Setting | None = None) -> str:
+        """Escape a text for the layers around the launch, or around a setting."""
         for layer in reversed(self.launch.within):
-            written = _within(layer, self.text, written, is_compose=self.launch.kind == "compose")
+            if setting is None or (layer.start <= setting.start and setting.end <= layer.end):
+                written = _within(layer, self.text, written, is_compose=self.is_compose)
         return written
 
     def _new_option(self, name: str, value: str) -> Replacement:
@@ -448,47 +426,41 @@ class _LaunchEditor:
         line = self._line(image.start)
         written = f"-e {_quoted_in('shell', f'{name}={value}', '')}"
         lead = self.text[line : image.start]
-        if _LEADING.match(lead):
-            return Replacement(image.start, image.start, f"{written} \\\n{lead}")
-        return Replacement(image.start, image.start, f"{written} ")
+        rest = f"\\\n{lead}" if _LEADING.match(lead) else ""
+        return Replacement(image.start, image.start, f"{written} {rest}")
 
     def _new_in_manifest(self, name: str, value: str) -> Replacement:
         keys = self.launch.keys
-        key = "environment" if self.launch.kind == "compose" else "env"
+        key = "environment" if self.is_compose else "env"
         settings = [setting for setting in self.launch.environment.values() if setting.form in {"map", "list", "entry"}]
-        quoted = yaml_quoted(value) if self.launch.kind == "compose" else yaml_double(value)
+        quoted = yaml_quoted(value) if self.is_compose else yaml_double(value)
         if settings and key in keys:
             last = max(settings, key=lambda setting: setting.end)
             first = min(settings, key=lambda setting: setting.start)
             line = self._line(last.start)
             lead = self.text[line : last.start]
-            stop = self.text.find("\n", last.end)
-            stop = len(self.text) if stop < 0 else stop
+            stop = _line_end(self.text, last.end)
             stop -= self.text[stop - 1 : stop] == "\r"
             if not keys[key][0] < first.start <= keys[key][1]:
                 raise EditRefusedError
             newline = self._newline(stop)
             if last.form == "map" and not lead.strip():
                 return Replacement(stop, stop, f"{newline}{lead}{name}: {quoted}")
-            if last.form == "list" and re.fullmatch(r"[ \t]*-[ \t]+", lead):
+            if last.form == "list" and _ITEM.fullmatch(lead):
                 item = _quoted_in("yaml", f"{name}={value}", self.text[last.start], is_compose=True)
                 return Replacement(stop, stop, f"{newline}{lead}{item}")
-            if last.form == "entry" and re.fullmatch(r"[ \t]*-[ \t]+", lead):
+            if last.form == "entry" and _ITEM.fullmatch(lead):
                 indent = " " * len(lead)
                 return Replacement(stop, stop, f"{newline}{lead}name: {name}{newline}{indent}value: {quoted}")
             raise EditRefusedError
-        if key in keys:
-            raise EditRefusedError
-        at = next((keys[setting][0] for setting in ("command", "args", "entrypoint", "image") if setting in keys), None)
-        if at is None:
+        at = next((keys[other][0] for other in ("command", "args", "entrypoint", "image") if other in keys), None)
+        if key in keys or at is None:
             raise EditRefusedError
         lead = self.text[self._line(at) : at]
         indent = " " * len(lead)
-        body = (
-            f"environment:\n{indent}  {name}: {quoted}\n"
-            if self.launch.kind == "compose"
-            else f"env:\n{indent}- name: {name}\n{indent}  value: {quoted}\n"
-        )
+        body = f"env:\n{indent}- name: {name}\n{indent}  value: {quoted}\n"
+        if self.is_compose:
+            body = f"environment:\n{indent}  {name}: {quoted}\n"
         # The key's own line may begin with the dash of a list: the new key takes its place, and it moves down.
         return Replacement(at, at, f"{body}{indent}")
 
@@ -504,16 +476,12 @@ class _LaunchEditor:
     # Keywords of a call
 
     def _set_keyword(self, change: Edit) -> list[Replacement]:
-        keyword = self._keyword(change.name)
+        keyword = next((keyword for keyword in self.launch.keywords if keyword.name == change.name), None)
         written = _python_literal(change.value)
         if keyword is not None:
             return [Replacement(keyword.start, keyword.end, written)]
-        keywords = [
-            argument
-            for argument in self.launch.keywords
-            if self.launch.start < argument.name_start and argument.end <= self.launch.end
-        ]
-        close = self.launch.end - 1
+        first, close = self.launch.start, self.launch.end - 1
+        keywords = [word for word in self.launch.keywords if first < word.name_start and word.end <= close + 1]
         if not keywords:
             if self.text[close : close + 1] != ")":
                 raise EditRefusedError
@@ -534,11 +502,11 @@ class _LaunchEditor:
         return [Replacement(stop, stop, f"\n{lead}{change.name}={written},")]
 
     def _remove_keyword(self, name: str) -> list[Replacement]:
-        keyword = self._keyword(name)
+        keyword = next((keyword for keyword in self.launch.keywords if keyword.name == name), None)
         if keyword is None:
             return []
         line, end = self._line(keyword.name_start), keyword.end
-        comma = re.compile(r"[ \t]*,[ \t]*").match(self.text, end)
+        comma = _COMMA.match(self.text, end)
         end = comma.end() if comma else end
         stop = self.text.find("\n", end)
         if stop >= 0 and not self.text[line : keyword.name_start].strip() and not self.text[end:stop].strip():
@@ -547,9 +515,6 @@ class _LaunchEditor:
             before = re.search(r",\s*\Z", self.text[: keyword.name_start])
             return [Replacement(before.start() if before else keyword.name_start, end, "")]
         return [Replacement(keyword.name_start, end, "")]
-
-    def _keyword(self, name: str) -> Keyword | None:
-        return next((keyword for keyword in self.launch.keywords if keyword.name == name), None)
 
 
 def _quoted_in(language: str, value: str, like: str, *, is_compose: bool = False) -> str:

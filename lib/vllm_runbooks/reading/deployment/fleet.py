@@ -19,7 +19,6 @@ from vllm_runbooks.reading.deployment import (
     Deployment,
     EditRefusedError,
     executors,
-    is_secret,
     references,
     systemd_quoted,
     to_compose,
@@ -35,20 +34,10 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what is told, not what is bound
 _DEVICE = re.compile(r"\d{1,4}\Z|(?:GPU|MIG)-[0-9a-fA-F-]{8,80}\Z", re.ASCII)
 """Index or UUID of a GPU."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}\Z", re.ASCII)
-_PLACED = frozenset(
-    {
-        *("model", "model_tag", "host", "port", "tensor_parallel_size", "pipeline_parallel_size"),
-        *(
-            "data_parallel_size",
-            "prefill_context_parallel_size",
-            "nnodes",
-            "node_rank",
-            "master_addr",
-            "master_port",
-            "headless",
-        ),
-    }
-)
+_PLACED = frozenset({
+    "model", "model_tag", "host", "port", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
+    "prefill_context_parallel_size", "nnodes", "node_rank", "master_addr", "master_port", "headless",
+})  # fmt: skip
 """Arguments that the layout decides."""
 KEY = "VLLM_API_KEY"
 """The only key of a server without --api-key (0.33.0 middleware/register.py:33)."""
@@ -172,7 +161,7 @@ def instances(
     common = {dest: value for dest, value in (flags or {}).items() if dest not in _PLACED}
     keys = {"api_key": common.pop("api_key")} if common.get("api_key") else {}
     variables = {name: value for name, value in variables.items() if name != KEY or not keys}
-    if keys and _is_one(keys["api_key"]):
+    if keys and (isinstance(keys["api_key"], str) or len(keys["api_key"]) == 1):
         keys, variables = {}, {KEY: None, **variables}
     uses_ray = "ray" in (common.get("distributed_executor_backend"), common.get("data_parallel_backend"))
     parts: list[Part] = []
@@ -184,14 +173,8 @@ def instances(
             if at and not spread:
                 break
             listens = address or ("127.0.0.1" if is_local else host.reached)
-            address_flags = {"host": listens, "port": port} if not at else {}
-            placed = {
-                **address_flags,
-                **split.flags,
-                **(spread[at] if spread else {}),
-                **common,
-                **({} if at else keys),
-            }
+            listen = {"host": listens, "port": port} if not at else {}
+            placed = {**listen, **split.flags, **(spread[at] if spread else {}), **common, **({} if at else keys)}
             # Nobody asks a host that only computes.
             handed = {name: value for name, value in variables.items() if name != KEY or not at}
             is_joined = len(hosts_used) > 1 and not spread
@@ -204,7 +187,10 @@ def instances(
             # Ray hands out the cards that each host of its cluster was started with.
             devices = None if is_joined else host.devices
             deployment = _deployment(model, release, placed, handed, devices=devices, name=f"vllm-{port}")
-            sentences = unwritten if is_local or address or host.address else (*unwritten, _resolves(str(host.node)))
+            sentences = unwritten
+            if not (is_local or address or host.address):
+                reach = "has to resolve, on every host and on itself, to the address by which the others reach it."
+                sentences = (*unwritten, f"{host.node} {reach}")
             cluster = tuple(hosts_used) if is_joined else ()
             parts.append(Part(number, host.node, port, deployment, at == 0, sentences, cluster, host))
     return tuple(parts)
@@ -220,12 +206,10 @@ def _of_driver(hosts: Sequence[Host], head: Host) -> dict[str, str]:
 
     The driver's NCCL_ variables replace those of all workers (0.32.0 v1/executor/ray_executor.py:323).
     """
-    variables = [dict(host.environment) for host in hosts]
-    first = {
-        name: value for name, value in variables[0].items() if all(others.get(name) == value for others in variables)
-    }
-    if _OF_WORKERS in variables[0]:
-        first[_OF_WORKERS] = variables[0][_OF_WORKERS]
+    pairs = [dict(host.environment) for host in hosts]
+    first = {name: value for name, value in pairs[0].items() if all(others.get(name) == value for others in pairs)}
+    if _OF_WORKERS in pairs[0]:
+        first[_OF_WORKERS] = pairs[0][_OF_WORKERS]
     if head.address is None:
         return first
     # Without it Ray begins a cluster of its own where it finds none.
@@ -234,10 +218,6 @@ def _of_driver(hosts: Sequence[Host], head: Host) -> dict[str, str]:
 
 def _bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
-
-
-def _is_one(keys: Any) -> bool:
-    return isinstance(keys, str) or len(keys) == 1
 
 
 def check_host(name: str | None) -> None:
@@ -293,13 +273,7 @@ def _taken(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[Host
 
 
 def _spread(
-    hosts: Sequence[Host],
-    split: Split,
-    release: ReleaseData,
-    number: int,
-    master_port: int | None,
-    *,
-    by_ray: bool,
+    hosts: Sequence[Host], split: Split, release: ReleaseData, number: int, master_port: int | None, *, by_ray: bool
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     """Arguments per host of an instance, and notes; no arguments if Ray joins the hosts."""
     if len(hosts) == 1:
@@ -335,10 +309,6 @@ NOT_IN_A_CONTAINER = (
     "In containers Ray has to run beside the server, in the same one: elsewhere the server does not find the Ray of "
     "its host, and starts one of its own without the other hosts' cards."
 )
-
-
-def _resolves(node: str) -> str:
-    return f"{node} has to resolve, on every host and on itself, to the address by which the others reach it."
 
 
 def _deployment(
@@ -424,9 +394,7 @@ def comments(sentences: Sequence[str]) -> list[str]:
 
 def _bare(part: Part) -> Deployment:
     """Keep only the variables that are set at launch."""
-    pairs = part.deployment.environment
-    handed = tuple((name, None) for name, value in pairs if value is None or is_secret(name, value))
-    return replace(part.deployment, environment=handed)
+    return replace(part.deployment, environment=tuple((name, None) for name in part.deployment.handed))
 
 
 def _started(part: Part) -> list[str]:
@@ -434,12 +402,10 @@ def _started(part: Part) -> list[str]:
     bare = _bare(part)
     handed = dict(bare.environment)
     pairs = part.deployment.environment
-    assignments = [
-        f"{name}={shlex.quote(value)} \\" for name, value in pairs if value is not None and name not in handed
-    ]
+    settings = [f"{name}={shlex.quote(value)} \\" for name, value in pairs if value is not None and name not in handed]
     *exports, command = to_shell(bare).rstrip("\n").split("\n", len(handed))
     log = shlex.quote(part.log)
-    return [*exports, f"keep {log}", *assignments, f"{command} >{log} 2>&1 &"]
+    return [*exports, f"keep {log}", *settings, f"{command} >{log} 2>&1 &"]
 
 
 _RAY_SCRIPT = "ray-{}.sh"
@@ -449,13 +415,11 @@ _RAY_PORT = 6379
 
 def _joining(parts: Sequence[Part]) -> dict[str, str]:
     """Command by host that joins the Ray cluster, the head's first."""
-    hosts = ray_hosts(parts)
-    return {
-        str(host.node): "".join(f"{name}={shlex.quote(value)} \\\n" for name, value in ray_environment(host))
-        + ray_start(hosts, at)
-        + "\n"
-        for at, host in enumerate(hosts)
-    }
+    hosts, commands = ray_hosts(parts), {}
+    for at, host in enumerate(hosts):
+        variables = "".join(f"{name}={shlex.quote(value)} \\\n" for name, value in ray_environment(host))
+        commands[str(host.node)] = f"{variables}{ray_start(hosts, at)}\n"
+    return commands
 
 
 def ray_hosts(parts: Sequence[Part]) -> list[Host]:
@@ -469,12 +433,10 @@ def ray_hosts(parts: Sequence[Part]) -> list[Host]:
     return list(merged.values())
 
 
-def ray_environment(host: Host, *, is_contained: bool = False) -> list[tuple[str, str]]:
-    """Environment of Ray and its workers on a host; a container numbers its GPUs anew."""
-    cards = (
-        [] if is_contained else [("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", ",".join(host.devices))]
-    )
-    return [*host.environment, *cards]
+def ray_environment(host: Host) -> list[tuple[str, str]]:
+    """Environment of Ray and its workers on a host."""
+    devices = ",".join(host.devices)
+    return [*host.environment, ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", devices)]
 
 
 def ray_start(hosts: Sequence[Host], at: int, *, is_waited_for: bool = False) -> str:
@@ -521,7 +483,8 @@ def compose(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
         text = to_compose(replace(part.deployment, environment=kept))
         port = str(part.port if part.serves else FIRST_PORT)
         published = f'    ports:\n      - "{port}:{port}"\n'
-        shared = "    network_mode: host\n" + _mounts(part)
+        mounts = "".join(f"      - {yaml_quoted(pair)}\n" for pair in folders(part))
+        shared = "    network_mode: host\n" + (f"    volumes:\n{mounts}" if mounts else "")
         lines += text.removeprefix("services:\n").replace(published, shared, 1).rstrip().split("\n")
         lines += ["    restart: on-failure", *(health(part) if part.serves else ())]
     return "\n".join(lines) + "\n"
@@ -548,24 +511,19 @@ def folders(part: Part) -> list[str]:
     return [*([] if is_moved else [f"{_CACHE}:{_CACHE_INSIDE}"]), *(f"{folder}:{folder}" for folder in inside)]
 
 
-def _mounts(part: Part) -> str:
-    pairs = folders(part)
-    return "".join(["    volumes:\n", *(f"      - {yaml_quoted(pair)}\n" for pair in pairs)]) if pairs else ""
-
-
 def health(part: Part) -> list[str]:
     """Health check of a server for a compose file."""
     command = host_commands.argv("health-by-python", url_host=part.asked_at, port=str(part.port))
     test = ", ".join(yaml_quoted(word) for word in ("CMD", *command))
-    return [
+    lines = [
         "    healthcheck:",
         f"      test: [{test}]",
         "      interval: 15s",
         "      timeout: 15s",
         "      retries: 4",
-        "      # Loading, compiling and capturing: a failure counts only afterwards.",
-        "      start_period: 30m",
     ]
+    note = "      # Loading, compiling and capturing: a failure counts only afterwards."
+    return [*lines, note, "      start_period: 30m"]
 
 
 def systemd(parts: Sequence[Part], notes: Sequence[str] = ()) -> dict[str, str]:
@@ -574,10 +532,8 @@ def systemd(parts: Sequence[Part], notes: Sequence[str] = ()) -> dict[str, str]:
     No template unit: its command would be complete in no file, so it could not be checked before it runs.
     """
     check_one_host(parts)
-    return {
-        f"{part.name}.service": "".join(f"{line}\n" for line in comments([*notes, *part.unwritten])) + _unit(part)
-        for part in parts
-    }
+    notes_of = {part.name: "".join(f"{line}\n" for line in comments([*notes, *part.unwritten])) for part in parts}
+    return {f"{part.name}.service": notes_of[part.name] + _unit(part) for part in parts}
 
 
 _SECRETS = "EnvironmentFile=/etc/vllm.env\n"
@@ -591,26 +547,13 @@ def ray_units(parts: Sequence[Part]) -> dict[str, str]:
     hosts = ray_hosts(parts)
     units = {}
     for at, host in enumerate(hosts):
-        set_there = "".join(
-            f"Environment={systemd_quoted(f'{name}={value}', is_command=False)}\n"
-            for name, value in ray_environment(host)
-        )
-        units[str(host.node)] = (
-            "[Unit]\n"
-            f"Description=Ray on {host.node}, for vLLM\n"
-            "Wants=network-online.target\n"
-            "After=network-online.target\n"
-            "\n"
-            "[Service]\n"
-            f"{set_there}"
-            f"ExecStart=/usr/bin/env {ray_start(hosts, at, is_waited_for=True)}\n"
-            "# A host that starts before its head tries again.\n"
-            "Restart=on-failure\n"
-            "RestartSec=5\n"
-            "\n"
-            "[Install]\n"
-            "WantedBy=multi-user.target\n"
-        )
+        variables = [f"{name}={value}" for name, value in ray_environment(host)]
+        lines = ["[Unit]", f"Description=Ray on {host.node}, for vLLM", "Wants=network-online.target"]
+        lines += ["After=network-online.target", "", "[Service]"]
+        lines += [f"Environment={systemd_quoted(variable, is_command=False)}" for variable in variables]
+        lines += [f"ExecStart=/usr/bin/env {ray_start(hosts, at, is_waited_for=True)}"]
+        lines += ["# A host that starts before its head tries again.", "Restart=on-failure", "RestartSec=5", ""]
+        units[str(host.node)] = "\n".join([*lines, "[Install]", "WantedBy=multi-user.target"]) + "\n"
     return units
 
 

@@ -244,7 +244,8 @@ class _LogReader:
         """Match the symptoms on an exception's whole message."""
         width = len(message.line.text)
         for hit in self._meanings(message.text)[1]:
-            if hit.match.start <= width or _is_validation(message):
+            # The message of pydantic's errors begins on the next line.
+            if hit.match.start <= width or "validation error" in message.line.text:
                 self._take_hit(draft, message.line, hit, message)
 
     def _take_hit(self, draft: LaunchDraft, line: LogLine, hit: _SymptomMatch, message: Message | None = None) -> None:
@@ -336,11 +337,6 @@ class _LogReader:
         if self.draft:
             for message in self.draft.tracebacks.close():
                 self._take_message(self.draft, message)
-
-
-def _is_validation(message: Message) -> bool:
-    """Whether the message continues after the first line, as pydantic's does."""
-    return "validation error" in message.line.text
 
 
 def _take_throughput(draft: LaunchDraft, line: LogLine, figures: Mapping[str, float], words: Mapping[str, str]) -> None:

@@ -268,10 +268,8 @@ class LaunchDraft:
 
 def _seat(draft: LaunchDraft, arguments: Mapping[str, Any]) -> Seat:
     words = draft.words
-    waiting = {
-        arrival.rank: arrival.time for place, arrival in draft.joining.items() if draft.wrote.get(place) == arrival.line
-    }
-    on_their_hosts = [arrival.local_rank for arrival in draft.joining.values()]
+    waiting = {entry.rank: entry.time for place, entry in draft.joining.items() if draft.wrote.get(place) == entry.line}
+    on_their_hosts = [entry.local_rank for entry in draft.joining.values()]
     return Seat(
         nodes=_integer(arguments.get("nnodes")),
         node_rank=_integer(words.get("node_rank"), arguments.get("node_rank")),

@@ -304,10 +304,8 @@ class Tracebacks:
             return
         thread.shown_text = f"{thread.shown_text} {text}"[:_MAX_DETAIL]
         whole = message.line._replace(text=thread.shown_text)
-        message_text = self._told(whole, thread.shown_text)[1]
-        chain[message.link] = replace(
-            chain[message.link], message=message_text, quote=log_lines.quote(self._file, whole)
-        )
+        words = self._told(whole, thread.shown_text)[1]
+        chain[message.link] = replace(chain[message.link], message=words, quote=log_lines.quote(self._file, whole))
 
 
 def _frame(match: re.Match[str]) -> Frame:
