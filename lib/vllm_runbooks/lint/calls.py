@@ -13,7 +13,7 @@ from vllm_runbooks.catalog.languages import Wording
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
-from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.reading import documents
 from vllm_runbooks.reading.deployment import editing
@@ -27,7 +27,6 @@ _CLEARER = 0.08
 _CLEAR = 0.85
 """Least similarity (see difflib) of a certain replacement."""
 _LONGEST = 200_000
-"""Longest program that is read again after an edit."""
 
 
 def spoken(message: str, lang: str | None = None) -> str:
@@ -43,7 +42,7 @@ def spoken(message: str, lang: str | None = None) -> str:
     return _OPTION.sub(keyword, message)
 
 
-def edits(page: Page, start: Found, hit: Hit, data: ReleaseData, tables: Tables) -> tuple[Replacement, ...]:
+def edits(page: Page, start: Found, hit: Hit, data: ReleaseData, tables: Tables) -> Edits:
     """Return the edits that fix a keyword argument; empty if no fix is certain."""
     keyword = next((candidate for candidate in start.keywords if candidate.name_start == hit.start), None)
     if keyword is None or keyword.name_start == keyword.start or len(page.text) > _LONGEST:
@@ -78,9 +77,7 @@ def _name(keyword: Keyword, new: str) -> Replacement:
     return Replacement(keyword.name_start, keyword.name_start + len(keyword.name), new)
 
 
-def _replaced(
-    page: Page, start: Found, keyword: Keyword, rows: Mapping[str, Any], data: ReleaseData
-) -> tuple[Replacement, ...]:
+def _replaced(page: Page, start: Found, keyword: Keyword, rows: Mapping[str, Any], data: ReleaseData) -> Edits:
     """Replace a removed argument by another one, a key of another one, or nothing."""
     row = rows.get(keyword.name.replace("_", "-"))
     if row is None:
@@ -112,7 +109,7 @@ def _replaced(
     return _checked(page, start, [_name(keyword, new), written], {keyword.name: None, new: literal})
 
 
-def _merged(page: Page, start: Found, new: str, rows: Mapping[str, Any], data: ReleaseData) -> tuple[Replacement, ...]:
+def _merged(page: Page, start: Found, new: str, rows: Mapping[str, Any], data: ReleaseData) -> Edits:
     """Merge all arguments that are keys of one object now into that object."""
     members: list[tuple[Keyword, str]] = []
     for argument in start.keywords:
@@ -135,7 +132,7 @@ def _merged(page: Page, start: Found, new: str, rows: Mapping[str, Any], data: R
     return _checked(page, start, made, {**changed, new: {key: argument.value for argument, key in members}})
 
 
-def _checked(page: Page, start: Found, made: list[Replacement], changed: Mapping[str, Any]) -> tuple[Replacement, ...]:
+def _checked(page: Page, start: Found, made: list[Replacement], changed: Mapping[str, Any]) -> Edits:
     """Return the edits if the program, read again, has exactly these arguments changed."""
     expected = {argument.name: argument.value for argument in start.keywords} | dict(changed)
     for name in [name for name, value in changed.items() if value is None]:

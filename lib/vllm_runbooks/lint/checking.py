@@ -67,9 +67,8 @@ def _apart(text: str, name: str) -> _lint.OtherPrograms | None:
     """Find the programs that an edge toolchain runs with its own vLLM."""
     if "import" not in text:
         return None
-    programs: _lint.OtherPrograms | None = extension(OTHER_PROGRAMS)(
-        text, name, knowledge.knowledge(), catalog.toolchain()
-    )
+    find = extension(OTHER_PROGRAMS)
+    programs: _lint.OtherPrograms | None = find(text, name, knowledge.knowledge(), catalog.toolchain())
     return programs
 
 
@@ -91,8 +90,7 @@ class Converted(NamedTuple):
     """A launch in another form."""
 
     text: str
-    found: Linted
-    """What is found in it on the release."""
+    linted: Linted
     starts: int
     """Number of launches in the file."""
     needs: tuple[str, ...]
@@ -107,31 +105,21 @@ def convert_text(
     text: str, *, to: str, name: str = "", vllm: str | None = None, start: int | None = None, gpus: str | None = None
 ) -> Converted:
     """Convert one launch of a text (by default the first) to another form; secrets become references."""
-    starts = [one for one in documents.read(text, name).starts if not one.keywords and one.entry in options.SERVERS]
+    servers = [launch for launch in documents.read(text, name).starts if launch.entry in options.SERVERS]
+    starts = [server for server in servers if not server.keywords]
     if not starts:
         raise InputError(f"{name or 'the text'}: holds no start of a server; give a script, manifest or page with one")
     number = start or 1
     if number > len(starts):
-        raise InputError(
-            f"{name or 'the text'}: holds {_count(len(starts))}, none of number {number}; give a lower --start"
-        )
-    found = starts[number - 1]
-    release = options.load(vllm or found.release or options.known_releases()[-1])
-    written, one = forms.converted(found, to, release)
+        count = f"{len(starts)} start{'s' * (len(starts) > 1)}"
+        raise InputError(f"{name or 'the text'}: holds {count}, none of number {number}; give a lower --start")
+    launch = starts[number - 1]
+    release = options.load(vllm or launch.release or options.known_releases()[-1])
+    written, converted = forms.converted(launch, to, release)
     linted = lint_text(written, name=forms.FILES[to], vllm=release.asked, gpus=gpus)
     flags = linted.deployments[0].flags if linted.deployments else {}
-    return Converted(
-        written,
-        linted,
-        len(starts),
-        deployment.references(one),
-        forms.left_out(found, to),
-        flags.get("host") in ("127.0.0.1", "localhost", "::1"),
-    )
-
-
-def _count(starts: int) -> str:
-    return "1 start" if starts == 1 else f"{starts} starts"
+    needs, lost = deployment.references(converted), forms.left_out(launch, to)
+    return Converted(written, linted, len(starts), needs, lost, flags.get("host") in ("127.0.0.1", "localhost", "::1"))
 
 
 def lint_commands(evidence: Evidence, *, gpus: str = "", lang: str | None = None) -> Linted:

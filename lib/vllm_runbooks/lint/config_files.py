@@ -29,7 +29,6 @@ class Config:
     values: Mapping[str, Any]
     """By key, typed as vLLM's YAML reader does."""
     lines: Mapping[str, int]
-    """Line of each key."""
 
 
 def word_of(start: Found) -> Word | None:

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
-from vllm_runbooks.catalog.options import EnvironmentVariable, Life, Past, ReleaseData, Standing, past, standing
+from vllm_runbooks.catalog.options import EnvironmentVariable, Life, Past, ReleaseData, past, standing
 from vllm_runbooks.core.excerpt import Places, Replacement
-from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.lint.option_rules import Tables, put
 from vllm_runbooks.reading.arguments.spelling import alike
 from vllm_runbooks.reading.documents import Page
@@ -20,11 +20,9 @@ from vllm_runbooks.reading.documents.starts import Found, Setting
 from vllm_runbooks.reading.shell import Word
 
 _OWN = "VLLM_"
-"""Prefix of vLLM's variables."""
 _MAX_SETTINGS = 2000
 """More settings are no deployment."""
 _MAX_VALUE = 1000
-"""Longest value or name that is checked."""
 _MAX_SHOWN = 120
 _MAX_LINE = 500
 """Characters after an address in which `ray start` may follow."""
@@ -46,7 +44,6 @@ _ALIKE = (
 )
 """For a number the tried text that is read the same way."""
 _GPU = re.compile(r"\d{1,4}|(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}", re.ASCII)
-"""Index or UUID of a GPU."""
 _LEAD = re.compile(r"(?:^|[;&|({`]|\b(?:then|do|else))[ \t>]*\Z")
 """What may precede a command on its line."""
 _NODE = re.compile(r"\bray[ \t]{1,8}start\b[^\n#]{0,400}?--(head|address)\b")
@@ -144,7 +141,8 @@ class _SettingRules:
         replaced = self.tables["environment.removed"].get("replacements", {}).get(name)
         if name in data.environment or not (name.startswith(_OWN) or replaced) or self._is_others(name):
             return None
-        stands = self._standing(name, data)
+        more = [self.read_elsewhere[name]] if name in self.read_elsewhere else []
+        stands = standing(name, data, self.past, more)
         if stands.kind == "gone":
             instead, edits = self._replaced(setting, data)
             says |= {"last": stands.last, "gone": stands.gone, "note": (replaced or {}).get("note", ""), **instead}
@@ -188,11 +186,7 @@ class _SettingRules:
         text = self.page.text
         return f"${name}" in text or f"${{{name}" in text
 
-    def _standing(self, name: str, data: ReleaseData) -> Standing:
-        more = [self.read_elsewhere[name]] if name in self.read_elsewhere else []
-        return standing(name, data, self.past, more)
-
-    def _replaced(self, setting: Setting, data: ReleaseData) -> tuple[dict[str, str], tuple[Replacement, ...]]:
+    def _replaced(self, setting: Setting, data: ReleaseData) -> tuple[dict[str, str], Edits]:
         """Return the replacement of a removed variable, and the edits if it is another variable."""
         rows = self.tables["environment.removed"].get("replacements", {})
         name, value = setting.name, setting.value.value
@@ -222,9 +216,7 @@ class _SettingRules:
         """Offset of the name; -1 if it is not in the file verbatim."""
         return self.page.text.find(setting.name, setting.start, setting.end)
 
-    def _at_name(
-        self, rule: str, setting: Setting, says: Mapping[str, str], edits: tuple[Replacement, ...] = ()
-    ) -> Hit:
+    def _at_name(self, rule: str, setting: Setting, says: Mapping[str, str], edits: Edits = ()) -> Hit:
         at = self._name_at(setting)
         start, end = (at, at + len(setting.name)) if at >= 0 else (setting.start, setting.end)
         return Hit(rule, start, end, says, edits, setting.form == "table")

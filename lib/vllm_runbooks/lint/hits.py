@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Replacement
 
+Edits = tuple[Replacement, ...]
+
 
 @dataclass(frozen=True)
 class Hit:
@@ -18,7 +20,7 @@ class Hit:
     end: int
     says: Mapping[str, str] = field(default_factory=dict)
     """Arguments of the rule's message."""
-    edits: tuple[Replacement, ...] = ()
+    edits: Edits = ()
     """Edits that fix it together; empty if no fix is certain."""
     is_loose: bool = False
     """Whether it is in a comment or table, where nothing runs: a warning at most."""

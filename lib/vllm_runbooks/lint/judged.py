@@ -48,7 +48,6 @@ class Knowledge:
     rules: Mapping[str, Rule]
     specs: Specs
     lang: str | None = None
-    """Language of the messages; None for English."""
 
     @cached_property
     def tables(self) -> dict[str, Mapping[str, Any]]:
@@ -66,7 +65,6 @@ class Asked:
     vllm: str | None = None
     """Release; None for the tag of the image, else the newest."""
     cards: tuple[Card, ...] | None = None
-    """None if unknown."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts of the config files by name; see `config_names`."""
     apart: Callable[[str, str], OtherPrograms | None] | None = None
@@ -433,10 +431,7 @@ def _literals(start: Found) -> dict[str, Any]:
 
 
 def parsed_by(start: Found, data: ReleaseData, config: config_files.Config | None = None) -> Parsed:
-    """Parse the arguments of a launch for a release, with those of its config file.
-
-    Problems in that file are reported separately, by its own lines.
-    """
+    """Parse the arguments of a launch; problems in its config file are reported separately, by the file's lines."""
     if start.entry in CALLS:
         return _called(start)
     words = [word.value for word in start.words]

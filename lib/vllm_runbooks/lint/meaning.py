@@ -23,7 +23,6 @@ OF_ONE_OPTION = frozenset(
         "meaning.backend-unknown", "meaning.context-odd", "safety.whole-file-system", "safety.secret-in-arguments",
     }
 )  # fmt: skip
-"""Rules that depend on a single option."""
 FP8_HARDWARE: Capability = (8, 9)
 """Least compute capability for FP8."""
 _BF16_HARDWARE: Capability = (8, 0)
@@ -33,7 +32,6 @@ _TYPES = {
     **dict.fromkeys(_BF16_FORMATS, "bfloat16"), **dict.fromkeys(_FP16_FORMATS, "float16"),
     **dict.fromkeys(("float", "float32", "torch.float32"), "float32"),
 }  # fmt: skip
-"""Type by spelling."""
 _EVERYWHERE = ("0.0.0.0", "::", "*", "")  # noqa: S104 - what is judged, not what is bound
 _VOCABULARY_STEP = 64
 """The vocabulary is padded to a multiple of this before it is split."""
@@ -60,7 +58,6 @@ class LaunchFacts:
     support: Support
     model: Model | None = None
     name: str | None = None
-    """The model as specified; None if unknown."""
     cards: tuple[Card, ...] | None = None
     """GPUs of the hosts; None if unknown."""
     devices: tuple[str, ...] | None = None
@@ -82,7 +79,6 @@ class LaunchFacts:
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Quantization methods by name, from rule meaning.quantization-differs."""
     formats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Formats of checkpoints."""
 
     def size(self, dest: str) -> int | None:
         """A parallel size: 1 by default, None if unknown or absurd."""
@@ -136,7 +132,6 @@ class BrokenRule:
     dests: tuple[str, ...]
     """Options involved, the most relevant first."""
     says: Mapping[str, str] = field(default_factory=dict)
-    """Arguments of the rule's message."""
     variables: tuple[str, ...] = ()
     """Environment variables involved, if no option is."""
 
@@ -542,10 +537,7 @@ def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
 def _others(
     fits: Mapping[str, ParserFit], name: str | None, model: str | None, available: frozenset[str] = frozenset()
 ) -> str | None:
-    """Names that fit the model, if the given one is known not to.
-
-    Prefers those in `available`, the release's.
-    """
+    """Names that fit the model, if possible `available` ones, if the given one is known not to."""
     fit = fits.get(name or "")
     if fit is None or model is None or fit.has(model):
         return None
@@ -631,10 +623,7 @@ def judge(command: LaunchFacts) -> Iterator[BrokenRule]:
 
 
 def judge_together(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, BrokenRule]]:
-    """Yield the rules that launches on one host break together, with the index of the later launch.
-
-    They run concurrently. Only named GPUs count: otherwise the order of the driver decides.
-    """
+    """Yield the rules that concurrent launches on one host break together, with the index of the later launch."""
     yield from _ports(commands)
     shares: dict[str, list[tuple[int, float | None]]] = {}
     for index, command in enumerate(commands):

@@ -10,6 +10,7 @@ from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint import moves
+from vllm_runbooks.lint.hits import Edits
 from vllm_runbooks.lint.judged import Asked, Judged, Knowledge, parsed_by
 from vllm_runbooks.lint.mending import mended
 from vllm_runbooks.lint.records import ChangedDefault, Migrated
@@ -42,7 +43,7 @@ def migrate(text: str, knowledge: Knowledge, request: Asked, *, from_: str) -> t
         options_before = {dest for old_start, _ in old_starts for dest in parsed_by(old_start, before).flags}
         defaults = list(_changed_defaults(moved, start, parsed, before, options_before))
         keeping = [default.edit for default in defaults if default.edit is not None]
-        made: tuple[Replacement, ...] = ()
+        made: Edits = ()
         if keeping and start.is_certain and number < _MAX_MOVED and not moved.has_unknown_file(start):
             made = editing.edits(moved.page, start, keeping, data)
         edits += [*made, *(moves.retagged(start, judged.release.version) if number < _MAX_MOVED else ())]
@@ -76,7 +77,7 @@ def migrate(text: str, knowledge: Knowledge, request: Asked, *, from_: str) -> t
 def _replaced(judged: Judged) -> Judged:
     """Replace variables by options as long as nothing new is wrong."""
     left = _MAX_REPLACED if len(judged.text) <= _LONGEST_MOVED else 0
-    refused: set[tuple[Replacement, ...]] = set()
+    refused: set[Edits] = set()
     while left:
         starts = [(start, parsed, judged.data(start)) for start, parsed in judged.parsed]
         offered = moves.candidates(judged.page, starts, judged.knowledge.tables)

@@ -12,6 +12,7 @@ from vllm_runbooks.catalog.options import CALLS, Default, Option, ReleaseData, i
 from vllm_runbooks.catalog.specs import Card, DefaultReview, DefaultReviews, Matter
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
+from vllm_runbooks.lint.hits import Edits
 from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.lint.records import ChangedDefault
 from vllm_runbooks.reading.arguments import Parsed
@@ -35,7 +36,6 @@ class Moved:
 
     told: ChangedDefault
     edit: Edit | None = None
-    """None if no option can."""
 
 
 def changed_defaults(
@@ -159,13 +159,8 @@ def _variable(name: str, data: ReleaseData, review: DefaultReview) -> Any:
 # ---- variables and options that took each other's place
 
 
-def candidates(
-    page: Page, starts: Sequence[tuple[Found, Parsed, ReleaseData]], tables: Tables
-) -> Iterator[tuple[Replacement, ...]]:
-    """Yield edits that replace removed variables by options, and later options by variables.
-
-    Each is an alternative: after one is applied, the page is read again.
-    """
+def candidates(page: Page, starts: Sequence[tuple[Found, Parsed, ReleaseData]], tables: Tables) -> Iterator[Edits]:
+    """Yield alternative edits that replace removed variables by options, and later options by variables."""
     rows = tables["environment.removed"].get("replacements", {})
     owners: dict[int, list[tuple[Found, Parsed, ReleaseData]]] = {}
     settings: dict[int, Setting] = {}
@@ -189,7 +184,7 @@ def candidates(
         yield from _as_variables(page, start, parsed, data, tables)
 
 
-def _distinct(edits: Sequence[Replacement]) -> tuple[Replacement, ...]:
+def _distinct(edits: Sequence[Replacement]) -> Edits:
     return tuple(dict.fromkeys(edits))
 
 
@@ -233,9 +228,7 @@ def _typed(text: str, kind: Any) -> Any:
     return text if kind == "str" and text not in _KEYWORDS else None
 
 
-def _as_variables(
-    page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables
-) -> Iterator[tuple[Replacement, ...]]:
+def _as_variables(page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Edits]:
     """Yield edits from later options to the variables before them."""
     if start.entry in CALLS or not start.is_certain:
         return
@@ -272,7 +265,7 @@ def _said(text: str, how: Any) -> str | None:
 # ---- image
 
 
-def retagged(start: Found, to: str) -> tuple[Replacement, ...]:
+def retagged(start: Found, to: str) -> Edits:
     """Replace the release in the tag of vLLM's own image."""
     image = start.image
     tag = _IMAGE.match(image.value or "") if image is not None else None

@@ -19,7 +19,7 @@ from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import Option, Past, ReleaseData, Standing, past, standing
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
-from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
@@ -30,17 +30,13 @@ from vllm_runbooks.reading.shell import Word
 
 _STRAY = ("extra-positional", "model-ignored")
 _RULES = {"model-option": "model-as-option", "not-read": "file-not-read", "out-of-bounds": "refused-value"}
-"""Rules that are not named like the kind of problem."""
+"""Rules that are not named like their kind of problem."""
 _MISSING = ("required", "missing-value", "extra-positional", "conflict")
 """Problems that an option apart from its command can't have."""
 _MAX_CHANGES = 20
-"""Edits that are tried per launch."""
 _MOST_WORDS = 20_000
-"""Words that are parsed again per launch."""
 _MOST_TEXT = 1_000_000
-"""Characters that are read again per page."""
 _LONGEST_TEXT = 200_000
-"""Longest page that is read again."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
 """A value that needs no quotes in any language."""
 _MANY = 1_000_000
@@ -53,7 +49,6 @@ _CLEARER = 0.04
 """Least difference in similarity between the nearest and the next name."""
 
 Tables = Mapping[str, Mapping[str, Any]]
-"""Tables of the rules, by rule."""
 
 
 def of_start(page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
@@ -89,14 +84,10 @@ def of_call(start: Found, problems: Collection[CallProblem], data: ReleaseData, 
 def _senseless(values: Mapping[str, Any], data: ReleaseData, tables: Tables) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield numbers that every release accepts and that can't serve anything."""
     for dest, row in tables["option.refused-value"].get("sense", {}).items():
-        value = values.get(dest)
-        if bounds.is_outside(value, row) and not (value == row.get("auto") and _takes_auto(dest, data)):
+        value, option = values.get(dest), data.by_dest.get(dest)
+        takes_auto = option is not None and "auto" in str(option.type)
+        if bounds.is_outside(value, row) and not (value == row.get("auto") and takes_auto):
             yield dest, {"sense": bounds.in_words(row), "because": row["because"]}
-
-
-def _takes_auto(dest: str, data: ReleaseData) -> bool:
-    option = data.by_dest.get(dest)
-    return option is not None and "auto" in str(option.type)
 
 
 def _is_adapted(start: Found) -> bool:
@@ -131,7 +122,6 @@ class _NameFacts(NamedTuple):
     remedy: Mapping[str, Any]
     """Table row with the replacement; empty if none is certain."""
     takes: int = _MANY
-    """Most values of the option."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +232,7 @@ class _OptionRules:
         self.entry = deployment.parser_entry(self.start.entry, self.values, data) if self.start else "serve"
         self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(self.words) + 1))
         self.readings = 0
-        self.merged: dict[str, tuple[Replacement, ...]] = {}
+        self.merged: dict[str, Edits] = {}
         if page is not None and len(page.text) <= _LONGEST_TEXT:
             self.readings = min(_MAX_CHANGES, _MOST_TEXT // (len(page.text) * max(1, len(page.starts)) + 1))
 
@@ -332,7 +322,7 @@ class _OptionRules:
 
     # ---- changes
 
-    def _mended(self, problem: Problem) -> tuple[Replacement, ...]:
+    def _mended(self, problem: Problem) -> Edits:
         if problem.word is None or self.words[problem.word].value is None or self.tries <= 0:
             return ()
         index, written = problem.word, _written(self.words[problem.word])
@@ -356,7 +346,7 @@ class _OptionRules:
             return self._bare(index, written, (self.words[index].value or "").partition("=")[2].lower())
         return ()
 
-    def _bare(self, index: int, written: str, value: str) -> tuple[Replacement, ...]:
+    def _bare(self, index: int, written: str, value: str) -> Edits:
         """Fix a flag with a glued value."""
         if value in YES:
             return self._put_word(index, written)
@@ -365,7 +355,7 @@ class _OptionRules:
             return self._put_word(index, other)
         return self._without(index, index + 1) if is_needless else ()
 
-    def _unvalued(self, index: int, value: str) -> tuple[Replacement, ...]:
+    def _unvalued(self, index: int, value: str) -> Edits:
         """Fix a flag with a value as a separate word."""
         if value in YES:
             return self._without(index, index + 1)
@@ -388,7 +378,7 @@ class _OptionRules:
         others = (text for text, sets in option.flag_values.items() if sets is contrary and text.startswith("--"))
         return next(others, None), option.default is contrary
 
-    def _replaced(self, index: int, name_facts: _NameFacts) -> tuple[Replacement, ...]:
+    def _replaced(self, index: int, name_facts: _NameFacts) -> Edits:
         """Replace an option by another one, a key of another one, or nothing."""
         remedy = name_facts.remedy
         if "instead" not in remedy or self.tries <= 0:
@@ -412,7 +402,7 @@ class _OptionRules:
         text = value["fixed"] if "fixed" in value else value.get("map", {}).get(" ".join(values))
         return self._set(index, last, name, new, text) if text is not None else ()
 
-    def _set(self, index: int, last: int, name: str, new: str, text: str) -> tuple[Replacement, ...]:
+    def _set(self, index: int, last: int, name: str, new: str, text: str) -> Edits:
         """Replace an option by another one with another value."""
         word = self.words[index]
         if "=" not in (word.value or "") and last == index + 2:
@@ -423,14 +413,12 @@ class _OptionRules:
             return self._spliced(index, last, [new, text], renamed(word, len(word.value or ""), f"{new} {text}"))
         return self._put_word(index, f"{new}={text}") if "=" in (word.value or "") or last == index + 1 else ()
 
-    def _spliced(
-        self, first: int, last: int, words: list[str], edits: Iterable[Replacement]
-    ) -> tuple[Replacement, ...]:
+    def _spliced(self, first: int, last: int, words: list[str], edits: Iterable[Replacement]) -> Edits:
         """Return the edits that put other words in place of some, if they are better."""
         edits, changed = tuple(edits), [*self.values[:first], *words, *self.values[last:]]
         return edits if edits and self._is_better(changed, first, range(first, first + len(words))) else ()
 
-    def _keyed(self, index: int, last: int, new: str, key: str, text: str) -> tuple[Replacement, ...]:
+    def _keyed(self, index: int, last: int, new: str, key: str, text: str) -> Edits:
         """Make an option a key of a JSON option: dotted if the parser reads that, else merged with others."""
         name = _written(self.words[index])
         dest = self.spellings[new].dest
@@ -443,7 +431,7 @@ class _OptionRules:
             self.merged[new] = self._merged(new, dest)
         return self.merged[new]
 
-    def _merged(self, new: str, dest: str) -> tuple[Replacement, ...]:
+    def _merged(self, new: str, dest: str) -> Edits:
         """Merge all options that are keys of one JSON option now."""
         whole = self.parsed.flags.get(dest, {})
         if isinstance(whole, str):
@@ -482,7 +470,7 @@ class _OptionRules:
             edits += removed
         return tuple(edits) if self._reads_better(edits) else ()
 
-    def _renamed(self, index: int, name: str, new: str) -> tuple[Replacement, ...]:
+    def _renamed(self, index: int, name: str, new: str) -> Edits:
         """Rename an option, in all words with its keys."""
         value = self.words[index].value or ""
         at = [index]
@@ -498,16 +486,16 @@ class _OptionRules:
             changed[place] = new + (self.values[place] or "")[len(name) :]
         return tuple(edits) if self._is_better(changed, index, at) else ()
 
-    def _put(self, index: int, start: int, text: str) -> tuple[Replacement, ...]:
+    def _put(self, index: int, start: int, text: str) -> Edits:
         value = (self.values[index] or "")[:start] + text
         return self._spliced(index, index + 1, [value], put(self.words[index], start, text))
 
-    def _put_word(self, index: int, text: str) -> tuple[Replacement, ...]:
+    def _put_word(self, index: int, text: str) -> Edits:
         edits = renamed(self.words[index], len(self.values[index] or ""), text)
         is_plain = _PLAIN.fullmatch(text.replace("=", "")) is not None
         return self._spliced(index, index + 1, [text], edits if is_plain else ())
 
-    def _without(self, first: int, last: int) -> tuple[Replacement, ...]:
+    def _without(self, first: int, last: int) -> Edits:
         if self.page is None or self.start is None or not self._may_read():
             return ()
         changed = [*self.values[:first], *self.values[last:]]

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording, told_in
 from vllm_runbooks.catalog.records import Rule
@@ -183,14 +184,8 @@ def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
 
-def _uri(file: str) -> str:
-    """A file name as a URI reference (RFC 3986)."""
-    kept = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
-    return "".join(chr(byte) if byte in kept else f"%{byte:02X}" for byte in file.replace("\\", "/").encode())
-
-
 def _result(issue: Issue, path: str, used: Sequence[str]) -> dict[str, Any]:
-    location = {"uri": _uri(path)}
+    location = {"uri": quote(path.replace("\\", "/"))}
     result: dict[str, Any] = {
         "ruleId": issue.rule,
         "ruleIndex": used.index(issue.rule),

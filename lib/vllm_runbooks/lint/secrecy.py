@@ -26,7 +26,6 @@ _MAX_LEAD = 60
 """Characters before a short secret that identify it."""
 _QUOTES = "\"'\u2018\u2019\u201c\u201d"
 _REFERENCE = re.compile(r"\$|<|\{\{|[A-Z_]{1,60}\Z|\[secret")
-"""A reference to a secret."""
 _GLUED = re.compile(r"[^\s-]--([A-Za-z][A-Za-z-]{1,60})\Z", re.ASCII)
 """An option without a blank before it."""
 _BEHIND = re.compile(r"[ \t]{0,40}(?:\\?[ \t]{0,40}(?:#[^\n]{0,400})?\n[ \t]{0,40})?(\S{1,400})")
@@ -81,7 +80,8 @@ class Secrets:
             if is_first:
                 self._spans.append(Replacement(start, end, mark))
             lead = text[max(0, start - _MAX_LEAD) : start]
-            lead = lead[_name_at(lead) :]
+            name = re.search(r"[\w.-]{1,50}\W{0,9}\Z", lead)
+            lead = name[0] if name else ""
             if lead.strip() and len(secret.places) == 1:
                 self._behind[lead + text[start:end]] = len(lead), mark
 
@@ -115,11 +115,6 @@ def _apart(edits: Iterable[Replacement]) -> Iterator[Replacement]:
         if edit.start >= last:
             yield edit
             last = edit.end
-
-
-def _name_at(lead: str) -> int:
-    named = re.search(r"[\w.-]{1,50}\W{0,9}\Z", lead)
-    return named.start() if named else len(lead)
 
 
 def _given(reading: TextVersion) -> Iterator[_Secret]:

@@ -13,9 +13,7 @@ _ENDS = re.compile(r"(?:^|[\s;&|(])(?:wait|fuser|\w{0,40}(?:stop|kill|cleanup)\w
 _LOOP = re.compile(r"(?:^|[\s;])(do|done)(?=[\s;&|)]|\Z)", re.ASCII)
 _BODY = 4096
 """Characters after a launch in which the loop around it may end."""
-_ELSEWHERE = frozenset(
-    ("docker", "flux", "ip", "jsrun", "kubectl", "lxc", "mpirun", "nerdctl", "podman", "srun", "ssh")
-)
+_ELSEWHERE = ("docker", "flux", "ip", "jsrun", "kubectl", "lxc", "mpirun", "nerdctl", "podman", "srun", "ssh")
 """Programs that run a command on another host, in a container or on their own GPUs."""
 
 

@@ -21,7 +21,6 @@ from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.documents import Page
 
 MAX_ISSUES = 500
-"""Nobody reads more."""
 _MAX_TEXT = 400
 _MAX_BITS = 1024
 _TOO_MUCH = "file.too-much"

@@ -29,7 +29,6 @@ CaseReader = Callable[[Path], Case]
 MAX_UNPACKED = 8 << 30
 """A few kilobytes can unpack without end."""
 MAX_SCRIPT = 8_000_000
-"""Longest script, in characters."""
 NAME_A_SCRIPT = "give a script, manifest or page that starts vLLM, or - for standard input"
 _SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Pipes of a shell's process substitution."""
@@ -57,8 +56,8 @@ _ODD, _ODD_OF_STRAY = 0.1, 0.03
 """Least share of control characters in binary data: in general, and if it is no UTF-8. Random bytes have 0.1; a damaged
 log, or one in a locale's encoding, hardly any."""
 _LOG = re.compile(r"^[^.].{0,200}\.(?:log|out|err)(?:\.\d{1,3})?(?:\.(?:gz|bz2|xz))?\Z", re.IGNORECASE)
-"""File name of a log in a folder."""
 _MAX_LOGS = 256
+_ALONE = "several inputs must be log files of one start, so name it alone"
 _CONTROL = bytes(byte for byte in range(32) if byte < 9 or 13 < byte < 27 or byte > 27)
 """Bytes that are not text; 27 begins a terminal's colors."""
 _DOUBLE = re.compile(rb"(?:[\x00-\x7f]|[\x81-\xfe][\x80-\xfe])*\Z")
@@ -244,10 +243,7 @@ def _growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iter
 
 
 def _arriving(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iterator[bytes]:
-    """Yield what arrives, and an empty block for each pause.
-
-    The writer may be interrupted with its reader: its last words belong to the log.
-    """
+    """Yield what arrives until the writer has ended as well, and an empty block for each pause."""
     is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
     until = float("inf")
     while time.monotonic() < until and interrupts() < 2:
@@ -477,13 +473,9 @@ def load_files(
             if path.is_dir():
                 raise InputError(f"{name}: is a folder; several inputs must be log files of one start")
             if cases is not None and not path.exists() and path.name == name and (cases / name).is_dir():
-                raise InputError(
-                    f"{name}: is a recorded case; several inputs must be log files of one start, so name it alone"
-                )
+                raise InputError(f"{name}: is a recorded case; {_ALONE}")
             if path.is_file() and is_pack(path):
-                raise InputError(
-                    f"{name}: is an archive; several inputs must be log files of one start, so name it alone"
-                )
+                raise InputError(f"{name}: is an archive; {_ALONE}")
             if _is_empty(path):
                 empty.append(path)
             else:

@@ -17,7 +17,6 @@ from vllm_runbooks.reading import evidence as _evidence
 MAX_SCRIPT, beginning = _evidence.MAX_SCRIPT, _evidence.beginning
 
 _MAX_BESIDE = 1_000_000
-"""Largest config file."""
 
 
 def read_case(path: Path) -> Case:
@@ -73,10 +72,7 @@ def is_job(name: str) -> bool:
 
 
 def read_text(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
-    """Text of a script with its line ends: of a file, a recorded case, a pack's command, or `-`.
-
-    `instead` says what to name if that fails.
-    """
+    """Text of a script, a recorded case, a pack's command, or `-`; `instead` says what to name if there is none."""
     if name != "-" and Path(name).is_file() and not Path(name).stat().st_size:
         return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
     if _is_pack(name):

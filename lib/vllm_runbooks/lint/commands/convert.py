@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from vllm_runbooks.lint.checking import Converted
 
 FORMS = ("shell", "docker", "compose", "systemd")
-"""Those of `reading.deployment.forms`."""
 
 
 @click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
@@ -56,10 +55,10 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
         output.write_script(done.text)
     for line in _remarks(done, to, start):
         click.echo(line, err=True)
-    for line in render_issues.left(done.found.issues):
+    for line in render_issues.left(done.linted.issues):
         click.echo(line, err=True)
-    output.say(render_issues.headline(done.found))
-    return int(bool(render_issues.wrong(done.found.issues)))
+    output.say(render_issues.headline(done.linted))
+    return int(bool(render_issues.wrong(done.linted.issues)))
 
 
 def _remarks(done: Converted, to: str, start: int | None) -> list[str]:

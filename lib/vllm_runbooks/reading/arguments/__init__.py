@@ -1,9 +1,8 @@
-"""An argument vector judged as a release's own parser judges it: every fault with its place, every value typed.
+"""Parse an argument vector as a release does: report every fault with its place, and convert every value.
 
-Nothing of argparse is used: it stops at the first fault, tells no place, and differs between versions of Python. The
-words are rewritten first, as vLLM's parser does (`words`), then options and positionals take their values by
-number, type and choices, as argparse does, then the release's own checks are made. A word that cannot be known (None)
-may be anything: it takes the place it stands in, and nothing is told of it.
+argparse itself stops at the first fault, has no places, and differs between versions of Python. The words are rewritten
+as vLLM's parser does (`words`), assigned as argparse does, and checked as the release does. An unknown word (None) may
+be anything: it is never a fault.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ REFUSALS = frozenset(
 )
 """Kinds of problems for which the release rejects the command."""
 _MAX_HINTS = 30
-"""Unknown names that get a suggestion."""
 _MAX_SHOWN = 120
-"""Longest word in a message."""
 _NEGATIVE = re.compile(r"-\d+\n?|-\d*\.\d+\n?")
 _DASHES = ("\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2015", "\u2212")
 """Characters that look like a dash."""
@@ -80,9 +77,7 @@ class WordRole:
     kind: str
     """option (also with its value: `--a=1`), value, model, positional, separator, unknown or lost."""
     option: str | None = None
-    """Name of its option."""
     option_word: int | None = None
-    """Index of its option's word."""
 
 
 @dataclass(frozen=True)
@@ -468,10 +463,7 @@ class _Parser:
         before.append(token.word)
 
     def _positionals(self, run: list[Token], left: list[Option], *, is_excused: bool) -> None:
-        """Assign words that no option takes to the remaining positionals; report the rest.
-
-        After an unknown option (`is_excused`) a word is probably its value.
-        """
+        """Assign words to the positionals and report the rest, unless an unknown option precedes (`is_excused`)."""
         has_unknown = any(token.text is None and not token.is_made for token in run)
         self.is_open |= has_unknown
         waiting, separators = deque(run), 0

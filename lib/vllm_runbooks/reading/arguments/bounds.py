@@ -9,7 +9,6 @@ from vllm_runbooks.catalog.options import LIMITS, Bound, ReleaseData
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 
 _MOST_BITS = 1024
-"""Longest integer that is checked."""
 
 
 class _RefusedArguments(NamedTuple):

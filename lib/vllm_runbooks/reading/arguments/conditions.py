@@ -1,9 +1,8 @@
-"""Conditions on values, as the release data holds a release's own checks, evaluated without running anything of it.
+"""Evaluate conditions of the release data without running code of a release.
 
-A condition is JSON: a list with its operator first. ["const", v] is a value, ["arg", name] one that was given or the
-default, ["given", name] whether it was given, ["env", name] a variable of the environment, ["item", name] where a loop
-stands. The others combine: "and", "or", "not", comparisons, "+", "-", "%", "len", "set", "bool", ["[]", c, index],
-["isinstance", c, type], "startswith" and other methods of texts, ["filter", list, item, condition, value],
+A condition is a JSON list with its operator first: ["const", v], ["arg", name] (explicit or default), ["given", name]
+(whether explicit), ["env", name], ["item", name] (in a loop); "and", "or", "not", comparisons, "+", "-", "%", "len",
+"set", "bool", ["[]", c, index], ["isinstance", c, type], methods of strings, ["filter", list, item, condition, value],
 ["some", list, item, condition], "any", "all".
 """
 

@@ -1,8 +1,7 @@
-"""JSON inside an option: read as vLLM reads it, its keys and values judged by the types of a release.
+"""Check JSON in options by the types of a release.
 
-Types are JSON values themselves, in the grammar of the release data: a name ("int", "str", "any" …) or one pair such as
-{"optional": TYPE}, {"list": TYPE}, {"object": NAME}. The rules are those of pydantic's lax mode on JSON: what converts
-is right. What cannot be judged from data (a check written in Python, an opaque type) is never a fault.
+A type is a name ("int", "str", "any", …) or a pair such as {"optional": TYPE}, {"list": TYPE}, {"object": NAME}, with
+the rules of pydantic's lax mode. What the data can't decide (a check in Python, an opaque type) is never a fault.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ from vllm_runbooks.core.json_errors import same_words
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 
 _MAX_DEPTH = 60
-"""Deepest nesting that is checked."""
 _MAX_FAULTS = 20
 _TRUE = ("1", "on", "t", "true", "y", "yes")
 _FALSE = ("0", "off", "f", "false", "n", "no")
@@ -358,7 +357,6 @@ def shown(value: Any) -> str:
 
 
 _SHOWN = 80
-"""Longest value in a message."""
 
 
 def judged(value: Any, kind: Any, objects: Mapping[str, Any]) -> list[Fault]:
@@ -416,16 +414,10 @@ def place(text: str, path: Sequence[str | int]) -> int | None:
         elif sign != ":":
             is_key = where[-1:] == [None]
             if is_key:
-                where[-1] = _unquoted(sign)
+                with suppress(ValueError):
+                    where[-1] = str(json.loads(sign))
             if len(where) == len(steps) and [*map(str, where)] == steps:
                 return at
             if not is_key and sign in {"{", "["}:
                 where.append(None if sign == "{" else 0)
     return None
-
-
-def _unquoted(text: str) -> str | None:
-    try:
-        return str(json.loads(text))
-    except ValueError:
-        return None

@@ -25,27 +25,22 @@ def expected_type(option: Option, value: Any) -> str | None:
         return None if isinstance(value, bool) else "True or False"
     if option.nargs in _SEVERAL or option.action == "_AppendAction":
         is_list = isinstance(value, (list, tuple))
-        return None if is_list and all(_is_of(option, item) for item in value) else f"a list, each {_words(option)}"
-    return None if _is_of(option, value) else _words(option)
-
-
-def _words(option: Option) -> str:
-    return type_in_words(option.type)
-
-
-def _conversion(option: Option) -> Any:
-    kind = inner_type(option.type)
-    return kind if not isinstance(kind, Mapping) else next((name for name in _CLASSES if name in kind), "")
+        return (
+            None
+            if is_list and all(_is_of(option, item) for item in value)
+            else f"a list, each {type_in_words(option.type)}"
+        )
+    return None if _is_of(option, value) else type_in_words(option.type)
 
 
 def _is_of(option: Option, value: Any) -> bool:
-    name = _conversion(option)
+    kind = inner_type(option.type)
+    name = kind if not isinstance(kind, Mapping) else next((name for name in _CLASSES if name in kind), "")
     if option.action in _NAMES_AND_PATHS:
         return isinstance(value, (str, Mapping))
     classes = _CLASSES.get(name) if isinstance(name, str) else None
     if classes is None or (name == "human_int_or_auto" and value == "auto"):
         return True
-    kind = inner_type(option.type)
     if name == "dataclass" and isinstance(kind, Mapping) and "via" in kind and isinstance(value, (int, str)):
         return True
     return isinstance(value, classes) and not isinstance(value, bool)

@@ -36,7 +36,6 @@ class ValueFault(NamedTuple):
     kind: str
     says: Mapping[str, str]
     path: tuple[str | int, ...] = ()
-    """Path in a JSON value; empty for the whole."""
 
 
 class ValueRefusedError(Exception):
@@ -289,7 +288,6 @@ def _lora_module(reader: ValueReader, value: Any, text: str, probes: Mapping[str
 
 
 _LORA_CLASS = "LoRAModulePath"
-"""vLLM's class for `--lora-modules`."""
 
 
 def _name_and_path(_: ValueReader, value: Any, text: str, _probes: Mapping[str, Any]) -> Any:

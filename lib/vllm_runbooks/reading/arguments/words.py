@@ -44,7 +44,6 @@ class Token:
     made: Any = UNKNOWN
     """Value of JSON put together from keys."""
     parts: tuple[KeyPart, ...] = ()
-    """Its keys."""
 
     @property
     def is_made(self) -> bool:
@@ -70,7 +69,6 @@ class Rewritten:
     consumed: dict[int, tuple[str, str, int]] = field(default_factory=dict)
     """Role, option and option's word of the words that argparse never sees."""
     has_unread_file: bool = False
-    """Whether a config file may hold more options."""
 
     def tell(self, kind: str, word: int, option: str, option_word: int | None = None, **says: str) -> None:
         self.remarks.append(Remark(kind, word, word if option_word is None else option_word, option, says))

@@ -25,7 +25,6 @@ from vllm_runbooks.reading.documents import option_words
 from vllm_runbooks.reading.documents.starts import Found
 
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+\Z", re.ASCII)
-"""A word that never needs quotes."""
 _VARIABLE = re.compile(
     r"\"?(--?[\w.-]+=)?\"?\$(?:\{(?=\w+(?::?\?[^{}\"$`]*)?\}))?([A-Za-z_]\w*)(?:(?::?\?[^{}\"$`]*)?\})?\"?\Z", re.ASCII
 )
@@ -33,7 +32,6 @@ _VARIABLE = re.compile(
 _LEAD = re.compile(r"\"?(--?[A-Za-z][\w.-]*=)", re.ASCII)
 _OWN_VARIABLES = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}
 _PUBLISHED = re.compile(r"\d+(?:\.\d+)+(?:rc\d+|\.?post\d+)?", re.ASCII)
-"""A release with a published image."""
 
 
 class EditRefusedError(Exception):
@@ -79,9 +77,8 @@ class Deployment:
     @property
     def command(self) -> tuple[str, ...]:
         """Program with its first words; empty if the image has its own."""
-        return {"serve": ("vllm", "serve"), "image": ()}.get(
-            self.entry, ("python3", "-m", "vllm.entrypoints.openai.api_server")
-        )
+        module = ("python3", "-m", "vllm.entrypoints.openai.api_server")
+        return {"serve": ("vllm", "serve"), "image": ()}.get(self.entry, module)
 
     @property
     def handed(self) -> tuple[str, ...]:
@@ -107,10 +104,7 @@ class Deployment:
 
 
 def parser_entry(entry: str, words: Sequence[str | None], release: ReleaseData) -> str:
-    """Parser of the arguments: of an image, the release's entry point if known.
-
-    Otherwise the way in which the model is given decides.
-    """
+    """Parser of the arguments: of an image, the release's entry point, else the one that the model's place suggests."""
     if entry != "image":
         return "serve" if entry == "serve" else "api_server"
     image_entry = release.features.get("image_entry")
@@ -283,10 +277,7 @@ def secrets(words: Sequence[str | None]) -> dict[int, int]:
 
 
 def _variable(option: str, names: set[str]) -> str:
-    """Choose an unused variable name for an option's value.
-
-    Not VLLM_*: VLLM_PORT is another port than --port.
-    """
+    """Choose an unused variable name for an option's value; not VLLM_*, as VLLM_PORT is another port than --port."""
     variable = _OWN_VARIABLES.get(option)
     if variable is not None and variable not in names:
         return variable

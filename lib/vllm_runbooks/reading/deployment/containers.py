@@ -40,10 +40,7 @@ def why_no_ray(release: ReleaseData, image: str | None = None) -> str:
 
 
 def docker(parts: Sequence[Part], notes: Sequence[str] = (), image: str | None = None) -> str:
-    """Render a script that runs the instances of one host in containers and ends with all of them.
-
-    `image` replaces the release's published one. Raises InputError without an image, or if Ray joins hosts.
-    """
+    """Render a script that runs the instances of one host in containers and ends with all of them."""
     if any(part.joined for part in parts):
         raise InputError(fleet.NOT_IN_A_CONTAINER)
     needed = dict.fromkeys(name for part in parts for name in references(part.deployment))

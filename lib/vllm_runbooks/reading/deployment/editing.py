@@ -78,10 +78,7 @@ def without(page: Page, launch: Found, first: int, last: int, release: ReleaseDa
 
 
 def unset(page: Page, setting: Setting) -> tuple[Replacement, ...]:
-    """Return the replacement that removes a variable, with the line, option or item around it.
-
-    Empty if that is uncertain or changes anything else.
-    """
+    """Return the replacement that removes a variable with its line, option or item; empty unless certain."""
     span = _span_of(page, setting)
     if span is None:
         return ()

@@ -32,7 +32,6 @@ FIRST_PORT = 8000
 _LAST_PORT = 65535
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what is told, not what is bound
 _DEVICE = re.compile(r"\d{1,4}\Z|(?:GPU|MIG)-[0-9a-fA-F-]{8,80}\Z", re.ASCII)
-"""Index or UUID of a GPU."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}\Z", re.ASCII)
 _PLACED = frozenset({
     "model", "model_tag", "host", "port", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
@@ -73,7 +72,6 @@ class Split:
     pp: int = 1
     dp: int = 1
     pcp: int = 1
-    """Prefill context parallel size."""
 
     @property
     def cards(self) -> int:
@@ -105,7 +103,6 @@ class Part:
     serves: bool
     """Whether it gets requests; the other hosts only compute."""
     unwritten: tuple[str, ...] = ()
-    """Notes."""
     joined: tuple[Host, ...] = ()
     """Hosts of the Ray cluster that it needs, with their GPUs."""
     host: Host | None = None
@@ -356,10 +353,7 @@ def shell(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
 
 
 def script(parts: Sequence[Part], notes: Sequence[str], needed: Sequence[str], body: Sequence[str]) -> str:
-    """Render a script around lines that start programs in the background, each with its own log.
-
-    `needed` are variables that must be set before.
-    """
+    """Render a script around lines that start programs in the background, after variables that must be set."""
     check_one_host(parts)
     lines = [
         "#!/usr/bin/env bash",

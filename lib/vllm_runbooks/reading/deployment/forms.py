@@ -23,9 +23,7 @@ from vllm_runbooks.reading.deployment import (
 from vllm_runbooks.reading.documents import gpus, images
 from vllm_runbooks.reading.documents.starts import Found
 
-_WRITTEN_KEYS = frozenset(
-    {"image", "command", "args", "entrypoint", "environment", "env", "ports", "deploy", "ipc", "name"}
-)
+_WRITTEN_KEYS = ("image", "command", "args", "entrypoint", "environment", "env", "ports", "deploy", "ipc", "name")
 """Keys of a service or container that every form can express."""
 _DETACHING = frozenset({"nohup", "setsid", "exec", "env", "/usr/bin/env"})
 _WRITTEN_OPTIONS = {
@@ -40,10 +38,7 @@ FILES = {"shell": "serve.sh", "docker": "serve.sh", "compose": "compose.yaml", "
 
 
 def converted(launch: Found, to: str, release: ReleaseData) -> tuple[str, Deployment]:
-    """Convert a launch to another form for a release; return the text and its deployment.
-
-    Raises InputError if it is no server, or if the text would be read differently.
-    """
+    """Convert a launch to another form; refuse what would be read differently."""
     if launch.entry not in options.SERVERS:
         raise InputError(f"{launch.entry} starts no server; give a file with a start of one")
     deployment = Deployment.of(launch)

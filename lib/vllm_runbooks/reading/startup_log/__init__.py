@@ -29,7 +29,6 @@ _MAX_WRAPPED, _MAX_WRAPPED_LINE = 100, 1000
 """Most lines of wrapped arguments, and their longest."""
 _MAX_SETTINGS = 1000
 _MAX_STARTS = 500
-"""Only the last ones are kept."""
 
 
 def read(evidence: Evidence, catalog: Catalog) -> list[Start]:
@@ -65,6 +64,10 @@ class _SymptomMatch(NamedTuple):
     match: Found
 
 
+_Matches = tuple[list[tuple[LineFormat, Found]], list[_SymptomMatch]]
+"""Line formats and symptoms in a text."""
+
+
 class _LogReader:
     """Reads the lines of one file."""
 
@@ -78,7 +81,6 @@ class _LogReader:
         self.wrapped: list[str] = []
         """Lines of arguments without their closing bracket."""
         self.left_out = 0
-        """Launches that are not kept."""
 
     def take(self, lines: Sequence[LogLine]) -> None:
         among = self.catalog.patterns.candidates("\n".join([line.text for line in lines]))
@@ -128,9 +130,7 @@ class _LogReader:
         ]
         return [replace(starts[0], left_out=self.left_out), *starts[1:]] if starts and self.left_out else starts
 
-    def _counted(
-        self, line: LogLine, among: Sequence[int]
-    ) -> tuple[list[tuple[LineFormat, Found]], list[_SymptomMatch]]:
+    def _counted(self, line: LogLine, among: Sequence[int]) -> _Matches:
         """Match a line; if it quotes users' text, only the format of the quoting line counts."""
         formats, symptoms = self._meanings(line.text, among)
         if not formats:
@@ -145,21 +145,17 @@ class _LogReader:
         quoted = [(line_format, match) for line_format, match in formats if line_format.quoted]
         return (quoted, []) if quoted else (formats, symptoms)
 
-    def _meanings(
-        self, text: str, among: Sequence[int] | None = None
-    ) -> tuple[list[tuple[LineFormat, Found]], list[_SymptomMatch]]:
+    def _meanings(self, text: str, among: Sequence[int] | None = None) -> _Matches:
         formats: list[tuple[LineFormat, Found]] = []
         symptoms: list[_SymptomMatch] = []
         for match in self.catalog.patterns.find(text, among):
             for kind, name, index in self.catalog.meanings(match.pattern):
                 if kind == "line":
                     formats.append((self.catalog.lines[index], match))
-                elif kind == "signature":
-                    symptoms.append(_SymptomMatch(name, index, self.catalog.symptoms[name].signatures[index], match))
-                else:
-                    symptoms.append(
-                        _SymptomMatch(name, -1 - index, self.catalog.symptoms[name].companions[index], match)
-                    )
+                    continue
+                symptom, is_companion = self.catalog.symptoms[name], kind != "signature"
+                signature = (symptom.companions if is_companion else symptom.signatures)[index]
+                symptoms.append(_SymptomMatch(name, -1 - index if is_companion else index, signature, match))
         return formats, symptoms
 
     def _takes_wrapped(self, line: LogLine) -> bool:
@@ -382,10 +378,7 @@ def _deepest(chain: list[Raised], signature: Signature) -> tuple[int, dict[str, 
 
 @lru_cache(maxsize=1 << 16)
 def _captured(patterns: tuple[str, ...], path: str, function: str) -> dict[str, str] | None:
-    """Captures of a frame that matches one of the patterns, else None.
-
-    Cached: the same functions recur in tracebacks, and a thousand signatures ask.
-    """
+    """Captures of a frame that matches one of the patterns, else None; cached, as the same functions recur."""
     path = path.replace("\\", "/")
     named = {"": function, ":": f"{path.rpartition('/')[2]}:{function}", "/": f"{path}:{function}"}
     for pattern, sign in map(_frame_pattern, patterns):

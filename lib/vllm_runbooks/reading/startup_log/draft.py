@@ -81,25 +81,20 @@ class LaunchDraft:
     """One of so many periodic lines is kept."""
     throughput_lines: int = 0
     fastest: float | None = None
-    """Most tokens generated per second."""
     served: LogLine | None = None
     """Last line that proves a served request."""
     warnings: dict[str, list[Any]] = field(default_factory=dict)
     hits_by: dict[tuple[str, int], list[Hit]] = field(default_factory=dict)
-    """By symptom and signature."""
     seen: set[str] = field(default_factory=set)
-    """Line formats."""
     events: dict[str, list[Quote]] = field(default_factory=dict)
     progress: dict[int, int] = field(default_factory=dict)
     calm: dict[int, deque[int]] = field(default_factory=dict)
     """Last lines below ERROR by pid (0 without)."""
     wrote: dict[Place, int] = field(default_factory=dict)
-    """Last line by process."""
     joining: dict[Place, _Joining] = field(default_factory=dict)
     met: str | None = None
     """Time at which the first process had joined."""
     last: LogLine | None = None
-    """Last line of a logger."""
     status: RayStatus = field(default_factory=RayStatus)
     waited: dict[int, Moment | None] = field(default_factory=dict)
     """Time by number of the lines that report waiting."""
@@ -220,10 +215,8 @@ class LaunchDraft:
     @property
     def has_advanced(self) -> bool:
         """Whether it got beyond its arguments, or ended."""
-        return self.has("engine", "failed", "ready", "engine_ready", "stopping") or self.phase not in (
-            None,
-            "configure",
-        )
+        is_beyond = self.phase not in (None, "configure")
+        return is_beyond or self.has("engine", "failed", "ready", "engine_ready", "stopping")
 
     @property
     def has_ended(self) -> bool:
@@ -468,11 +461,8 @@ def _word(*values: Any) -> str | None:
 
 def _executor(draft: LaunchDraft) -> str | None:
     names = {process.name or "" for process in draft.processes}
-    if any(name.startswith("RayWorker") for name in names):
-        return "ray"
-    if any(name.startswith(("Worker_TP", "Worker_PP", "VllmWorker")) for name in names):
-        return "mp"
-    return None
+    is_mp = any(name.startswith(("Worker_TP", "Worker_PP", "VllmWorker")) for name in names)
+    return "ray" if any(name.startswith("RayWorker") for name in names) else "mp" if is_mp else None
 
 
 def _ranked(draft: LaunchDraft) -> dict[Process, int | None]:

@@ -16,7 +16,6 @@ from typing import Any
 from vllm_runbooks.core.printed import literal, masked, pairs
 
 MAX_LENGTH = 16_000
-"""Longest command, in characters."""
 _MAX_LINES = 200
 _MAX_WORD = 1000
 """Longest word: shlex takes quadratic time."""

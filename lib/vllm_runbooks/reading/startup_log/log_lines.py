@@ -1,9 +1,8 @@
-"""Text of any shape to log lines: which process wrote each, when, from which source line, and what it says.
+"""Split a text of any shape into log lines with process, time, source line and message.
 
-Understood are vLLM's own prefixes of all releases, uvicorn's, loguru's and the logging module's usual formats (wrappers
-that re-log), what container runtimes, schedulers, journals and log stores put around a line, colours, progress bars
-rewritten by carriage returns, lines that a paste has glued together, and pages (Markdown, HTML) of which only the log
-is read. A text arrives in pieces and may be of any length; of it only a block of lines is held.
+Handles the prefixes of all vLLM releases, uvicorn, loguru and logging, what container runtimes, schedulers, journals
+and log stores add, colors, progress bars, lines that a paste has joined, and logs in Markdown or HTML pages. Reads
+piece by piece and holds only a block of lines.
 """
 
 from __future__ import annotations
@@ -23,12 +22,10 @@ from vllm_runbooks.reading.startup_log import launch
 MAX_LINE = 65536
 """Longest line; the rest counts as further lines with the same number."""
 BLOCK = 128
-"""Most lines per block."""
 _HEAD = 200_000
 """Characters that decide whether a text is a page, a reply or a log."""
 _MAX_PROCESSES = 4096
 MAX_QUOTE = 400
-"""Longest quote."""
 _REDACTED = 4096
 """Characters after a quote's start, and 256 before it, that are searched for secrets."""
 
@@ -50,7 +47,6 @@ _CLOCK = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 
 class _Prefix(NamedTuple):
     starts: str
-    """First characters."""
     pattern: re.Pattern[str]
     is_header: bool
     """Whether it ends a logger's header."""
@@ -251,10 +247,7 @@ def frame(text: str) -> re.Match[str] | None:
 
 
 def _marks(text: str, *, page: bool) -> re.Pattern[str] | None:
-    """Quotation marks or indentation before a log's lines; None without.
-
-    A page indents some of its logs as code blocks; another text all of its lines or none.
-    """
+    """Quotation marks or indentation before a log's lines: a page may indent a log, another text all of its lines."""
     if _REPLIED.search(text):
         return _REPLY
     indents = {match["indent"] for match in _INDENTED_LOG.finditer(text)}
@@ -614,10 +607,7 @@ def _end_of(gap: list[LogLine], region: int) -> Iterator[LogLine]:
 
 
 def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
-    """Yield the log lines of a text in blocks; of a page only the log.
-
-    Its first piece decides whether it is a page, or a reply that quotes a log.
-    """
+    """Yield the log lines of a text in blocks; its first piece decides whether it is a page or a quoting reply."""
     pieces = iter(pieces)
     head = next(pieces, "")
     page = is_page(name, head)

@@ -19,7 +19,6 @@ _MAX_THREADS = 4096
 _MAX_CHAIN = 20
 _MAX_FRAMES = 200
 _DETAIL_LINES = 8
-"""Most lines of a message after its first."""
 _MAX_DETAIL = 4096
 _LINKS = {
     "The above exception was the direct cause of the following exception:": "cause",
@@ -47,7 +46,6 @@ _SAID_IN_CODE = re.compile(
 _SHELL_CODE = re.compile(r"\s{0,16}(?:-{1,8}> {0,8})?\d{1,8}(?: |\Z)|\s{0,80}\Z|File \S{1,400}, line \d")
 """Code around a frame in IPython."""
 _GROUP = re.compile(r"\s{0,16}(?:[|] {0,2}){1,8}")
-"""Prefix of lines in an exception group."""
 
 
 class Message(NamedTuple):
@@ -197,7 +195,7 @@ class Tracebacks:
         """Append a wrapped row to the exception before it."""
         self._cut = None
         text = line.text.strip()
-        begins = log_lines.is_traceback(text) or log_lines.frame(text) or log_lines.is_exception(text) or text in _LINKS
+        begins = _begins(text) or log_lines.is_exception(text) is not None
         if line.has_prefix or line.number != number + 1 or not text or begins or not thread.message:
             return False
         thread.message = thread.message._replace(text=f"{thread.message.text} {text[:_MAX_DETAIL]}")
@@ -261,15 +259,8 @@ class Tracebacks:
 
     def _continue(self, thread: _Thread, message: Message, line: LogLine) -> bool:
         text = line.text.strip()
-        if (
-            thread.lines_left == 0
-            or not text
-            or line.has_header != message.line.has_header
-            or line.source != message.line.source
-            or text in _LINKS
-            or log_lines.is_traceback(text)
-            or log_lines.frame(text)
-        ):
+        is_apart = line.has_header != message.line.has_header or line.source != message.line.source
+        if thread.lines_left == 0 or not text or is_apart or _begins(text):
             return False
         is_another = log_lines.is_exception(text) is not None
         if is_another and not thread.shown_text.endswith(" raised:"):
@@ -312,6 +303,11 @@ def _frame(match: re.Match[str]) -> Frame:
     """Build a frame; IPython qualifies methods, and old releases omit the line."""
     groups = match.groupdict()
     return Frame(groups["path"], int(groups["line"] or 0), groups["function"].strip().rpartition(".")[2])
+
+
+def _begins(text: str) -> bool:
+    """Whether a line begins or links a traceback, or is a frame."""
+    return text in _LINKS or log_lines.is_traceback(text) or log_lines.frame(text) is not None
 
 
 def _is_set_in(text: str) -> bool:
