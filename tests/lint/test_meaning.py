@@ -20,7 +20,7 @@ from vllm_runbooks.catalog.specs import Card, Gpu, Model, Specs
 from vllm_runbooks.catalog.support import Backend
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import knowledge, meaning
-from vllm_runbooks.lint.meaning import LaunchFacts, BrokenRule
+from vllm_runbooks.lint.meaning import BrokenRule, LaunchFacts
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
-from urllib.parse import quote
 
 from vllm_runbooks.catalog.languages import LANGUAGES, Wording, told_in
 from vllm_runbooks.catalog.records import Rule
@@ -185,7 +184,9 @@ def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str
 
 
 def _result(issue: Issue, path: str, used: Sequence[str]) -> dict[str, Any]:
-    location = {"uri": quote(path.replace("\\", "/"))}
+    kept = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")  # of RFC 3986
+    name = path.replace("\\", "/").encode()
+    location = {"uri": "".join(chr(byte) if byte in kept else f"%{byte:02X}" for byte in name)}
     result: dict[str, Any] = {
         "ruleId": issue.rule,
         "ruleIndex": used.index(issue.rule),

@@ -446,17 +446,12 @@ def _integer(*values: Any) -> int | None:
 
 
 def _float(*values: Any) -> float | None:
-    for value in values:
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
-            return float(value)
-    return None
+    numbers = (value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool))
+    return next((float(number) for number in numbers if abs(number) < 1e18), None)
 
 
 def _word(*values: Any) -> str | None:
-    for value in values:
-        if isinstance(value, str) and value and value != "None":
-            return value
-    return None
+    return next((value for value in values if isinstance(value, str) and value and value != "None"), None)
 
 
 def _executor(draft: LaunchDraft) -> str | None:
