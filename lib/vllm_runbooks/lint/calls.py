@@ -42,20 +42,20 @@ def spoken(message: str, lang: str | None = None) -> str:
     return _OPTION.sub(keyword, message)
 
 
-def edits(page: Page, start: Found, hit: Hit, data: ReleaseData, tables: Tables) -> Edits:
+def edits(page: Page, launch: Found, hit: Hit, data: ReleaseData, tables: Tables) -> Edits:
     """Return the edits that fix a keyword argument; empty if no fix is certain."""
-    keyword = next((candidate for candidate in start.keywords if candidate.name_start == hit.start), None)
+    keyword = next((candidate for candidate in launch.keywords if candidate.name_start == hit.start), None)
     if keyword is None or keyword.name_start == keyword.start or len(page.text) > _LONGEST:
         return ()
-    parameters = data.taken_by(start.entry)
+    parameters = data.taken_by(launch.entry)
     if hit.rule == "option.removed":
         rows = tables["option.removed"].get("replacements", {})
-        return _replaced(page, start, keyword, rows, data)
+        return _replaced(page, launch, keyword, rows, data)
     nearest = hit.says.get("nearest", "")
     if hit.rule == "option.unknown" and nearest in parameters and _ratio(keyword.name, nearest) >= _CLEAR:
-        return _checked(page, start, [_name(keyword, nearest)], {keyword.name: None, nearest: keyword.value})
+        return _checked(page, launch, [_name(keyword, nearest)], {keyword.name: None, nearest: keyword.value})
     if hit.rule == "option.wrong-choice" and _is_meant(keyword.value, hit.says):
-        return editing.edits(page, start, [Edit("set", keyword.name, hit.says["near"])], data)
+        return editing.edits(page, launch, [Edit("set", keyword.name, hit.says["near"])], data)
     return ()
 
 
@@ -77,23 +77,23 @@ def _name(keyword: Keyword, new: str) -> Replacement:
     return Replacement(keyword.name_start, keyword.name_start + len(keyword.name), new)
 
 
-def _replaced(page: Page, start: Found, keyword: Keyword, rows: Mapping[str, Any], data: ReleaseData) -> Edits:
+def _replaced(page: Page, launch: Found, keyword: Keyword, rows: Mapping[str, Any], data: ReleaseData) -> Edits:
     """Replace a removed argument by another one, a key of another one, or nothing."""
     row = rows.get(keyword.name.replace("_", "-"))
     if row is None:
         return ()
     new, value = (row["instead"] or "").lstrip("-").replace("-", "_"), row["value"]
-    names = {argument.name for argument in start.keywords}
+    names = {argument.name for argument in launch.keywords}
     if row["instead"] is None:
-        return editing.edits(page, start, [Edit("remove", keyword.name)], data)
-    if new not in data.taken_by(start.entry) or value is None:
+        return editing.edits(page, launch, [Edit("remove", keyword.name)], data)
+    if new not in data.taken_by(launch.entry) or value is None:
         return ()
     if isinstance(value, Mapping) and "key" in value:
-        return _merged(page, start, new, rows, data) if new not in names else ()
+        return _merged(page, launch, new, rows, data) if new not in names else ()
     if new in names or not keyword.is_known:
         return ()
     if value == "same":
-        return _checked(page, start, [_name(keyword, new)], {keyword.name: None, new: keyword.value})
+        return _checked(page, launch, [_name(keyword, new)], {keyword.name: None, new: keyword.value})
     if keyword.value is False:
         return ()  # what was not wanted is not replaced by what it would have been
     made = value["fixed"] if "fixed" in value else value.get("map", {}).get(str(keyword.value))
@@ -106,13 +106,13 @@ def _replaced(page: Page, start: Found, keyword: Keyword, rows: Mapping[str, Any
             literal = json.loads(made)
     text = json.dumps(literal) if isinstance(literal, str) else repr(literal)
     written = Replacement(keyword.start, keyword.end, text)
-    return _checked(page, start, [_name(keyword, new), written], {keyword.name: None, new: literal})
+    return _checked(page, launch, [_name(keyword, new), written], {keyword.name: None, new: literal})
 
 
-def _merged(page: Page, start: Found, new: str, rows: Mapping[str, Any], data: ReleaseData) -> Edits:
+def _merged(page: Page, launch: Found, new: str, rows: Mapping[str, Any], data: ReleaseData) -> Edits:
     """Merge all arguments that are keys of one object now into that object."""
     members: list[tuple[Keyword, str]] = []
-    for argument in start.keywords:
+    for argument in launch.keywords:
         row = rows.get(argument.name.replace("_", "-"), {})
         value, is_member = row.get("value"), (row.get("instead") or "").lstrip("-") == new.replace("_", "-")
         is_key = is_member and isinstance(value, Mapping) and "key" in value
@@ -124,12 +124,12 @@ def _merged(page: Page, start: Found, new: str, rows: Mapping[str, Any], data: R
     first = members[0][0]
     made = [_name(first, new), Replacement(first.start, first.end, f"{{{written}}}")]
     for argument, _ in members[1:]:
-        edits = editing.edits(page, start, [Edit("remove", argument.name)], data)
+        edits = editing.edits(page, launch, [Edit("remove", argument.name)], data)
         if not edits:
             return ()
         made += edits
     changed: dict[str, Any] = {argument.name: None for argument, _ in members}
-    return _checked(page, start, made, {**changed, new: {key: argument.value for argument, key in members}})
+    return _checked(page, launch, made, {**changed, new: {key: argument.value for argument, key in members}})
 
 
 def _checked(page: Page, start: Found, made: list[Replacement], changed: Mapping[str, Any]) -> Edits:

@@ -31,9 +31,9 @@ class Config:
     lines: Mapping[str, int]
 
 
-def word_of(start: Found) -> Word | None:
+def word_of(launch: Found) -> Word | None:
     """Word that names the config file of a launch; None without one, or with two."""
-    words = start.words
+    words = launch.words
     places = [at for at, word in enumerate(words) if word.value == "--config"]
     return words[places[0] + 1] if len(places) == 1 and places[0] + 1 < len(words) else None
 
@@ -41,10 +41,10 @@ def word_of(start: Found) -> Word | None:
 def names(page: Page) -> list[str]:
     """Config files next to a script; those of a container are elsewhere."""
     files = []
-    for start in page.starts:
-        word = word_of(start)
+    for launch in page.starts:
+        word = word_of(launch)
         name = word.value if word is not None else None
-        if name and name.endswith(SUFFIXES) and start.kind in ("shell", "systemd") and "\0" not in name:
+        if name and name.endswith(SUFFIXES) and launch.kind in ("shell", "systemd") and "\0" not in name:
             files.append(name)
     return list(dict.fromkeys(files))
 

@@ -307,11 +307,11 @@ class _SettingRules:
         name, text = setting.name, self.page.text
         names = self.tables["environment.wrong-name"].get("known", ())
         inherited = self.tables["environment.not-exported"].get("inherited", ())
-        for start in self.page.starts:
-            is_behind = start.invocation is not None and start.start > setting.start and not start.container
-            if is_behind and text.find("\n```", setting.end, start.start) < 0:
-                is_read = name in names or (name.startswith(_OWN) and name in self.data_of(start).environment)
-                return is_read and name not in inherited and name not in start.environment
+        for launch in self.page.starts:
+            is_behind = launch.invocation is not None and launch.start > setting.start and not launch.container
+            if is_behind and text.find("\n```", setting.end, launch.start) < 0:
+                is_read = name in names or (name.startswith(_OWN) and name in self.data_of(launch).environment)
+                return is_read and name not in inherited and name not in launch.environment
         return False
 
     # ---- settings that belong together

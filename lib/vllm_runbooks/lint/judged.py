@@ -115,26 +115,26 @@ class Judged:
         if self.asked.vllm is not None:
             version, source = self.asked.vllm, "given"
         else:
-            tagged = next((start.release for start in self.page.starts if start.release), None)
+            tagged = next((launch.release for launch in self.page.starts if launch.release), None)
             version, source = (tagged, "image") if tagged else (options.known_releases()[-1], "newest")
         return CommandRelease(version, source, options.load(version).version)
 
-    def data(self, start: Found | None = None) -> ReleaseData:
+    def data(self, launch: Found | None = None) -> ReleaseData:
         """Data of the launch's release: the tag of its image, else the file's."""
-        tagged = start.release if start and self.asked.vllm is None else None
+        tagged = launch.release if launch and self.asked.vllm is None else None
         return options.load(tagged or self.release.version)
 
     @cached_property
     def parsed(self) -> list[tuple[Found, Parsed]]:
-        return [(start, parsed) for start, parsed in self._read if not self._is_apart(start.start)]
+        return [(launch, parsed) for launch, parsed in self._read if not self._is_apart(launch.start)]
 
     @cached_property
     def _read(self) -> list[tuple[Found, Parsed]]:
         """All launches, those with another vLLM included."""
         return [
-            (start, parsed_by(start, self.data(start), self._config(start)))
-            for start in self.page.starts
-            if start.entry in _STARTS
+            (launch, parsed_by(launch, self.data(launch), self._config(launch)))
+            for launch in self.page.starts
+            if launch.entry in _STARTS
         ]
 
     @cached_property
@@ -151,12 +151,12 @@ class Judged:
         """Config files by name; None for one that is no YAML mapping."""
         return {name: config_files.read(text) for name, text in self.asked.files.items()}
 
-    def has_unknown_file(self, start: Found) -> bool:
+    def has_unknown_file(self, launch: Found) -> bool:
         """Whether an unread config file may set more options."""
-        return config_files.word_of(start) is not None and self._config(start) is None
+        return config_files.word_of(launch) is not None and self._config(launch) is None
 
-    def _config(self, start: Found) -> config_files.Config | None:
-        word = config_files.word_of(start) if self.asked.files else None
+    def _config(self, launch: Found) -> config_files.Config | None:
+        word = config_files.word_of(launch) if self.asked.files else None
         return self.configs.get(word.value or "") if word is not None else None
 
     @cached_property
@@ -183,9 +183,9 @@ class Judged:
         for hit in self._of_text():
             if hit.rule == _NOT_PYTHON or not self._is_apart(hit.start):
                 yield hit
-        for start, _ in self._read if self._apart is not None else ():
-            if self._apart is not None and self._apart.holds(start.start):
-                yield Hit(_OTHER_VLLM, start.start, start.end, self._apart.says)
+        for launch, _ in self._read if self._apart is not None else ():
+            if self._apart is not None and self._apart.holds(launch.start):
+                yield Hit(_OTHER_VLLM, launch.start, launch.end, self._apart.says)
 
     def _of_text(self) -> Iterator[Hit]:
         for trouble in self.page.troubles:
@@ -205,15 +205,15 @@ class Judged:
         tables = self.knowledge.tables
         cut = [fault for fault in self.page.troubles if fault.edits]
         reported: set[int] = set()
-        for start, parsed in self.parsed:
-            data = self.data(start)
-            if start.entry in CALLS:
-                problems = arguments.parse_call(_literals(start), data, start.entry)
-                for hit in option_rules.of_call(start, problems, data, tables):
-                    made = hit.edits or calls.edits(self.page, start, hit, data, tables)
+        for launch, parsed in self.parsed:
+            data = self.data(launch)
+            if launch.entry in CALLS:
+                problems = arguments.parse_call(_literals(launch), data, launch.entry)
+                for hit in option_rules.of_call(launch, problems, data, tables):
+                    made = hit.edits or calls.edits(self.page, launch, hit, data, tables)
                     yield replace(hit, edits=made, is_call=True)
             else:
-                for hit in option_rules.of_start(self.page, start, parsed, data, tables):
+                for hit in option_rules.of_start(self.page, launch, parsed, data, tables):
                     # What the shell makes of a fault in the script is told as that fault: nobody meant those words.
                     # Where a command may run with the fault, it is told once that this one does not.
                     cause = next((fault for fault in cut if hit.start < fault.end and fault.start < hit.end), None)
@@ -222,8 +222,8 @@ class Judged:
                     elif cause.start not in reported and self._is_graver(hit, cause):
                         reported.add(cause.start)
                         yield replace(hit, edits=())
-                yield from self._of_config(start, data)
-            yield from self._of_idle(start, parsed)
+                yield from self._of_config(launch, data)
+            yield from self._of_idle(launch, parsed)
         for loose in self.page.loose:
             yield from option_rules.of_loose(loose, self.data(), tables)
         hosts = Counter(card.node for card in self.cards) if self.cards is not None else None
@@ -238,19 +238,19 @@ class Judged:
         is_error = rule is not None and rule.severity is IssueSeverity.ERROR
         return is_error and cause is not None and cause.severity is not IssueSeverity.ERROR
 
-    def _of_config(self, start: Found, data: ReleaseData) -> Iterator[Hit]:
+    def _of_config(self, launch: Found, data: ReleaseData) -> Iterator[Hit]:
         """Check the config file of a launch; hits are at the word that names it."""
-        word = config_files.word_of(start)
+        word = config_files.word_of(launch)
         if word is None:
             return
-        config, name = self._config(start), word.value or word.raw
+        config, name = self._config(launch), word.value or word.raw
         if config is None and word.value is not None and not word.value.endswith(config_files.SUFFIXES):
             return  # refused for its name
         if config is None:
             note = "It is no YAML mapping." if name in self.configs else ""
             yield Hit("option.config-unknown", word.start, word.end, {"value": name, "note": note})
             return
-        entry = deployment.parser_entry(start.entry, [argument.value for argument in start.words], data)
+        entry = deployment.parser_entry(launch.entry, [argument.value for argument in launch.words], data)
         spellings = {text for option in data.entries[entry] for text in option.strings}
         for key, value in config.values.items():
             texts = config_words({key: value}, data.features, spellings.__contains__)
@@ -259,24 +259,24 @@ class Judged:
                 where = Wording(self.knowledge.lang)("{file}, line {number}: ", file=name, number=config.lines[key])
                 yield replace(hit, where=where, edits=())
 
-    def _of_idle(self, start: Found, parsed: Parsed) -> Iterator[Hit]:
-        data = self.data(start)
+    def _of_idle(self, launch: Found, parsed: Parsed) -> Iterator[Hit]:
+        data = self.data(launch)
         for dest in parsed.flags:
             option = data.by_dest.get(dest)
             row = self.row_of_idle(option.name, data) if option else None
             if option is not None and row is not None and parsed.places.get(dest):
                 says = {"option": option.name, "note": row.get("note", ""), "first": row["first"]}
-                yield self._placed(start, parsed, meaning.BrokenRule(_IDLE, (dest,), says))
+                yield self._placed(launch, parsed, meaning.BrokenRule(_IDLE, (dest,), says))
 
     def _of_meaning(self) -> Iterator[Hit]:
-        commands = [self._command(start, parsed) for start, parsed in self.parsed]
-        for (start, parsed), command in zip(self.parsed, commands, strict=True):
+        commands = [self._command(launch, parsed) for launch, parsed in self.parsed]
+        for (launch, parsed), command in zip(self.parsed, commands, strict=True):
             for judgement in meaning.judge(command):
-                if not self._is_private(start, parsed, judgement):
-                    yield self._placed(start, parsed, judgement)
+                if not self._is_private(launch, parsed, judgement):
+                    yield self._placed(launch, parsed, judgement)
         for loose in self.page.loose:
             yield from self._of_option(loose)
-        for group in together(self.page, [start for start, _ in self.parsed]):
+        for group in together(self.page, [launch for launch, _ in self.parsed]):
             for index, judgement in meaning.judge_together([commands[index] for index in group]):
                 yield self._placed(*self.parsed[group[index]], judgement)
 
@@ -303,21 +303,21 @@ class Judged:
         table = self.knowledge.tables.get("meaning.quantization-differs", {})
         return {name: table.get(name, {}) for name in ("methods", "formats")}
 
-    def _command(self, start: Found, parsed: Parsed) -> meaning.LaunchFacts:
-        data = self.data(start)
+    def _command(self, launch: Found, parsed: Parsed) -> meaning.LaunchFacts:
+        data = self.data(launch)
         return meaning.LaunchFacts(
             flags=parsed.flags,
             support=support.load(data.version),
             model=self.knowledge.specs.model(parsed.model) if parsed.model else None,
             name=parsed.model,
-            has_own_network=start.kind != "shell",
-            is_local=start.is_local,
+            has_own_network=launch.kind != "shell",
+            is_local=launch.is_local,
             cards=self.cards,
-            devices=start.gpus.devices if start.gpus else None,
-            device_count=start.gpus.count if start.gpus else None,
-            environment={name: setting.value.value for name, setting in start.environment.items()},
-            entry=start.entry,
-            is_elided=start.is_elided or any(role.option == "--config" for role in parsed.roles),
+            devices=launch.gpus.devices if launch.gpus else None,
+            device_count=launch.gpus.count if launch.gpus else None,
+            environment={name: setting.value.value for name, setting in launch.environment.items()},
+            entry=launch.entry,
+            is_elided=launch.is_elided or any(role.option == "--config" for role in parsed.roles),
             unknown=frozenset(
                 problem.option.lstrip("-").replace("-", "_")
                 for problem in parsed.problems
@@ -329,65 +329,65 @@ class Judged:
             formats=self._quantization["formats"],
         )
 
-    def _placed(self, start: Found, parsed: Parsed, judgement: meaning.BrokenRule) -> Hit:
+    def _placed(self, launch: Found, parsed: Parsed, judgement: meaning.BrokenRule) -> Hit:
         """Locate a broken rule: at its option, else its variable, else the launch."""
-        from_, to = start.start, start.end
-        if start.prefix:
-            from_, to = start.prefix[0].start, start.prefix[-1].end
+        from_, to = launch.start, launch.end
+        if launch.prefix:
+            from_, to = launch.prefix[0].start, launch.prefix[-1].end
         index = next((parsed.places[dest][-1] for dest in judgement.dests if parsed.places.get(dest)), None)
-        variable = next((start.environment[name] for name in judgement.variables if name in start.environment), None)
-        if index is not None and start.entry in CALLS:
-            from_, to = start.keywords[index].name_start, start.keywords[index].end
+        variable = next((launch.environment[name] for name in judgement.variables if name in launch.environment), None)
+        if index is not None and launch.entry in CALLS:
+            from_, to = launch.keywords[index].name_start, launch.keywords[index].end
         elif index is not None:
-            from_, to = start.words[index].start, start.words[deployment.behind(parsed, index) - 1].end
+            from_, to = launch.words[index].start, launch.words[deployment.behind(parsed, index) - 1].end
         elif variable is not None:
             from_, to = variable.start, variable.end
         edits: tuple[Replacement, ...] = ()
         if index is not None and self.knowledge.tables.get(judgement.rule, {}).get("removes"):
-            edits = editing.edits(self.page, start, [Edit("remove", judgement.dests[0])], self.data(start))
-        where = self._where(start, index, judgement) if index is not None else ""
-        says = {**judgement.says, "vllm": self.data(start).asked}
-        return Hit(judgement.rule, from_, to, says, edits, where=where, is_call=start.entry in CALLS)
+            edits = editing.edits(self.page, launch, [Edit("remove", judgement.dests[0])], self.data(launch))
+        where = self._where(launch, index, judgement) if index is not None else ""
+        says = {**judgement.says, "vllm": self.data(launch).asked}
+        return Hit(judgement.rule, from_, to, says, edits, where=where, is_call=launch.entry in CALLS)
 
-    def _is_private(self, start: Found, parsed: Parsed, judgement: meaning.BrokenRule) -> bool:
+    def _is_private(self, launch: Found, parsed: Parsed, judgement: meaning.BrokenRule) -> bool:
         """Whether a secret is in the config file rather than on the command line."""
         if judgement.rule != _IN_ARGUMENTS:
             return False
         indices = [index for dest in judgement.dests for index in parsed.places.get(dest, ())]
-        return bool(indices) and all(self._in_config(start, index) for index in indices)
+        return bool(indices) and all(self._in_config(launch, index) for index in indices)
 
-    def _in_config(self, start: Found, index: int) -> bool:
-        word = config_files.word_of(start)
-        return self._config(start) is not None and word is not None and start.words[index] is word
+    def _in_config(self, launch: Found, index: int) -> bool:
+        word = config_files.word_of(launch)
+        return self._config(launch) is not None and word is not None and launch.words[index] is word
 
-    def _where(self, start: Found, index: int, judgement: meaning.BrokenRule) -> str:
+    def _where(self, launch: Found, index: int, judgement: meaning.BrokenRule) -> str:
         """Prefix with the line of the config file that a hit is about."""
-        config = self._config(start)
-        if config is None or start.entry in CALLS or not self._in_config(start, index):
+        config = self._config(launch)
+        if config is None or launch.entry in CALLS or not self._in_config(launch, index):
             return ""
         lines = {key.replace("-", "_"): line for key, line in config.lines.items()}
         line = next((lines[dest] for dest in judgement.dests if dest in lines), None)
-        return f"{start.words[index].value}, line {line}: " if line is not None else ""
+        return f"{launch.words[index].value}, line {line}: " if line is not None else ""
 
     def _of_opinion(self, ask: Ask) -> Iterator[Hit]:
         """Ask the installed vLLM about the launches whose words are all known."""
         for entry in ENTRIES:
             launches = [
-                (start, parsed)
-                for start, parsed in self.parsed
-                if start.entry not in CALLS and _is_for(entry, start, self.data(start))
+                (launch, parsed)
+                for launch, parsed in self.parsed
+                if launch.entry not in CALLS and _is_for(entry, launch, self.data(launch))
             ]
             if not launches:
                 continue
-            opinions = ask(entry, [[word.value or "" for word in start.words] for start, _ in launches])
-            for (start, parsed), opinion in zip(launches, opinions, strict=True):
-                says = {"asked": opinion.vllm, "says": opinion.says, "vllm": self.data(start).asked}
+            opinions = ask(entry, [[word.value or "" for word in launch.words] for launch, _ in launches])
+            for (launch, parsed), opinion in zip(launches, opinions, strict=True):
+                says = {"asked": opinion.vllm, "says": opinion.says, "vllm": self.data(launch).asked}
                 if opinion.stage is not None:
-                    yield Hit("parser.refuses", start.start, start.end, says)
-                is_comparable = options.load(opinion.vllm).version == self.data(start).version
+                    yield Hit("parser.refuses", launch.start, launch.end, says)
+                is_comparable = options.load(opinion.vllm).version == self.data(launch).version
                 if is_comparable and parsed.is_refused != (opinion.stage in ("parse", "validate")):
                     ours = "refused" if parsed.is_refused else "accepted"
-                    yield Hit("parser.disagrees", start.start, start.end, says | {"ours": ours})
+                    yield Hit("parser.disagrees", launch.start, launch.end, says | {"ours": ours})
 
 
 class _Defaults(Mapping[str, Any]):
@@ -426,17 +426,17 @@ def _rule_of(trouble: Trouble) -> str:
     return trouble.kind if "." in trouble.kind else f"shell.{trouble.kind}"
 
 
-def _literals(start: Found) -> dict[str, Any]:
-    return {keyword.name: keyword.value if keyword.is_known else UNKNOWN for keyword in start.keywords}
+def _literals(launch: Found) -> dict[str, Any]:
+    return {keyword.name: keyword.value if keyword.is_known else UNKNOWN for keyword in launch.keywords}
 
 
-def parsed_by(start: Found, data: ReleaseData, config: config_files.Config | None = None) -> Parsed:
+def parsed_by(launch: Found, data: ReleaseData, config: config_files.Config | None = None) -> Parsed:
     """Parse the arguments of a launch; problems in its config file are reported separately, by the file's lines."""
-    if start.entry in CALLS:
-        return _called(start)
-    words = [word.value for word in start.words]
-    environment = {name: setting.value.value for name, setting in start.environment.items()}
-    entry = deployment.parser_entry(start.entry, words, data)
+    if launch.entry in CALLS:
+        return _called(launch)
+    words = [word.value for word in launch.words]
+    environment = {name: setting.value.value for name, setting in launch.environment.items()}
+    entry = deployment.parser_entry(launch.entry, words, data)
     parsed = arguments.parse(words, data, entry, config.values if config else None, environment)
     if config is None:
         return parsed
@@ -449,13 +449,13 @@ def parsed_by(start: Found, data: ReleaseData, config: config_files.Config | Non
     return replace(parsed, problems=problems)
 
 
-def _called(start: Found) -> Parsed:
-    values = _literals(start)
+def _called(launch: Found) -> Parsed:
+    values = _literals(launch)
     model = values.get("model")
-    indices = {keyword.name: (index,) for index, keyword in enumerate(start.keywords)}
+    indices = {keyword.name: (index,) for index, keyword in enumerate(launch.keywords)}
     return Parsed(values, model if isinstance(model, str) else None, (), (), indices)
 
 
-def _is_for(entry: str, start: Found, data: ReleaseData) -> bool:
-    words = [word.value for word in start.words]
-    return None not in words and deployment.parser_entry(start.entry, words, data) == entry
+def _is_for(entry: str, launch: Found, data: ReleaseData) -> bool:
+    words = [word.value for word in launch.words]
+    return None not in words and deployment.parser_entry(launch.entry, words, data) == entry

@@ -37,16 +37,16 @@ def migrate(text: str, knowledge: Knowledge, request: Asked, *, from_: str) -> t
     moved = _replaced(mended(judged))
     changes: dict[str, ChangedDefault] = {}
     edits: list[Replacement] = []
-    for number, (start, parsed) in enumerate(moved.parsed):
-        data = moved.data(start)
+    for number, (launch, parsed) in enumerate(moved.parsed):
+        data = moved.data(launch)
         old_starts = judged.parsed[number : number + 1] if len(judged.parsed) == len(moved.parsed) else ()
         options_before = {dest for old_start, _ in old_starts for dest in parsed_by(old_start, before).flags}
-        defaults = list(_changed_defaults(moved, start, parsed, before, options_before))
+        defaults = list(_changed_defaults(moved, launch, parsed, before, options_before))
         keeping = [default.edit for default in defaults if default.edit is not None]
         made: Edits = ()
-        if keeping and start.is_certain and number < _MAX_MOVED and not moved.has_unknown_file(start):
-            made = editing.edits(moved.page, start, keeping, data)
-        edits += [*made, *(moves.retagged(start, judged.release.version) if number < _MAX_MOVED else ())]
+        if keeping and launch.is_certain and number < _MAX_MOVED and not moved.has_unknown_file(launch):
+            made = editing.edits(moved.page, launch, keeping, data)
+        edits += [*made, *(moves.retagged(launch, judged.release.version) if number < _MAX_MOVED else ())]
         for default in defaults:
             name = default.told.option
             explicit = (default.edit is not None and bool(made)) or (name in changes and changes[name].explicit)
@@ -79,7 +79,7 @@ def _replaced(judged: Judged) -> Judged:
     left = _MAX_REPLACED if len(judged.text) <= _LONGEST_MOVED else 0
     refused: set[Edits] = set()
     while left:
-        starts = [(start, parsed, judged.data(start)) for start, parsed in judged.parsed]
+        starts = [(launch, parsed, judged.data(launch)) for launch, parsed in judged.parsed]
         offered = moves.candidates(judged.page, starts, judged.knowledge.tables)
         made = next((edits for edits in offered if edits and edits not in refused), None)
         if made is None:
@@ -94,15 +94,15 @@ def _replaced(judged: Judged) -> Judged:
 
 
 def _changed_defaults(
-    judged: Judged, start: Found, parsed: Parsed, before: ReleaseData, options_before: Collection[str]
+    judged: Judged, launch: Found, parsed: Parsed, before: ReleaseData, options_before: Collection[str]
 ) -> Iterator[moves.Moved]:
     cards = {card.gpu for card in judged.cards or ()}
     return moves.changed_defaults(
-        start,
+        launch,
         parsed,
-        (before, judged.data(start)),
+        (before, judged.data(launch)),
         judged.knowledge.specs.defaults,
         given=options_before,
-        is_idle=lambda option: judged.row_of_idle(option, judged.data(start)) is not None,
+        is_idle=lambda option: judged.row_of_idle(option, judged.data(launch)) is not None,
         card=judged.cards[0] if judged.cards and len(cards) == 1 else None,
     )

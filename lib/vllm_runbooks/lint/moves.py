@@ -39,7 +39,7 @@ class Moved:
 
 
 def changed_defaults(
-    start: Found,
+    launch: Found,
     parsed: Parsed,
     releases: tuple[ReleaseData, ReleaseData],
     reviews: DefaultReviews,
@@ -54,17 +54,17 @@ def changed_defaults(
     and are not written.
     """
     before, after = releases
-    arguments = _arguments(after, start.entry)
+    arguments = _arguments(after, launch.entry)
     for dest in dict.fromkeys([*arguments, *reviews.options]):
         review = reviews.options.get(dest, _UNREVIEWED)
         if not {dest, review.former.option if review.former else dest}.isdisjoint({*parsed.flags, *given}):
             continue
-        if not _counts(review, parsed) or dest not in _arguments(before, start.entry):
+        if not _counts(review, parsed) or dest not in _arguments(before, launch.entry):
             continue
-        old = _default(before, start.entry, dest, card)
+        old = _default(before, launch.entry, dest, card)
         new = Default(review.gone, review.gone is not None)
         if dest in arguments:
-            new = _default(after, start.entry, dest, card)
+            new = _default(after, launch.entry, dest, card)
         if not old.is_known or (not new.is_known and (old.value is None or new.depends_on != ("the GPU",))):
             continue
         is_same = new.is_known and _meant(old.value, review) == _meant(new.value, review)
@@ -75,7 +75,7 @@ def changed_defaults(
             edit = None
         change = ChangedDefault(dest, _shown(old.value), _shown(new.value), explicit=edit is not None, note=review.why)
         yield Moved(change, edit)
-    yield from _changed_variables(start, parsed, before, after, reviews)
+    yield from _changed_variables(launch, parsed, before, after, reviews)
 
 
 def _counts(review: DefaultReview, parsed: Parsed) -> bool:
@@ -139,10 +139,10 @@ def _is_accepted(option: Option, value: Any) -> bool:
 
 
 def _changed_variables(
-    start: Found, parsed: Parsed, before: ReleaseData, after: ReleaseData, reviews: DefaultReviews
+    launch: Found, parsed: Parsed, before: ReleaseData, after: ReleaseData, reviews: DefaultReviews
 ) -> Iterator[Moved]:
     for name, review in reviews.environment.items():
-        if name in start.environment or not _counts(review, parsed):
+        if name in launch.environment or not _counts(review, parsed):
             continue
         old, new = _variable(name, before, review), _variable(name, after, review)
         if old is not None and new is not None and old != new:
@@ -164,24 +164,24 @@ def candidates(page: Page, starts: Sequence[tuple[Found, Parsed, ReleaseData]], 
     rows = tables["environment.removed"].get("replacements", {})
     owners: dict[int, list[tuple[Found, Parsed, ReleaseData]]] = {}
     settings: dict[int, Setting] = {}
-    for start, parsed, data in starts:
-        for name, setting in start.environment.items():
+    for launch, parsed, data in starts:
+        for name, setting in launch.environment.items():
             if name in rows and name not in data.environment:
                 settings[setting.start] = setting
-                owners.setdefault(setting.start, []).append((start, parsed, data))
+                owners.setdefault(setting.start, []).append((launch, parsed, data))
     for at, setting in settings.items():
         if rows[setting.name].get("instead") is None:
             yield editing.unset(page, setting)
             continue
         options_instead = [_as_option(setting, rows[setting.name], parsed, data) for _, parsed, data in owners[at]]
         made = [
-            editing.edits(page, start, [edit], data) if edit is not None and start.is_certain else ()
-            for edit, (start, _, data) in zip(options_instead, owners[at], strict=True)
+            editing.edits(page, launch, [edit], data) if edit is not None and launch.is_certain else ()
+            for edit, (launch, _, data) in zip(options_instead, owners[at], strict=True)
         ]
         if all(made):
             yield _distinct([*(edit_made for edits in made for edit_made in edits), *editing.unset(page, setting)])
-    for start, parsed, data in starts:
-        yield from _as_variables(page, start, parsed, data, tables)
+    for launch, parsed, data in starts:
+        yield from _as_variables(page, launch, parsed, data, tables)
 
 
 def _distinct(edits: Sequence[Replacement]) -> Edits:
@@ -228,9 +228,9 @@ def _typed(text: str, kind: Any) -> Any:
     return text if kind == "str" and text not in _KEYWORDS else None
 
 
-def _as_variables(page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Edits]:
+def _as_variables(page: Page, launch: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Edits]:
     """Yield edits from later options to the variables before them."""
-    if start.entry in CALLS or not start.is_certain:
+    if launch.entry in CALLS or not launch.is_certain:
         return
     rows = tables["option.not-there-yet"].get("before", {})
     replaced = tables["environment.removed"].get("replacements", {})
@@ -238,18 +238,18 @@ def _as_variables(page: Page, start: Found, parsed: Parsed, data: ReleaseData, t
         index = problem.option_word
         if problem.kind != "unknown" or index is None or problem.word != index:
             continue
-        name, equals, glued = (start.words[index].value or "").partition("=")
+        name, equals, glued = (launch.words[index].value or "").partition("=")
         variable = (rows.get(name.lstrip("-"), {}).get("instead") or {}).get("env", "")
         row = replaced.get(variable, {})
         if variable not in data.environment or (row.get("instead") or {}).get("option") != name:
             continue
         last = index + 1
-        if not equals and last < len(start.words) and not (start.words[last].value or "-").startswith("-"):
-            glued, last = start.words[last].value or "", last + 1
+        if not equals and last < len(launch.words) and not (launch.words[last].value or "-").startswith("-"):
+            glued, last = launch.words[last].value or "", last + 1
         value = _said(glued, row.get("value"))
-        removed = editing.without(page, start, index, last, data) if value is not None else ()
-        made = editing.edits(page, start, [Edit("env", variable, value)], data) if removed else ()
-        if made and variable not in start.environment:
+        removed = editing.without(page, launch, index, last, data) if value is not None else ()
+        made = editing.edits(page, launch, [Edit("env", variable, value)], data) if removed else ()
+        if made and variable not in launch.environment:
             yield _distinct([*made, *removed])
 
 
@@ -265,12 +265,12 @@ def _said(text: str, how: Any) -> str | None:
 # ---- image
 
 
-def retagged(start: Found, to: str) -> Edits:
+def retagged(launch: Found, to: str) -> Edits:
     """Replace the release in the tag of vLLM's own image."""
-    image = start.image
+    image = launch.image
     tag = _IMAGE.match(image.value or "") if image is not None else None
     is_known = options.nearest(to).version == to
-    if image is None or tag is None or image.at is None or start.release != tag[1] or not is_known:
+    if image is None or tag is None or image.at is None or launch.release != tag[1] or not is_known:
         return ()
     first, last = image.at[tag.start(1)], image.at[tag.end(1) - 1]
     return (Replacement(first, last + 1, to),) if last - first == tag.end(1) - 1 - tag.start(1) else ()

@@ -51,15 +51,15 @@ _CLEARER = 0.04
 Tables = Mapping[str, Mapping[str, Any]]
 
 
-def of_start(page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+def of_start(page: Page, launch: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
     """Check the options of one launch."""
-    yield from _OptionRules(start, parsed, data, tables, page).hits()
+    yield from _OptionRules(launch, parsed, data, tables, page).hits()
 
 
-def of_call(start: Found, problems: Collection[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+def of_call(launch: Found, problems: Collection[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
     """Check the arguments of a Python call."""
-    places = {keyword.name: keyword for keyword in start.keywords}
-    is_adapted = _is_adapted(start)
+    places = {keyword.name: keyword for keyword in launch.keywords}
+    is_adapted = _is_adapted(launch)
     for problem in problems:
         if is_adapted and problem.kind == "unknown":
             continue
@@ -67,14 +67,14 @@ def of_call(start: Found, problems: Collection[CallProblem], data: ReleaseData, 
         says = {**problem.says, "option": problem.keyword, "vllm": data.asked}
         rule = f"option.{_RULES.get(problem.kind, problem.kind)}"
         if problem.kind == "unknown":
-            others = _OtherNames(data, tables, frozenset(data.parameters.get(start.entry, ())))
+            others = _OtherNames(data, tables, frozenset(data.parameters.get(launch.entry, ())))
             name_facts = others.facts(f"--{problem.keyword.replace('_', '-')}")
             near = problem.says.get("near", "").split()
             rule = name_facts.rule if name_facts else rule
             says |= name_facts.says if name_facts else {"nearest": near[0]} if near else {}
         yield Hit(rule, keyword.name_start, keyword.end, says)
     reported = {problem.keyword for problem in problems}
-    values = {keyword.name: keyword.value for keyword in start.keywords if keyword.is_known}
+    values = {keyword.name: keyword.value for keyword in launch.keywords if keyword.is_known}
     for name, more in _senseless(values, data, tables):
         if name not in reported:
             says = {"option": name, "vllm": data.asked, **more}
@@ -90,9 +90,9 @@ def _senseless(values: Mapping[str, Any], data: ReleaseData, tables: Tables) -> 
             yield dest, {"sense": bounds.in_words(row), "because": row["because"]}
 
 
-def _is_adapted(start: Found) -> bool:
+def _is_adapted(launch: Found) -> bool:
     """Whether a call uses a worker or executor of another package, which needs its own release."""
-    keywords = {keyword.name: keyword for keyword in start.keywords}
+    keywords = {keyword.name: keyword for keyword in launch.keywords}
     worker, executor = keywords.get("worker_cls"), keywords.get("distributed_executor_backend")
     own_worker = worker is not None and not str(worker.value if worker.is_known else "").startswith(("auto", "vllm."))
     return own_worker or (executor is not None and not executor.is_known)

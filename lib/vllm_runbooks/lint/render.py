@@ -55,6 +55,7 @@ def _counted(result: Linted | Migrated) -> tuple[str, str]:
 
 
 def release(result: Linted | Migrated) -> str:
+    """The release that was checked, and how it is known."""
     vllm, say = result.vllm, Wording(result.lang)
     nearest = "" if vllm.data == vllm.version else say(", judged by the data of {version}", version=vllm.data)
     return say("vLLM {version}, {source}", version=vllm.version, source=say(_SOURCES[vllm.source])) + nearest
@@ -96,6 +97,7 @@ def counted(issues: Sequence[Issue], lang: str | None = None) -> str:
 
 
 def wrong(issues: Sequence[Issue]) -> list[Issue]:
+    """Errors and warnings."""
     return [issue for issue in issues if issue.severity is not IssueSeverity.INFO]
 
 
@@ -108,6 +110,7 @@ def left(issues: Sequence[Issue]) -> list[str]:
 
 
 def is_mended(linted: Linted) -> bool:
+    """Whether the corrected text differs from the given one."""
     return any(issue.fix is not None for issue in linted.issues)
 
 
@@ -291,10 +294,8 @@ def starts(linted: Linted) -> Shown:
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("model", "options", "environment"))
     release_line = release(linted)
     if not rows:
-        return Shown(
-            f"No start of vLLM was found ({release_line}).",
-            f"<p>No start of vLLM was found ({escape(release_line)}).</p>",
-        )
+        nothing = f"No start of vLLM was found ({release_line})."
+        return Shown(nothing, f"<p>{escape(nothing)}</p>")
     return Shown(f"{plain}\n{release_line}", f"<table><tr>{head}</tr>{body}</table><p>{escape(release_line)}</p>")
 
 
@@ -311,9 +312,8 @@ def _cell(text: str) -> str:
 
 def difference(before: str, linted: Linted) -> Shown:
     """Diff of the fixes for a notebook."""
-    lines = difflib.unified_diff(
-        before.splitlines(), (linted.fixed or before).splitlines(), "given", "corrected", lineterm=""
-    )
+    after = (linted.fixed or before).splitlines()
+    lines = difflib.unified_diff(before.splitlines(), after, "given", "corrected", lineterm="")
     return _compared("\n".join(lines) or None)
 
 
@@ -329,13 +329,9 @@ def migration(moved: Migrated) -> Shown:
     )
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
     defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
-    plain = "\n".join(
-        [summary, *(f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest), changes(moved)]
-    )
-    return Shown(
-        plain,
-        f"<p>{escape(summary)}</p>{_table_of(rest, _tongue(moved))}{defaults}{_compared(moved.diff or None).html}",
-    )
+    issues = [f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest]
+    html = f"<p>{escape(summary)}</p>{_table_of(rest, _tongue(moved))}{defaults}"
+    return Shown("\n".join([summary, *issues, changes(moved)]), html + _compared(moved.diff or None).html)
 
 
 def _compared(body: str | None) -> Shown:

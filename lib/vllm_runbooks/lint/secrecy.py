@@ -120,20 +120,20 @@ def _apart(edits: Iterable[Replacement]) -> Iterator[Replacement]:
 def _given(reading: TextVersion) -> Iterator[_Secret]:
     """Yield values of options and variables with secret names, also misspelt ones."""
     page = reading.page
-    for setting in (*page.settings, *(item for start, _ in reading.parsed for item in start.environment.values())):
+    for setting in (*page.settings, *(item for launch, _ in reading.parsed for item in launch.environment.values())):
         if deployment.is_secret(setting.name, setting.value.value or ""):
             yield from _word(setting.value, 0, page.text)
-    for start in page.starts:
-        for index, begin in deployment.secrets([word.value for word in start.words]).items():
-            yield from _word(start.words[index], begin, page.text)
-    for start, parsed in reading.parsed:
-        for word, role in zip(start.words, parsed.roles, strict=False):
+    for launch in page.starts:
+        for index, begin in deployment.secrets([word.value for word in launch.words]).items():
+            yield from _word(launch.words[index], begin, page.text)
+    for launch, parsed in reading.parsed:
+        for word, role in zip(launch.words, parsed.roles, strict=False):
             if role.kind == "value" and names_secret(_plain_name(role.option)):
                 yield from _word(word, 0, page.text)
-        for glued, word in pairwise(start.words):
+        for glued, word in pairwise(launch.words):
             if (name := _GLUED.search(glued.value or "")) and names_secret(_plain_name(name[1])):
                 yield _Secret((word.value or "").partition("--")[0])
-        for keyword in start.keywords:
+        for keyword in launch.keywords:
             if isinstance(keyword.value, str) and names_secret(keyword.name):
                 at = page.text.find(keyword.value, keyword.start, keyword.end)
                 yield _Secret(keyword.value, ((at, at + len(keyword.value)),) if at >= 0 else ())
@@ -142,21 +142,21 @@ def _given(reading: TextVersion) -> Iterator[_Secret]:
                 yield from (
                     _Secret(item) for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)
                 )
-        yield from _misplaced(start, parsed, page.text)
+        yield from _misplaced(launch, parsed, page.text)
 
 
-def _misplaced(start: Found, parsed: Parsed, text: str) -> Iterator[_Secret]:
+def _misplaced(launch: Found, parsed: Parsed, text: str) -> Iterator[_Secret]:
     """Yield secrets after misspelt or misplaced options."""
     for problem in parsed.problems:
         names = (problem.option, *problem.says.get("near", "").split())
         if problem.option_word is None or not any(names_secret(_plain_name(name)) for name in names):
             continue
-        option = start.words[problem.option_word]
+        option = launch.words[problem.option_word]
         before, equals, _ = (option.value or "").partition("=")
         if equals:
             yield from _word(option, len(before) + 1, text)
-        elif problem.option_word + 1 < len(start.words):
-            yield from _word(start.words[problem.option_word + 1], 0, text)
+        elif problem.option_word + 1 < len(launch.words):
+            yield from _word(launch.words[problem.option_word + 1], 0, text)
         if behind := _BEHIND.match(text, option.end):
             yield _Secret(behind[1], (behind.span(1),))
 

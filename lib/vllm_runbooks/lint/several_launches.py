@@ -20,22 +20,22 @@ _ELSEWHERE = ("docker", "flux", "ip", "jsrun", "kubectl", "lxc", "mpirun", "nerd
 def together(page: Page, starts: Sequence[Found]) -> Iterator[list[int]]:
     """Yield groups of launches, by index, that run concurrently."""
     group: list[int] = []
-    for index, start in enumerate(starts):
-        if _runs_beside_others(page, start):
-            if group and _is_ended(page.text, starts[group[-1]], start):
+    for index, launch in enumerate(starts):
+        if _runs_beside_others(page, launch):
+            if group and _is_ended(page.text, starts[group[-1]], launch):
                 yield group
                 group = []
             group.append(index)
     yield group
 
 
-def _runs_beside_others(page: Page, start: Found) -> bool:
+def _runs_beside_others(page: Page, launch: Found) -> bool:
     if page.kind == "yaml":  # a pod's GPUs are numbered for it alone
-        return start.kind == "compose" and "profiles" not in start.keys
-    run = start.invocation
+        return launch.kind == "compose" and "profiles" not in launch.keys
+    run = launch.invocation
     if page.kind != "shell" or run is None or not run.is_background or run.is_conditional:
         return False
-    return not any(word.value in _ELSEWHERE for word in (*run.words[:1], *start.prefix))
+    return not any(word.value in _ELSEWHERE for word in (*run.words[:1], *launch.prefix))
 
 
 def _is_ended(text: str, earlier: Found, later: Found) -> bool:

@@ -88,7 +88,7 @@ def _fix(page: Page, edits: Sequence[Replacement], places: Places, secrets: Secr
 
 
 def launches(judged: Judged, secrets: Secrets) -> Iterator[Launch]:
-    for start, parsed in judged.parsed:
+    for launch, parsed in judged.parsed:
         flags = {
             dest: _shown(masked(_known(value), dest), secrets)
             for dest, value in parsed.flags.items()
@@ -96,7 +96,7 @@ def launches(judged: Judged, secrets: Secrets) -> Iterator[Launch]:
         }
         env = {
             name: None if setting.value.value is None else _shown(masked(setting.value.value, name), secrets)
-            for name, setting in start.environment.items()
+            for name, setting in launch.environment.items()
         }
         yield Launch(None if parsed.model is None else _shown(masked(parsed.model), secrets), flags, env)
 

@@ -23,7 +23,7 @@ from vllm_runbooks.reading.arguments import json_keys
 from vllm_runbooks.reading.arguments.bounds import refused
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 from vllm_runbooks.reading.arguments.spelling import alike
-from vllm_runbooks.reading.arguments.values import ValueFault, ValueReader, type_in_words
+from vllm_runbooks.reading.arguments.values import ValueReader, type_in_words
 from vllm_runbooks.reading.arguments.words import Rewritten, Token, rewrite
 
 REFUSALS = frozenset(
@@ -606,7 +606,7 @@ class _Parser:
         says = {"choices": " ".join(names), "value": _cut(value.text or ""), "at": str(value.shift)}
         self._tell("wrong-choice", value, option, option_word, **says, **({"near": near[0]} if near else {}))
 
-    def _tell_fault(self, option: Option, fault: ValueFault, value: Token, option_word: int | None) -> None:
+    def _tell_fault(self, option: Option, fault: json_keys.Fault, value: Token, option_word: int | None) -> None:
         says = dict(fault.says)
         if "value" in says:
             says["value"] = _cut(says["value"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from vllm_runbooks.reading.arguments import json_keys
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
@@ -30,20 +30,12 @@ _EXPECTED = {
 }
 
 
-class ValueFault(NamedTuple):
-    """A value that the release rejects."""
-
-    kind: str
-    says: Mapping[str, str]
-    path: tuple[str | int, ...] = ()
-
-
 class ValueRefusedError(Exception):
     """The conversion rejects the text."""
 
     def __init__(self, kind: str, **says: str) -> None:
         super().__init__(kind)
-        self.fault = ValueFault(kind, says)
+        self.fault = json_keys.Fault(kind, (), says)
 
 
 class ValueReader:
@@ -51,7 +43,7 @@ class ValueReader:
 
     def __init__(self, objects: Mapping[str, Any], conversions: Mapping[str, Any]) -> None:
         self.objects, self.conversions = objects, conversions
-        self.faults: list[ValueFault] = []
+        self.faults: list[json_keys.Fault] = []
 
     def read(self, text: str, kind: Any, made: Any = UNKNOWN) -> Any:
         """Convert a text; UNKNOWN if it can't be known. `made` is JSON put together from keys."""
@@ -130,8 +122,7 @@ class ValueReader:
         if is_plain:
             keys = objects.get(cls, {}).get("keys", {})
             objects = {cls: {"keys": {key: {**entry, "type": "any"} for key, entry in keys.items()}, "extra": "forbid"}}
-        faults = json_keys.judged(value, {"object": cls}, objects)
-        self.faults += [ValueFault(fault.kind, fault.says, fault.path) for fault in faults]
+        self.faults += json_keys.judged(value, {"object": cls}, objects)
 
     def _opaque(self, text: str, name: str) -> Any:
         probes = self.conversions.get(name, {})
@@ -162,12 +153,8 @@ def _human_int(text: str) -> int:
     if unit.islower():
         return int(float(number + fraction) * _UNITS[unit])
     if fraction:
-        raise ValueRefusedError(
-            "wrong-type",
-            expected="no decimals before K, M, G and T",
-            value=text,
-            near=f"{number}{fraction}{unit.lower()}",
-        )
+        near, expected = f"{number}{fraction}{unit.lower()}", "no decimals before K, M, G and T"
+        raise ValueRefusedError("wrong-type", expected=expected, value=text, near=near)
     return int(number) * int(_UNITS[unit])
 
 
