@@ -54,12 +54,12 @@ def edits(page: Page, launch: Found, hit: Hit, data: ReleaseData, tables: Tables
     nearest = hit.says.get("nearest", "")
     if hit.rule == "option.unknown" and nearest in parameters and _ratio(keyword.name, nearest) >= _CLEAR:
         return _checked(page, launch, [_name(keyword, nearest)], {keyword.name: None, nearest: keyword.value})
-    if hit.rule == "option.wrong-choice" and _is_meant(keyword.value, hit.says):
+    if hit.rule == "option.wrong-choice" and _is_clear_choice(keyword.value, hit.says):
         return editing.edits(page, launch, [Edit("set", keyword.name, hit.says["near"])], data)
     return ()
 
 
-def _is_meant(value: Any, says: Mapping[str, str]) -> bool:
+def _is_clear_choice(value: Any, says: Mapping[str, str]) -> bool:
     """Whether exactly one choice is close to the value."""
     near = says.get("near")
     if not near or not isinstance(value, str):

@@ -19,7 +19,7 @@ from vllm_runbooks.reading.documents import Page
 from vllm_runbooks.reading.documents.starts import Found, Setting
 from vllm_runbooks.reading.shell import Word
 
-_OWN = "VLLM_"
+_PREFIX = "VLLM_"
 _MAX_SETTINGS = 2000
 """More settings are no deployment."""
 _MAX_VALUE = 1000
@@ -139,7 +139,7 @@ class _SettingRules:
             says |= {"instead": row["instead"], "note": row.get("note", "")}
             return self._at_name("environment.wrong-name", setting, says, edits)
         replaced = self.tables["environment.removed"].get("replacements", {}).get(name)
-        if name in data.environment or not (name.startswith(_OWN) or replaced) or self._is_others(name):
+        if name in data.environment or not (name.startswith(_PREFIX) or replaced) or self._is_others(name):
             return None
         more = [self.read_elsewhere[name]] if name in self.read_elsewhere else []
         stands = standing(name, data, self.past, more)
@@ -149,9 +149,9 @@ class _SettingRules:
             return self._at_name("environment.removed", setting, says, edits)
         if stands.kind == "to come":
             return self._at_name("environment.not-there-yet", setting, says | {"first": stands.first})
-        if stands.kind == "known" or not name.startswith(_OWN):
+        if stands.kind == "known" or not name.startswith(_PREFIX):
             return None
-        near = alike(name, [variable for variable in data.environment if variable.startswith(_OWN)], 1)
+        near = alike(name, [variable for variable in data.environment if variable.startswith(_PREFIX)], 1)
         if self._is_used(name) and not (near and _is_one_letter_off(name, near[0])):
             return None
         return self._at_name("environment.unknown", setting, says | ({"nearest": near[0]} if near else {}))
@@ -166,7 +166,7 @@ class _SettingRules:
             row = {"instead": near, "unless": near} if near and setting.name not in data.environment else None
         if row is None or self._is_set(row.get("unless"), setting):
             return None
-        is_read = not row["instead"].startswith(_OWN) or row["instead"] in data.environment
+        is_read = not row["instead"].startswith(_PREFIX) or row["instead"] in data.environment
         return row if is_read else None
 
     def _is_set(self, name: str | None, beside: Setting) -> bool:
@@ -233,7 +233,7 @@ class _SettingRules:
         if value is None or len(value) > _MAX_VALUE:
             return
         says = {"name": setting.name, "value": value[:_MAX_SHOWN], "vllm": data.asked}
-        fault = self._judged(setting, value, data)
+        fault = self._value_fault(setting, value, data)
         if fault is not None:
             edits = tuple(put(setting.value, 0, fault.intended)) if fault.intended else ()
             says |= {"choices": fault.choices, "note": fault.note, "nearest": fault.intended or ""}
@@ -271,7 +271,7 @@ class _SettingRules:
         gpus = owner.given
         return gpus.count if gpus is not None and gpus.count is not None else self.gpus
 
-    def _judged(self, setting: Setting, value: str, data: ReleaseData) -> _ValueFault | None:
+    def _value_fault(self, setting: Setting, value: str, data: ReleaseData) -> _ValueFault | None:
         """Check a value; None if it is right or unknown."""
         for row in self.tables["environment.refused-value"].get("variables", {}).get(setting.name, ()):
             is_excused = any(self._is_set(name, setting) for name in row.get("unless", ()))
@@ -295,14 +295,14 @@ class _SettingRules:
     def of_unexported(self, setting: Setting) -> Iterator[Hit]:
         """Report a shell variable that vLLM would read but does not get."""
         name, at = setting.name, self._name_at(setting)
-        if name in self.exported or at != setting.start or self._is_used(name) or not self._is_wanted(setting):
+        if name in self.exported or at != setting.start or self._is_used(name) or not self._is_read_later(setting):
             return
         text = self.page.text
         lead = _LEAD.search(text[max(0, text.rfind("\n", 0, at) + 1, at - _MAX_VALUE) : at])
         edits = (Replacement(at, at, "export "),) if lead else ()
         yield self._at_name("environment.not-exported", setting, {"name": name}, edits)
 
-    def _is_wanted(self, setting: Setting) -> bool:
+    def _is_read_later(self, setting: Setting) -> bool:
         """Whether a later launch of the script would read the variable."""
         name, text = setting.name, self.page.text
         names = self.tables["environment.wrong-name"].get("known", ())
@@ -310,7 +310,7 @@ class _SettingRules:
         for launch in self.page.starts:
             is_behind = launch.invocation is not None and launch.start > setting.start and not launch.container
             if is_behind and text.find("\n```", setting.end, launch.start) < 0:
-                is_read = name in names or (name.startswith(_OWN) and name in self.data_of(launch).environment)
+                is_read = name in names or (name.startswith(_PREFIX) and name in self.data_of(launch).environment)
                 return is_read and name not in inherited and name not in launch.environment
         return False
 
@@ -395,11 +395,13 @@ def _by_row(value: str, row: Mapping[str, Any]) -> _ValueFault | None:
         return None
     if "keys" in row and all(_is_pair(part, row["keys"]) for part in _parts(value)):
         return None
-    intended = {same(choice): new for choice, new in row.get("map", {}).items()}.get(folded) or _meant(value, choices)
+    intended = {same(choice): new for choice, new in row.get("map", {}).items()}.get(folded) or _intended(
+        value, choices
+    )
     return _ValueFault(choices=", ".join(choices), note=row.get("then", ""), intended=intended)
 
 
-def _meant(value: str, choices: Sequence[str]) -> str | None:
+def _intended(value: str, choices: Sequence[str]) -> str | None:
     """Return the only choice that differs in case or by one letter."""
     matches = [text for text in choices if text.upper() == value.upper()]
     matches = matches or [text for text in choices if len(text) > 3 and _is_one_letter_off(value.upper(), text.upper())]
@@ -432,7 +434,7 @@ def _by_release(value: str, variable: EnvironmentVariable) -> _ValueFault | None
         parts = [part.strip() for part in folded.split(",")] if is_list else [folded]
         if not value or all(part in allowed for part in parts):
             return None
-        return _ValueFault("environment.refused-value", ", ".join(choices), intended=_meant(value, choices))
+        return _ValueFault("environment.refused-value", ", ".join(choices), intended=_intended(value, choices))
     read_as = _alike(value)
     word = value.lower()
     is_on = True if word in _TRUE else False if word in _FALSE else None
@@ -440,7 +442,7 @@ def _by_release(value: str, variable: EnvironmentVariable) -> _ValueFault | None
     if variable.kind == "bool" and is_on is not None:
         intended = _spelt(variable, is_on=is_on)
     if read_as is not None and read_as in variable.refused:
-        return _ValueFault("environment.refused-value", _shown(variable), intended=intended)
+        return _ValueFault("environment.refused-value", _known_values(variable), intended=intended)
     if variable.kind != "bool" or is_on is None or read_as is None or not variable.true:
         return None
     if (read_as in variable.true) is is_on or intended is None:
@@ -448,7 +450,7 @@ def _by_release(value: str, variable: EnvironmentVariable) -> _ValueFault | None
     # Another spelling of the same word may be read in the same way; only what was tried is known.
     if value not in variable.true and any(spelling.lower() == word for spelling in variable.true):
         return None
-    return _ValueFault(choices=_shown(variable), intended=intended)
+    return _ValueFault(choices=_known_values(variable), intended=intended)
 
 
 def _spelt(variable: EnvironmentVariable, *, is_on: bool) -> str | None:
@@ -458,7 +460,7 @@ def _spelt(variable: EnvironmentVariable, *, is_on: bool) -> str | None:
     return None if "0" in (*variable.true, *variable.refused) else "0"
 
 
-def _shown(variable: EnvironmentVariable) -> str:
+def _known_values(variable: EnvironmentVariable) -> str:
     if variable.kind == "bool":
         return ", ".join(text for text in (_spelt(variable, is_on=True), _spelt(variable, is_on=False)) if text)
     return {"int": "whole numbers", "float": "numbers"}.get(variable.kind, "")

@@ -96,7 +96,7 @@ class Judged:
         self.page = documents.read(text, request.name)
 
     @cached_property
-    def meant(self) -> tuple[Judged, Changed] | None:
+    def intended(self) -> tuple[Judged, Changed] | None:
         """The script without the faults by which the shell cuts a command short; None if there are none."""
         edits = [edit for trouble in self.page.troubles if trouble.kind in _CUTS for edit in trouble.edits]
         changed = Changed(self.text, edits)
@@ -108,7 +108,7 @@ class Judged:
     def readings(self) -> list[TextVersion]:
         """The text as read, and as intended."""
         version = TextVersion(self.page, self._read)
-        return [version, *self.meant[0].readings] if self.meant is not None else [version]
+        return [version, *self.intended[0].readings] if self.intended is not None else [version]
 
     @cached_property
     def release(self) -> CommandRelease:
@@ -190,10 +190,10 @@ class Judged:
     def _of_text(self) -> Iterator[Hit]:
         for trouble in self.page.troubles:
             yield Hit(_rule_of(trouble), trouble.start, trouble.end, trouble.says, trouble.edits)
-        if self.meant is None:
+        if self.intended is None:
             yield from self._of_starts()
             return
-        judged, changed = self.meant
+        judged, changed = self.intended
         for hit in judged.hits:
             if not hit.rule.startswith("shell."):
                 keeps = all(changed.keeps(edit.start, edit.end) for edit in hit.edits)
@@ -271,13 +271,13 @@ class Judged:
     def _of_meaning(self) -> Iterator[Hit]:
         commands = [self._command(launch, parsed) for launch, parsed in self.parsed]
         for (launch, parsed), command in zip(self.parsed, commands, strict=True):
-            for judgement in meaning.judge(command):
+            for judgement in meaning.rules_broken(command):
                 if not self._is_private(launch, parsed, judgement):
                     yield self._placed(launch, parsed, judgement)
         for loose in self.page.loose:
             yield from self._of_option(loose)
         for group in together(self.page, [launch for launch, _ in self.parsed]):
-            for index, judgement in meaning.judge_together([commands[index] for index in group]):
+            for index, judgement in meaning.rules_broken_together([commands[index] for index in group]):
                 yield self._placed(*self.parsed[group[index]], judgement)
 
     def _of_option(self, loose: Loose) -> Iterator[Hit]:
@@ -294,7 +294,7 @@ class Judged:
             methods=self._quantization["methods"],
             formats=self._quantization["formats"],
         )
-        for judgement in meaning.judge(command):
+        for judgement in meaning.rules_broken(command):
             if judgement.rule in meaning.OF_ONE_OPTION:
                 yield Hit(judgement.rule, loose.start, loose.end, {**judgement.says, "vllm": data.asked})
 

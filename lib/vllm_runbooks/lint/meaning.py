@@ -136,7 +136,7 @@ class BrokenRule:
     """Environment variables involved, if no option is."""
 
 
-def _judged(rule: str, *names: str, **says: object) -> BrokenRule:
+def _broken(rule: str, *names: str, **says: object) -> BrokenRule:
     """A broken rule about options, or about variables in capitals."""
     texts = {name: str(value) for name, value in says.items() if value is not None and value != ""}
     dests = tuple(name for name in names if not name.isupper())
@@ -146,14 +146,14 @@ def _judged(rule: str, *names: str, **says: object) -> BrokenRule:
 def _cut(command: LaunchFacts, rule: str, **says: object) -> BrokenRule:
     """A rule about the tensor parallel size and the model."""
     size = command.size("tensor_parallel_size")
-    return _judged(rule, "tensor_parallel_size", size=size, model=command.model_id, **says)
+    return _broken(rule, "tensor_parallel_size", size=size, model=command.model_id, **says)
 
 
 def _listed(words: Sequence[str] | frozenset[str]) -> str:
     return ", ".join(sorted(words) if isinstance(words, frozenset) else words)
 
 
-def _shown(capability: Capability) -> str:
+def _version(capability: Capability) -> str:
     return f"{capability[0]}.{capability[1]}"
 
 
@@ -261,11 +261,11 @@ def _number_of_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
         seen = len(command.cards)
     dests = tuple(dest for dest in _PARALLEL if dest in command.flags) or ("tensor_parallel_size",)
     if seen is not None and needed > seen and not (len(hosts) > 1 and _is_ray(command) is not False):
-        yield _judged("meaning.more-gpus-than-given", *dests, needed=needed, given=seen)
+        yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=seen)
     elif command.visible is not None and needed < command.visible and not command.is_elided:
         names = (*dests, *({"CUDA_VISIBLE_DEVICES"} & command.environment.keys()))
         figures = {"needed": needed, "given": command.visible, "unused": command.visible - needed}
-        yield _judged("meaning.gpus-unused", *names, **figures)
+        yield _broken("meaning.gpus-unused", *names, **figures)
 
 
 def _is_ray(command: LaunchFacts) -> bool | None:
@@ -282,7 +282,7 @@ def _unequal_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
     smallest, largest = (pick(kinds, key=lambda gpu: gpu.memory_gib) for pick in (min, max))
     names = {"smallest": smallest.name, "largest": largest.name}
     memory = {"smallest_gib": f"{smallest.memory_gib:g}", "largest_gib": f"{largest.memory_gib:g}"}
-    yield _judged("meaning.unequal-gpus", "tensor_parallel_size", size=size, **names, **memory)
+    yield _broken("meaning.unequal-gpus", "tensor_parallel_size", size=size, **names, **memory)
 
 
 def _ray(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -290,7 +290,7 @@ def _ray(command: LaunchFacts) -> Iterator[BrokenRule]:
     hosts = {card.node for card in command.cards or ()}
     on_one = (command.visible or 0) >= (needed or 1) or (len(hosts) == 1 and len(command.cards or ()) >= (needed or 1))
     if _is_ray(command) and needed is not None and on_one and len(hosts) < 2 and command.size("nnodes") == 1:
-        yield _judged("meaning.ray-on-one-host", "distributed_executor_backend", needed=needed)
+        yield _broken("meaning.ray-on-one-host", "distributed_executor_backend", needed=needed)
 
 
 def _encoder(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -299,7 +299,7 @@ def _encoder(command: LaunchFacts) -> Iterator[BrokenRule]:
     if size is None or size < 2 or _is_text_alone(command):
         return
     if command.word("mm_encoder_tp_mode") == "data":
-        yield _judged("meaning.encoder-on-every-gpu", "mm_encoder_tp_mode", size=size)
+        yield _broken("meaning.encoder-on-every-gpu", "mm_encoder_tp_mode", size=size)
     mode = command.flags.get("mm_encoder_tp_mode", command.defaults.get("mm_encoder_tp_mode", "weights"))
     if mode == "weights" and heads and heads % size and _split(command):
         other = "--mm-encoder-tp-mode data" if "mm_encoder_tp_mode" in command.defaults else None
@@ -317,18 +317,18 @@ def _number_format(command: LaunchFacts) -> Iterator[BrokenRule]:
     capability, kind = command.capability, command.model.model_type if command.model else None
     refuses_half = kind in command.support.facts.get("float16_refused", ()) and "hf_overrides" not in command.flags
     if refuses_half and command.word("dtype") in _FP16_FORMATS and command.model:
-        yield _judged("meaning.float16-unsupported", "dtype", model=command.model.id, kind=kind)
+        yield _broken("meaning.float16-unsupported", "dtype", model=command.model.id, kind=kind)
     if capability is None or capability >= _BF16_HARDWARE:
         return
     nearest = "float32" if refuses_half else "half"
-    says: dict[str, Any] = {"gpu": command.weakest, "capability": _shown(capability), "nearest": nearest}
+    says: dict[str, Any] = {"gpu": command.weakest, "capability": _version(capability), "nearest": nearest}
     if command.word("dtype") in _BF16_FORMATS:
-        yield _judged("meaning.bfloat16-unsupported", "dtype", **says)
+        yield _broken("meaning.bfloat16-unsupported", "dtype", **says)
     elif command.flags.get("dtype", "auto") == "auto" and command.model and command.model.dtype in _BF16_FORMATS:
         is_cast = command.support.facts.get("casts_bfloat16")
         says["type"] = "float32" if refuses_half else "float16"
         rule = "meaning.bfloat16-cast" if is_cast else "meaning.bfloat16-unsupported"
-        yield _judged(rule, "model", model=command.model.id, **says)
+        yield _broken(rule, "model", model=command.model.id, **says)
 
 
 def _cache_type(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -344,11 +344,11 @@ def _cache_type(command: LaunchFacts) -> Iterator[BrokenRule]:
         backend = command.support.backends.get(chosen)
         refuses = backend is not None and backend.takes(kind, capability) is False
         takers = () if refuses else (chosen,)
-    says: dict[str, Any] = {"type": kind, "gpu": command.weakest, "capability": _shown(capability)}
+    says: dict[str, Any] = {"type": kind, "gpu": command.weakest, "capability": _version(capability)}
     if takers is not None and not takers:
-        yield _judged("meaning.cache-type-unsupported", "kv_cache_dtype", backend=chosen, **says)
+        yield _broken("meaning.cache-type-unsupported", "kv_cache_dtype", backend=chosen, **says)
     else:
-        yield _judged("meaning.fp8-cache-without-hardware", "kv_cache_dtype", backends=_listed(takers or ()), **says)
+        yield _broken("meaning.fp8-cache-without-hardware", "kv_cache_dtype", backends=_listed(takers or ()), **says)
 
 
 def _backend_name(command: LaunchFacts) -> str | None:
@@ -370,13 +370,13 @@ def _backend(command: LaunchFacts) -> Iterator[BrokenRule]:
     names = dests or ["VLLM_ATTENTION_BACKEND"]
     if name not in backends:
         rule = "meaning.backend-unknown" if dests else "meaning.backend-variable-unknown"
-        yield _judged(rule, *names, backend=name)
+        yield _broken(rule, *names, backend=name)
         return
     backend, capability = backends[name], command.capability
     if backend and backend.capabilities and capability and capability not in backend.capabilities:
-        takes = _listed([_shown(version) for version in sorted(backend.capabilities)])
-        says = {"gpu": command.weakest, "capability": _shown(capability), "takes": takes}
-        yield _judged("meaning.backend-unsupported", *names, backend=name, **says)
+        takes = _listed([_version(version) for version in sorted(backend.capabilities)])
+        says = {"gpu": command.weakest, "capability": _version(capability), "takes": takes}
+        yield _broken("meaning.backend-unsupported", *names, backend=name, **says)
 
 
 def _quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -386,12 +386,12 @@ def _quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
     if method is None or method == "none" or capability is None:
         return
     least = command.support.quantizations.get(method)
-    says: dict[str, Any] = {"method": method, "gpu": command.weakest, "capability": _shown(capability)}
+    says: dict[str, Any] = {"method": method, "gpu": command.weakest, "capability": _version(capability)}
     dest = "quantization" if chosen else "model"
     if least is not None and capability[0] * 10 + capability[1] < least:
-        yield _judged("meaning.quantization-unsupported", dest, least=f"{least // 10}.{least % 10}", **says)
+        yield _broken("meaning.quantization-unsupported", dest, least=f"{least // 10}.{least % 10}", **says)
     elif command.methods.get(method, {}).get("computes") == "fp8" and capability < FP8_HARDWARE:
-        yield _judged("meaning.fp8-weights-without-hardware", dest, **says)
+        yield _broken("meaning.fp8-weights-without-hardware", dest, **says)
 
 
 def _other_quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -402,10 +402,10 @@ def _other_quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
         return
     says: dict[str, Any] = {"asked": chosen, "stored": stored, "model": command.name}
     if stored == "none" and command.formats.get(reads, {}).get("is_made") is False:
-        yield _judged("meaning.quantization-absent", "quantization", **says)
+        yield _broken("meaning.quantization-absent", "quantization", **says)
     is_overruled = command.formats.get(stored, {}).get("overrules") in command.support.quantizations
     if stored in command.formats and reads != stored and not is_overruled:
-        yield _judged("meaning.quantization-differs", "quantization", **says)
+        yield _broken("meaning.quantization-differs", "quantization", **says)
 
 
 def _stored(command: LaunchFacts) -> str | None:
@@ -425,7 +425,7 @@ def _activations(command: LaunchFacts) -> Iterator[BrokenRule]:
         method = None if "faster" in command.methods.get(stored or "", {}) else stored
     takes = command.support.activations.get(method or "")
     if number_type and takes and number_type not in takes:
-        yield _judged("meaning.type-unsupported", "dtype", given=number_type, method=method, takes=" or ".join(takes))
+        yield _broken("meaning.type-unsupported", "dtype", given=number_type, method=method, takes=" or ".join(takes))
 
 
 def _slower_kernel(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -437,13 +437,13 @@ def _slower_kernel(command: LaunchFacts) -> Iterator[BrokenRule]:
     least = methods.get(faster)
     is_stored = command.model is None or command.model.quantization in (None, chosen)
     if least is not None and capability[0] * 10 + capability[1] >= least and is_stored:
-        yield _judged("meaning.slower-kernel", "quantization", asked=chosen, faster=faster, gpu=command.weakest)
+        yield _broken("meaning.slower-kernel", "quantization", asked=chosen, faster=faster, gpu=command.weakest)
 
 
 def _adapters(command: LaunchFacts) -> Iterator[BrokenRule]:
     adapters = command.flags.get("lora_modules")
     if adapters and "enable_lora" not in command.flags and not command.is_elided:
-        yield _judged("meaning.lora-not-enabled", "lora_modules")
+        yield _broken("meaning.lora-not-enabled", "lora_modules")
 
 
 def _architecture(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -451,7 +451,7 @@ def _architecture(command: LaunchFacts) -> Iterator[BrokenRule]:
     if model is None or model.architecture is None or not architectures or "hf_overrides" in command.flags:
         return
     if model.architecture not in architectures and command.word("model_impl") in (None, "vllm"):
-        yield _judged("meaning.architecture-unknown", "model", model=model.id, architecture=model.architecture)
+        yield _broken("meaning.architecture-unknown", "model", model=model.id, architecture=model.architecture)
 
 
 def _modalities(command: LaunchFacts) -> tuple[str, ...] | None:
@@ -483,7 +483,7 @@ def _limits(command: LaunchFacts) -> Iterator[BrokenRule]:
     # Who only shuts something out (video 0) has thought of what is left; who counts one kind has forgotten the other.
     if open_ones and len(open_ones) < len(kinds) and any(counts.values()) and not command.is_on("skip_mm_profiling"):
         says = {"unlimited": _listed(open_ones), "limited": _listed(limited), "model": command.model_id}
-        yield _judged("meaning.modality-unlimited", "limit_mm_per_prompt", **says)
+        yield _broken("meaning.modality-unlimited", "limit_mm_per_prompt", **says)
 
 
 def _processor_arguments(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -497,7 +497,7 @@ def _processor_arguments(command: LaunchFacts) -> Iterator[BrokenRule]:
     if ignored := [str(name) for name in arguments if name not in accepted]:
         says = {"names": _listed(ignored), "model": model.id, "architecture": model.architecture}
         says["instead"] = "size" if set(ignored) & {"max_pixels", "min_pixels"} and "size" in accepted else None
-        yield _judged("meaning.processor-argument-ignored", "mm_processor_kwargs", **says)
+        yield _broken("meaning.processor-argument-ignored", "mm_processor_kwargs", **says)
 
 
 def _length(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -509,14 +509,14 @@ def _length(command: LaunchFacts) -> Iterator[BrokenRule]:
     nearest = (length + _STEP_OF_LENGTHS // 2) // _STEP_OF_LENGTHS * _STEP_OF_LENGTHS
     if limit is not None and length > limit and not allowed and not command.changes_configuration:
         says = {"length": length, "limit": limit, "model": command.model_id}
-        yield _judged("meaning.context-beyond-model", "max_model_len", **says)
+        yield _broken("meaning.context-beyond-model", "max_model_len", **says)
     elif nearest and 0 < abs(length - nearest) <= _NEARLY:
-        yield _judged("meaning.context-odd", "max_model_len", length=length, nearest=nearest)
+        yield _broken("meaning.context-odd", "max_model_len", length=length, nearest=nearest)
 
 
 def _eager(command: LaunchFacts) -> Iterator[BrokenRule]:
     if command.is_on("enforce_eager"):
-        yield _judged("meaning.eager-costs", "enforce_eager")
+        yield _broken("meaning.eager-costs", "enforce_eager")
 
 
 def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -524,14 +524,14 @@ def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
     parser = command.word("tool_call_parser")
     is_idle = parser is not None and parser not in _ALWAYS_ON and "enable_auto_tool_choice" not in command.flags
     if is_idle and command.entry in SERVERS and not command.is_elided:
-        yield _judged("meaning.tool-parser-unused", "tool_call_parser", parser=parser)
+        yield _broken("meaning.tool-parser-unused", "tool_call_parser", parser=parser)
     for dest, kind, table, is_read in (
         ("tool_call_parser", "tool", command.support.tool_parsers, automatic),
         ("reasoning_parser", "reasoning", command.support.reasoning_parsers, True),
     ):
         parser, has_plugin = command.word(dest), f"{kind}_parser_plugin" in command.flags
         if parser is not None and is_read and table and parser not in table and not has_plugin:
-            yield _judged(f"meaning.{kind}-parser-unknown", dest, parser=parser, known=_listed(table))
+            yield _broken(f"meaning.{kind}-parser-unknown", dest, parser=parser, known=_listed(table))
 
 
 def _others(
@@ -561,24 +561,24 @@ def _belonging(command: LaunchFacts) -> Iterator[BrokenRule]:
         ("chat_template", "chat-template", fits.chat_templates, base, frozenset()),
     ):
         if fitting := _others(table, name, model, available):
-            yield _judged(f"meaning.{kind}-of-others", dest, given=name, fitting=fitting, model=model)
+            yield _broken(f"meaning.{kind}-of-others", dest, given=name, fitting=fitting, model=model)
     fit = fits.chat_templates.get(base or "")
     if fit is not None and fit.tool_parsers and parser is not None and parser not in fit.tool_parsers:
         says = {"template": base, "parser": parser, "fitting": _listed(fit.tool_parsers)}
-        yield _judged("meaning.template-and-parser-differ", "tool_call_parser", "chat_template", **says)
+        yield _broken("meaning.template-and-parser-differ", "tool_call_parser", "chat_template", **says)
 
 
 def _remote_code(command: LaunchFacts) -> Iterator[BrokenRule]:
     needs = command.model.needs_remote_code if command.model else None
     if command.is_on("trust_remote_code") and not needs:
         rule = "safety.remote-code" if needs is None else "safety.remote-code-needless"
-        yield _judged(rule, "trust_remote_code", model=command.model_id)
+        yield _broken(rule, "trust_remote_code", model=command.model_id)
 
 
 def _local_media(command: LaunchFacts) -> Iterator[BrokenRule]:
     path = command.word("allowed_local_media_path")
     if path is not None and posixpath.normpath(path.strip()) in ("/", "//"):
-        yield _judged("safety.whole-file-system", "allowed_local_media_path", path=path.strip())
+        yield _broken("safety.whole-file-system", "allowed_local_media_path", path=path.strip())
 
 
 def _open_port(command: LaunchFacts) -> Iterator[BrokenRule]:
@@ -595,7 +595,7 @@ def _open_port(command: LaunchFacts) -> Iterator[BrokenRule]:
         port = command.flags.get("port", command.defaults.get("port"))
         dests = [dest for dest in ("host", "port") if dest in command.flags]
         address = host or "0.0.0.0"  # noqa: S104 - printed, not bound
-        yield _judged("safety.open-port", *dests, port=port if isinstance(port, int) else None, host=address)
+        yield _broken("safety.open-port", *dests, port=port if isinstance(port, int) else None, host=address)
 
 
 _SECRETS = ("api_key", "hf_token", "ssl_keyfile_password")
@@ -606,7 +606,7 @@ def _secrets(command: LaunchFacts) -> Iterator[BrokenRule]:
         value = command.flags.get(dest)
         values = value if isinstance(value, (list, tuple)) else [value]
         if any(isinstance(item, str) for item in values):
-            yield _judged("safety.secret-in-arguments", dest, option=dest.replace("_", "-"))
+            yield _broken("safety.secret-in-arguments", dest, option=dest.replace("_", "-"))
 
 
 _RULES: tuple[Callable[[LaunchFacts], Iterator[BrokenRule]], ...] = (
@@ -616,13 +616,13 @@ _RULES: tuple[Callable[[LaunchFacts], Iterator[BrokenRule]], ...] = (
 )  # fmt: skip
 
 
-def judge(command: LaunchFacts) -> Iterator[BrokenRule]:
+def rules_broken(command: LaunchFacts) -> Iterator[BrokenRule]:
     """Yield the rules that a launch breaks."""
     for rule in _RULES:
         yield from rule(command)
 
 
-def judge_together(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, BrokenRule]]:
+def rules_broken_together(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, BrokenRule]]:
     """Yield the rules that concurrent launches on one host break together, with the index of the later launch."""
     yield from _ports(commands)
     shares: dict[str, list[tuple[int, float | None]]] = {}
@@ -645,7 +645,7 @@ def judge_together(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, Broke
         total = sum(exact)
         rule = "meaning.gpu-overcommitted" if len(exact) == len(users) and total > 1 + 1e-9 else "meaning.gpu-shared"
         printed_total = f"{total:.2f}" if len(exact) == len(users) else None
-        yield index, _judged(rule, "gpu_memory_utilization", device=device, starts=len(users), total=printed_total)
+        yield index, _broken(rule, "gpu_memory_utilization", device=device, starts=len(users), total=printed_total)
 
 
 def _ports(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, BrokenRule]]:
@@ -662,4 +662,4 @@ def _ports(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, BrokenRule]]:
         beside = [other for other in hosts if other == host or {other or "", host or ""} & set(_EVERYWHERE)]
         hosts.append(host)
         if beside:
-            yield index, _judged("meaning.port-shared", "port", port=port, starts=len(beside) + 1)
+            yield index, _broken("meaning.port-shared", "port", port=port, starts=len(beside) + 1)

@@ -67,13 +67,15 @@ def changed_defaults(
             new = _default(after, launch.entry, dest, card)
         if not old.is_known or (not new.is_known and (old.value is None or new.depends_on != ("the GPU",))):
             continue
-        is_same = new.is_known and _meant(old.value, review) == _meant(new.value, review)
+        is_same = new.is_known and _equivalent(old.value, review) == _equivalent(new.value, review)
         if is_same or _is_nothing(old.value, new.value):
             continue
         edit = _kept(dest, old.value, new, review, after)
         if edit is not None and (edit.name not in arguments or is_idle(after.by_dest[edit.name].name)):
             edit = None
-        change = ChangedDefault(dest, _shown(old.value), _shown(new.value), explicit=edit is not None, note=review.why)
+        change = ChangedDefault(
+            dest, _displayed(old.value), _displayed(new.value), explicit=edit is not None, note=review.why
+        )
         yield Moved(change, edit)
     yield from _changed_variables(launch, parsed, before, after, reviews)
 
@@ -104,13 +106,13 @@ def _is_nothing(*values: Any) -> bool:
     return all(value is None or value in ("", {}, [], "None") for value in values)
 
 
-def _meant(value: Any, review: DefaultReview) -> Any:
+def _equivalent(value: Any, review: DefaultReview) -> Any:
     """Map a former default to its present equivalent."""
     former = review.former
     return former.value if former is not None and former.option is None and former.of == value else value
 
 
-def _shown(value: Any) -> Any:
+def _displayed(value: Any) -> Any:
     """Return a default for display: the repr of an object."""
     return value["repr"] if isinstance(value, Mapping) and value.keys() == {"repr"} else value
 
@@ -246,14 +248,14 @@ def _as_variables(page: Page, launch: Found, parsed: Parsed, data: ReleaseData, 
         last = index + 1
         if not equals and last < len(launch.words) and not (launch.words[last].value or "-").startswith("-"):
             glued, last = launch.words[last].value or "", last + 1
-        value = _said(glued, row.get("value"))
+        value = _variable_value(glued, row.get("value"))
         removed = editing.without(page, launch, index, last, data) if value is not None else ()
         made = editing.edits(page, launch, [Edit("env", variable, value)], data) if removed else ()
         if made and variable not in launch.environment:
             yield _distinct([*made, *removed])
 
 
-def _said(text: str, how: Any) -> str | None:
+def _variable_value(text: str, how: Any) -> str | None:
     """Value of the variable that corresponds to an option; None if uncertain."""
     if how == "same":
         return text or None

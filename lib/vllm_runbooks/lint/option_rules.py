@@ -318,11 +318,11 @@ class _OptionRules:
         if problem.option:
             says["option"] = problem.option
         says["written"] = says.get("written", "").partition("=")[0]
-        return Hit(rule, start, end, says, self._mended(problem), self.is_loose)
+        return Hit(rule, start, end, says, self._fix(problem), self.is_loose)
 
     # ---- changes
 
-    def _mended(self, problem: Problem) -> Edits:
+    def _fix(self, problem: Problem) -> Edits:
         if problem.word is None or self.words[problem.word].value is None or self.tries <= 0:
             return ()
         index, written = problem.word, _written(self.words[problem.word])

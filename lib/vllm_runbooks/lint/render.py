@@ -19,7 +19,7 @@ from vllm_runbooks.lint.records import Issue, Linted, Migrated
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
-_MEANT = {IssueSeverity.ERROR: Tone.BAD, IssueSeverity.WARNING: Tone.WARN, IssueSeverity.INFO: Tone.HINT}
+_TONES = {IssueSeverity.ERROR: Tone.BAD, IssueSeverity.WARNING: Tone.WARN, IssueSeverity.INFO: Tone.HINT}
 _COUNTED = {
     IssueSeverity.ERROR: ("{count} error", "{count} errors"),
     IssueSeverity.WARNING: ("{count} warning", "{count} warnings"),
@@ -79,7 +79,7 @@ def paragraphs(result: Linted | Migrated, name: str) -> list[Block]:
     blocks: list[Block] = []
     for issue in result.issues:
         place = styled(f"{one_line(name)}:{issue.line}:{issue.column}: ", Tone.FAINT)
-        severity = styled(issue.severity.value, _MEANT[issue.severity])
+        severity = styled(issue.severity.value, _TONES[issue.severity])
         blocks.append(Loose(place + severity + f": {one_line(issue.message)} " + styled(f"[{issue.rule}]", Tone.FAINT)))
         line = issue.text.split("\n", 1)[0]
         if line.strip():
@@ -238,7 +238,7 @@ def _table_of(issues: Sequence[Issue], tongue: str) -> str:
     rows = "".join(
         "<tr>"
         f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
-        f"<td>{badge(issue.severity.value, GROUNDS[_MEANT[issue.severity]])}</td>"
+        f"<td>{badge(issue.severity.value, GROUNDS[_TONES[issue.severity]])}</td>"
         f'<td style="text-align:left">{said(issue)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
         f'<br><span style="opacity:.75;font-size:13px">{escape(issue.rule)}</span></td>'
@@ -278,7 +278,7 @@ def in_place(text: str, result: Linted | Migrated) -> Shown:
 
 
 def _below(issue: Issue) -> str:
-    tone = GROUNDS[_MEANT[issue.severity]]
+    tone = GROUNDS[_TONES[issue.severity]]
     style = f"{tinted(tone, '3px 0 3px 8px')};margin:2px 0 6px 0;font-size:13px"
     mended = " · the corrected text mends it" if issue.fix else ""
     message = f"{badge(issue.severity.value, tone)} <b>column {issue.column}</b> {prose(issue.message)}"

@@ -62,7 +62,7 @@ class Secrets:
         self._spans: list[Replacement] = []
         for reading in (first, *others):
             self._redactor.learn([reading.page.text])
-            for secret in _given(reading):
+            for secret in _secrets_of(reading):
                 self._learn(secret, reading.page.text, is_first=reading is first)
         for value, places in more:
             self._learn(_Secret(value, places), first.page.text, is_first=True)
@@ -117,7 +117,7 @@ def _apart(edits: Iterable[Replacement]) -> Iterator[Replacement]:
             last = edit.end
 
 
-def _given(reading: TextVersion) -> Iterator[_Secret]:
+def _secrets_of(reading: TextVersion) -> Iterator[_Secret]:
     """Yield values of options and variables with secret names, also misspelt ones."""
     page = reading.page
     for setting in (*page.settings, *(item for launch, _ in reading.parsed for item in launch.environment.values())):

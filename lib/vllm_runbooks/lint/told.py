@@ -42,12 +42,12 @@ def issues(judged: FixableText, secrets: Secrets) -> Iterator[Issue]:
             line=line,
             column=column,
             text=secrets.part(hit.start, min(hit.end, hit.start + _MAX_TEXT))[:_MAX_TEXT],
-            message=_told(rule, hit, secrets, judged.knowledge.lang),
+            message=_message_of(rule, hit, secrets, judged.knowledge.lang),
             fix=_fix(judged.page, hit.edits, places, secrets) if hit.edits else None,
         )
 
 
-def _told(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
+def _message_of(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
     say = languages.Wording(lang)
     says = {name: secrets.hidden(say.filling(filling)) for name, filling in hit.says.items()}
     mark = say.mark
@@ -90,32 +90,32 @@ def _fix(page: Page, edits: Sequence[Replacement], places: Places, secrets: Secr
 def launches(judged: Judged, secrets: Secrets) -> Iterator[Launch]:
     for launch, parsed in judged.parsed:
         flags = {
-            dest: _shown(masked(_known(value), dest), secrets)
+            dest: _without_secrets(masked(_jsonable(value), dest), secrets)
             for dest, value in parsed.flags.items()
             if value is not UNKNOWN and dest != "model"
         }
         env = {
-            name: None if setting.value.value is None else _shown(masked(setting.value.value, name), secrets)
+            name: None if setting.value.value is None else _without_secrets(masked(setting.value.value, name), secrets)
             for name, setting in launch.environment.items()
         }
-        yield Launch(None if parsed.model is None else _shown(masked(parsed.model), secrets), flags, env)
+        yield Launch(None if parsed.model is None else _without_secrets(masked(parsed.model), secrets), flags, env)
 
 
-def _shown(value: Any, secrets: Secrets) -> Any:
+def _without_secrets(value: Any, secrets: Secrets) -> Any:
     """Replace secrets in all texts of a value."""
     if isinstance(value, Mapping):
-        return {name: _shown(inner, secrets) for name, inner in value.items()}
+        return {name: _without_secrets(inner, secrets) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_shown(inner, secrets) for inner in value]
+        return [_without_secrets(inner, secrets) for inner in value]
     return secrets.hidden(value) if isinstance(value, str) else value
 
 
-def _known(value: Any) -> Any:
+def _jsonable(value: Any) -> Any:
     """Replace what is unknown, or an integer too large for JSON readers, by None."""
     if isinstance(value, Mapping):
-        return {str(key): _known(inner) for key, inner in value.items()}
+        return {str(key): _jsonable(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_known(inner) for inner in value]
+        return [_jsonable(inner) for inner in value]
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return None
     return value if value is None or isinstance(value, (str, int, float)) else None

@@ -216,7 +216,7 @@ def opened(name: str) -> Iterator[int]:
     if name == "-":
         yield standard_input().fileno()
         return
-    with _told(_path(name)), _path(name).open("rb") as file:
+    with _reading_errors(_path(name)), _path(name).open("rb") as file:
         yield file.fileno()
 
 
@@ -275,7 +275,7 @@ def _begun_anew(descriptor: int, path: Path) -> bytes:
 
 def document(path: Path) -> Document:
     """Document of a file or named pipe; checks that its head is text."""
-    with _told(path):
+    with _reading_errors(path):
         mode = path.stat().st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
             what = next((what for is_kind, what in _KINDS if is_kind(mode)), "no file")
@@ -285,7 +285,7 @@ def document(path: Path) -> Document:
         _first(_texts(path.open("rb"), str(path)))
 
     def pieces() -> Iterator[str]:
-        with _told(path):
+        with _reading_errors(path):
             yield from _texts(path.open("rb"), str(path))
 
     return Document(path.name, pieces)
@@ -326,7 +326,7 @@ def _first(pieces: Iterator[str]) -> str:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _reading_errors(path: Path) -> Iterator[None]:
     """Report why a file can't be read in one line."""
     try:
         yield
@@ -381,13 +381,13 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
 
 
 def is_pack(path: Path) -> bool:
-    with _told(path):
+    with _reading_errors(path):
         return stat.S_ISREG(path.stat().st_mode) and archives.is_archive(path)
 
 
 def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
     """Load an evidence pack: logs, command, GPUs and release."""
-    with _told(path):
+    with _reading_errors(path):
         pack = archives.read(path)
     logs, commands, snapshots = (pack.of(role) for role in (MemberRole.LOG, MemberRole.COMMAND, MemberRole.INVENTORY))
     if not logs:
@@ -405,7 +405,7 @@ def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
 
 def packed_command(path: Path) -> str:
     """Text of the script or manifest in an evidence pack."""
-    with _told(path), wanted_script():
+    with _reading_errors(path), wanted_script():
         commands = archives.read(path).of(MemberRole.COMMAND)
     if not commands:
         raise InputError(f"{path}: is a pack without a command; {NAME_A_SCRIPT}")
@@ -435,7 +435,7 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
 
 def _logs_in(folder: Path) -> list[Path]:
     """Logs directly in a folder, by name, numbers by value."""
-    with _told(folder):
+    with _reading_errors(folder):
         logs = [path for path in folder.iterdir() if path.is_file() and _LOG.search(path.name)]
     if len(logs) > _MAX_LOGS:
         raise InputError(f"{folder}: holds more than {_MAX_LOGS} logs; name those of one start")

@@ -93,7 +93,7 @@ def lint(
     from vllm_runbooks.lint import render as render_issues
     from vllm_runbooks.reading import sources
 
-    named, is_command = _given(files, is_rewritten=fix)
+    named, is_command = _read_inputs(files, is_rewritten=fix)
     is_sarif, several = form in ("sarif", "github"), len(named) > 1
     for is_wrong, message in (
         (several and (form == "json" or fix), "give one file for --format json and for --fix."),
@@ -134,7 +134,7 @@ _COMMAND = "command"
 """Name of a command after `--` in messages."""
 
 
-def _given(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str], bool]:
+def _read_inputs(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str], bool]:
     """Return texts by name, and whether they are a command: words of which the first is no file."""
     from vllm_runbooks.reading import sources
 

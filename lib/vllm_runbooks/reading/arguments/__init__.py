@@ -153,7 +153,7 @@ def parse_call(keywords: Mapping[str, Any], release: ReleaseData, call: str = "L
 
 def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData) -> Iterator[CallProblem]:
     """Check one value: Python converts nothing, and None is nearly always valid."""
-    if value is None or option.action in _OWN_VALUES:
+    if value is None or option.action in _CONVERTING_ACTIONS:
         return
     kind = inner_type(option.type)
     if isinstance(value, dict) and isinstance(kind, dict) and "dataclass" in kind:
@@ -169,7 +169,7 @@ def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData)
         yield CallProblem("wrong-type", keyword, {"expected": type_in_words(kind), "value": _cut(str(value))})
 
 
-_OWN_VALUES = frozenset({"LoRAParserAction", "PromptAdapterParserAction", "StoreBoolean"})
+_CONVERTING_ACTIONS = frozenset({"LoRAParserAction", "PromptAdapterParserAction", "StoreBoolean"})
 _NUMBERS = ("int", "float", "human_int", "human_int_or_auto")
 
 

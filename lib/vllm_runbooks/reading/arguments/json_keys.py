@@ -63,7 +63,7 @@ class _JsonChecker:
         if name in ("list", "set", "tuple", "dict", "object"):
             return self._container(value, name, inner, path, kind)
         if name == "enum":
-            return self._known(value, inner, path, kind)
+            return self._enum(value, inner, path, kind)
         if name == "never":
             return self._wrong(value, path, "nothing that JSON can hold")
         return self._scalar(value, name, inner or {}, path)
@@ -176,7 +176,7 @@ class _JsonChecker:
             return False
         return True
 
-    def _known(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...], kind: Any) -> bool:
+    def _enum(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...], kind: Any) -> bool:
         if "missing" in kind or any(
             value == member and isinstance(value, bool) == isinstance(member, bool) for member in values
         ):

@@ -30,7 +30,7 @@ _VARIABLE = re.compile(
 )
 """A variable, or an option with `=` and a variable."""
 _LEAD = re.compile(r"\"?(--?[A-Za-z][\w.-]*=)", re.ASCII)
-_OWN_VARIABLES = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}
+_SECRET_VARIABLES = {"--api-key": "VLLM_API_KEY", "--hf-token": "HF_TOKEN"}
 _PUBLISHED = re.compile(r"\d+(?:\.\d+)+(?:rc\d+|\.?post\d+)?", re.ASCII)
 
 
@@ -278,7 +278,7 @@ def secrets(words: Sequence[str | None]) -> dict[int, int]:
 
 def _variable(option: str, names: set[str]) -> str:
     """Choose an unused variable name for an option's value; not VLLM_*, as VLLM_PORT is another port than --port."""
-    variable = _OWN_VARIABLES.get(option)
+    variable = _SECRET_VARIABLES.get(option)
     if variable is not None and variable not in names:
         return variable
     name = "ARG_" + re.sub(r"\W+", "_", option.removeprefix("--")).upper()

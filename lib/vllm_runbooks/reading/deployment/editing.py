@@ -216,7 +216,7 @@ class _LaunchEditor:
         start, end = words[0].start, words[-1].end
         if self._is_list():
             return self._without_items(first, last)
-        before = max((word.end for word in self._own() if word.end <= start), default=None)
+        before = max((word.end for word in self._own_words() if word.end <= start), default=None)
         if before is not None and _SEPARATORS.match(self.text[before:start]):
             return [Replacement(before, end, "")]
         if _SEPARATORS.match(self.text[self._line(start) : start]):
@@ -270,7 +270,7 @@ class _LaunchEditor:
         return made
 
     def _added(self, made: list[str]) -> Replacement:
-        words = self._own()
+        words = self._own_words()
         if not words:
             raise EditRefusedError
         last = max(words, key=lambda word: word.end)
@@ -299,7 +299,7 @@ class _LaunchEditor:
             return Replacement(stop, stop, "".join(f"{newline}{lead[0]}{self._quoted(text, last)}" for text in made))
         return Replacement(last.end, last.end, "".join(f", {self._quoted(text, last)}" for text in made))
 
-    def _own(self) -> list[Word]:
+    def _own_words(self) -> list[Word]:
         """Words in the command's own text, not in a variable's."""
         launch = self.launch
         within = launch.within[-1] if launch.within else None

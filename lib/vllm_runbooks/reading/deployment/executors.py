@@ -50,7 +50,7 @@ _RULES = (
 )
 _WITHOUT_RAY = "0.18.1"
 """The package requires ray[cgraph] up to 0.17.1; neither it nor the image includes Ray afterwards."""
-_OWN = frozenset({"nnodes", "node_rank", "master_addr", "headless"})
+_JOINING_OPTIONS = frozenset({"nnodes", "node_rank", "master_addr", "headless"})
 """Options by which a release joins hosts itself."""
 
 
@@ -78,7 +78,7 @@ def joining(release: ReleaseData, cards: Sequence[int], *, copies: int = 1) -> J
     """How a server over `cards` GPUs per host is joined; `copies` is its data parallel size."""
     if len(cards) < 2:
         return Joining("", "it stays on one host: Ray is needless")
-    if not release.by_dest.keys() >= _OWN:
+    if not release.by_dest.keys() >= _JOINING_OPTIONS:
         return Joining("ray", f"vLLM {release.asked} has no --nnodes: Ray has to join the hosts")
     if copies > 1:
         return Joining(

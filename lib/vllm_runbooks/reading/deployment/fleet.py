@@ -163,7 +163,7 @@ def instances(
     uses_ray = "ray" in (common.get("distributed_executor_backend"), common.get("data_parallel_backend"))
     parts: list[Part] = []
     head: Host | None = None
-    for number, hosts_used in enumerate(_taken(hosts, replicas, split)):
+    for number, hosts_used in enumerate(_assigned(hosts, replicas, split)):
         port = first_port + number
         spread, unwritten = _spread(hosts_used, split, release, number, master_port, by_ray=by_ray)
         for at, host in enumerate(hosts_used):
@@ -180,7 +180,10 @@ def instances(
                 placed["distributed_executor_backend"] = "ray"
             if is_joined or uses_ray:
                 handed = {**dict([_ALL_LINES]), **handed}
-            handed = {**(_of_driver(hosts_used, head or host) if is_joined else dict(host.environment)), **handed}
+            handed = {
+                **(_driver_environment(hosts_used, head or host) if is_joined else dict(host.environment)),
+                **handed,
+            }
             # Ray hands out the cards that each host of its cluster was started with.
             devices = None if is_joined else host.devices
             deployment = _deployment(model, release, placed, handed, devices=devices, name=f"vllm-{port}")
@@ -198,7 +201,7 @@ _OF_WORKERS = "VLLM_HOST_IP"
 """The only host variable that vLLM does not pass to its workers (0.32.0 ray_utils.py:33)."""
 
 
-def _of_driver(hosts: Sequence[Host], head: Host) -> dict[str, str]:
+def _driver_environment(hosts: Sequence[Host], head: Host) -> dict[str, str]:
     """Variables of a server that Ray joins hosts for; those that differ by host are set where Ray is started.
 
     The driver's NCCL_ variables replace those of all workers (0.32.0 v1/executor/ray_executor.py:323).
@@ -248,7 +251,7 @@ def _check_ports(what: str, count: int, first: int) -> None:
         raise InputError(f"{count} {what} from {first} are not there; the last is {_LAST_PORT}")
 
 
-def _taken(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[Host]]:
+def _assigned(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[Host]]:
     """GPUs of each instance, by host."""
     left = [list(host.devices) for host in hosts]
     instances: list[list[Host]] = []

@@ -130,7 +130,7 @@ def _of_call(text: str) -> dict[str, Any]:
 def _of_command(text: str) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     name = ""
-    for word in _own_words(text):
+    for word in _vllm_words(text):
         if _END.match(word):
             break
         option = re.match(r"--([A-Za-z][\w.-]{0,80})(?:=(.*))?\Z|-([A-Za-z]{1,2})(?:=(.*))?\Z", word, re.DOTALL)
@@ -148,7 +148,7 @@ def _of_command(text: str) -> dict[str, Any]:
     return arguments
 
 
-def _own_words(text: str) -> list[str]:
+def _vllm_words(text: str) -> list[str]:
     """Words of a command that vLLM itself gets."""
     words = text.split()
     if max(map(len, words), default=0) <= _MAX_WORD:

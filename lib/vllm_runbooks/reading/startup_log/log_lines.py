@@ -396,7 +396,7 @@ def _cut(text: str, after: int) -> int:
     return glued[-1] if glued else text.rfind(" ", MAX_LINE - 1024, MAX_LINE) + 1 or MAX_LINE
 
 
-def _said(value: Any) -> str | None:
+def _field_text(value: Any) -> str | None:
     """Text of a field; journald writes unprintable characters as a list of bytes."""
     if isinstance(value, list):
         with suppress(TypeError, ValueError):
@@ -410,7 +410,7 @@ def _unwrapped(chunk: _Chunk) -> Iterator[_Chunk]:
         record = json.loads(chunk.text)
     except (ValueError, RecursionError):
         record = None
-    kept = (_said(record.get(key)) for key in _RECORD_KEYS) if isinstance(record, dict) else ()
+    kept = (_field_text(record.get(key)) for key in _RECORD_KEYS) if isinstance(record, dict) else ()
     record_text = next((value for value in kept if value is not None), None)
     if record_text is None:
         yield chunk
@@ -575,7 +575,7 @@ def _only_log(lines: Iterator[LogLine]) -> Iterator[LogLine]:
     """Yield a page's log lines, with the number of their stretch."""
     region, in_stretch = 0, False
     gap: list[LogLine] = []
-    for line, is_log in _judged(lines):
+    for line, is_log in _with_is_log(lines):
         if is_log:
             if not in_stretch:
                 region, in_stretch, gap = region + 1, True, []
@@ -590,7 +590,7 @@ def _only_log(lines: Iterator[LogLine]) -> Iterator[LogLine]:
     yield from _end_of(gap, region)
 
 
-def _judged(lines: Iterator[LogLine]) -> Iterator[tuple[LogLine, bool]]:
+def _with_is_log(lines: Iterator[LogLine]) -> Iterator[tuple[LogLine, bool]]:
     """Yield each line of a page, and whether it is log: log lines quoted in prose are prose."""
     for _, group in groupby(lines, key=lambda line: line.number):
         pieces = list(group)

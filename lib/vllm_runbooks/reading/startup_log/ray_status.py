@@ -65,7 +65,7 @@ class _StatusDraft:
                 idle = (reserved or 0.0) - (working or 0.0)
                 self.used[usage["resource"]], self.total[usage["resource"]] = used + idle, total
         elif self.part == "demands" and _DEMAND.match(line.text) and len(self.demands) < _MAX_KEPT:
-            self.demands.append(RayDemand(_asked(line.text), log_lines.quote(file, line)))
+            self.demands.append(RayDemand(_requests(line.text), log_lines.quote(file, line)))
 
 
 @dataclass
@@ -95,7 +95,7 @@ class RayStatus:
         return RayCluster(read.quote, read.at, read.active, *kept)
 
 
-def _asked(text: str) -> dict[str, float]:
+def _requests(text: str) -> dict[str, float]:
     """Sum of the requests of all bundles, by resource."""
     totals: dict[str, float] = {}
     for bundle in _BUNDLE.finditer(text):

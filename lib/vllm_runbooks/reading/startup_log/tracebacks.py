@@ -237,7 +237,7 @@ class Tracebacks:
         if text[:1] == " ":
             line, text = line._replace(text=line.text[1:], text_start=line.text_start + 1), text[1:]
         quote = log_lines.quote(self._file, line)
-        kind, message = self._told(line, text)
+        kind, message = self._kind_and_message(line, text)
         opened.chain.append(Raised(kind, message, quote, tuple(opened.frames), opened.link if opened.chain else None))
         opened.frames, opened.link, opened.expects_exception, opened.after_frame = [], None, False, False
         if opened.index is None:
@@ -251,7 +251,7 @@ class Tracebacks:
         thread.shows_all, thread.frames_follow = False, False
         self._cut = (thread, line.number) if line.has_prefix else None
 
-    def _told(self, line: LogLine, text: str) -> tuple[str, str]:
+    def _kind_and_message(self, line: LogLine, text: str) -> tuple[str, str]:
         """Type and message of an exception; argparse exits by SystemExit."""
         refusal = _REFUSED.match(text)
         kind, _, message = ("SystemExit", "", text[refusal.end() :]) if refusal else text.strip().partition(": ")
@@ -295,7 +295,7 @@ class Tracebacks:
             return
         thread.shown_text = f"{thread.shown_text} {text}"[:_MAX_DETAIL]
         whole = message.line._replace(text=thread.shown_text)
-        words = self._told(whole, thread.shown_text)[1]
+        words = self._kind_and_message(whole, thread.shown_text)[1]
         chain[message.link] = replace(chain[message.link], message=words, quote=log_lines.quote(self._file, whole))
 
 
