@@ -53,14 +53,14 @@ def of_page(
     page: Page, data_of: Callable[[Found | None], ReleaseData], tables: Tables, gpus: int | None = None
 ) -> Iterator[Hit]:
     """Check the environment variables of a page; `gpus` is the number on one host, if known."""
-    judge = _SettingRules(page, data_of, tables, gpus)
+    rules = _SettingRules(page, data_of, tables, gpus)
     for setting in page.settings[:_MAX_SETTINGS]:
-        if judge.is_certain(setting):
-            yield from judge.of_setting(setting)
+        if rules.is_certain(setting):
+            yield from rules.of_setting(setting)
         elif setting.form == "assignment":
-            yield from judge.of_unexported(setting)
-    yield from judge.of_interfaces()
-    yield from judge.of_addresses()
+            yield from rules.of_unexported(setting)
+    yield from rules.of_interfaces()
+    yield from rules.of_addresses()
 
 
 class _ValueFault(NamedTuple):

@@ -47,17 +47,17 @@ class _JsonChecker:
     objects: Mapping[str, Any]
     faults: list[Fault] = field(default_factory=list)
 
-    def judge(self, value: Any, kind: Any, path: tuple[str | int, ...] = ()) -> bool:
+    def check(self, value: Any, kind: Any, path: tuple[str | int, ...] = ()) -> bool:
         """Whether the value has the type, as far as known; collects the faults."""
         if value is UNKNOWN or len(path) > _MAX_DEPTH or len(self.faults) >= _MAX_FAULTS:
             return True
         name, inner = form(kind)
         if name == "optional":
-            return value is None or self.judge(value, inner, path)
+            return value is None or self.check(value, inner, path)
         if name == "union":
             return self._union(value, inner, path)
         if name == "chain":
-            return self.judge(value, inner[0], path) if inner else True
+            return self.check(value, inner[0], path) if inner else True
         if name == "checked":
             return self._checked(value, kind, path)
         if name in ("list", "set", "tuple", "dict", "object"):
@@ -77,7 +77,7 @@ class _JsonChecker:
         tries = []
         for kind in kinds:
             attempt = _JsonChecker(self.objects)
-            if attempt.judge(value, kind, path) and not attempt.faults:
+            if attempt.check(value, kind, path) and not attempt.faults:
                 return True
             tries.append(attempt.faults)
         # What is told of the member that the value came closest to: its faults lie deepest.
@@ -91,12 +91,12 @@ class _JsonChecker:
         """Check a value by the samples that the release's function was tried with."""
         tried = _tried(value, kind)
         if tried is None and isinstance(value, dict) and kind.get("any_keys") is False:
-            return self.judge(value, kind["checked"], path)
+            return self.check(value, kind["checked"], path)
         if tried is None:
             # A check that runs before the type may turn the value into one that fits it, or replace the type.
             is_last = str(kind.get("by", "")).startswith("after")
             if is_last and not _is_right(value, kind["checked"], self.objects):
-                return self.judge(value, kind["checked"], path)
+                return self.check(value, kind["checked"], path)
             beneath = _beneath(kind)
             has_type = beneath != "any" or not isinstance(value, int | float)
             is_right = has_type and _is_right(value, beneath, self.objects)
@@ -113,7 +113,7 @@ class _JsonChecker:
             if not isinstance(value, dict):
                 return self._wrong(value, path, _NAMES[name])
             # All, not the first: every fault is told.
-            return all([self.judge(item, inner[1], (*path, key)) for key, item in value.items()])
+            return all([self.check(item, inner[1], (*path, key)) for key, item in value.items()])
         if not isinstance(value, list):
             return self._wrong(value, path, _NAMES[name])
         if name == "tuple":
@@ -123,13 +123,13 @@ class _JsonChecker:
                 return self._wrong(value, path, f"a list of {len(inner)}")
             return all(
                 [
-                    self.judge(item, item_kind, (*path, i))
+                    self.check(item, item_kind, (*path, i))
                     for i, (item, item_kind) in enumerate(zip(value, inner, strict=True))
                 ]
             )
         if len(value) < kind.get("min_length", 0) or len(value) > kind.get("max_length", len(value)):
             return self._wrong(value, path, "a list of another length")
-        return all([self.judge(item, inner, (*path, index)) for index, item in enumerate(value)])
+        return all([self.check(item, inner, (*path, index)) for index, item in enumerate(value)])
 
     def _object(self, value: Any, name: str, path: tuple[str | int, ...]) -> bool:
         keys = self.objects.get(name, {}).get("keys")
@@ -142,7 +142,7 @@ class _JsonChecker:
         for key, item in value.items():
             entry = entries.get(key)
             if entry is not None:
-                right &= self.judge(item, entry["type"], (*path, key))
+                right &= self.check(item, entry["type"], (*path, key))
             elif self.objects[name].get("extra") == "forbid":
                 says = {"key": dotted((*path, key)), "keys": " ".join(sorted(entries))}
                 self.faults.append(Fault("unknown-key", (*path, key), says))
@@ -232,7 +232,7 @@ def _same(value: Any, other: Any) -> bool:
 
 def _is_right(value: Any, kind: Any, objects: Mapping[str, Any]) -> bool:
     attempt = _JsonChecker(objects)
-    return attempt.judge(value, kind) and not attempt.faults
+    return attempt.check(value, kind) and not attempt.faults
 
 
 def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
@@ -361,9 +361,9 @@ _SHOWN = 80
 
 def judged(value: Any, kind: Any, objects: Mapping[str, Any]) -> list[Fault]:
     """Check a JSON value; empty if it is right or can't be checked."""
-    judge = _JsonChecker(objects)
-    judge.judge(value, kind)
-    return judge.faults[:_MAX_FAULTS]
+    checker = _JsonChecker(objects)
+    checker.check(value, kind)
+    return checker.faults[:_MAX_FAULTS]
 
 
 def read(text: str) -> tuple[Any, Fault | None]:

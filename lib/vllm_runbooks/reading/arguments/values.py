@@ -113,10 +113,10 @@ class ValueReader:
             if kind.get("expands") == "human_numbers":
                 text = _expanded(text)
             made = _literal(text) if reads == "literal" else self._json(text, made)
-        self.judge(made, cls, is_plain=via.get("reads") == "json_keywords" and not via.get("validated"))
+        self.check_object(made, cls, is_plain=via.get("reads") == "json_keywords" and not via.get("validated"))
         return made
 
-    def judge(self, value: Any, cls: str, *, is_plain: bool) -> None:
+    def check_object(self, value: Any, cls: str, *, is_plain: bool) -> None:
         """Check the keys of an object; a plain class takes values of any type."""
         objects = self.objects
         if is_plain:
@@ -270,7 +270,7 @@ def _lora_module(reader: ValueReader, value: Any, text: str, probes: Mapping[str
             "wrong-type", expected='name=path or {"name": …, "path": …}', value=text, missing=missing[0]
         )
     if _LORA_CLASS in reader.objects:
-        reader.judge(module, _LORA_CLASS, is_plain=True)
+        reader.check_object(module, _LORA_CLASS, is_plain=True)
     return module
 
 
