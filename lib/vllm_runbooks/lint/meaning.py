@@ -525,13 +525,13 @@ def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
     is_idle = parser is not None and parser not in _ALWAYS_ON and "enable_auto_tool_choice" not in command.flags
     if is_idle and command.entry in SERVERS and not command.is_elided:
         yield _broken("meaning.tool-parser-unused", "tool_call_parser", parser=parser)
-    for dest, kind, table, is_read in (
-        ("tool_call_parser", "tool", command.support.tool_parsers, automatic),
-        ("reasoning_parser", "reasoning", command.support.reasoning_parsers, True),
+    for dest, rule, table, is_read in (
+        ("tool_call_parser", "meaning.tool-parser-unknown", command.support.tool_parsers, automatic),
+        ("reasoning_parser", "meaning.reasoning-parser-unknown", command.support.reasoning_parsers, True),
     ):
-        parser, has_plugin = command.word(dest), f"{kind}_parser_plugin" in command.flags
+        parser, has_plugin = command.word(dest), f"{dest.replace('_call', '')}_plugin" in command.flags
         if parser is not None and is_read and table and parser not in table and not has_plugin:
-            yield _broken(f"meaning.{kind}-parser-unknown", dest, parser=parser, known=_listed(table))
+            yield _broken(rule, dest, parser=parser, known=_listed(table))
 
 
 def _others(
@@ -555,13 +555,14 @@ def _belonging(command: LaunchFacts) -> Iterator[BrokenRule]:
     base = None if template is None or "{" in template else posixpath.basename(template.replace("\\", "/"))
     parser = command.word("tool_call_parser")
     reasoning, support = command.word("reasoning_parser"), command.support
-    for dest, kind, table, name, available in (
-        ("tool_call_parser", "tool-parser", fits.tool_parsers, parser, support.tool_parsers),
-        ("reasoning_parser", "reasoning-parser", fits.reasoning_parsers, reasoning, support.reasoning_parsers),
-        ("chat_template", "chat-template", fits.chat_templates, base, frozenset()),
+    tools, reasonings = support.tool_parsers, support.reasoning_parsers
+    for dest, rule, table, name, available in (
+        ("tool_call_parser", "meaning.tool-parser-of-others", fits.tool_parsers, parser, tools),
+        ("reasoning_parser", "meaning.reasoning-parser-of-others", fits.reasoning_parsers, reasoning, reasonings),
+        ("chat_template", "meaning.chat-template-of-others", fits.chat_templates, base, frozenset()),
     ):
         if fitting := _others(table, name, model, available):
-            yield _broken(f"meaning.{kind}-of-others", dest, given=name, fitting=fitting, model=model)
+            yield _broken(rule, dest, given=name, fitting=fitting, model=model)
     fit = fits.chat_templates.get(base or "")
     if fit is not None and fit.tool_parsers and parser is not None and parser not in fit.tool_parsers:
         says = {"template": base, "parser": parser, "fitting": _listed(fit.tool_parsers)}

@@ -29,8 +29,16 @@ from vllm_runbooks.reading.documents.starts import Found, Loose
 from vllm_runbooks.reading.shell import Word
 
 _STRAY = ("extra-positional", "model-ignored")
-_RULES = {"model-option": "model-as-option", "not-read": "file-not-read", "out-of-bounds": "refused-value"}
-"""Rules that are not named like their kind of problem."""
+_NAMED_LIKE_PROBLEMS = (
+    "option.ambiguous", "option.missing-value", "option.unexpected-value", "option.wrong-type", "option.wrong-choice",
+    "option.bad-json", "option.unknown-key", "option.wrong-key-type", "option.required", "option.extra-positional",
+    "option.conflict", "option.duplicate", "option.abbreviation", "option.underscore", "option.deprecated",
+    "option.model-ignored",
+)  # fmt: skip
+_RULES = {rule.removeprefix("option."): rule for rule in _NAMED_LIKE_PROBLEMS} | {
+    "model-option": "option.model-as-option", "not-read": "option.file-not-read",
+    "out-of-bounds": "option.refused-value",
+}  # fmt: skip
 _MISSING = ("required", "missing-value", "extra-positional", "conflict")
 """Problems that an option apart from its command can't have."""
 _MAX_CHANGES = 20
@@ -65,7 +73,7 @@ def of_call(launch: Found, problems: Collection[CallProblem], data: ReleaseData,
             continue
         keyword = places[problem.keyword]
         says = {**problem.says, "option": problem.keyword, "vllm": data.asked}
-        rule = f"option.{_RULES.get(problem.kind, problem.kind)}"
+        rule = _RULES.get(problem.kind, "option.unknown")
         if problem.kind == "unknown":
             others = _OtherNames(data, tables, frozenset(data.parameters.get(launch.entry, ())))
             name_facts = others.facts(f"--{problem.keyword.replace('_', '-')}")
@@ -302,7 +310,7 @@ class _OptionRules:
         return Hit(name_facts.rule, word.start, word.end, says, self._replaced(index, name_facts), self.is_loose)
 
     def _hit(self, problem: Problem) -> Hit:
-        rule, more = f"option.{_RULES.get(problem.kind, problem.kind)}", {}
+        rule, more = _RULES.get(problem.kind, "option.unknown"), {}
         if problem.kind == "unknown":
             near = _near(problem)
             more = {"nearest": near[0]} if near else {}
