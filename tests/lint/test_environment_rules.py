@@ -227,7 +227,7 @@ def test_a_value_is_judged_by_its_row(value: str, row: dict[str, Any], meant: st
     """It is right, or should have been another one: where one alone is near."""
     judged = environment_rules._by_row(value, row)
 
-    assert ("" if judged is None else judged.meant) == meant
+    assert ("" if judged is None else judged.intended) == meant
     if judged is not None:
         assert (judged.rule, judged.choices, judged.note) == (
             "environment.wrong-value", ", ".join(row.get("choices", [])), row.get("then", ""),
@@ -284,7 +284,7 @@ def test_a_value_is_judged_by_what_the_release_does_with_it(
     else:
         assert judged is not None
         rule = {"refused": "environment.refused-value", "wrong": "environment.wrong-value"}[expected[0]]
-        assert (judged.rule, judged.choices, judged.meant) == (rule, *expected[1:])
+        assert (judged.rule, judged.choices, judged.intended) == (rule, *expected[1:])
 
 
 @pytest.mark.parametrize(

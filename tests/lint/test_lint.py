@@ -717,7 +717,7 @@ def test_a_call_s_faults_are_told_in_keyword_arguments(said: str, spoken: str) -
 )  # fmt: skip
 def test_a_value_is_clearly_meant_by_one_choice(value: Any, near: str | None, choices: str, *, is_meant: bool) -> None:
     """Much nearer to it than to any other."""
-    assert calls._is_meant(value, {"choices": choices} | ({"near": near} if near else {})) is is_meant
+    assert calls._is_clear_choice(value, {"choices": choices} | ({"near": near} if near else {})) is is_meant
 
 
 @in_one_test(
@@ -747,7 +747,7 @@ def test_a_variable_s_text_as_a_key(text: str, kind: Any, value: Any) -> None:
 )  # fmt: skip
 def test_an_option_s_value_as_a_variable(text: str, how: Any, value: str | None) -> None:
     """The text that the variable had for it."""
-    assert moves._said(text, how) == value
+    assert moves._variable_value(text, how) == value
 
 
 @pytest.mark.parametrize(

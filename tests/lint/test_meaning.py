@@ -20,7 +20,7 @@ from vllm_runbooks.catalog.specs import Card, Gpu, Model, Specs
 from vllm_runbooks.catalog.support import Backend
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.lint import knowledge, meaning
-from vllm_runbooks.lint.meaning import Command, Judgement
+from vllm_runbooks.lint.meaning import BrokenRule, LaunchFacts
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,8 @@ def command(
     model: str | None = None,
     gpus: str | None = None,
     **known: Any,
-) -> Command:
-    return Command(
+) -> LaunchFacts:
+    return LaunchFacts(
         flags=flags,
         support=support.load(vllm),
         model=shelf.model(model) if model else None,
@@ -52,11 +52,11 @@ def command(
 
 
 def rules(*given_: Any, **known: Any) -> list[str]:
-    return [judgement.rule for judgement in meaning.judge(command(*given_, **known))]
+    return [judgement.rule for judgement in meaning.rules_broken(command(*given_, **known))]
 
 
-def only(shelf: Specs, rule: str, flags: Mapping[str, Any], **known: Any) -> Judgement:
-    found = [judgement for judgement in meaning.judge(command(shelf, flags, **known)) if judgement.rule == rule]
+def only(shelf: Specs, rule: str, flags: Mapping[str, Any], **known: Any) -> BrokenRule:
+    found = [judgement for judgement in meaning.rules_broken(command(shelf, flags, **known)) if judgement.rule == rule]
     assert len(found) == 1, found
     return found[0]
 
@@ -280,7 +280,7 @@ def test_starts_that_share_a_gpu_are_told(
     commands = [
         command(shelf, flags, devices=devices, defaults={"gpu_memory_utilization": 0.9}) for flags, devices in starts
     ]
-    found = [(index, said.rule, said.says.get("total")) for index, said in meaning.judge_together(commands)]
+    found = [(index, said.rule, said.says.get("total")) for index, said in meaning.rules_broken_together(commands)]
     assert found == expected
 
 
@@ -305,7 +305,9 @@ def test_servers_on_one_port_are_told(
     commands = [
         command(shelf, flags, entry="serve", defaults={"port": 8000, "host": None}, **known) for flags in starts
     ]
-    assert [index for index, said in meaning.judge_together(commands) if said.rule == "meaning.port-shared"] == expected
+    assert [
+        index for index, said in meaning.rules_broken_together(commands) if said.rule == "meaning.port-shared"
+    ] == expected
 
 
 BLANK = support.Support("0.16.0", frozenset(), frozenset(), {}, frozenset(), frozenset(), {}, {}, {}, {})
@@ -329,7 +331,7 @@ def said(
     **known: Any,
 ) -> list[Said]:
     """What is judged, by rule, options and words, of a model and a release that are made of what matters alone."""
-    made = Command(
+    made = LaunchFacts(
         flags,
         replace(BLANK, **release or {}),
         None
@@ -337,7 +339,9 @@ def said(
         else Model("org/m", model.get("config", {}), **{k: v for k, v in model.items() if k != "config"}),
         **{"entry": "LLM", **known},
     )
-    return [(one.rule, one.dests, {k: v for k, v in one.says.items() if k != "model"}) for one in meaning.judge(made)]
+    return [
+        (one.rule, one.dests, {k: v for k, v in one.says.items() if k != "model"}) for one in meaning.rules_broken(made)
+    ]
 
 
 def _of_size(rule: str, **says: str) -> list[Said]:
@@ -530,7 +534,7 @@ def test_gpus_are_counted_as_the_ranks_take_them(
 def test_the_variable_that_names_unused_gpus_is_pointed_at() -> None:
     """Where the start is given it; else there is none to change."""
     for environment, variables in (({"CUDA_VISIBLE_DEVICES": "0,1"}, ("CUDA_VISIBLE_DEVICES",)), ({"A": "1"}, ())):
-        (one,) = meaning.judge(Command({}, BLANK, devices=("0", "1"), environment=environment, entry="LLM"))
+        (one,) = meaning.rules_broken(LaunchFacts({}, BLANK, devices=("0", "1"), environment=environment, entry="LLM"))
         assert (one.rule, one.variables) == ("meaning.gpus-unused", variables)
 
 
@@ -937,10 +941,10 @@ def test_shares_of_a_gpu_are_added_up(
     starts: list[tuple[dict[str, Any], str]], expected: list[tuple[int, str, str, str, str | None]]
 ) -> None:
     """A whole card may be given away, and no more; what a start does not use is nobody's."""
-    commands = [Command(flags, BLANK, devices=tuple(seen.split(",")), entry="LLM") for flags, seen in starts]
+    commands = [LaunchFacts(flags, BLANK, devices=tuple(seen.split(",")), entry="LLM") for flags, seen in starts]
     found = [
         (index, one.rule.removeprefix("meaning."), one.says["device"], one.says["starts"], one.says.get("total"))
-        for index, one in meaning.judge_together(commands)
+        for index, one in meaning.rules_broken_together(commands)
     ]
 
     assert found == expected
@@ -960,8 +964,10 @@ def test_shares_of_a_gpu_are_added_up(
 def test_a_port_is_taken_once(starts: list[dict[str, Any]], expected: list[tuple[int, str, str]]) -> None:
     """By number and host; the number of those that meet there is told."""
     for entry in ("serve", "api_server", "image", "LLM"):
-        commands = [Command(flags, BLANK, entry=entry) for flags in starts]
-        found = [(index, one.says["port"], one.says["starts"]) for index, one in meaning.judge_together(commands)]
+        commands = [LaunchFacts(flags, BLANK, entry=entry) for flags in starts]
+        found = [
+            (index, one.says["port"], one.says["starts"]) for index, one in meaning.rules_broken_together(commands)
+        ]
         assert found == (expected if entry in ("serve", "api_server") else [])
 
 
@@ -984,9 +990,9 @@ DESTS = (
 def test_no_value_raises(shelf: Specs, flags: dict[str, Any], model: str | None, gpus: str | None, vllm: str) -> None:
     """Values of any type are judged or passed over, and what is told is words."""
     judged = command(shelf, flags, vllm, model, gpus, entry="serve")
-    for judgement in meaning.judge(judged):
+    for judgement in meaning.rules_broken(judged):
         assert all(isinstance(value, str) for value in judgement.says.values())
-    together = [judgement for _, judgement in meaning.judge_together([judged, judged])]
+    together = [judgement for _, judgement in meaning.rules_broken_together([judged, judged])]
     port, host = flags.get("port"), flags.get("host")
     is_open = type(port) is int and 0 < port < 1 << 16 and (host is None or isinstance(host, str))
     is_shared = is_open and "nnodes" not in flags

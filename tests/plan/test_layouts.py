@@ -202,8 +202,8 @@ def test_no_way_is_offered_that_the_linter_refuses(release: str) -> None:
         if not asked.shape.kinds:
             continue
         for size in (2, 3, 4, 8, 16):
-            start_ = meaning.Command({"tensor_parallel_size": size}, support.load(release), shelf().model(file.id))
-            if any(judgement.rule in _DIVISIBLE for judgement in meaning.judge(start_)):
+            start_ = meaning.LaunchFacts({"tensor_parallel_size": size}, support.load(release), shelf().model(file.id))
+            if any(judgement.rule in _DIVISIBLE for judgement in meaning.rules_broken(start_)):
                 seen += 1
                 assert illegal(asked, Ranks(size), key(release)), (file.id, size)
     assert seen > 100

@@ -18,7 +18,7 @@ from vllm_runbooks.reading.arguments import Parsed, json_keys, parse, parse_call
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 from vllm_runbooks.reading.arguments.json_keys import judged, place
 from vllm_runbooks.reading.arguments.spelling import alike
-from vllm_runbooks.reading.arguments.values import Reader, human_number
+from vllm_runbooks.reading.arguments.values import ValueReader, human_number
 from vllm_runbooks.reading.arguments.words import config_words, rewrite
 
 _OLD, _MIDDLE, _NEW = "0.7.2", "0.11.0", "0.33.0"
@@ -643,7 +643,7 @@ def test_a_unit_multiplies_as_vllms_parser_does(unit: str) -> None:
 )
 def test_a_text_is_read_as_the_type_says(text: str, kind: Any, expected: Any) -> None:
     """Numbers with units within JSON too, but not within its texts; pairs as they were before there was JSON."""
-    reader = Reader({}, {})
+    reader = ValueReader({}, {})
     value = reader.read(text, kind)
 
     assert ([fault.kind for fault in reader.faults] or [value]) == [expected]
@@ -669,7 +669,7 @@ def test_a_conversion_without_a_name_does_what_it_was_seen_to_do(
     probes: dict[str, Any], text: str, expected: Any
 ) -> None:
     """To every text that was tried; where these do not agree on one thing, the value is unknown."""
-    reader = Reader({}, {"f": probes})
+    reader = ValueReader({}, {"f": probes})
     value = reader.read(text, {"opaque": "f"})
 
     assert ([fault.kind for fault in reader.faults] or [value]) == [expected]
@@ -701,7 +701,7 @@ _LORA = {"LoRAModulePath": {"keys": {key: {"type": "str"} for key in ("name", "p
 )
 def test_an_action_of_vllms_own_converts_as_it_does(action: str, text: str, expected: Any) -> None:
     """Those of its argument parsers; of any other action the value is what it was."""
-    reader = Reader(_LORA, {})
+    reader = ValueReader(_LORA, {})
     value = reader.read_by_action(text, text, action, {})
 
     assert ([fault.kind for fault in reader.faults] or [value]) == [expected]
@@ -900,7 +900,7 @@ def _rewritten(
         )
         for one in done.remarks
     ]
-    taken = " ".join(f"{at}:{kind} {option} {word}" for at, (kind, option, word) in sorted(done.taken.items()))
+    taken = " ".join(f"{at}:{kind} {option} {word}" for at, (kind, option, word) in sorted(done.consumed.items()))
     return tokens, remarks, taken, done.has_unread_file
 
 

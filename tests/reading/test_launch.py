@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cost import LIMIT, growth
 from vllm_runbooks.reading.startup_log import launch
-from vllm_runbooks.reading.startup_log.launch import Shown, at_prompt, begun
+from vllm_runbooks.reading.startup_log.launch import ShownLaunch, at_prompt, begun
 
 
 @pytest.mark.parametrize(
@@ -142,12 +142,12 @@ def test_a_container_that_is_not_vllm_is_no_command() -> None:
 
 def test_a_command_has_an_end() -> None:
     """Endless continuation lines cost a bounded command."""
-    shown = Shown(1, "vllm serve m \\")
+    shown = ShownLaunch(1, "vllm serve m \\")
 
     taken = sum(shown.takes("--port 1 \\") for _ in range(1000))
 
     assert 100 < taken < 300
-    assert not Shown(1, "vllm serve m \\").takes("x" * launch.MAX_LENGTH)
+    assert not ShownLaunch(1, "vllm serve m \\").takes("x" * launch.MAX_LENGTH)
 
 
 @settings(max_examples=300, deadline=None)
@@ -194,7 +194,7 @@ def test_finding_and_reading_are_linear(unit: str) -> None:
     for head in ("", "root@host:/# ", "vllm serve ", "docker run ", "llm = LLM("):
 
         def read(rest: str, head: str = head) -> object:
-            shown = begun(1, head + rest) or Shown(1, head + rest)
+            shown = begun(1, head + rest) or ShownLaunch(1, head + rest)
             return shown.arguments
 
         assert growth(read, text) <= LIMIT
@@ -202,7 +202,7 @@ def test_finding_and_reading_are_linear(unit: str) -> None:
 
 def test_a_word_without_end_is_split_at_blanks() -> None:
     """A run of thousands of signs costs no more than its length."""
-    assert Shown(1, f"vllm serve m --seed 1 {'x' * 5000}").arguments == {"model_tag": "m", "seed": 1}
+    assert ShownLaunch(1, f"vllm serve m --seed 1 {'x' * 5000}").arguments == {"model_tag": "m", "seed": 1}
 
 
 def test_a_compose_file_shows_its_options() -> None:

@@ -26,7 +26,7 @@ from vllm_runbooks.core.records import Frame, Hit, Phase, Process, Quote, Raised
 from vllm_runbooks.core.scan import Found, PatternSet
 from vllm_runbooks.reading import evidence, startup_log
 from vllm_runbooks.reading.startup_log import draft as startup_draft
-from vllm_runbooks.reading.startup_log.draft import Draft
+from vllm_runbooks.reading.startup_log.draft import LaunchDraft
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
 from vllm_runbooks.reading.startup_log.tracebacks import Tracebacks
 from vllm_runbooks.runbooks import case_files
@@ -987,7 +987,7 @@ def at(number: int) -> Quote:
 
 def drafted(*readings: tuple[str, float] | tuple[str, float, Process], **more: Any) -> Start:
     """The record of a start whose lines have printed certain figures."""
-    draft = Draft(0, 1, Tracebacks(0), **more)
+    draft = LaunchDraft(0, 1, Tracebacks(0), **more)
     draft.note_readings(
         Reading(name, value, "", None, who[0] if who else NOBODY, at(1)) for name, value, *who in readings
     )
@@ -996,7 +996,7 @@ def drafted(*readings: tuple[str, float] | tuple[str, float, Process], **more: A
 
 def test_of_very_many_lines_the_first_and_the_last_are_kept() -> None:
     """Each kind up to its bound: the record of a log of any length stays small."""
-    draft = Draft(0, 1, Tracebacks(0))
+    draft = LaunchDraft(0, 1, Tracebacks(0))
     for number in range(1, 5001):
         draft.note("failed", at(number))
         draft.note_hit(Hit("a.b", 0, at(number), {}, NOBODY, None, None))
@@ -1024,7 +1024,7 @@ def test_of_very_many_lines_the_first_and_the_last_are_kept() -> None:
 
 def test_of_very_many_calm_processes_the_first_are_watched() -> None:
     """4096 of them."""
-    draft = Draft(0, 1, Tracebacks(0))
+    draft = LaunchDraft(0, 1, Tracebacks(0))
     for pid in (*range(4097), 5):
         draft.note_calm(pid, pid + 1)
 
@@ -1033,7 +1033,7 @@ def test_of_very_many_calm_processes_the_first_are_watched() -> None:
 
 def test_of_very_many_throughput_lines_ever_fewer_are_kept() -> None:
     """After 4096 of them every second, then every fourth; the fastest is that of all."""
-    draft = Draft(0, 1, Tracebacks(0))
+    draft = LaunchDraft(0, 1, Tracebacks(0))
     for number in range(6200):
         draft.note_throughput(Throughput(number, 0.0, 9.5 if number == 4097 else 1.0, None, None, None))
     kept = [sample.line for sample in draft.throughput]
@@ -1192,7 +1192,7 @@ def test_of_a_rank_s_figures_the_last_counts() -> None:
 )  # fmt: skip
 def test_an_executor_is_known_by_its_workers(name: str | None, backend: str | None) -> None:
     """By what their names begin with."""
-    draft = Draft(0, 1, Tracebacks(0))
+    draft = LaunchDraft(0, 1, Tracebacks(0))
     draft.meet(line(1, process=Process(name, 7)))
 
     assert draft.record(None).facts.executor_backend == backend
@@ -1538,7 +1538,7 @@ EVENTS = ("begin", "engine", "engine_ready", "opening", "ready", "wrapper_ready"
 def test_how_far_a_start_has_come(events: list[str], phase: str | None, *, has_advanced: bool, has_ended: bool) -> None:
     """Beyond its arguments; and so far that a further one may follow."""
     phases = [Phase(phase, at(1), None, None, None)] if phase else []
-    draft = Draft(0, 1, Tracebacks(0), phases=phases, events={event: [at(1)] for event in events})
+    draft = LaunchDraft(0, 1, Tracebacks(0), phases=phases, events={event: [at(1)] for event in events})
 
     assert (draft.has_advanced, draft.has_ended) == (has_advanced, has_ended)
     assert (draft.phase, draft.has(*EVENTS)) == (phase, bool({*events} & {*EVENTS}))
@@ -1548,8 +1548,8 @@ def test_how_far_a_start_has_come(events: list[str], phase: str | None, *, has_a
 def test_a_start_with_a_traceback_or_an_answer_has_ended() -> None:
     """And is a log, as one is with a fault, or with a line that a logger wrote."""
 
-    def draft(**more: Any) -> Draft:
-        return Draft(0, 1, **{"tracebacks": Tracebacks(0), **more})
+    def draft(**more: Any) -> LaunchDraft:
+        return LaunchDraft(0, 1, **{"tracebacks": Tracebacks(0), **more})
 
     served, died = draft(served=line(1)), draft(tracebacks=traced(*TRACE))
     fault, companion = draft(), draft()
@@ -1636,7 +1636,7 @@ def test_a_wrapped_line_has_a_thousand_characters(shelf: catalog_symptoms.Catalo
 )  # fmt: skip
 def test_a_periodic_line_is_a_sample(figures: dict[str, float], words: dict[str, str], sample: Throughput) -> None:
     """And proves that a request was served where it tells of any token."""
-    draft = Draft(0, 1, Tracebacks(0))
+    draft = LaunchDraft(0, 1, Tracebacks(0))
     startup_log._take_throughput(draft, line(3), figures, words)
 
     assert (draft.throughput, draft.fastest) == ([sample], sample.generation_tokens_per_s)
@@ -1645,7 +1645,7 @@ def test_a_periodic_line_is_a_sample(figures: dict[str, float], words: dict[str,
 
 def test_phases_follow_their_order_and_have_the_longest_of_their_durations() -> None:
     """A phase that is over is not begun again; what is printed for it later still counts."""
-    draft = Draft(0, 1, Tracebacks(0), last_time="11-20 08:00:00")
+    draft = LaunchDraft(0, 1, Tracebacks(0), last_time="11-20 08:00:00")
 
     def take(number: int, phase: str, seconds: float | None = None, name: str = "load_seconds") -> None:
         known = LineFormat("x", (), (), phase=phase, duration="load_seconds")
@@ -1692,10 +1692,10 @@ def test_where_a_symptom_counts(
     """In its phases, at an exception, or at one whose traceback has a certain frame; what is captured comes along."""
     tracebacks = traced(*TRACE[:2], '  File "b.py", line 2, in g', "ValueError: x")
     phases = [Phase(phase, at(1), None, None, None)] if phase else []
-    draft = Draft(0, 1, tracebacks, phases=phases)
-    meant = startup_log._Meant("a.b", 3, signature, Found(0, 0, 1, {"a": "1"}))
+    draft = LaunchDraft(0, 1, tracebacks, phases=phases)
+    meant = startup_log._SymptomMatch("a.b", 3, signature, Found(0, 0, 1, {"a": "1"}))
     (message,) = tracebacks.close()
-    startup_log._Reader(0, shelf)._take_hit(draft, message.line, meant, message if has_message else None)
+    startup_log._LogReader(0, shelf)._take_hit(draft, message.line, meant, message if has_message else None)
 
     assert [(hit.depth, hit.traceback, hit.captures) for hit in draft.hits] == ([expected] if expected else [])
     assert {(hit.symptom, hit.signature, hit.phase, hit.quote.line) for hit in draft.hits} <= {("a.b", 3, phase, 4)}
@@ -1750,7 +1750,7 @@ def test_which_lines_are_shown_with_an_exception(texts: list[str], message: str)
 
 def test_when_a_start_was_and_who_wrote_it() -> None:
     """The first time that is one, the last time of all, and each process and place once, in order."""
-    draft = Draft(0, 1, Tracebacks(0))
+    draft = LaunchDraft(0, 1, Tracebacks(0))
     times = (None, "nonsense", "11-20 08:00:01", "11-20 08:00:05", None, "11-20 08:00:03")
     for number, told in enumerate(times, 1):
         draft.meet(line(number, process=Process("W", number % 2), time=told, source="a.py:1" if number > 2 else None))
@@ -1784,14 +1784,14 @@ def test_which_release_s_options_are_looked_up(
 )  # fmt: skip
 def test_a_server_is_known_by_a_line_or_a_process(seen: set[str], name: str | None, *, is_server: bool) -> None:
     """What only a server writes, or its process's name."""
-    draft = Draft(0, 1, Tracebacks(0), seen=seen, processes={Process(name): None})
+    draft = LaunchDraft(0, 1, Tracebacks(0), seen=seen, processes={Process(name): None})
 
     assert startup_draft._is_server(draft) is is_server
 
 
 def test_the_record_of_a_start() -> None:
     """Its lines, its hits in the order of their places, its warnings with their counts, and its release."""
-    draft = Draft(2, 7, traced(*TRACE), version="0.19.0", warnings={"w": [at(3), 4]})
+    draft = LaunchDraft(2, 7, traced(*TRACE), version="0.19.0", warnings={"w": [at(3), 4]})
     for number, column, traceback in ((5, 2, 1), (4, 9, 0), (5, 1, None)):
         draft.note_hit(Hit("a.b", 0, Quote(2, number, column, "x"), {}, NOBODY, None, traceback))
     start = draft.record("0.11.0")

@@ -22,6 +22,7 @@ TABLES: Mapping[str, str] = {
     "sampler_memory": "vllm_runbooks.plan.costs:SamplerMemory",
     "speculative_keys": "vllm_runbooks.plan.release_rules:ValueHistory",
     "speculative_methods": "vllm_runbooks.plan.release_rules:SinceRelease",
+    "printed_lines": "vllm_runbooks.reading.deployment.confirmation:LineFormatRow",
 }
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 

@@ -1,4 +1,4 @@
-"""The front door for commands: scripts read, linted, mended and migrated with the data found."""
+"""Lint, fix, migrate and convert scripts with the catalog and the files next to them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from vllm_runbooks.reading import deployment, documents, sources
 from vllm_runbooks.reading.deployment import forms
 
 if TYPE_CHECKING:
-    from vllm_runbooks.lint.second_opinion import Verdict
+    from vllm_runbooks.lint.hits import ParserVerdict
 
 
-def _ask(python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool) -> list[Verdict]:
+def _ask(python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool) -> list[ParserVerdict]:
     from vllm_runbooks.lint import second_opinion
 
     return second_opinion.ask(python, entry, commands, is_config_checked=is_config_checked)
@@ -43,108 +43,83 @@ def lint_text(
     folder: Path | None = None,
     lang: str | None = None,
 ) -> Linted:
-    """Judge the vLLM commands of a script, manifest, program or page; see `lint.linting.lint`.
+    """Lint a script, manifest, Python program or page; see `lint.linting.lint`.
 
-    `python` names a Python with vLLM, whose own parser judges the commands as well (and, with `is_config_checked`, its
-    configuration). `folder` is where the text lies: the configuration files that its commands name are read there.
-    `lang` is the language of the messages, as in `zh`; None is that of `VLLM_RUNBOOKS_LANG`, else English.
-
-    Raises:
-        InputError: the release, a GPU or the language is not known, or that Python does not answer.
+    `python` is a Python with vLLM, whose parser checks the commands too (with `is_config_checked` also its
+    configuration). Config files named by the commands are read in `folder`. `lang` defaults to `VLLM_RUNBOOKS_LANG`,
+    else English.
     """
     ask = None if python is None else partial(_ask, python, is_config_checked=is_config_checked)
     return _lint.lint(text, knowledge.knowledge(lang), asked(text, name, vllm, gpus, folder), fix=fix, ask=ask)
 
 
 def asked(text: str, name: str, vllm: str | None, gpus: str | None, folder: Path | None) -> _lint.Asked:
-    """What is asked, with the configuration files beside the text."""
+    """Build the request, with the config files next to the text."""
     cards = host_loading.cards(gpus) if gpus else None
     if folder is None:
         return _lint.Asked(name, vllm or None, cards, apart=_apart)
-    texts = ((each, sources.read_beside(folder, each)) for each in _lint.config_names(text, name))
-    files = {each: read for each, read in texts if read is not None}
+    texts = ((config, sources.read_beside(folder, config)) for config in _lint.config_names(text, name))
+    files = {config: read for config, read in texts if read is not None}
     return _lint.Asked(name, vllm or None, cards, files, _apart)
 
 
-def _apart(text: str, name: str) -> _lint.Apart | None:
-    """The programs of a text that a toolchain for edge chips runs with a vLLM of its own."""
+def _apart(text: str, name: str) -> _lint.OtherPrograms | None:
+    """Find the programs that an edge toolchain runs with its own vLLM."""
     if "import" not in text:
         return None
-    found: _lint.Apart | None = extension(OTHER_PROGRAMS)(text, name, knowledge.knowledge(), catalog.toolchain())
-    return found
+    find = extension(OTHER_PROGRAMS)
+    programs: _lint.OtherPrograms | None = find(text, name, knowledge.knowledge(), catalog.toolchain())
+    return programs
 
 
 def mended(
     text: str, *, name: str = "", vllm: str | None = None, gpus: str | None = None, folder: Path | None = None
 ) -> str:
-    """The text with every fix made, its secrets as they are: for the user's own file.
-
-    Raises:
-        InputError: the release or a GPU is not known.
-    """
+    """Apply every fix and keep the secrets: for the user's own file."""
     return _lint.mended(text, knowledge.knowledge(), asked(text, name, vllm, gpus, folder))
 
 
 def migrate_text(
     text: str, *, from_: str, to: str, name: str = "", gpus: str | None = None, folder: Path | None = None
 ) -> tuple[Migrated, str]:
-    """Move a script to another release; what is found, and the script rewritten, its secrets as they are.
-
-    Raises:
-        InputError: a release or a GPU is not known.
-    """
+    """Migrate a script to another release; the second value is the rewritten script with its secrets."""
     return _lint.migrate(text, knowledge.knowledge(), asked(text, name, to, gpus, folder), from_=from_)
 
 
 class Converted(NamedTuple):
-    """A start written in another form."""
+    """A launch in another form."""
 
     text: str
-    found: Linted
-    """What is found in it on the release."""
+    linted: Linted
     starts: int
-    """How many starts the file holds."""
+    """Number of launches in the file."""
     needs: tuple[str, ...]
-    """Variables that must be set where it runs."""
+    """Variables that must be set."""
     left_out: tuple[str, ...]
-    """What stood around the start and is not written."""
+    """What the other form can't express."""
     is_loopback: bool
-    """Whether the server listens to its own host alone, which in a container is the container."""
+    """Whether the server listens on loopback only, which in a container is the container's."""
 
 
 def convert_text(
     text: str, *, to: str, name: str = "", vllm: str | None = None, start: int | None = None, gpus: str | None = None
 ) -> Converted:
-    """Write one start of a text, the first or that of a number from 1, in another form; secrets become references.
-
-    Raises:
-        InputError: there is no such start, it cannot be written so, or the release or a GPU is not known.
-    """
-    starts = [one for one in documents.read(text, name).starts if not one.keywords and one.entry in options.SERVERS]
+    """Convert one launch of a text (by default the first) to another form; secrets become references."""
+    servers = [launch for launch in documents.read(text, name).starts if launch.entry in options.SERVERS]
+    starts = [server for server in servers if not server.keywords]
     if not starts:
         raise InputError(f"{name or 'the text'}: holds no start of a server; give a script, manifest or page with one")
     number = start or 1
     if number > len(starts):
-        raise InputError(
-            f"{name or 'the text'}: holds {_count(len(starts))}, none of number {number}; give a lower --start"
-        )
-    found = starts[number - 1]
-    release = options.load(vllm or found.release or options.known_releases()[-1])
-    written, one = forms.converted(found, to, release)
+        count = f"{len(starts)} start{'s' * (len(starts) > 1)}"
+        raise InputError(f"{name or 'the text'}: holds {count}, none of number {number}; give a lower --start")
+    launch = starts[number - 1]
+    release = options.load(vllm or launch.release or options.known_releases()[-1])
+    written, converted = forms.converted(launch, to, release)
     linted = lint_text(written, name=forms.FILES[to], vllm=release.asked, gpus=gpus)
     flags = linted.deployments[0].flags if linted.deployments else {}
-    return Converted(
-        written,
-        linted,
-        len(starts),
-        deployment.references(one),
-        forms.left_out(found, to),
-        flags.get("host") in ("127.0.0.1", "localhost", "::1"),
-    )
-
-
-def _count(starts: int) -> str:
-    return "1 start" if starts == 1 else f"{starts} starts"
+    needs, lost = deployment.references(converted), forms.left_out(launch, to)
+    return Converted(written, linted, len(starts), needs, lost, flags.get("host") in ("127.0.0.1", "localhost", "::1"))
 
 
 def lint_commands(evidence: Evidence, *, gpus: str = "", lang: str | None = None) -> Linted:
@@ -182,6 +157,6 @@ def _script(evidence: Evidence) -> Document:
     return evidence.documents[0]
 
 
-def judge_commands(found: Linted, evidence: Evidence) -> Judgement:
+def judge_commands(linted: Linted, evidence: Evidence) -> Judgement:
     """The verdict on commands: against the evidence's case, else on whether anything is wrong."""
-    return lint_expected.judge_commands(found, evidence.case)
+    return lint_expected.judge_commands(linted, evidence.case)

@@ -1,4 +1,4 @@
-"""The YAML file that `--config` names: which one it is, and what it says, for whoever has its text."""
+"""The YAML file of `--config`: its name and its content."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from vllm_runbooks.reading.shell import Word
 
 _MAX_DEPTH = 20
 _MAX_KEYS = 300
-"""Keys of one file that are judged."""
 SUFFIXES = (".yaml", ".yml")
-"""What the names end with that vLLM takes."""
+"""Suffixes that vLLM accepts."""
 _SWITCHES = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _NOTHING = ("", "~", "null", "Null", "NULL")
 _WHOLE = re.compile(r"[-+]?[0-9][0-9_]{0,30}\Z", re.ASCII)
@@ -25,34 +24,33 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]{0,30})?\.[0-9_]{0,30}(?:[eE][-+][0-9]{
 
 @dataclass(frozen=True)
 class Config:
-    """What a configuration file says."""
+    """Content of a config file."""
 
     values: Mapping[str, Any]
-    """By key, as vLLM's reader of YAML types them."""
+    """By key, typed as vLLM's YAML reader does."""
     lines: Mapping[str, int]
-    """In the file, by key, from 1."""
 
 
-def word_of(start: Found) -> Word | None:
-    """The word that names the configuration file of a start; None where there is none, or two."""
-    words = start.words
+def word_of(launch: Found) -> Word | None:
+    """Word that names the config file of a launch; None without one, or with two."""
+    words = launch.words
     places = [at for at, word in enumerate(words) if word.value == "--config"]
     return words[places[0] + 1] if len(places) == 1 and places[0] + 1 < len(words) else None
 
 
 def names(page: Page) -> list[str]:
-    """The configuration files that lie beside a script, as its starts name them: one in a container lies elsewhere."""
-    found = []
-    for start in page.starts:
-        word = word_of(start)
+    """Config files next to a script; those of a container are elsewhere."""
+    files = []
+    for launch in page.starts:
+        word = word_of(launch)
         name = word.value if word is not None else None
-        if name and name.endswith(SUFFIXES) and start.kind in ("shell", "systemd") and "\0" not in name:
-            found.append(name)
-    return list(dict.fromkeys(found))
+        if name and name.endswith(SUFFIXES) and launch.kind in ("shell", "systemd") and "\0" not in name:
+            files.append(name)
+    return list(dict.fromkeys(files))
 
 
 def read(text: str) -> Config | None:
-    """What a file's text says; None where it is no YAML mapping, which vLLM refuses."""
+    """Parse a config file; None if it is no YAML mapping, which vLLM rejects."""
     try:
         node = yaml_places.read(Excerpt.whole(text))
     except yaml_places.YamlError:
@@ -69,7 +67,7 @@ def read(text: str) -> Config | None:
 
 
 def _value(node: yaml_places.Node, left: list[int], depth: int) -> Any:
-    """A node as the reader of YAML 1.1 makes a value of it; too much of it is cut off."""
+    """Convert a node as YAML 1.1 does, up to a size."""
     left[0] -= 1
     if left[0] < 0 or depth > _MAX_DEPTH:
         return None

@@ -1,11 +1,14 @@
-"""A rule that is broken at a place in a file, before it is told in words."""
+"""A broken rule at a place in a file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Replacement
+
+Edits = tuple[Replacement, ...]
 
 
 @dataclass(frozen=True)
@@ -14,15 +17,23 @@ class Hit:
 
     rule: str
     start: int
-    """Offsets in the file."""
     end: int
     says: Mapping[str, str] = field(default_factory=dict)
-    """What fills the sentences of the rule's message: names and figures, and phrases in words of the code's own."""
-    edits: tuple[Replacement, ...] = ()
-    """The changes that mend it, all of them or none; empty: nothing certain does."""
+    """Arguments of the rule's message."""
+    edits: Edits = ()
+    """Edits that fix it together; empty if no fix is certain."""
     is_loose: bool = False
-    """Whether it stands in a comment or a table: nothing is run there, so it is a warning at most."""
+    """Whether it is in a comment or table, where nothing runs: a warning at most."""
     where: str = ""
-    """Where else it stands, as the beginning of its message: in a file that the place only names."""
+    """Prefix of the message if it is in another file."""
     is_call: bool = False
-    """Whether it stands in a Python call, whose readers know keyword arguments and no options."""
+    """Whether it is in a Python call, with keyword arguments instead of options."""
+
+
+class ParserVerdict(NamedTuple):
+    """Verdict of an installed vLLM on a command."""
+
+    vllm: str
+    stage: str | None
+    """"parse", "validate" or "config" if it is rejected there, else None."""
+    says: str

@@ -1,4 +1,4 @@
-"""What commands are judged by."""
+"""Rules, GPUs and models of the linter."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 def knowledge(lang: str | None = None) -> Knowledge:
-    """The rules, GPUs and models that commands are judged by; `lang` as for `diagnose`.
-
-    Raises:
-        InputError: there is no such language.
-    """
+    """Load the rules, GPUs and models; `lang` as for `diagnose`."""
     return _knowledge(language(lang))
 
 

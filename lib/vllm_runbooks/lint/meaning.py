@@ -1,7 +1,7 @@
-"""What a start of vLLM means on a release, a model and GPUs, where it is not what was meant: judgements, no words.
+"""Rules about a launch on its release, model and GPUs.
 
-Every judgement needs all the facts it rests on: an unknown one (an option whose value cannot be known, a model or card
-that is in no catalog, a table that a release does not have) makes the judgement silent, never guessed.
+A rule needs all its facts. If one is unknown (a value, a model or GPU outside the catalog, a table that the release
+lacks) the rule does not apply.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ OF_ONE_OPTION = frozenset(
         "meaning.backend-unknown", "meaning.context-odd", "safety.whole-file-system", "safety.secret-in-arguments",
     }
 )  # fmt: skip
-"""Rules that one option breaks, whatever else its command says."""
 FP8_HARDWARE: Capability = (8, 9)
-"""From this compute capability on a card computes in FP8."""
+"""Least compute capability for FP8."""
 _BF16_HARDWARE: Capability = (8, 0)
 _BF16_FORMATS = ("bfloat16", "torch.bfloat16")
 _FP16_FORMATS = ("half", "float16", "torch.float16")
@@ -33,188 +32,166 @@ _TYPES = {
     **dict.fromkeys(_BF16_FORMATS, "bfloat16"), **dict.fromkeys(_FP16_FORMATS, "float16"),
     **dict.fromkeys(("float", "float32", "torch.float32"), "float32"),
 }  # fmt: skip
-"""The type that each way of writing it means."""
 _EVERYWHERE = ("0.0.0.0", "::", "*", "")  # noqa: S104 - what is judged, not what is bound
 _VOCABULARY_STEP = 64
 """The vocabulary is padded to a multiple of this before it is split."""
 _ALWAYS_ON = ("openai",)
-"""Tool parsers that are used without being switched on."""
+"""Tool parsers that need no switch."""
 _TRUE = ("1", "true", "yes", "on")
 _OVERRIDES = ("hf_overrides", "rope_scaling", "rope_parameters", "rope_theta", "hf_config_path", "model_impl")
-"""Options that change what the model's own configuration says."""
+"""Options that override the model's own configuration."""
 _MAX_SIZE = 1 << 20
-"""Ranks, hosts or items of one prompt; what is more is a slip of the hand, and judged by the parser alone."""
+"""More ranks, hosts or prompt items are a typing error, left to the parser."""
 _MAX_PORT = 1 << 16
 _MAX_TOKENS = 1 << 40
-"""Of a context, likewise."""
 _STEP_OF_LENGTHS = 1024
 _NEARLY = 8
-"""A length that misses a multiple of 1024 by no more than this is a typing error, or counted from zero."""
+"""A length this close to a multiple of 1024 is a typing error, or counts from zero."""
 
 
 @dataclass(frozen=True)
-class Command:
-    """What is known of one start of vLLM."""
+class LaunchFacts:
+    """Known facts of a launch."""
 
     flags: Mapping[str, Any]
-    """Options that are given, by `dest`, typed; a value of another type than the option's is one that is unknown."""
+    """Explicit options by dest; a value of another type is unknown."""
     support: Support
     model: Model | None = None
     name: str | None = None
-    """Of the model as it is given; None: not given or not known."""
     cards: tuple[Card, ...] | None = None
-    """GPUs of the hosts that the start may use; None: not said."""
+    """GPUs of the hosts; None if unknown."""
     devices: tuple[str, ...] | None = None
-    """GPUs that the start is made to see, by number or UUID; None: not said which."""
+    """Visible GPUs by index or UUID; None if unknown."""
     device_count: int | None = None
-    """How many it is made to see."""
     environment: Mapping[str, str | None] = field(default_factory=dict)
-    """Variables that the start sees; None: set, and nobody knows to what."""
+    """Variables; None for an unknown value."""
     entry: str = "serve"
     has_own_network: bool = False
-    """Whether its ports are not those of the host: in a container, or of another host."""
+    """Whether its ports are not the host's: in a container, or on another host."""
     is_local: bool = False
-    """Whether its ports are published to the host of its container alone."""
+    """Whether its container's ports are published on loopback only."""
     is_elided: bool = False
-    """Whether there are arguments beside those in `flags`, as where `...` or a file stands for them."""
+    """Whether there may be more arguments, such as those of a file."""
     unknown: frozenset[str] = frozenset()
-    """Options that the release does not have, as a `dest` would be written: what their author meant is not lost."""
+    """Options that the release does not have, as dest."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Of the release, by `dest`."""
     fits: Fits | None = None
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What is known of methods of quantisation, by name, as the rule meaning.quantization-differs describes them."""
+    """Quantization methods by name, from rule meaning.quantization-differs."""
     formats: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Likewise of the formats of checkpoints."""
 
     def size(self, dest: str) -> int | None:
-        """A number of ranks or hosts: 1 where it is not given, None where it is not known or beyond all reason."""
+        """A parallel size: 1 by default, None if unknown or absurd."""
         value = self.flags.get(dest, 1)
         return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_SIZE else None
 
     def word(self, dest: str) -> str | None:
-        """The word that an option is given; None where it is absent or unknown."""
+        """A text value; None if absent or unknown."""
         value = self.flags.get(dest)
         return value if isinstance(value, str) and value else None
 
     @property
     def changes_configuration(self) -> bool:
-        """Whether something else than the model's own configuration is meant to count."""
+        """Whether an option overrides the model's own configuration."""
         return any(name in self.flags or name in self.unknown for name in _OVERRIDES)
 
+    @property
+    def model_id(self) -> str | None:
+        return self.model.id if self.model else None
+
     def is_on(self, dest: str) -> bool:
-        """Whether a switch is known to be on."""
         return self.flags.get(dest) is True
 
     @property
     def visible(self) -> int | None:
-        """How many GPUs the start is made to see by name or number."""
+        """Number of GPUs that the launch sees."""
         return len(dict.fromkeys(self.devices)) if self.devices is not None else self.device_count
 
     @property
     def gpu_kinds(self) -> tuple[Gpu, ...]:
-        """The kinds of cards that may be used, each once."""
         return tuple(dict.fromkeys(card.gpu for card in self.cards or ()))
 
     @property
     def capability(self) -> Capability | None:
-        """The least compute capability; None where one card's is unknown: which cards are used is not said."""
+        """Lowest compute capability; None if one is unknown, as any GPU may be used."""
         versions = [gpu.version for gpu in self.gpu_kinds]
-        known = [version for version in versions if version is not None]
-        return min(known) if known and len(known) == len(versions) else None
+        known_versions = [version for version in versions if version is not None]
+        return min(known_versions) if known_versions and len(known_versions) == len(versions) else None
 
     @property
     def weakest(self) -> str:
-        """Name of the card with the least capability."""
+        """Name of the GPU with the lowest capability."""
         return min(self.gpu_kinds, key=lambda gpu: gpu.version or (0, 0)).name if self.gpu_kinds else ""
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """A rule that a start breaks."""
+class BrokenRule:
+    """A rule that a launch breaks."""
 
     rule: str
     dests: tuple[str, ...]
-    """Options that it is about, the first one the one to point at."""
+    """Options involved, the most relevant first."""
     says: Mapping[str, str] = field(default_factory=dict)
-    """What fills the sentences of the rule's message."""
     variables: tuple[str, ...] = ()
-    """Environment variables that it is about, where no option is."""
+    """Environment variables involved, if no option is."""
 
 
-def _judged(rule: str, *dests: str, variables: tuple[str, ...] = (), **says: object) -> Judgement:
-    said = {name: str(value) for name, value in says.items() if value is not None and value != ""}
-    return Judgement(rule, dests, said, variables)
+def _broken(rule: str, *names: str, **says: object) -> BrokenRule:
+    """A broken rule about options, or about variables in capitals."""
+    texts = {name: str(value) for name, value in says.items() if value is not None and value != ""}
+    dests = tuple(name for name in names if not name.isupper())
+    return BrokenRule(rule, dests, texts, tuple(name for name in names if name.isupper()))
+
+
+def _cut(command: LaunchFacts, rule: str, **says: object) -> BrokenRule:
+    """A rule about the tensor parallel size and the model."""
+    size = command.size("tensor_parallel_size")
+    return _broken(rule, "tensor_parallel_size", size=size, model=command.model_id, **says)
 
 
 def _listed(words: Sequence[str] | frozenset[str]) -> str:
     return ", ".join(sorted(words) if isinstance(words, frozenset) else words)
 
 
-def _shown(capability: Capability) -> str:
+def _version(capability: Capability) -> str:
     return f"{capability[0]}.{capability[1]}"
 
 
-def _split(command: Command) -> tuple[Model, int] | None:
-    """The model and the number of ranks, two or more, that each of its layers is split over, where both are known."""
+def _split(command: LaunchFacts) -> tuple[Model, int] | None:
+    """Model and tensor parallel size, if both are known and it is above 1."""
     size = command.size("tensor_parallel_size")
     if not command.model or not size or size == 1 or command.changes_configuration:
         return None
     return command.model, size
 
 
-def _heads(command: Command) -> Iterator[Judgement]:
+def _heads(command: LaunchFacts) -> Iterator[BrokenRule]:
     if not (split := _split(command)):
         return
     model, size = split
-    if model.attention_heads and model.attention_heads % size:
-        fitting = [number for number in range(1, model.attention_heads + 1) if model.attention_heads % number == 0]
-        yield _judged(
-            "meaning.heads-not-divisible",
-            "tensor_parallel_size",
-            size=size,
-            heads=model.attention_heads,
-            fitting=_listed([str(number) for number in fitting]),
-            model=model.id,
-        )
+    heads = model.attention_heads
+    if heads and heads % size:
+        fitting = _listed([str(number) for number in range(1, heads + 1) if heads % number == 0])
+        yield _cut(command, "meaning.heads-not-divisible", heads=heads, fitting=fitting)
     elif model.kv_heads and model.is_mla is False:
         few, many = sorted((model.kv_heads, size))
         if many % few:
-            yield _judged(
-                "meaning.kv-heads-not-divisible",
-                "tensor_parallel_size",
-                size=size,
-                heads=model.kv_heads,
-                model=model.id,
-            )
+            yield _cut(command, "meaning.kv-heads-not-divisible", heads=model.kv_heads)
         elif size > model.kv_heads:
-            yield _judged(
-                "meaning.kv-heads-replicated",
-                "tensor_parallel_size",
-                size=size,
-                heads=model.kv_heads,
-                copies=size // model.kv_heads,
-                model=model.id,
-            )
+            copies = size // model.kv_heads
+            yield _cut(command, "meaning.kv-heads-replicated", heads=model.kv_heads, copies=copies)
 
 
-def _vocabulary(command: Command) -> Iterator[Judgement]:
+def _vocabulary(command: LaunchFacts) -> Iterator[BrokenRule]:
     if not (split := _split(command)) or not (words := split[0].vocabulary_size):
         return
     padded = -(-words // _VOCABULARY_STEP) * _VOCABULARY_STEP
     if padded % split[1]:
-        yield _judged(
-            "meaning.vocabulary-not-divisible",
-            "tensor_parallel_size",
-            size=split[1],
-            vocabulary=words,
-            padded=padded,
-            model=split[0].id,
-        )
+        yield _cut(command, "meaning.vocabulary-not-divisible", vocabulary=words, padded=padded)
 
 
-def _layers(command: Command) -> Iterator[Judgement]:
-    """The feed-forward layers: their width, and the groups of weights that share a scale, go into the ranks whole."""
+def _layers(command: LaunchFacts) -> Iterator[BrokenRule]:
+    """Check that width and quantization groups of the feed-forward layers divide."""
     if not (split := _split(command)):
         return
     model, size = split
@@ -230,20 +207,12 @@ def _layers(command: Command) -> Iterator[Judgement]:
         return  # refused as well, but no model is known of which the heads or the vocabulary are not, too
     group = _group(command, model)
     if group and (width // size) % group:
-        yield _judged(
-            "meaning.quantization-groups-cut",
-            "tensor_parallel_size",
-            size=size,
-            width=width,
-            share=width // size,
-            group=group,
-            method=model.quantization,
-            model=model.id,
-        )
+        figures = {"width": width, "share": width // size, "group": group}
+        yield _cut(command, "meaning.quantization-groups-cut", method=model.quantization, **figures)
 
 
-def _group(command: Command, model: Model) -> int | None:
-    """How many weights of a row share a scale in the checkpoint, where this release refuses to part them."""
+def _group(command: LaunchFacts, model: Model) -> int | None:
+    """Weights per scale that this release refuses to split."""
     facts = command.support.facts
     if model.quantization in ("awq", "gptq"):
         return model.group_size if facts.get("cut_groups_refused") and not model.experts else None
@@ -255,8 +224,8 @@ def _group(command: Command, model: Model) -> int | None:
     return sizes[0] if type(sizes[0]) is int and sizes[0] > 0 else None
 
 
-def _needed(command: Command) -> int | None:
-    """GPUs that one host must have for this start; None: not known, or the start uses no GPUs."""
+def _needed(command: LaunchFacts) -> int | None:
+    """GPUs that this host must have; None if unknown or without GPUs."""
     if command.flags.get("device", "auto") not in ("auto", "cuda"):
         return None
     if command.flags.get("distributed_executor_backend") == "external_launcher":
@@ -269,8 +238,8 @@ def _needed(command: Command) -> int | None:
     return max(1, math.prod(size or 1 for size in sizes) // hosts)
 
 
-def _replicas(command: Command) -> int | None:
-    """Copies of the model that this very start brings up on its host."""
+def _replicas(command: LaunchFacts) -> int | None:
+    """Data-parallel replicas on this host."""
     if "data_parallel_rank" in command.flags:
         return 1
     if "data_parallel_size_local" in command.flags:
@@ -282,11 +251,7 @@ def _replicas(command: Command) -> int | None:
 _PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "data_parallel_size_local")
 
 
-def _by_parallel_size(command: Command) -> tuple[str, ...]:
-    return tuple(dest for dest in _PARALLEL if dest in command.flags) or ("tensor_parallel_size",)
-
-
-def _number_of_gpus(command: Command) -> Iterator[Judgement]:
+def _number_of_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
     needed = _needed(command)
     if needed is None:
         return
@@ -294,96 +259,79 @@ def _number_of_gpus(command: Command) -> Iterator[Judgement]:
     seen = command.visible
     if seen is None and command.cards is not None and (len(hosts) == 1 or _is_ray(command) is True):
         seen = len(command.cards)
-    dests = _by_parallel_size(command)
+    dests = tuple(dest for dest in _PARALLEL if dest in command.flags) or ("tensor_parallel_size",)
     if seen is not None and needed > seen and not (len(hosts) > 1 and _is_ray(command) is not False):
-        yield _judged("meaning.more-gpus-than-given", *dests, needed=needed, given=seen)
+        yield _broken("meaning.more-gpus-than-given", *dests, needed=needed, given=seen)
     elif command.visible is not None and needed < command.visible and not command.is_elided:
-        yield _judged(
-            "meaning.gpus-unused",
-            *dests,
-            variables=("CUDA_VISIBLE_DEVICES",) if "CUDA_VISIBLE_DEVICES" in command.environment else (),
-            needed=needed,
-            given=command.visible,
-            unused=command.visible - needed,
-        )
+        names = (*dests, *({"CUDA_VISIBLE_DEVICES"} & command.environment.keys()))
+        figures = {"needed": needed, "given": command.visible, "unused": command.visible - needed}
+        yield _broken("meaning.gpus-unused", *names, **figures)
 
 
-def _is_ray(command: Command) -> bool | None:
-    """Whether Ray starts the ranks; None: the command does not say."""
+def _is_ray(command: LaunchFacts) -> bool | None:
+    """Whether Ray launches the ranks; None if not specified."""
     executor = command.flags.get("distributed_executor_backend")
     return None if executor is None else executor == "ray" if isinstance(executor, str) else None
 
 
-def _unequal_gpus(command: Command) -> Iterator[Judgement]:
+def _unequal_gpus(command: LaunchFacts) -> Iterator[BrokenRule]:
     size = command.size("tensor_parallel_size")
     kinds = command.gpu_kinds
     if size is None or size < 2 or len({gpu.memory_gib for gpu in kinds}) < 2 or size < len(command.cards or ()):
         return
     smallest, largest = (pick(kinds, key=lambda gpu: gpu.memory_gib) for pick in (min, max))
-    yield _judged(
-        "meaning.unequal-gpus",
-        "tensor_parallel_size",
-        size=size,
-        smallest=smallest.name,
-        smallest_gib=f"{smallest.memory_gib:g}",
-        largest=largest.name,
-        largest_gib=f"{largest.memory_gib:g}",
-    )
+    names = {"smallest": smallest.name, "largest": largest.name}
+    memory = {"smallest_gib": f"{smallest.memory_gib:g}", "largest_gib": f"{largest.memory_gib:g}"}
+    yield _broken("meaning.unequal-gpus", "tensor_parallel_size", size=size, **names, **memory)
 
 
-def _ray(command: Command) -> Iterator[Judgement]:
+def _ray(command: LaunchFacts) -> Iterator[BrokenRule]:
     needed = _needed(command)
     hosts = {card.node for card in command.cards or ()}
     on_one = (command.visible or 0) >= (needed or 1) or (len(hosts) == 1 and len(command.cards or ()) >= (needed or 1))
     if _is_ray(command) and needed is not None and on_one and len(hosts) < 2 and command.size("nnodes") == 1:
-        yield _judged("meaning.ray-on-one-host", "distributed_executor_backend", needed=needed)
+        yield _broken("meaning.ray-on-one-host", "distributed_executor_backend", needed=needed)
 
 
-def _encoder(command: Command) -> Iterator[Judgement]:
+def _encoder(command: LaunchFacts) -> Iterator[BrokenRule]:
     size = command.size("tensor_parallel_size")
     heads = command.model.encoder_heads if command.model else None
     if size is None or size < 2 or _is_text_alone(command):
         return
     if command.word("mm_encoder_tp_mode") == "data":
-        yield _judged("meaning.encoder-on-every-gpu", "mm_encoder_tp_mode", size=size)
+        yield _broken("meaning.encoder-on-every-gpu", "mm_encoder_tp_mode", size=size)
     mode = command.flags.get("mm_encoder_tp_mode", command.defaults.get("mm_encoder_tp_mode", "weights"))
     if mode == "weights" and heads and heads % size and _split(command):
-        yield _judged(
-            "meaning.encoder-heads-not-divisible",
-            "tensor_parallel_size",
-            size=size,
-            heads=heads,
-            model=command.model.id if command.model else None,
-            mode="--mm-encoder-tp-mode data" if "mm_encoder_tp_mode" in command.defaults else None,
-        )
+        other = "--mm-encoder-tp-mode data" if "mm_encoder_tp_mode" in command.defaults else None
+        yield _cut(command, "meaning.encoder-heads-not-divisible", heads=heads, mode=other)
 
 
-def _is_text_alone(command: Command) -> bool:
-    """Whether no picture, video or sound will be given: every one that is limited may come zero times."""
+def _is_text_alone(command: LaunchFacts) -> bool:
+    """Whether every modality is limited to zero."""
     limits = command.flags.get("limit_mm_per_prompt")
-    none_allowed = isinstance(limits, Mapping) and bool(limits) and all(_limit(one) == 0 for one in limits.values())
+    none_allowed = isinstance(limits, Mapping) and bool(limits) and all(_limit(limit) == 0 for limit in limits.values())
     return none_allowed or "language_model_only" in command.flags
 
 
-def _number_format(command: Command) -> Iterator[Judgement]:
+def _number_format(command: LaunchFacts) -> Iterator[BrokenRule]:
     capability, kind = command.capability, command.model.model_type if command.model else None
     refuses_half = kind in command.support.facts.get("float16_refused", ()) and "hf_overrides" not in command.flags
     if refuses_half and command.word("dtype") in _FP16_FORMATS and command.model:
-        yield _judged("meaning.float16-unsupported", "dtype", model=command.model.id, kind=kind)
+        yield _broken("meaning.float16-unsupported", "dtype", model=command.model.id, kind=kind)
     if capability is None or capability >= _BF16_HARDWARE:
         return
     nearest = "float32" if refuses_half else "half"
-    says: dict[str, Any] = {"gpu": command.weakest, "capability": _shown(capability), "nearest": nearest}
+    says: dict[str, Any] = {"gpu": command.weakest, "capability": _version(capability), "nearest": nearest}
     if command.word("dtype") in _BF16_FORMATS:
-        yield _judged("meaning.bfloat16-unsupported", "dtype", **says)
+        yield _broken("meaning.bfloat16-unsupported", "dtype", **says)
     elif command.flags.get("dtype", "auto") == "auto" and command.model and command.model.dtype in _BF16_FORMATS:
         is_cast = command.support.facts.get("casts_bfloat16")
         says["type"] = "float32" if refuses_half else "float16"
         rule = "meaning.bfloat16-cast" if is_cast else "meaning.bfloat16-unsupported"
-        yield _judged(rule, "model", model=command.model.id, **says)
+        yield _broken(rule, "model", model=command.model.id, **says)
 
 
-def _cache_type(command: Command) -> Iterator[Judgement]:
+def _cache_type(command: LaunchFacts) -> Iterator[BrokenRule]:
     kind = command.word("kv_cache_dtype")
     capability = command.capability
     if kind is None or capability is None or not kind.startswith("fp8") or kind not in command.support.cache_types:
@@ -396,15 +344,14 @@ def _cache_type(command: Command) -> Iterator[Judgement]:
         backend = command.support.backends.get(chosen)
         refuses = backend is not None and backend.takes(kind, capability) is False
         takers = () if refuses else (chosen,)
-    says: dict[str, Any] = {"type": kind, "gpu": command.weakest, "capability": _shown(capability)}
+    says: dict[str, Any] = {"type": kind, "gpu": command.weakest, "capability": _version(capability)}
     if takers is not None and not takers:
-        yield _judged("meaning.cache-type-unsupported", "kv_cache_dtype", backend=chosen, **says)
+        yield _broken("meaning.cache-type-unsupported", "kv_cache_dtype", backend=chosen, **says)
     else:
-        yield _judged("meaning.fp8-cache-without-hardware", "kv_cache_dtype", backends=_listed(takers or ()), **says)
+        yield _broken("meaning.fp8-cache-without-hardware", "kv_cache_dtype", backends=_listed(takers or ()), **says)
 
 
-def _backend_name(command: Command) -> str | None:
-    """The attention backend that is asked for."""
+def _backend_name(command: LaunchFacts) -> str | None:
     config = command.flags.get("attention_config")
     inside = config.get("backend") if isinstance(config, Mapping) else None
     name = command.word("attention_backend") or (inside if isinstance(inside, str) else None)
@@ -414,115 +361,109 @@ def _backend_name(command: Command) -> str | None:
     return command.environment.get("VLLM_ATTENTION_BACKEND") if reads_variable else None
 
 
-def _backend(command: Command) -> Iterator[Judgement]:
+def _backend(command: LaunchFacts) -> Iterator[BrokenRule]:
     name = _backend_name(command)
     backends = command.support.backends
     if name is None or not backends or name.casefold() == "auto":
         return
-    dests = tuple(dest for dest in ("attention_backend", "attention_config") if dest in command.flags)
-    variables = () if dests else ("VLLM_ATTENTION_BACKEND",)
+    dests = [dest for dest in ("attention_backend", "attention_config") if dest in command.flags]
+    names = dests or ["VLLM_ATTENTION_BACKEND"]
     if name not in backends:
-        rule = "meaning.backend-variable-unknown" if variables else "meaning.backend-unknown"
-        yield _judged(rule, *dests, variables=variables, backend=name)
+        rule = "meaning.backend-unknown" if dests else "meaning.backend-variable-unknown"
+        yield _broken(rule, *names, backend=name)
         return
     backend, capability = backends[name], command.capability
     if backend and backend.capabilities and capability and capability not in backend.capabilities:
-        yield _judged(
-            "meaning.backend-unsupported",
-            *dests,
-            variables=variables,
-            backend=name,
-            gpu=command.weakest,
-            capability=_shown(capability),
-            takes=_listed([_shown(one) for one in sorted(backend.capabilities)]),
-        )
+        takes = _listed([_version(version) for version in sorted(backend.capabilities)])
+        says = {"gpu": command.weakest, "capability": _version(capability), "takes": takes}
+        yield _broken("meaning.backend-unsupported", *names, backend=name, **says)
 
 
-def _quantization(command: Command) -> Iterator[Judgement]:
-    asked = command.word("quantization")
-    method = asked or (command.model.quantization if command.model and "quantization" not in command.flags else None)
+def _quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
+    chosen = command.word("quantization")
+    method = chosen or (command.model.quantization if command.model and "quantization" not in command.flags else None)
     capability = command.capability
     if method is None or method == "none" or capability is None:
         return
     least = command.support.quantizations.get(method)
-    says: dict[str, Any] = {"method": method, "gpu": command.weakest, "capability": _shown(capability)}
-    dest = "quantization" if asked else "model"
+    says: dict[str, Any] = {"method": method, "gpu": command.weakest, "capability": _version(capability)}
+    dest = "quantization" if chosen else "model"
     if least is not None and capability[0] * 10 + capability[1] < least:
-        yield _judged("meaning.quantization-unsupported", dest, least=f"{least // 10}.{least % 10}", **says)
+        yield _broken("meaning.quantization-unsupported", dest, least=f"{least // 10}.{least % 10}", **says)
     elif command.methods.get(method, {}).get("computes") == "fp8" and capability < FP8_HARDWARE:
-        yield _judged("meaning.fp8-weights-without-hardware", dest, **says)
+        yield _broken("meaning.fp8-weights-without-hardware", dest, **says)
 
 
-def _other_quantization(command: Command) -> Iterator[Judgement]:
-    """A method that is asked for and is not the one that the weights are stored in, where those are the Hub's."""
-    asked, stored = command.word("quantization"), _stored(command)
-    reads = command.methods.get(asked or "", {}).get("reads")
+def _other_quantization(command: LaunchFacts) -> Iterator[BrokenRule]:
+    """Compare the method with the checkpoint's, for models of the Hub."""
+    chosen, stored = command.word("quantization"), _stored(command)
+    reads = command.methods.get(chosen or "", {}).get("reads")
     if stored is None or reads is None:
         return
-    says: dict[str, Any] = {"asked": asked, "stored": stored, "model": command.name}
+    says: dict[str, Any] = {"asked": chosen, "stored": stored, "model": command.name}
     if stored == "none" and command.formats.get(reads, {}).get("is_made") is False:
-        yield _judged("meaning.quantization-absent", "quantization", **says)
+        yield _broken("meaning.quantization-absent", "quantization", **says)
     is_overruled = command.formats.get(stored, {}).get("overrules") in command.support.quantizations
     if stored in command.formats and reads != stored and not is_overruled:
-        yield _judged("meaning.quantization-differs", "quantization", **says)
+        yield _broken("meaning.quantization-differs", "quantization", **says)
 
 
-def _stored(command: Command) -> str | None:
-    """How the weights are quantised, "none" where they are not; a folder of the model's name may hold others."""
+def _stored(command: LaunchFacts) -> str | None:
+    """Quantization of the checkpoint, "none" without; None for a local folder."""
     model = command.model
     if model is None or model.id is None or command.changes_configuration:
         return None
     return model.quantization if (command.name or "").casefold() == model.id.casefold() else None
 
 
-def _activations(command: Command) -> Iterator[Judgement]:
-    given = _TYPES.get(command.word("dtype") or "")
+def _activations(command: LaunchFacts) -> Iterator[BrokenRule]:
+    number_type = _TYPES.get(command.word("dtype") or "")
     method = command.word("quantization")
     if method is None and "quantization" not in command.flags:
         stored = _stored(command)
         # For some formats vLLM chooses among several methods.
         method = None if "faster" in command.methods.get(stored or "", {}) else stored
     takes = command.support.activations.get(method or "")
-    if given and takes and given not in takes:
-        yield _judged("meaning.type-unsupported", "dtype", given=given, method=method, takes=" or ".join(takes))
+    if number_type and takes and number_type not in takes:
+        yield _broken("meaning.type-unsupported", "dtype", given=number_type, method=method, takes=" or ".join(takes))
 
 
-def _slower_kernel(command: Command) -> Iterator[Judgement]:
-    asked, known, capability = command.word("quantization"), command.support.quantizations, command.capability
-    told = command.methods.get(asked or "", {})
-    faster = told.get("faster")
-    if faster is None or told.get("chooses") in known or capability is None:
+def _slower_kernel(command: LaunchFacts) -> Iterator[BrokenRule]:
+    chosen, methods, capability = command.word("quantization"), command.support.quantizations, command.capability
+    facts = command.methods.get(chosen or "", {})
+    faster = facts.get("faster")
+    if faster is None or facts.get("chooses") in methods or capability is None:
         return
-    least = known.get(faster)
-    is_stored = command.model is None or command.model.quantization in (None, asked)
+    least = methods.get(faster)
+    is_stored = command.model is None or command.model.quantization in (None, chosen)
     if least is not None and capability[0] * 10 + capability[1] >= least and is_stored:
-        yield _judged("meaning.slower-kernel", "quantization", asked=asked, faster=faster, gpu=command.weakest)
+        yield _broken("meaning.slower-kernel", "quantization", asked=chosen, faster=faster, gpu=command.weakest)
 
 
-def _adapters(command: Command) -> Iterator[Judgement]:
-    given = command.flags.get("lora_modules")
-    if given and "enable_lora" not in command.flags and not command.is_elided:
-        yield _judged("meaning.lora-not-enabled", "lora_modules")
+def _adapters(command: LaunchFacts) -> Iterator[BrokenRule]:
+    adapters = command.flags.get("lora_modules")
+    if adapters and "enable_lora" not in command.flags and not command.is_elided:
+        yield _broken("meaning.lora-not-enabled", "lora_modules")
 
 
-def _architecture(command: Command) -> Iterator[Judgement]:
-    model, known = command.model, command.support.modalities
-    if model is None or model.architecture is None or not known or "hf_overrides" in command.flags:
+def _architecture(command: LaunchFacts) -> Iterator[BrokenRule]:
+    model, architectures = command.model, command.support.modalities
+    if model is None or model.architecture is None or not architectures or "hf_overrides" in command.flags:
         return
-    if model.architecture not in known and command.word("model_impl") in (None, "vllm"):
-        yield _judged("meaning.architecture-unknown", "model", model=model.id, architecture=model.architecture)
+    if model.architecture not in architectures and command.word("model_impl") in (None, "vllm"):
+        yield _broken("meaning.architecture-unknown", "model", model=model.id, architecture=model.architecture)
 
 
-def _modalities(command: Command) -> tuple[str, ...] | None:
-    """What the model takes beside text on this release."""
+def _modalities(command: LaunchFacts) -> tuple[str, ...] | None:
+    """Inputs of the model beside text in this release."""
     model = command.model
     if model is None or model.architecture is None:
         return None
     table = command.support.modalities.get(model.architecture)
     if table is None:
         return model.modalities
-    own = model.modalities or ()
-    return tuple(kind for kind, always in table.items() if always or kind in own)
+    inputs = model.modalities or ()
+    return tuple(kind for kind, always in table.items() if always or kind in inputs)
 
 
 def _limit(value: Any) -> int | None:
@@ -531,45 +472,35 @@ def _limit(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX_SIZE else None
 
 
-def _limits(command: Command) -> Iterator[Judgement]:
+def _limits(command: LaunchFacts) -> Iterator[BrokenRule]:
     limits = command.flags.get("limit_mm_per_prompt")
     kinds = _modalities(command)
     if not isinstance(limits, Mapping) or not limits or not kinds or command.is_on("language_model_only"):
         return
     open_ones = [kind for kind in kinds if kind not in limits]
-    known = {kind: limit for kind, value in limits.items() if (limit := _limit(value)) is not None}
-    limited = [f"{kind} {limit}" for kind, limit in known.items()]
+    counts = {kind: limit for kind, value in limits.items() if (limit := _limit(value)) is not None}
+    limited = [f"{kind} {limit}" for kind, limit in counts.items()]
     # Who only shuts something out (video 0) has thought of what is left; who counts one kind has forgotten the other.
-    if open_ones and len(open_ones) < len(kinds) and any(known.values()) and not command.is_on("skip_mm_profiling"):
-        yield _judged(
-            "meaning.modality-unlimited",
-            "limit_mm_per_prompt",
-            unlimited=_listed(open_ones),
-            limited=_listed(limited),
-            model=command.model.id if command.model else None,
-        )
+    if open_ones and len(open_ones) < len(kinds) and any(counts.values()) and not command.is_on("skip_mm_profiling"):
+        says = {"unlimited": _listed(open_ones), "limited": _listed(limited), "model": command.model_id}
+        yield _broken("meaning.modality-unlimited", "limit_mm_per_prompt", **says)
 
 
-def _processor_arguments(command: Command) -> Iterator[Judgement]:
-    given = command.flags.get("mm_processor_kwargs")
+def _processor_arguments(command: LaunchFacts) -> Iterator[BrokenRule]:
+    arguments = command.flags.get("mm_processor_kwargs")
     model = command.model
-    if not isinstance(given, Mapping) or not given or model is None or model.processor_arguments is None:
+    if not isinstance(arguments, Mapping) or not arguments or model is None or model.processor_arguments is None:
         return
     read = command.support.processor_reads.get(model.architecture or "", frozenset())
     nested = {"images_kwargs", "videos_kwargs", "audio_kwargs", "text_kwargs", "common_kwargs"}
-    known = {*model.processor_arguments, *read, *nested}
-    if ignored := [str(name) for name in given if name not in known]:
-        yield _judged(
-            "meaning.processor-argument-ignored",
-            "mm_processor_kwargs",
-            names=_listed(ignored),
-            model=model.id,
-            architecture=model.architecture,
-            instead="size" if set(ignored) & {"max_pixels", "min_pixels"} and "size" in known else None,
-        )
+    accepted = {*model.processor_arguments, *read, *nested}
+    if ignored := [str(name) for name in arguments if name not in accepted]:
+        says = {"names": _listed(ignored), "model": model.id, "architecture": model.architecture}
+        says["instead"] = "size" if set(ignored) & {"max_pixels", "min_pixels"} and "size" in accepted else None
+        yield _broken("meaning.processor-argument-ignored", "mm_processor_kwargs", **says)
 
 
-def _length(command: Command) -> Iterator[Judgement]:
+def _length(command: LaunchFacts) -> Iterator[BrokenRule]:
     length = command.flags.get("max_model_len")
     if not isinstance(length, int) or isinstance(length, bool) or not 0 < length <= _MAX_TOKENS:
         return
@@ -577,59 +508,45 @@ def _length(command: Command) -> Iterator[Judgement]:
     allowed = (command.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") or "1").casefold() in _TRUE
     nearest = (length + _STEP_OF_LENGTHS // 2) // _STEP_OF_LENGTHS * _STEP_OF_LENGTHS
     if limit is not None and length > limit and not allowed and not command.changes_configuration:
-        yield _judged(
-            "meaning.context-beyond-model",
-            "max_model_len",
-            length=length,
-            limit=limit,
-            model=command.model.id if command.model else None,
-        )
+        says = {"length": length, "limit": limit, "model": command.model_id}
+        yield _broken("meaning.context-beyond-model", "max_model_len", **says)
     elif nearest and 0 < abs(length - nearest) <= _NEARLY:
-        yield _judged("meaning.context-odd", "max_model_len", length=length, nearest=nearest)
+        yield _broken("meaning.context-odd", "max_model_len", length=length, nearest=nearest)
 
 
-def _eager(command: Command) -> Iterator[Judgement]:
+def _eager(command: LaunchFacts) -> Iterator[BrokenRule]:
     if command.is_on("enforce_eager"):
-        yield _judged("meaning.eager-costs", "enforce_eager")
+        yield _broken("meaning.eager-costs", "enforce_eager")
 
 
-def _parsers(command: Command) -> Iterator[Judgement]:
+def _parsers(command: LaunchFacts) -> Iterator[BrokenRule]:
     automatic = command.is_on("enable_auto_tool_choice")
     parser = command.word("tool_call_parser")
     is_idle = parser is not None and parser not in _ALWAYS_ON and "enable_auto_tool_choice" not in command.flags
     if is_idle and command.entry in SERVERS and not command.is_elided:
-        yield _judged("meaning.tool-parser-unused", "tool_call_parser", parser=parser)
-    for dest, plugin, table, rule in (
-        ("tool_call_parser", "tool_parser_plugin", command.support.tool_parsers, "meaning.tool-parser-unknown"),
-        (
-            "reasoning_parser",
-            "reasoning_parser_plugin",
-            command.support.reasoning_parsers,
-            "meaning.reasoning-parser-unknown",
-        ),
+        yield _broken("meaning.tool-parser-unused", "tool_call_parser", parser=parser)
+    for dest, rule, table, is_read in (
+        ("tool_call_parser", "meaning.tool-parser-unknown", command.support.tool_parsers, automatic),
+        ("reasoning_parser", "meaning.reasoning-parser-unknown", command.support.reasoning_parsers, True),
     ):
-        parser = command.word(dest)
-        is_read = dest != "tool_call_parser" or automatic
-        if parser is not None and is_read and table and parser not in table and plugin not in command.flags:
-            yield _judged(rule, dest, parser=parser, known=_listed(table))
+        parser, has_plugin = command.word(dest), f"{dest.replace('_call', '')}_plugin" in command.flags
+        if parser is not None and is_read and table and parser not in table and not has_plugin:
+            yield _broken(rule, dest, parser=parser, known=_listed(table))
 
 
 def _others(
-    fits: Mapping[str, ParserFit], name: str | None, model: str | None, there: frozenset[str] = frozenset()
+    fits: Mapping[str, ParserFit], name: str | None, model: str | None, available: frozenset[str] = frozenset()
 ) -> str | None:
-    """The names that the model's own kind asks for, where the one that is given is known to be another kind's.
-
-    `there` is what the release has: of several names those are told, of which some are.
-    """
+    """Names that fit the model, if possible `available` ones, if the given one is known not to."""
     fit = fits.get(name or "")
     if fit is None or model is None or fit.has(model):
         return None
-    own = {other: table for other, table in fits.items() if table.has(model)}
-    reads_the_same = fit.marks and any(table.marks == fit.marks for table in own.values())
-    return None if reads_the_same else " or ".join(sorted(own.keys() & there or own)) or None
+    fitting = {other: table for other, table in fits.items() if table.has(model)}
+    reads_the_same = fit.marks and any(table.marks == fit.marks for table in fitting.values())
+    return None if reads_the_same else " or ".join(sorted(fitting.keys() & available or fitting)) or None
 
 
-def _belonging(command: Command) -> Iterator[Judgement]:
+def _belonging(command: LaunchFacts) -> Iterator[BrokenRule]:
     fits = command.fits
     model = command.model.id if command.model else command.name
     if fits is None:
@@ -637,51 +554,35 @@ def _belonging(command: Command) -> Iterator[Judgement]:
     template = command.word("chat_template")
     base = None if template is None or "{" in template else posixpath.basename(template.replace("\\", "/"))
     parser = command.word("tool_call_parser")
-    reasoning, known = command.word("reasoning_parser"), command.support
-    for rule, dest, table, name, there in (
-        ("meaning.tool-parser-of-others", "tool_call_parser", fits.tool_parsers, parser, known.tool_parsers),
-        (
-            "meaning.reasoning-parser-of-others",
-            "reasoning_parser",
-            fits.reasoning_parsers,
-            reasoning,
-            known.reasoning_parsers,
-        ),
-        ("meaning.chat-template-of-others", "chat_template", fits.chat_templates, base, frozenset()),
+    reasoning, support = command.word("reasoning_parser"), command.support
+    tools, reasonings = support.tool_parsers, support.reasoning_parsers
+    for dest, rule, table, name, available in (
+        ("tool_call_parser", "meaning.tool-parser-of-others", fits.tool_parsers, parser, tools),
+        ("reasoning_parser", "meaning.reasoning-parser-of-others", fits.reasoning_parsers, reasoning, reasonings),
+        ("chat_template", "meaning.chat-template-of-others", fits.chat_templates, base, frozenset()),
     ):
-        if own := _others(table, name, model, there):
-            yield _judged(rule, dest, given=name, fitting=own, model=model)
+        if fitting := _others(table, name, model, available):
+            yield _broken(rule, dest, given=name, fitting=fitting, model=model)
     fit = fits.chat_templates.get(base or "")
     if fit is not None and fit.tool_parsers and parser is not None and parser not in fit.tool_parsers:
-        yield _judged(
-            "meaning.template-and-parser-differ",
-            "tool_call_parser",
-            "chat_template",
-            template=base,
-            parser=parser,
-            fitting=_listed(fit.tool_parsers),
-        )
+        says = {"template": base, "parser": parser, "fitting": _listed(fit.tool_parsers)}
+        yield _broken("meaning.template-and-parser-differ", "tool_call_parser", "chat_template", **says)
 
 
-def _remote_code(command: Command) -> Iterator[Judgement]:
-    if not command.is_on("trust_remote_code"):
-        return
+def _remote_code(command: LaunchFacts) -> Iterator[BrokenRule]:
     needs = command.model.needs_remote_code if command.model else None
-    if needs is False:
-        yield _judged(
-            "safety.remote-code-needless", "trust_remote_code", model=command.model.id if command.model else None
-        )
-    elif needs is None:
-        yield _judged("safety.remote-code", "trust_remote_code")
+    if command.is_on("trust_remote_code") and not needs:
+        rule = "safety.remote-code" if needs is None else "safety.remote-code-needless"
+        yield _broken(rule, "trust_remote_code", model=command.model_id)
 
 
-def _local_media(command: Command) -> Iterator[Judgement]:
+def _local_media(command: LaunchFacts) -> Iterator[BrokenRule]:
     path = command.word("allowed_local_media_path")
     if path is not None and posixpath.normpath(path.strip()) in ("/", "//"):
-        yield _judged("safety.whole-file-system", "allowed_local_media_path", path=path.strip())
+        yield _broken("safety.whole-file-system", "allowed_local_media_path", path=path.strip())
 
 
-def _open_port(command: Command) -> Iterator[Judgement]:
+def _open_port(command: LaunchFacts) -> Iterator[BrokenRule]:
     if command.is_elided or command.entry not in SERVERS or "uds" in command.flags or command.is_local:
         return
     if command.flags.get("headless") is True:
@@ -693,43 +594,37 @@ def _open_port(command: Command) -> Iterator[Judgement]:
     asks_certificate = command.flags.get("ssl_cert_reqs", 0) != 0
     if (host is None or host in _EVERYWHERE) and not is_keyed and not asks_certificate:
         port = command.flags.get("port", command.defaults.get("port"))
-        yield _judged(
-            "safety.open-port",
-            *(dest for dest in ("host", "port") if dest in command.flags),
-            port=port if isinstance(port, int) else None,
-            host=host or "0.0.0.0",  # noqa: S104 - what is told, not what is bound
-        )
+        dests = [dest for dest in ("host", "port") if dest in command.flags]
+        address = host or "0.0.0.0"  # noqa: S104 - printed, not bound
+        yield _broken("safety.open-port", *dests, port=port if isinstance(port, int) else None, host=address)
 
 
 _SECRETS = ("api_key", "hf_token", "ssl_keyfile_password")
 
 
-def _secrets(command: Command) -> Iterator[Judgement]:
+def _secrets(command: LaunchFacts) -> Iterator[BrokenRule]:
     for dest in _SECRETS:
         value = command.flags.get(dest)
-        if isinstance(value, str) or (isinstance(value, (list, tuple)) and any(isinstance(one, str) for one in value)):
-            yield _judged("safety.secret-in-arguments", dest, option=dest.replace("_", "-"))
+        values = value if isinstance(value, (list, tuple)) else [value]
+        if any(isinstance(item, str) for item in values):
+            yield _broken("safety.secret-in-arguments", dest, option=dest.replace("_", "-"))
 
 
-_RULES: tuple[Callable[[Command], Iterator[Judgement]], ...] = (
+_RULES: tuple[Callable[[LaunchFacts], Iterator[BrokenRule]], ...] = (
     _heads, _vocabulary, _layers, _number_of_gpus, _unequal_gpus, _ray, _encoder, _number_format, _cache_type, _backend,
     _quantization, _other_quantization, _activations, _slower_kernel, _adapters, _architecture, _limits,
     _processor_arguments, _length, _eager, _parsers, _belonging, _remote_code, _local_media, _open_port, _secrets,
 )  # fmt: skip
 
 
-def judge(command: Command) -> Iterator[Judgement]:
-    """What a start means that was hardly meant."""
+def rules_broken(command: LaunchFacts) -> Iterator[BrokenRule]:
+    """Yield the rules that a launch breaks."""
     for rule in _RULES:
         yield from rule(command)
 
 
-def judge_together(commands: Sequence[Command]) -> Iterator[tuple[int, Judgement]]:
-    """What several starts on one host do to each other: by the number of the later one, from 0, its judgement.
-
-    The starts run at the same time. Only GPUs that are named count: which of several a start takes is the driver's
-    order where they are not.
-    """
+def rules_broken_together(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, BrokenRule]]:
+    """Yield the rules that concurrent launches on one host break together, with the index of the later launch."""
     yield from _ports(commands)
     shares: dict[str, list[tuple[int, float | None]]] = {}
     for index, command in enumerate(commands):
@@ -741,22 +636,22 @@ def judge_together(commands: Sequence[Command]) -> Iterator[tuple[int, Judgement
         share = float(utilisation) if is_share else None
         for device in list(dict.fromkeys(command.devices))[:needed]:
             shares.setdefault(device, []).append((index, share))
-    told: set[int] = set()
+    reported: set[int] = set()
     for device, users in shares.items():
         index = users[-1][0]
-        if len(users) < 2 or index in told:
+        if len(users) < 2 or index in reported:
             continue
-        told.add(index)
-        known = [share for _, share in users if share is not None]
-        total = sum(known)
-        rule = "meaning.gpu-overcommitted" if len(known) == len(users) and total > 1 + 1e-9 else "meaning.gpu-shared"
-        shown = f"{total:.2f}" if len(known) == len(users) else None
-        yield index, _judged(rule, "gpu_memory_utilization", device=device, starts=len(users), total=shown)
+        reported.add(index)
+        exact = [share for _, share in users if share is not None]
+        total = sum(exact)
+        rule = "meaning.gpu-overcommitted" if len(exact) == len(users) and total > 1 + 1e-9 else "meaning.gpu-shared"
+        printed_total = f"{total:.2f}" if len(exact) == len(users) else None
+        yield index, _broken(rule, "gpu_memory_utilization", device=device, starts=len(users), total=printed_total)
 
 
-def _ports(commands: Sequence[Command]) -> Iterator[tuple[int, Judgement]]:
-    """Servers that open the same port of one host: each but the first, with how many there are up to it."""
-    taken: dict[int, list[str | None]] = {}
+def _ports(commands: Sequence[LaunchFacts]) -> Iterator[tuple[int, BrokenRule]]:
+    """Report servers on the same port of one host, but for the first."""
+    used: dict[int, list[str | None]] = {}
     for index, command in enumerate(commands):
         elsewhere = {"headless", "uds", "nnodes", "data_parallel_address"} & command.flags.keys()
         if command.entry not in ENTRIES or command.has_own_network or command.is_elided or elsewhere:
@@ -764,8 +659,8 @@ def _ports(commands: Sequence[Command]) -> Iterator[tuple[int, Judgement]]:
         port, host = (command.flags.get(dest, command.defaults.get(dest)) for dest in ("port", "host"))
         if type(port) is not int or not 0 < port < _MAX_PORT or not (host is None or isinstance(host, str)):
             continue
-        hosts = taken.setdefault(port, [])
+        hosts = used.setdefault(port, [])
         beside = [other for other in hosts if other == host or {other or "", host or ""} & set(_EVERYWHERE)]
         hosts.append(host)
         if beside:
-            yield index, _judged("meaning.port-shared", "port", port=port, starts=len(beside) + 1)
+            yield index, _broken("meaning.port-shared", "port", port=port, starts=len(beside) + 1)

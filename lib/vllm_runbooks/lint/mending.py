@@ -1,4 +1,4 @@
-"""Every fix that a text's hits carry, made; and made again, as long as that brings more to light."""
+"""Apply all fixes, repeatedly, as long as they reveal more."""
 
 from __future__ import annotations
 
@@ -12,38 +12,31 @@ from vllm_runbooks.lint.judged import Judged, Knowledge
 from vllm_runbooks.reading.documents import Page
 
 
-class Found(Protocol):
-    """A text with all that is wrong in it, whoever looked for it."""
+class FixableText(Protocol):
+    """A linted text."""
 
     @property
-    def text(self) -> str:
-        """The whole of it."""
-
+    def text(self) -> str: ...
     @property
-    def page(self) -> Page:
-        """The text as it is read."""
-
+    def page(self) -> Page: ...
     @property
-    def hits(self) -> list[Hit]:
-        """Every broken rule, in the order of the text."""
-
+    def hits(self) -> list[Hit]: ...
     @property
-    def knowledge(self) -> Knowledge:
-        """What it is judged by."""
+    def knowledge(self) -> Knowledge: ...
 
 
-T = TypeVar("T", bound=Found)
+T = TypeVar("T", bound=FixableText)
 _MAX_ROUNDS = 8
-"""Times that a file is mended: a command that was cut shows its other faults once it is whole."""
+"""A command that was cut shows its other faults only after a fix."""
 
 
 def mended(judged: Judged) -> Judged:
-    """The text with every fix made, judged as far as that was needed."""
+    """Apply all fixes."""
     return mended_by(judged, lambda text: Judged(text, judged.knowledge, judged.asked))
 
 
 def mended_by(judged: T, again: Callable[[str], T]) -> T:
-    """As `mended`, for a text that `again` judges once it has changed."""
+    """As `mended`; `again` lints the changed text."""
     for _ in range(_MAX_ROUNDS):
         changed = judged.page.changed(_apart(judged.hits))
         if changed == judged.text:
@@ -53,19 +46,18 @@ def mended_by(judged: T, again: Callable[[str], T]) -> T:
 
 
 def _apart(hits: Iterable[Hit]) -> Iterator[Replacement]:
-    """The edits of hits that do not touch one another; what is left is found again when these are made."""
-    taken: list[tuple[int, int]] = []
+    """Yield the edits that don't touch one another; the next round finds the rest."""
+    spans: list[tuple[int, int]] = []
     for hit in hits:
         if not hit.edits:
             continue
         start, end = span(hit.edits)
-        at = bisect_left(taken, (start, end))
-        before, behind = taken[max(at - 1, 0) : at], taken[at : at + 1]
+        at = bisect_left(spans, (start, end))
+        before, behind = spans[max(at - 1, 0) : at], spans[at : at + 1]
         if all(start > done for _, done in before) and all(end < begun for begun, _ in behind):
-            taken.insert(at, (start, end))
+            spans.insert(at, (start, end))
             yield from hit.edits
 
 
 def span(edits: Sequence[Replacement]) -> tuple[int, int]:
-    """Where the first of several edits begins and the last one ends."""
     return min(edit.start for edit in edits), max(edit.end for edit in edits)

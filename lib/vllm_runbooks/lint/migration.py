@@ -1,4 +1,4 @@
-"""A text moved from one release to another: rewritten, with the defaults that changed between them."""
+"""Migrate a text from one release to another."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import ReleaseData
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.lint import moves
+from vllm_runbooks.lint.hits import Edits
 from vllm_runbooks.lint.judged import Asked, Judged, Knowledge, parsed_by
 from vllm_runbooks.lint.mending import mended
 from vllm_runbooks.lint.records import ChangedDefault, Migrated
@@ -20,71 +21,67 @@ from vllm_runbooks.reading.deployment import editing
 from vllm_runbooks.reading.documents.starts import Found
 
 _MAX_MOVED = 40
-"""Starts that are rewritten when a file is moved to another release: the file is read again for each, to be sure."""
+"""Launches that are rewritten: the file is read again for each."""
 _MAX_REPLACED, _LONGEST_MOVED = 20, 200_000
-"""Changes that are tried to replace variables, each by reading a text of at most so many characters again."""
+"""Edits that are tried, and the longest text that is read again for each."""
 
 
-def migrate(text: str, knowledge: Knowledge, asked: Asked, *, from_: str) -> tuple[Migrated, str]:
-    """Move a text from one release to the one that is asked about: what is found, and the text rewritten.
+def migrate(text: str, knowledge: Knowledge, request: Asked, *, from_: str) -> tuple[Migrated, str]:
+    """Migrate a text from one release to the requested one; returns the report and the text with its secrets.
 
-    What is wrong on the new release is mended where a fix is certain, a variable that an option replaced becomes that
-    option, and a setting that was left to a default which has changed is set to the former value where an option can
-    say it. Secrets are left in the text: show it to nobody.
-
-    Raises:
-        InputError: as `lint`.
+    Applies certain fixes, replaces variables by the options that succeeded them, and sets changed defaults to their
+    former values where an option can.
     """
     before = options.load(from_)
-    judged = Judged(text, knowledge, asked)
+    judged = Judged(text, knowledge, request)
     moved = _replaced(mended(judged))
     changes: dict[str, ChangedDefault] = {}
     edits: list[Replacement] = []
-    for number, (start, parsed) in enumerate(moved.parsed):
-        data = moved.data(start)
-        was = judged.parsed[number : number + 1] if len(judged.parsed) == len(moved.parsed) else ()
-        given = {dest for one, _ in was for dest in parsed_by(one, before).flags}
-        found = list(_changed_defaults(moved, start, parsed, before, given))
-        wanted = [each.edit for each in found if each.edit is not None]
-        made: tuple[Replacement, ...] = ()
-        if wanted and start.is_certain and number < _MAX_MOVED and not moved.has_unknown_file(start):
-            made = editing.edits(moved.page, start, wanted, data)
-        edits += [*made, *(moves.retagged(start, judged.release.version) if number < _MAX_MOVED else ())]
-        for each in found:
-            name = each.told.option
-            explicit = (each.edit is not None and bool(made)) or (name in changes and changes[name].explicit)
-            changes[name] = replace(each.told, explicit=explicit)
+    for number, (launch, parsed) in enumerate(moved.parsed):
+        data = moved.data(launch)
+        old_starts = judged.parsed[number : number + 1] if len(judged.parsed) == len(moved.parsed) else ()
+        options_before = {dest for old_start, _ in old_starts for dest in parsed_by(old_start, before).flags}
+        defaults = list(_changed_defaults(moved, launch, parsed, before, options_before))
+        keeping = [default.edit for default in defaults if default.edit is not None]
+        made: Edits = ()
+        if keeping and launch.is_certain and number < _MAX_MOVED and not moved.has_unknown_file(launch):
+            made = editing.edits(moved.page, launch, keeping, data)
+        edits += [*made, *(moves.retagged(launch, judged.release.version) if number < _MAX_MOVED else ())]
+        for default in defaults:
+            name = default.told.option
+            explicit = (default.edit is not None and bool(made)) or (name in changes and changes[name].explicit)
+            changes[name] = replace(default.told, explicit=explicit)
     rewritten = moved.page.changed(sorted(set(edits)))
-    secrets = Secrets(*judged.readings, *moved.readings, *Judged(rewritten, knowledge, asked).readings)
-    shown = secrets.hidden(rewritten)
+    secrets = Secrets(*judged.readings, *moved.readings, *Judged(rewritten, knowledge, request).readings)
+    safe_text = secrets.hidden(rewritten)
     diff = "".join(
         difflib.unified_diff(
             secrets.hidden(text).splitlines(keepends=True),
-            shown.splitlines(keepends=True),
+            safe_text.splitlines(keepends=True),
             from_,
             judged.data().asked,
         )
     )
-    told = Migrated(
+    result = Migrated(
         judged.release,
         tuple(issues(judged, secrets)),
         tuple(launches(judged, secrets)),
-        shown,
+        safe_text,
         tuple(changes[name] for name in sorted(changes)),
         diff,
         knowledge.lang,
     )
-    return told, rewritten
+    return result, rewritten
 
 
 def _replaced(judged: Judged) -> Judged:
-    """The text with variables as the options that replaced them, where nothing is wrong then that was not before."""
+    """Replace variables by options as long as nothing new is wrong."""
     left = _MAX_REPLACED if len(judged.text) <= _LONGEST_MOVED else 0
-    refused: set[tuple[Replacement, ...]] = set()
+    refused: set[Edits] = set()
     while left:
-        starts = [(start, parsed, judged.data(start)) for start, parsed in judged.parsed]
+        starts = [(launch, parsed, judged.data(launch)) for launch, parsed in judged.parsed]
         offered = moves.candidates(judged.page, starts, judged.knowledge.tables)
-        made = next((one for one in offered if one and one not in refused), None)
+        made = next((edits for edits in offered if edits and edits not in refused), None)
         if made is None:
             break
         left -= 1
@@ -97,15 +94,15 @@ def _replaced(judged: Judged) -> Judged:
 
 
 def _changed_defaults(
-    judged: Judged, start: Found, parsed: Parsed, before: ReleaseData, given: Collection[str]
+    judged: Judged, launch: Found, parsed: Parsed, before: ReleaseData, options_before: Collection[str]
 ) -> Iterator[moves.Moved]:
     cards = {card.gpu for card in judged.cards or ()}
     return moves.changed_defaults(
-        start,
+        launch,
         parsed,
-        (before, judged.data(start)),
+        (before, judged.data(launch)),
         judged.knowledge.specs.defaults,
-        given=given,
-        is_idle=lambda option: judged.row_of_idle(option, judged.data(start)) is not None,
+        given=options_before,
+        is_idle=lambda option: judged.row_of_idle(option, judged.data(launch)) is not None,
         card=judged.cards[0] if judged.cards and len(cards) == 1 else None,
     )

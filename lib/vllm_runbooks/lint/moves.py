@@ -1,4 +1,4 @@
-"""What moves with a start to another release beside its faults: defaults, replaced variables, the image."""
+"""What migrates with a launch apart from its faults: defaults, replaced variables, the image."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from vllm_runbooks.catalog.options import CALLS, Default, Option, ReleaseData, i
 from vllm_runbooks.catalog.specs import Card, DefaultReview, DefaultReviews, Matter
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
+from vllm_runbooks.lint.hits import Edits
 from vllm_runbooks.lint.option_rules import Tables
 from vllm_runbooks.lint.records import ChangedDefault
 from vllm_runbooks.reading.arguments import Parsed
@@ -22,7 +23,7 @@ from vllm_runbooks.reading.documents.starts import Found, Setting
 _UNREVIEWED = DefaultReview(Matter.UNKNOWN, "Nobody has looked at this change yet.", "", writes=False)
 _IMAGE = re.compile(r"(?:docker\.io/)?vllm/vllm-openai:v(\d[\w.]*)\Z", re.ASCII)
 _KEYWORDS = ("None", "True", "False")
-"""Python's words, which no option means as a value."""
+"""Python's words, which no option takes as a value."""
 _SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}
 
 
@@ -31,15 +32,14 @@ _SWITCHES = {"1": True, "true": True, "True": True, "0": False, "false": False, 
 
 @dataclass(frozen=True)
 class Moved:
-    """A default that changed, and the change of the start that keeps what was so before."""
+    """A changed default, and the edit that keeps the former value."""
 
     told: ChangedDefault
     edit: Edit | None = None
-    """None: nothing that the release takes says it."""
 
 
 def changed_defaults(
-    start: Found,
+    launch: Found,
     parsed: Parsed,
     releases: tuple[ReleaseData, ReleaseData],
     reviews: DefaultReviews,
@@ -48,51 +48,53 @@ def changed_defaults(
     is_idle: Callable[[str], bool],
     card: Card | None = None,
 ) -> Iterator[Moved]:
-    """Settings that a start leaves to a default which matters and differs between two releases.
+    """Yield the defaults that changed between two releases and matter to a launch.
 
-    `given` are the options that the start sets as the old release reads it. `is_idle` tells the options that the new
-    release takes and does nothing with: nothing is written with these.
+    `given` are the options that the launch sets in the old release. Options of `is_idle` have no effect in the new one
+    and are not written.
     """
     before, after = releases
-    known = _arguments(after, start.entry)
-    for dest in dict.fromkeys([*known, *reviews.options]):
+    arguments = _arguments(after, launch.entry)
+    for dest in dict.fromkeys([*arguments, *reviews.options]):
         review = reviews.options.get(dest, _UNREVIEWED)
         if not {dest, review.former.option if review.former else dest}.isdisjoint({*parsed.flags, *given}):
             continue
-        if not _counts(review, parsed) or dest not in _arguments(before, start.entry):
+        if not _counts(review, parsed) or dest not in _arguments(before, launch.entry):
             continue
-        old = _default(before, start.entry, dest, card)
-        new = (
-            _default(after, start.entry, dest, card) if dest in known else Default(review.gone, review.gone is not None)
-        )
+        old = _default(before, launch.entry, dest, card)
+        new = Default(review.gone, review.gone is not None)
+        if dest in arguments:
+            new = _default(after, launch.entry, dest, card)
         if not old.is_known or (not new.is_known and (old.value is None or new.depends_on != ("the GPU",))):
             continue
-        is_same = new.is_known and _meant(old.value, review) == _meant(new.value, review)
+        is_same = new.is_known and _equivalent(old.value, review) == _equivalent(new.value, review)
         if is_same or _is_nothing(old.value, new.value):
             continue
-        edit = _kept(dest, old.value, new, review=review, after=after, entry=start.entry, is_idle=is_idle)
-        told = ChangedDefault(dest, _shown(old.value), _shown(new.value), explicit=edit is not None, note=review.why)
-        yield Moved(told, edit)
-    yield from _changed_variables(start, parsed, before, after, reviews)
+        edit = _kept(dest, old.value, new, review, after)
+        if edit is not None and (edit.name not in arguments or is_idle(after.by_dest[edit.name].name)):
+            edit = None
+        change = ChangedDefault(
+            dest, _displayed(old.value), _displayed(new.value), explicit=edit is not None, note=review.why
+        )
+        yield Moved(change, edit)
+    yield from _changed_variables(launch, parsed, before, after, reviews)
 
 
 def _counts(review: DefaultReview, parsed: Parsed) -> bool:
-    """Whether a default matters to a start."""
     return review.matters is not Matter.NOTHING and (
-        not review.only_with or any(one in parsed.flags for one in review.only_with)
+        not review.only_with or any(option in parsed.flags for option in review.only_with)
     )
 
 
 def _arguments(data: ReleaseData, entry: str) -> Mapping[str, Any]:
-    """What a start can be given, by name."""
     return data.taken_by(entry) if entry in CALLS else data.by_dest
 
 
 def _default(data: ReleaseData, entry: str, dest: str, card: Card | None) -> Default:
     if entry in CALLS:
-        told = data.parameters.get(entry, {}).get(dest, {})
-        if "default" in told:
-            return Default(told["default"], is_known=True)
+        parameter = data.parameters.get(entry, {}).get(dest, {})
+        if "default" in parameter:
+            return Default(parameter["default"], is_known=True)
     context = "llm" if entry in CALLS else "serve"
     if card is None:
         return data.default(dest, context=context)
@@ -101,39 +103,27 @@ def _default(data: ReleaseData, entry: str, dest: str, card: Card | None) -> Def
 
 
 def _is_nothing(*values: Any) -> bool:
-    """Whether all of several defaults say that nothing is set."""
     return all(value is None or value in ("", {}, [], "None") for value in values)
 
 
-def _meant(value: Any, review: DefaultReview) -> Any:
-    """A default as the value of the same option that stands for it."""
+def _equivalent(value: Any, review: DefaultReview) -> Any:
+    """Map a former default to its present equivalent."""
     former = review.former
     return former.value if former is not None and former.option is None and former.of == value else value
 
 
-def _shown(value: Any) -> Any:
-    """A default as it is told: an object of Python's as its text."""
+def _displayed(value: Any) -> Any:
+    """Return a default for display: the repr of an object."""
     return value["repr"] if isinstance(value, Mapping) and value.keys() == {"repr"} else value
 
 
-def _kept(
-    dest: str,
-    old: Any,
-    new: Default,
-    *,
-    review: DefaultReview,
-    after: ReleaseData,
-    entry: str,
-    is_idle: Callable[[str], bool],
-) -> Edit | None:
-    """What sets the former default; None where the release has no plain word for it."""
+def _kept(dest: str, old: Any, new: Default, review: DefaultReview, after: ReleaseData) -> Edit | None:
+    """Return the edit that sets the former default; None if no option can."""
     name, value, is_reviewed = dest, old, False
     if review.former is not None and review.former.of == old:
         name, value, is_reviewed = review.former.option or dest, review.former.value, True
     option = after.by_dest.get(name)
-    if not review.writes or option is None or option.deprecated or is_idle(option.name):
-        return None
-    if name not in _arguments(after, entry):
+    if not review.writes or option is None or option.deprecated:
         return None
     # A text without choices names a class or a path of its own release, and what the new release leaves open is no
     # value: where nobody asked for it, it must not become a demand.
@@ -145,17 +135,16 @@ def _kept(
 
 
 def _is_accepted(option: Option, value: Any) -> bool:
-    """Whether an option can be given a value."""
     if isinstance(value, bool):
         return value in option.flag_values.values()
     return option.takes_value and value not in _KEYWORDS and (option.choices is None or value in option.choices)
 
 
 def _changed_variables(
-    start: Found, parsed: Parsed, before: ReleaseData, after: ReleaseData, reviews: DefaultReviews
+    launch: Found, parsed: Parsed, before: ReleaseData, after: ReleaseData, reviews: DefaultReviews
 ) -> Iterator[Moved]:
     for name, review in reviews.environment.items():
-        if name in start.environment or not _counts(review, parsed):
+        if name in launch.environment or not _counts(review, parsed):
             continue
         old, new = _variable(name, before, review), _variable(name, after, review)
         if old is not None and new is not None and old != new:
@@ -163,53 +152,46 @@ def _changed_variables(
 
 
 def _variable(name: str, data: ReleaseData, review: DefaultReview) -> Any:
-    """What is so in a release where a variable is not set."""
-    known = data.environment.get(name)
-    if known is not None:
-        return known.default
+    variable = data.environment.get(name)
+    if variable is not None:
+        return variable.default
     return review.gone if standing(name, data, past()).kind == "gone" else review.early
 
 
 # ---- variables and options that took each other's place
 
 
-def candidates(
-    page: Page, starts: Sequence[tuple[Found, Parsed, ReleaseData]], tables: Tables
-) -> Iterator[tuple[Replacement, ...]]:
-    """Changes of a page, each by itself: whoever takes one reads the page again.
-
-    A variable that its release no longer reads becomes the option that replaced it, and goes where nothing did; an
-    option that the release does not have yet becomes the variable that was before it.
-    """
+def candidates(page: Page, starts: Sequence[tuple[Found, Parsed, ReleaseData]], tables: Tables) -> Iterator[Edits]:
+    """Yield alternative edits that replace removed variables by options, and later options by variables."""
     rows = tables["environment.removed"].get("replacements", {})
     owners: dict[int, list[tuple[Found, Parsed, ReleaseData]]] = {}
     settings: dict[int, Setting] = {}
-    for start, parsed, data in starts:
-        for name, setting in start.environment.items():
+    for launch, parsed, data in starts:
+        for name, setting in launch.environment.items():
             if name in rows and name not in data.environment:
                 settings[setting.start] = setting
-                owners.setdefault(setting.start, []).append((start, parsed, data))
+                owners.setdefault(setting.start, []).append((launch, parsed, data))
     for at, setting in settings.items():
         if rows[setting.name].get("instead") is None:
             yield editing.unset(page, setting)
             continue
-        wanted = [_as_option(setting, rows[setting.name], parsed, data) for _, parsed, data in owners[at]]
+        options_instead = [_as_option(setting, rows[setting.name], parsed, data) for _, parsed, data in owners[at]]
         made = [
-            editing.edits(page, start, [edit], data) if edit is not None and start.is_certain else ()
-            for edit, (start, _, data) in zip(wanted, owners[at], strict=True)
+            editing.edits(page, launch, [edit], data) if edit is not None and launch.is_certain else ()
+            for edit, (launch, _, data) in zip(options_instead, owners[at], strict=True)
         ]
         if all(made):
-            yield _distinct([*(one for edits in made for one in edits), *editing.unset(page, setting)])
-    for start, parsed, data in starts:
-        yield from _as_variables(page, start, parsed, data, tables)
+            yield _distinct([*(edit_made for edits in made for edit_made in edits), *editing.unset(page, setting)])
+    for launch, parsed, data in starts:
+        yield from _as_variables(page, launch, parsed, data, tables)
 
 
-def _distinct(edits: Sequence[Replacement]) -> tuple[Replacement, ...]:
+def _distinct(edits: Sequence[Replacement]) -> Edits:
     return tuple(dict.fromkeys(edits))
 
 
 def _as_option(setting: Setting, row: Mapping[str, Any], parsed: Parsed, data: ReleaseData) -> Edit | None:
-    """The option that says what a variable said; None where that is not certain."""
+    """Return the option that replaces a variable; None if uncertain."""
     text, how = setting.value.value, row.get("value")
     named = (row.get("instead") or {}).get("option")
     option = data.by_string.get(named or "")
@@ -224,7 +206,7 @@ def _as_option(setting: Setting, row: Mapping[str, Any], parsed: Parsed, data: R
 
 
 def _as_key(option: Option, text: str, how: Mapping[str, Any], parsed: Parsed, data: ReleaseData) -> Edit | None:
-    """A variable as a key of an option's JSON object, beside the keys that are given."""
+    """Return the variable as a key of a JSON option."""
     keys = data.keys(option.strings[0]) or {}
     whole = parsed.flags.get(option.dest, {})
     key = how["key"]
@@ -237,22 +219,20 @@ def _as_key(option: Option, text: str, how: Mapping[str, Any], parsed: Parsed, d
 
 
 def _typed(text: str, kind: Any) -> Any:
-    """A variable's text as the value of a key; None where its type is another one."""
+    """Convert a variable's text to the type of a key; None if it does not fit."""
     kind = inner_type(kind)
     if kind == "bool":
         return _SWITCHES.get(text)
     if isinstance(kind, Mapping) and "enum" in kind:
-        return next((one for one in kind["enum"] if str(one) == text and one is not None), None)
+        return next((choice for choice in kind["enum"] if str(choice) == text and choice is not None), None)
     if kind == "int":
         return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else None
     return text if kind == "str" and text not in _KEYWORDS else None
 
 
-def _as_variables(
-    page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables
-) -> Iterator[tuple[Replacement, ...]]:
-    """Options that came later, as the variables that were before them."""
-    if start.entry in CALLS or not start.is_certain:
+def _as_variables(page: Page, launch: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Edits]:
+    """Yield edits from later options to the variables before them."""
+    if launch.entry in CALLS or not launch.is_certain:
         return
     rows = tables["option.not-there-yet"].get("before", {})
     replaced = tables["environment.removed"].get("replacements", {})
@@ -260,39 +240,39 @@ def _as_variables(
         index = problem.option_word
         if problem.kind != "unknown" or index is None or problem.word != index:
             continue
-        name, equals, glued = (start.words[index].value or "").partition("=")
+        name, equals, glued = (launch.words[index].value or "").partition("=")
         variable = (rows.get(name.lstrip("-"), {}).get("instead") or {}).get("env", "")
         row = replaced.get(variable, {})
         if variable not in data.environment or (row.get("instead") or {}).get("option") != name:
             continue
         last = index + 1
-        if not equals and last < len(start.words) and not (start.words[last].value or "-").startswith("-"):
-            glued, last = start.words[last].value or "", last + 1
-        value = _said(glued, row.get("value"))
-        removed = editing.without(page, start, index, last, data) if value is not None else ()
-        made = editing.edits(page, start, [Edit("env", variable, value)], data) if removed else ()
-        if made and variable not in start.environment:
+        if not equals and last < len(launch.words) and not (launch.words[last].value or "-").startswith("-"):
+            glued, last = launch.words[last].value or "", last + 1
+        value = _variable_value(glued, row.get("value"))
+        removed = editing.without(page, launch, index, last, data) if value is not None else ()
+        made = editing.edits(page, launch, [Edit("env", variable, value)], data) if removed else ()
+        if made and variable not in launch.environment:
             yield _distinct([*made, *removed])
 
 
-def _said(text: str, how: Any) -> str | None:
-    """What a variable is set to where an option says something; None where that is not certain."""
+def _variable_value(text: str, how: Any) -> str | None:
+    """Value of the variable that corresponds to an option; None if uncertain."""
     if how == "same":
         return text or None
     back = [old for old, new in (how or {}).get("map", {}).items() if new == (text or True)]
-    is_one = len(back) == 1 or all(one in _SWITCHES for one in back)
+    is_one = len(back) == 1 or all(text_before in _SWITCHES for text_before in back)
     return back[0] if back and is_one else None
 
 
 # ---- image
 
 
-def retagged(start: Found, to: str) -> tuple[Replacement, ...]:
-    """The release in the tag of vLLM's own image replaced, where it stands in the file as it is."""
-    image = start.image
+def retagged(launch: Found, to: str) -> Edits:
+    """Replace the release in the tag of vLLM's own image."""
+    image = launch.image
     tag = _IMAGE.match(image.value or "") if image is not None else None
     is_known = options.nearest(to).version == to
-    if image is None or tag is None or image.at is None or start.release != tag[1] or not is_known:
+    if image is None or tag is None or image.at is None or launch.release != tag[1] or not is_known:
         return ()
     first, last = image.at[tag.start(1)], image.at[tag.end(1) - 1]
     return (Replacement(first, last + 1, to),) if last - first == tag.end(1) - 1 - tag.start(1) else ()

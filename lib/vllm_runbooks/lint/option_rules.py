@@ -1,8 +1,7 @@
-"""What a release's parser says about the words of a start, as broken rules with the changes that mend them.
+"""Rules for options: the parser's problems as hits with their fixes.
 
-An option that the release does not know is told by what other releases and other programs know of it: gone, to come,
-foreign, or misspelt. Every change of an option is tried first: it is offered only where the release's parser refuses
-less with it, and nothing in what is written.
+Unknown options are compared with other releases and programs: removed, later, foreign, or misspelt. A fix is offered
+only if the parser then rejects less, and nothing in the new words.
 """
 
 from __future__ import annotations
@@ -13,13 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog import options
 from vllm_runbooks.catalog.options import Option, Past, ReleaseData, Standing, past, standing
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.records import Edit
-from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.hits import Edits, Hit
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments import NO, YES, CallProblem, Parsed, Problem, bounds, json_keys
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
@@ -29,63 +29,45 @@ from vllm_runbooks.reading.documents.starts import Found, Loose
 from vllm_runbooks.reading.shell import Word
 
 _STRAY = ("extra-positional", "model-ignored")
-"""Problems of words that belong to nothing the parser knows."""
-_RULES = {
-    "ambiguous": "option.ambiguous",
-    "missing-value": "option.missing-value",
-    "unexpected-value": "option.unexpected-value",
-    "wrong-type": "option.wrong-type",
-    "wrong-choice": "option.wrong-choice",
-    "bad-json": "option.bad-json",
-    "unknown-key": "option.unknown-key",
-    "wrong-key-type": "option.wrong-key-type",
-    "required": "option.required",
-    "extra-positional": "option.extra-positional",
-    "conflict": "option.conflict",
-    "duplicate": "option.duplicate",
-    "abbreviation": "option.abbreviation",
-    "underscore": "option.underscore",
-    "deprecated": "option.deprecated",
-    "model-option": "option.model-as-option",
-    "model-ignored": "option.model-ignored",
-    "not-read": "option.file-not-read",
+_NAMED_LIKE_PROBLEMS = (
+    "option.ambiguous", "option.missing-value", "option.unexpected-value", "option.wrong-type", "option.wrong-choice",
+    "option.bad-json", "option.unknown-key", "option.wrong-key-type", "option.required", "option.extra-positional",
+    "option.conflict", "option.duplicate", "option.abbreviation", "option.underscore", "option.deprecated",
+    "option.model-ignored",
+)  # fmt: skip
+_RULES = {rule.removeprefix("option."): rule for rule in _NAMED_LIKE_PROBLEMS} | {
+    "model-option": "option.model-as-option", "not-read": "option.file-not-read",
     "out-of-bounds": "option.refused-value",
-}
-"""Rules by the kind of problem; an unknown option is told apart by what other releases and programs know."""
+}  # fmt: skip
 _MISSING = ("required", "missing-value", "extra-positional", "conflict")
-"""Problems that an option which stands apart from a command cannot have."""
+"""Problems that an option apart from its command can't have."""
 _MAX_CHANGES = 20
-"""Changes that are tried for one start; after these its options are told without."""
 _MOST_WORDS = 20_000
-"""Words that are parsed again for the changes of one start."""
 _MOST_TEXT = 1_000_000
-"""Characters that are read again for the changes of all starts of a page."""
 _LONGEST_TEXT = 200_000
-"""Characters of a page that is read again at all; a longer one is not written by hand."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:/@%+-]{1,400}", re.ASCII)
 """A value that needs no quotes in any language."""
 _MANY = 1_000_000
 _TAKES = {"*": _MANY, "+": _MANY}
-"""Values that an option takes at the most, by argparse's number; one, for all that are not named."""
+"""Most values of an option by `nargs`; one for all others."""
 _POLARITY = frozenset({"no", "enable", "disable"})
 _CLEAR = 0.8
-"""How alike two names are (see difflib) for one to be clearly meant by the other."""
+"""Least similarity (see difflib) of a certain replacement."""
 _CLEARER = 0.04
-"""How much more alike the nearest name is than the next one, where it is clearly the nearest."""
+"""Least difference in similarity between the nearest and the next name."""
 
 Tables = Mapping[str, Mapping[str, Any]]
-"""The rules' own tables, by rule."""
 
 
-def of_start(page: Page, start: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
-    """Yield what is wrong with the options of one start."""
-    yield from _Judge(start.words, parsed, data, tables, (start.start, start.end), page=page, start=start).hits()
+def of_start(page: Page, launch: Found, parsed: Parsed, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+    """Check the options of one launch."""
+    yield from _OptionRules(launch, parsed, data, tables, page).hits()
 
 
-def of_call(start: Found, problems: Collection[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
-    """Yield what is wrong with the arguments of a Python call."""
-    places = {keyword.name: keyword for keyword in start.keywords}
-    is_adapted = _is_adapted(start)
+def of_call(launch: Found, problems: Collection[CallProblem], data: ReleaseData, tables: Tables) -> Iterator[Hit]:
+    """Check the arguments of a Python call."""
+    places = {keyword.name: keyword for keyword in launch.keywords}
+    is_adapted = _is_adapted(launch)
     for problem in problems:
         if is_adapted and problem.kind == "unknown":
             continue
@@ -93,51 +75,45 @@ def of_call(start: Found, problems: Collection[CallProblem], data: ReleaseData, 
         says = {**problem.says, "option": problem.keyword, "vllm": data.asked}
         rule = _RULES.get(problem.kind, "option.unknown")
         if problem.kind == "unknown":
-            known = _Names(data, tables, frozenset(data.parameters.get(start.entry, ())))
-            told = known.told(f"--{problem.keyword.replace('_', '-')}")
+            others = _OtherNames(data, tables, frozenset(data.parameters.get(launch.entry, ())))
+            name_facts = others.facts(f"--{problem.keyword.replace('_', '-')}")
             near = problem.says.get("near", "").split()
-            rule = told.rule if told else "option.unknown"
-            says |= told.says if told else {"nearest": near[0]} if near else {}
+            rule = name_facts.rule if name_facts else rule
+            says |= name_facts.says if name_facts else {"nearest": near[0]} if near else {}
         yield Hit(rule, keyword.name_start, keyword.end, says)
-    told_of = {problem.keyword for problem in problems}
-    values = {keyword.name: keyword.value for keyword in start.keywords if keyword.is_known}
+    reported = {problem.keyword for problem in problems}
+    values = {keyword.name: keyword.value for keyword in launch.keywords if keyword.is_known}
     for name, more in _senseless(values, data, tables):
-        if name not in told_of:
+        if name not in reported:
             says = {"option": name, "vllm": data.asked, **more}
             yield Hit("option.refused-value", places[name].name_start, places[name].end, says)
 
 
 def _senseless(values: Mapping[str, Any], data: ReleaseData, tables: Tables) -> Iterator[tuple[str, dict[str, str]]]:
-    """Arguments with numbers that no release's check refuses, and with which nothing can be served."""
+    """Yield numbers that every release accepts and that can't serve anything."""
     for dest, row in tables["option.refused-value"].get("sense", {}).items():
-        value = values.get(dest)
-        if bounds.is_outside(value, row) and not (value == row.get("auto") and _takes_auto(dest, data)):
+        value, option = values.get(dest), data.by_dest.get(dest)
+        takes_auto = option is not None and "auto" in str(option.type)
+        if bounds.is_outside(value, row) and not (value == row.get("auto") and takes_auto):
             yield dest, {"sense": bounds.in_words(row), "because": row["because"]}
 
 
-def _takes_auto(dest: str, data: ReleaseData) -> bool:
-    """Whether a release reads the word auto where it wants a number, and a number for it."""
-    option = data.by_dest.get(dest)
-    return option is not None and "auto" in str(option.type)
-
-
-def _is_adapted(start: Found) -> bool:
-    """Whether a call brings a worker or executor of another package: that package needs a release of its own choice."""
-    given = {keyword.name: keyword for keyword in start.keywords}
-    worker, executor = given.get("worker_cls"), given.get("distributed_executor_backend")
+def _is_adapted(launch: Found) -> bool:
+    """Whether a call uses a worker or executor of another package, which needs its own release."""
+    keywords = {keyword.name: keyword for keyword in launch.keywords}
+    worker, executor = keywords.get("worker_cls"), keywords.get("distributed_executor_backend")
     own_worker = worker is not None and not str(worker.value if worker.is_known else "").startswith(("auto", "vllm."))
     return own_worker or (executor is not None and not executor.is_known)
 
 
 def of_loose(loose: Loose, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
-    """Yield what is wrong with an option that stands apart from a command: nothing is missing there.
+    """Check an option that stands apart from a command.
 
-    A comment or a table may speak of another program; there an unknown name is told only where it is nearly one of
-    vLLM's, or known as another release's.
+    A comment or table may be about another program, so an unknown name is only reported if close to one of vLLM's.
     """
     parsed = arguments.parse([word.value for word in loose.words], data)
     is_spoken = loose.where != "bare"
-    for hit in _Judge(loose.words, parsed, data, tables, (loose.start, loose.end), is_loose=is_spoken).hits():
+    for hit in _OptionRules(loose, parsed, data, tables).hits():
         is_theirs = hit.rule == "option.foreign" and hit.says["program"].lower() not in hit.says["option"]
         if not is_spoken or not (is_theirs or (hit.rule == "option.unknown" and not hit.edits)):
             yield hit
@@ -146,69 +122,67 @@ def of_loose(loose: Loose, data: ReleaseData, tables: Tables) -> Iterator[Hit]:
 # ---- names that a release does not have
 
 
-class _Told(NamedTuple):
-    """What is known of a name that a release does not have."""
+class _NameFacts(NamedTuple):
+    """Facts about a name that the release does not have."""
 
     rule: str
     says: dict[str, str]
     remedy: Mapping[str, Any]
-    """The row of the rule's table: what is written instead; empty where nothing certain is."""
+    """Table row with the replacement; empty if none is certain."""
     takes: int = _MANY
-    """Values that follow the option at the most."""
 
 
 @dataclass(frozen=True)
-class _Names:
-    """What other releases and other programs know of names that this release does not have."""
+class _OtherNames:
+    """Names of other releases and programs."""
 
     data: ReleaseData
     tables: Tables
-    known: frozenset[str]
-    """Spellings that the judged parser knows (of a call: its parameters)."""
+    spellings: frozenset[str]
+    """Spellings that the parser knows (of a call: its parameters)."""
 
     @cached_property
     def past(self) -> Past:
-        """What other releases know."""
         return past()
 
-    def told(self, name: str, written: str = "") -> _Told | None:
-        """The rule that a name breaks, with what it says; None for a name that nobody knows."""
+    def facts(self, name: str, written: str = "") -> _NameFacts | None:
+        """Return the rule that a name breaks; None if no release or program has it."""
         stands = standing(name, self.data, self.past)
         if stands.kind == "gone":
             return self._gone(name, stands)
         if stands.kind == "to come":
-            return _Told("option.not-there-yet", {"first": stands.first} | self._before(name), {})
-        told = self.tables["option.removed"].get("earlier", {}).get(name.lstrip("-"))
-        if told and stands.kind == "never":
+            return _NameFacts("option.not-there-yet", {"first": stands.first} | self._before(name), {})
+        row = self.tables["option.removed"].get("earlier", {}).get(name.lstrip("-"))
+        if row and stands.kind == "never":
             gone = options.known_releases()[0]
-            says = {"last": told["last"], "gone": gone, "note": told["note"]} | self._instead(told)
-            return _Told("option.removed", says, told)
+            says = {"last": row["last"], "gone": gone, "note": row["note"]} | self._instead(row)
+            return _NameFacts("option.removed", says, row)
         for program, foreign in self.tables["option.foreign"].items():
-            told = foreign["options"].get(name) or foreign["options"].get(written)
-            if told and stands.kind == "never":
-                says = {"program": program, "note": told.get("note", "")} | self._instead(told)
-                remedy = told if told["instead"] or told.get("remove") else {}
-                return _Told("option.foreign", says, remedy, told["takes"])
+            row = foreign["options"].get(name) or foreign["options"].get(written)
+            if row and stands.kind == "never":
+                says = {"program": program, "note": row.get("note", "")} | self._instead(row)
+                remedy = row if row["instead"] or row.get("remove") else {}
+                return _NameFacts("option.foreign", says, remedy, row["takes"])
         return None
 
-    def _gone(self, name: str, stands: Standing) -> _Told:
+    def _gone(self, name: str, stands: Standing) -> _NameFacts:
         former = options.load(stands.last)
         was = next((option for option in former.by_dest.values() if name in option.strings), None)
         rows = self.tables["option.removed"].get("replacements", {})
-        told = rows.get(name.lstrip("-")) or rows.get(stands.owner.lstrip("-"), {})
+        row = rows.get(name.lstrip("-")) or rows.get(stands.owner.lstrip("-"), {})
         is_off = was is not None and was.flag_values.get(name) is False
         stays = self.data.by_dest.get(was.dest) if was is not None else None
         if was is not None and stays is not None and stays.name == was.name:
-            told = self._respelt(was, stays, name)
-        elif is_off and told.get("instead"):
+            row = self._respelt(was, stays, name)
+        elif is_off and row.get("instead"):
             # The switch's other half asked for what is so without it.
-            told = {"instead": None, "value": None, "note": told.get("note", "")}
+            row = {"instead": None, "value": None, "note": row.get("note", "")}
         takes = _MANY if was is None else was.nargs if isinstance(was.nargs, int) else _TAKES.get(was.nargs or "", 1)
-        says = {"last": stands.last, "gone": stands.gone, "note": told.get("note", "")} | self._instead(told)
-        return _Told("option.removed", says, told, takes)
+        says = {"last": stands.last, "gone": stands.gone, "note": row.get("note", "")} | self._instead(row)
+        return _NameFacts("option.removed", says, row, takes)
 
     def _respelt(self, was: Option, stays: Option, name: str) -> dict[str, Any]:
-        """What replaces a spelling whose option is still there."""
+        """Return the new spelling of an option that still exists."""
         if stays.takes_value and was.takes_value:
             return {"instead": stays.name, "value": "same"}
         value = was.flag_values.get(name)
@@ -217,9 +191,8 @@ class _Names:
             return {"instead": same, "value": "same"}
         return {"instead": None, "value": None} if stays.default == value else {}
 
-    def _instead(self, told: Mapping[str, Any]) -> dict[str, str]:
-        """What to use in a sentence: only what this release has."""
-        instead, value = told.get("instead"), told.get("value")
+    def _instead(self, row: Mapping[str, Any]) -> dict[str, str]:
+        instead, value = row.get("instead"), row.get("value")
         if not instead or not self._has(instead):
             return {}
         if isinstance(value, Mapping) and "key" in value:
@@ -227,23 +200,23 @@ class _Names:
         return {"instead": instead}
 
     def _has(self, option: str) -> bool:
-        return option in self.known or option.removeprefix("--").replace("-", "_") in self.known
+        return option in self.spellings or option.removeprefix("--").replace("-", "_") in self.spellings
 
     def _before(self, name: str) -> dict[str, str]:
-        """What the release has in place of an option that came later."""
-        told = self.tables["option.not-there-yet"].get("before", {}).get(name.lstrip("-"))
-        if not told:
+        """What to use instead of an option that came later."""
+        row = self.tables["option.not-there-yet"].get("before", {}).get(name.lstrip("-"))
+        if not row:
             return {}
-        instead = told["instead"]
+        instead = row["instead"]
         if instead is None:
-            return {"note": told["note"]}
+            return {"note": row["note"]}
         variable, option = instead.get("env"), instead.get("option")
         if variable and (variable in self.data.environment or not variable.startswith("VLLM_")):
-            return {"instead": variable, "note": told["note"]}
-        return {"instead": option, "note": told["note"]} if option and self._has(option) else {}
+            return {"instead": variable, "note": row["note"]}
+        return {"instead": option, "note": row["note"]} if option and self._has(option) else {}
 
     def has_key(self, option: str, value: Mapping[str, Any]) -> bool:
-        """Whether the JSON object of an option has a key; true where neither the data nor the table tells."""
+        """Whether the JSON option has a key; true if unknown."""
         if "last" in value:
             return options.is_within(self.data.version, value)
         keys = self.data.keys(option)
@@ -253,59 +226,48 @@ class _Names:
 # ---- the words of one command
 
 
-class _Judge:
-    """Tells the problems of one command's words."""
+class _OptionRules:
+    """Reports the problems of one command's words."""
 
     def __init__(
-        self,
-        words: tuple[Word, ...],
-        parsed: Parsed,
-        data: ReleaseData,
-        tables: Tables,
-        whole: tuple[int, int],
-        *,
-        page: Page | None = None,
-        start: Found | None = None,
-        is_loose: bool = False,
+        self, whole: Found | Loose, parsed: Parsed, data: ReleaseData, tables: Tables, page: Page | None = None
     ) -> None:
-        self.words, self.parsed, self.data, self.tables, self.whole = words, parsed, data, tables, whole
-        self.page, self.start, self.is_loose = page, start, is_loose
-        self.values = [word.value for word in words]
-        self.entry = deployment.parser_entry(start.entry, self.values, data) if start else "serve"
-        self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(words) + 1))
+        self.whole, self.words, self.page = whole, whole.words, page
+        self.parsed, self.data, self.tables = parsed, data, tables
+        self.start = whole if isinstance(whole, Found) else None
+        self.is_loose = isinstance(whole, Loose) and whole.where != "bare"
+        self.values = [word.value for word in self.words]
+        self.entry = deployment.parser_entry(self.start.entry, self.values, data) if self.start else "serve"
+        self.tries = min(_MAX_CHANGES, _MOST_WORDS // (len(self.words) + 1))
         self.readings = 0
-        self.merged: dict[str, tuple[Replacement, ...]] = {}
+        self.merged: dict[str, Edits] = {}
         if page is not None and len(page.text) <= _LONGEST_TEXT:
             self.readings = min(_MAX_CHANGES, _MOST_TEXT // (len(page.text) * max(1, len(page.starts)) + 1))
 
     @cached_property
-    def known(self) -> Mapping[str, Option]:
-        """The options of the parser by spelling."""
+    def spellings(self) -> Mapping[str, Option]:
         return {text: option for option in self.data.entries[self.entry] for text in option.strings}
 
     @cached_property
-    def names(self) -> _Names:
-        """What others know of names that this parser does not."""
-        return _Names(self.data, self.tables, frozenset(self.known))
+    def names(self) -> _OtherNames:
+        return _OtherNames(self.data, self.tables, frozenset(self.spellings))
 
     def hits(self) -> Iterator[Hit]:
-        """The broken rules, in the order of the problems."""
         for problem in self.parsed.problems:
             if self.start is None and problem.kind in _MISSING:
                 continue
-            told = self.told.get(-1 if problem.option_word is None else problem.option_word)
-            if told is not None and problem.word == problem.option_word:
-                yield self._named(problem, told)
-            elif told is None and not (problem.kind in _STRAY and problem.word in self.covered):
+            name_facts = self.facts_by_word.get(-1 if problem.option_word is None else problem.option_word)
+            if name_facts is not None and problem.word == problem.option_word:
+                yield self._named(problem, name_facts)
+            elif name_facts is None and not (problem.kind in _STRAY and problem.word in self.covered):
                 yield self._hit(problem)
         yield from self._senseless()
 
     def _senseless(self) -> Iterator[Hit]:
-        """Numbers with which nothing can be served, where nothing else is told of them."""
-        told = {problem.dest for problem in self.parsed.problems}
+        reported = {problem.dest for problem in self.parsed.problems}
         for dest, more in _senseless(self.parsed.flags, self.data, self.tables):
-            at = self.parsed.given.get(dest)
-            if at and dest not in told:
+            at = self.parsed.places.get(dest)
+            if at and dest not in reported:
                 index = deployment.behind(self.parsed, at[-1]) - 1
                 word, option = self.words[index], self._name(at[-1])
                 says = {"option": option, "value": word.value or "", "vllm": self.data.asked, **more}
@@ -313,64 +275,62 @@ class _Judge:
 
     @cached_property
     def covered(self) -> frozenset[int]:
-        """Words that are the values of options that others know: these are told, not they."""
-        return frozenset(
-            each for index, told in self.told.items() for each in range(index, self._end(index, told.takes))
-        )
+        """Indices of the values of options that other releases or programs have."""
+        spans = (range(index, self._end(index, facts.takes)) for index, facts in self.facts_by_word.items())
+        return frozenset(chain.from_iterable(spans))
 
     @cached_property
-    def told(self) -> Mapping[int, _Told]:
-        """Words with the name of an option that others know, by index, where the parser takes the name amiss."""
-        found = {}
+    def facts_by_word(self) -> Mapping[int, _NameFacts]:
+        """Facts by index of each word with an option of another release or program."""
+        facts = {}
         refused = {problem.option_word for problem in self.parsed.problems if problem.is_refusal}
         for problem in self.parsed.problems:
             index = problem.option_word
-            if index is None or index in found or index not in refused or problem.kind in ("underscore", "duplicate"):
+            if index is None or index in facts or index not in refused or problem.kind in ("underscore", "duplicate"):
                 continue
             name = self._name(index)
-            if name in self.known or not name.startswith("-"):
+            if name in self.spellings or not name.startswith("-"):
                 continue
-            told = self.names.told(name, _written(self.words[index]))
-            if told is not None:
-                found[index] = told
-        return found
+            name_facts = self.names.facts(name, _written(self.words[index]))
+            if name_facts is not None:
+                facts[index] = name_facts
+        return facts
 
     def _name(self, index: int) -> str:
-        """The option's name in a word, as the parser reads it: without value and keys, with dashes."""
+        """Name of the option in a word, as the parser reads it."""
         written = _written(self.words[index])
         if written.startswith("--"):
             return written.partition(".")[0].replace("_", "-")
         return written
 
-    def _named(self, problem: Problem, told: _Told) -> Hit:
+    def _named(self, problem: Problem, name_facts: _NameFacts) -> Hit:
         index = problem.option_word or 0
         word = self.words[index]
-        says = {"option": self._name(index), "written": _written(word), "vllm": self.data.asked, **told.says}
-        return Hit(told.rule, word.start, word.end, says, self._replaced(index, told), self.is_loose)
+        says = {"option": self._name(index), "written": _written(word), "vllm": self.data.asked, **name_facts.says}
+        return Hit(name_facts.rule, word.start, word.end, says, self._replaced(index, name_facts), self.is_loose)
 
     def _hit(self, problem: Problem) -> Hit:
-        """The broken rule that a problem is."""
         rule, more = _RULES.get(problem.kind, "option.unknown"), {}
         if problem.kind == "unknown":
             near = _near(problem)
             more = {"nearest": near[0]} if near else {}
         word = None if problem.word is None else self.words[problem.word]
-        start, end = (word.start, word.end) if word else self.whole
+        start, end = (word.start, word.end) if word else (self.whole.start, self.whole.end)
         says = {**problem.says, "vllm": self.data.asked, **more}
         for name, index in (("value", problem.word), ("written", problem.option_word)):
             if index is not None and self.words[index].value is not None:
                 says.setdefault(name, self.words[index].value or "")
-        meant = self.tables.get(rule, {}).get("hints", {}).get(problem.says.get("hint"))
-        if meant:
-            says["meant"] = meant
+        hint = self.tables.get(rule, {}).get("hints", {}).get(problem.says.get("hint"))
+        if hint:
+            says["meant"] = hint
         if problem.option:
             says["option"] = problem.option
         says["written"] = says.get("written", "").partition("=")[0]
-        return Hit(rule, start, end, says, self._mended(problem), self.is_loose)
+        return Hit(rule, start, end, says, self._fix(problem), self.is_loose)
 
     # ---- changes
 
-    def _mended(self, problem: Problem) -> tuple[Replacement, ...]:
+    def _fix(self, problem: Problem) -> Edits:
         if problem.word is None or self.words[problem.word].value is None or self.tries <= 0:
             return ()
         index, written = problem.word, _written(self.words[problem.word])
@@ -394,8 +354,8 @@ class _Judge:
             return self._bare(index, written, (self.words[index].value or "").partition("=")[2].lower())
         return ()
 
-    def _bare(self, index: int, written: str, value: str) -> tuple[Replacement, ...]:
-        """A flag that was given a value as one writes it in a file."""
+    def _bare(self, index: int, written: str, value: str) -> Edits:
+        """Fix a flag with a glued value."""
         if value in YES:
             return self._put_word(index, written)
         other, is_needless = self._opposite(written) if value in NO else (None, False)
@@ -403,8 +363,8 @@ class _Judge:
             return self._put_word(index, other)
         return self._without(index, index + 1) if is_needless else ()
 
-    def _unvalued(self, index: int, value: str) -> tuple[Replacement, ...]:
-        """A flag that was given a value as a word of its own, which is no value to the parser."""
+    def _unvalued(self, index: int, value: str) -> Edits:
+        """Fix a flag with a value as a separate word."""
         if value in YES:
             return self._without(index, index + 1)
         written = self.words[index - 1].value or ""
@@ -417,62 +377,60 @@ class _Judge:
         return edits if len(edits) > 1 else ()
 
     def _opposite(self, written: str) -> tuple[str | None, bool]:
-        """The flag that says the contrary of one, if there is any; and whether the contrary is so without either."""
+        """Return the opposite flag, and whether the opposite is the default."""
         name = written.replace("_", "-")
-        option = self.known.get(name)
+        option = self.spellings.get(name)
         if option is None or name not in option.flag_values:
             return None, False
-        wanted = not option.flag_values[name]
-        others = (text for text, sets in option.flag_values.items() if sets is wanted and text.startswith("--"))
-        return next(others, None), option.default is wanted
+        contrary = not option.flag_values[name]
+        others = (text for text, sets in option.flag_values.items() if sets is contrary and text.startswith("--"))
+        return next(others, None), option.default is contrary
 
-    def _replaced(self, index: int, told: _Told) -> tuple[Replacement, ...]:
-        """What an option becomes: another one, a key of another one, or nothing. Nothing that the release refuses."""
-        remedy = told.remedy
+    def _replaced(self, index: int, name_facts: _NameFacts) -> Edits:
+        """Replace an option by another one, a key of another one, or nothing."""
+        remedy = name_facts.remedy
         if "instead" not in remedy or self.tries <= 0:
             return ()
-        last = self._end(index, told.takes)
+        last = self._end(index, name_facts.takes)
         new, value = remedy["instead"], remedy["value"]
         if new is None:
             return self._without(index, last)
-        if new not in self.known or value is None:
+        if new not in self.spellings or value is None:
             return ()
         name, equals, glued = (self.words[index].value or "").partition("=")
-        given = [glued] if equals else [text or "" for text in self.values[index + 1 : last]]
+        values = [glued] if equals else [text or "" for text in self.values[index + 1 : last]]
         name = name.partition(".")[0] if name.startswith("--") else name
         if value == "same":
             return self._renamed(index, name, new)
         if "key" in value:
             if not self.names.has_key(new, value):
                 return self._without(index, last)
-            text = value.get("map", {}).get(" ".join(given)) or " ".join(given) if given else "true"
+            text = value.get("map", {}).get(" ".join(values)) or " ".join(values) if values else "true"
             return self._keyed(index, last, new, value["key"], text)
-        text = value["fixed"] if "fixed" in value else value.get("map", {}).get(" ".join(given))
+        text = value["fixed"] if "fixed" in value else value.get("map", {}).get(" ".join(values))
         return self._set(index, last, name, new, text) if text is not None else ()
 
-    def _set(self, index: int, last: int, name: str, new: str, text: str) -> tuple[Replacement, ...]:
-        """An option under another name with another value."""
+    def _set(self, index: int, last: int, name: str, new: str, text: str) -> Edits:
+        """Replace an option by another one with another value."""
         word = self.words[index]
-        if "=" in (word.value or ""):
-            return self._put_word(index, f"{new}={text}")
-        if last == index + 2:
-            changed = [*self.values[:index], new, text, *self.values[last:]]
+        if "=" not in (word.value or "") and last == index + 2:
             edits = (*renamed(word, len(name), new), *put(self.words[index + 1], 0, text))
-            return edits if len(edits) == 2 and self._is_better(changed, index, (index, index + 1)) else ()
-        if last != index + 1:
-            return ()
+            return self._spliced(index, last, [new, text], edits if len(edits) == 2 else ())
         is_split = self.start is None or self.start.language in ("shell", "compose", "systemd", "glued")
-        if is_split and word.raw == word.value:
-            changed = [*self.values[:index], new, text, *self.values[last:]]
-            edits = tuple(renamed(word, len(word.value or ""), f"{new} {text}"))
-            return edits if self._is_better(changed, index, (index, index + 1)) else ()
-        return self._put_word(index, f"{new}={text}")
+        if "=" not in (word.value or "") and is_split and word.raw == word.value and last == index + 1:
+            return self._spliced(index, last, [new, text], renamed(word, len(word.value or ""), f"{new} {text}"))
+        return self._put_word(index, f"{new}={text}") if "=" in (word.value or "") or last == index + 1 else ()
 
-    def _keyed(self, index: int, last: int, new: str, key: str, text: str) -> tuple[Replacement, ...]:
-        """An option as a key of a JSON option: by itself where the parser reads such, else in one value with others."""
+    def _spliced(self, first: int, last: int, words: list[str], edits: Iterable[Replacement]) -> Edits:
+        """Return the edits that put other words in place of some, if they are better."""
+        edits, changed = tuple(edits), [*self.values[:first], *words, *self.values[last:]]
+        return edits if edits and self._is_better(changed, first, range(first, first + len(words))) else ()
+
+    def _keyed(self, index: int, last: int, new: str, key: str, text: str) -> Edits:
+        """Make an option a key of a JSON option: dotted if the parser reads that, else merged with others."""
         name = _written(self.words[index])
-        dest = self.known[new].dest
-        is_whole = any("." not in _written(self.words[at]) for at in self.parsed.given.get(dest, ()))
+        dest = self.spellings[new].dest
+        is_whole = any("." not in _written(self.words[at]) for at in self.parsed.places.get(dest, ()))
         if self.data.features.get("dotted") and not is_whole:
             if last == index + 1 and "=" not in (self.words[index].value or ""):
                 return self._set(index, last, name, f"{new}.{key}", text)
@@ -481,8 +439,8 @@ class _Judge:
             self.merged[new] = self._merged(new, dest)
         return self.merged[new]
 
-    def _merged(self, new: str, dest: str) -> tuple[Replacement, ...]:
-        """All options of the command that are keys of one JSON option now, in its value."""
+    def _merged(self, new: str, dest: str) -> Edits:
+        """Merge all options that are keys of one JSON option now."""
         whole = self.parsed.flags.get(dest, {})
         if isinstance(whole, str):
             # A value that the release refuses is kept as it was written.
@@ -490,17 +448,17 @@ class _Judge:
         if not isinstance(whole, Mapping) or self.page is None or self.start is None or not self._may_read():
             return ()
         whole, gone = dict(whole), []
-        for index, told in self.told.items():
-            value = told.remedy.get("value")
-            is_key = isinstance(value, Mapping) and "key" in value and told.remedy["instead"] == new
+        for index, name_facts in self.facts_by_word.items():
+            value = name_facts.remedy.get("value")
+            is_key = isinstance(value, Mapping) and "key" in value and name_facts.remedy["instead"] == new
             if not is_key or not self.names.has_key(new, value or {}):
                 continue
-            last = self._end(index, told.takes)
-            given = self.words[index].value or ""
+            last = self._end(index, name_facts.takes)
+            word = self.words[index].value or ""
             text = (
-                given.partition("=")[2]
-                if "=" in given
-                else " ".join(each or "" for each in self.values[index + 1 : last])
+                word.partition("=")[2]
+                if "=" in word
+                else " ".join(part or "" for part in self.values[index + 1 : last])
             )
             key = (value or {})["key"]
             made = _json(text) if text else True
@@ -520,39 +478,32 @@ class _Judge:
             edits += removed
         return tuple(edits) if self._reads_better(edits) else ()
 
-    def _renamed(self, index: int, name: str, new: str) -> tuple[Replacement, ...]:
-        """A name replaced in every word in which the option's keys are given; elsewhere in the one word."""
+    def _renamed(self, index: int, name: str, new: str) -> Edits:
+        """Rename an option, in all words with its keys."""
         value = self.words[index].value or ""
         at = [index]
         if value[len(name) : len(name) + 1] == ".":
             at = [i for i, text in enumerate(self.values) if (text or "").startswith(f"{name}.")]
         changed = list(self.values)
         edits: list[Replacement] = []
-        for each in at:
-            edit = tuple(renamed(self.words[each], len(name), new))
+        for place in at:
+            edit = tuple(renamed(self.words[place], len(name), new))
             if not edit:
                 return ()
             edits += edit
-            changed[each] = new + (self.values[each] or "")[len(name) :]
+            changed[place] = new + (self.values[place] or "")[len(name) :]
         return tuple(edits) if self._is_better(changed, index, at) else ()
 
-    def _put(self, index: int, start: int, text: str) -> tuple[Replacement, ...]:
-        """The rest of a word replaced."""
-        changed = list(self.values)
-        changed[index] = (changed[index] or "")[:start] + text
-        edits = tuple(put(self.words[index], start, text))
-        return edits if edits and self._is_better(changed, index, (index,)) else ()
+    def _put(self, index: int, start: int, text: str) -> Edits:
+        value = (self.values[index] or "")[:start] + text
+        return self._spliced(index, index + 1, [value], put(self.words[index], start, text))
 
-    def _put_word(self, index: int, text: str) -> tuple[Replacement, ...]:
-        """A whole word replaced by one that needs no quotes."""
-        word = self.words[index]
-        changed = [*self.values[:index], text, *self.values[index + 1 :]]
-        edits = tuple(renamed(word, len(word.value or ""), text))
+    def _put_word(self, index: int, text: str) -> Edits:
+        edits = renamed(self.words[index], len(self.values[index] or ""), text)
         is_plain = _PLAIN.fullmatch(text.replace("=", "")) is not None
-        return edits if edits and is_plain and self._is_better(changed, index, (index,)) else ()
+        return self._spliced(index, index + 1, [text], edits if is_plain else ())
 
-    def _without(self, first: int, last: int) -> tuple[Replacement, ...]:
-        """The words without an option and its values."""
+    def _without(self, first: int, last: int) -> Edits:
         if self.page is None or self.start is None or not self._may_read():
             return ()
         changed = [*self.values[:first], *self.values[last:]]
@@ -561,7 +512,7 @@ class _Judge:
         return editing.without(self.page, self.start, first, last, self.data)
 
     def _end(self, index: int, takes: int) -> int:
-        """Index behind the last word that belongs to an option that the release does not know."""
+        """Index after the last word of an option that the release does not know."""
         if "=" in (self.words[index].value or ""):
             return index + 1
         last = index + 1
@@ -572,60 +523,55 @@ class _Judge:
     # ---- trying
 
     def _is_better(self, words: Sequence[str | None], fault: int, at: Iterable[int] = ()) -> bool:
-        """Whether the parser refuses nothing at places of other words, and, where it refused the fault, less in all."""
+        """Whether the parser rejects nothing at the changed words, and less in all."""
         self.tries -= 1
         if self.tries < 0:
             return False
-        environment = {name: one.value.value for name, one in self.start.environment.items()} if self.start else {}
-        found = self._refusals(arguments.parse(words, self.data, self.entry, environment=environment))
+        environment = {name: item.value.value for name, item in self.start.environment.items()} if self.start else {}
+        refusals = self._refusals(arguments.parse(words, self.data, self.entry, environment=environment))
         was = self._refusals(self.parsed)
-        places = {place for problem in found for place in (problem.word, problem.option_word)}
+        places = {place for problem in refusals for place in (problem.word, problem.option_word)}
         is_mended = fault in {place for problem in was for place in (problem.word, problem.option_word)}
-        return places.isdisjoint(at) and len(found) <= len(was) - is_mended
+        return places.isdisjoint(at) and len(refusals) <= len(was) - is_mended
 
     def _refusals(self, parsed: Parsed) -> list[Problem]:
-        """What the release refuses; an option that stands alone lacks nothing."""
         kinds = _MISSING if self.start is None else ()
         return [problem for problem in parsed.problems if problem.is_refusal and problem.kind not in kinds]
 
     def _reads_better(self, edits: Sequence[Replacement]) -> bool:
-        """Whether the page, read with changes, has the start with less that is refused."""
+        """Whether the changed page, read again, has less that is rejected."""
         if self.page is None or self.start is None or not self._may_read():
             return False
         again = documents.read(self.page.changed(edits), kind=self.page.kind)
         words = next(
-            ([word.value for word in one.words] for one in again.starts if one.start == self.start.start), None
+            ([word.value for word in read.words] for read in again.starts if read.start == self.start.start), None
         )
         if words is None or len(again.starts) != len(self.page.starts):
             return False
         parsed = arguments.parse(words, self.data, self.entry)
-        doubled = [one for one in (parsed, self.parsed) for problem in one.problems if problem.kind == "duplicate"]
+        doubled = [read for read in (parsed, self.parsed) for problem in read.problems if problem.kind == "duplicate"]
         return len(self._refusals(parsed)) < len(self._refusals(self.parsed)) and parsed not in doubled
 
     def _may_read(self) -> bool:
-        """Whether the page may be read once more for a change."""
         self.readings -= 1
         return self.readings >= 0
 
 
 def _near(problem: Problem) -> list[str]:
-    """The known names that an unknown one may have been meant for; of a value glued to its option that one word."""
     near = problem.says.get("near", "")
     return [near] if problem.says.get("hint") == "glued" else near.split()
 
 
 def _written(word: Word) -> str:
-    """What a word says in front of its equals sign."""
     return (word.value or "").partition("=")[0]
 
 
 def _is_value(text: str | None) -> bool:
-    """Whether a word behind an option that nobody knows is likely its value."""
+    """Whether a word after an unknown option is probably its value."""
     return text is None or not text.startswith("-") or text == "-" or re.match(r"-\.?\d", text) is not None
 
 
 def _json(text: str) -> Any:
-    """A value of a command as JSON: a number where it is one, else the text."""
     try:
         made = json.loads(text[:400])
     except (ValueError, RecursionError):
@@ -634,12 +580,12 @@ def _json(text: str) -> Any:
 
 
 def _is_clear(name: str, near: Sequence[str]) -> bool:
-    """Whether the first of the known names is the one that is meant, and no other."""
+    """Whether the first name is clearly the intended one."""
     if _words(name) & _POLARITY != _words(near[0]) & _POLARITY:
         return False
-    alike = [SequenceMatcher(None, name, other, autojunk=False).ratio() for other in near]
-    is_first = alike[0] >= max(alike[1:], default=0.0) + _CLEARER
-    return is_first and (alike[0] >= _CLEAR or _words(name) == _words(near[0]))
+    ratios = [SequenceMatcher(None, name, other, autojunk=False).ratio() for other in near]
+    is_first = ratios[0] >= max(ratios[1:], default=0.0) + _CLEARER
+    return is_first and (ratios[0] >= _CLEAR or _words(name) == _words(near[0]))
 
 
 def _words(name: str) -> frozenset[str]:
@@ -647,14 +593,14 @@ def _words(name: str) -> frozenset[str]:
 
 
 def renamed(word: Word, length: int, new: str) -> Iterator[Replacement]:
-    """The first characters of a word replaced, where they stand in the file as they are."""
+    """Replace the first characters of a word, if they are in the file verbatim."""
     at = word.at
     if at is not None and 0 < length <= len(at) and at[length - 1] - at[0] == length - 1:
         yield Replacement(at[0], at[length - 1] + 1, new)
 
 
 def put(word: Word, start: int, new: str) -> Iterator[Replacement]:
-    """The characters of a word from an index on replaced, where they stand in the file as they are."""
+    """Replace the characters of a word from an index on, if they are in the file verbatim."""
     value, at = word.value or "", word.at
     is_placed = at is not None and len(at) == len(value) and start < len(value)
     if at is not None and is_placed and at[-1] - at[start] == len(value) - 1 - start and _PLAIN.fullmatch(new):

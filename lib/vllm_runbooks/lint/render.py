@@ -1,4 +1,4 @@
-"""What the linter found, as text, JSON, SARIF, annotations and HTML."""
+"""Lint results as text, JSON, SARIF, annotations and HTML."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vllm_runbooks.lint.records import Issue, Linted, Migrated
 
 _SARIF_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "note"}
 _GITHUB_LEVELS = {IssueSeverity.ERROR: "error", IssueSeverity.WARNING: "warning", IssueSeverity.INFO: "notice"}
-_MEANT = {IssueSeverity.ERROR: Tone.BAD, IssueSeverity.WARNING: Tone.WARN, IssueSeverity.INFO: Tone.HINT}
+_TONES = {IssueSeverity.ERROR: Tone.BAD, IssueSeverity.WARNING: Tone.WARN, IssueSeverity.INFO: Tone.HINT}
 _COUNTED = {
     IssueSeverity.ERROR: ("{count} error", "{count} errors"),
     IssueSeverity.WARNING: ("{count} warning", "{count} warnings"),
@@ -27,7 +27,6 @@ _COUNTED = {
 }
 _SIGNS = {"-": Tone.BAD, "+": Tone.GOOD, "@": Tone.FAINT}
 _DIFFERENCE = {"-": RED, "+": GREEN, "@": GREY}
-"""Colours of a difference's lines, by their sign."""
 _SOURCES = {
     "given": "as asked",
     "image": "from the image's tag",
@@ -38,108 +37,107 @@ _SOURCES = {
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def headline(found: Linted | Migrated) -> str:
-    """One line: how many issues of which severity, for which release."""
-    said, judged = _counted(found)
-    return f"{said} ({judged})"
+def headline(result: Linted | Migrated) -> str:
+    """Number of issues by severity, and the release."""
+    issue_count, scope = _counted(result)
+    return f"{issue_count} ({scope})"
 
 
-def _counted(found: Linted | Migrated) -> tuple[str, str]:
-    """How many issues of which severity there are; and in what, by which release."""
-    say = Wording(found.lang)
-    said = counted(found.issues, found.lang)
-    starts = len(found.deployments)
-    if not starts and not said:
-        return say("no start of vLLM found, so nothing was judged"), release(found)
-    one = "{count} start of vLLM" if starts == 1 else "{count} starts of vLLM"
-    read = say(one, count=starts) if starts else say("no start of vLLM")
-    return said or say("nothing wrong"), f"{read}{say('; ')}{release(found)}"
+def _counted(result: Linted | Migrated) -> tuple[str, str]:
+    say = Wording(result.lang)
+    issue_count = counted(result.issues, result.lang)
+    starts = len(result.deployments)
+    if not starts and not issue_count:
+        return say("no start of vLLM found, so nothing was judged"), release(result)
+    noun = "{count} start of vLLM" if starts == 1 else "{count} starts of vLLM"
+    read = say(noun, count=starts) if starts else say("no start of vLLM")
+    return issue_count or say("nothing wrong"), f"{read}{say('; ')}{release(result)}"
 
 
-def release(found: Linted | Migrated) -> str:
-    """Which release it was judged by, and why that one."""
-    vllm, say = found.vllm, Wording(found.lang)
+def release(result: Linted | Migrated) -> str:
+    """The release that was checked, and how it is known."""
+    vllm, say = result.vllm, Wording(result.lang)
     nearest = "" if vllm.data == vllm.version else say(", judged by the data of {version}", version=vllm.data)
     return say("vLLM {version}, {source}", version=vllm.version, source=say(_SOURCES[vllm.source])) + nearest
 
 
-def text(found: Linted | Migrated, name: str) -> str:
-    """Without colours, for a pipe: an issue a paragraph, then the count."""
-    return plain(view(found, name))
+def text(result: Linted | Migrated, name: str) -> str:
+    """As `view`, without colors."""
+    return plain(view(result, name))
 
 
-def view(found: Linted | Migrated, name: str) -> list[Block]:
-    """For a terminal: an issue a paragraph, then the count."""
-    is_wrong, is_judged = bool(wrong(found.issues)), bool(found.deployments or found.issues)
-    said, judged = _counted(found)
+def view(result: Linted | Migrated, name: str) -> list[Block]:
+    """Issues for a terminal, then their number."""
+    is_wrong, is_judged = bool(wrong(result.issues)), bool(result.deployments or result.issues)
+    issue_count, scope = _counted(result)
     tone = Tone.BAD if is_wrong else Tone.GOOD if is_judged else Tone.WARN
-    return [*paragraphs(found, name), Loose(styled(said, tone) + styled(f" ({judged})", Tone.FAINT))]
+    return [*paragraphs(result, name), Loose(styled(issue_count, tone) + styled(f" ({scope})", Tone.FAINT))]
 
 
-def paragraphs(found: Linted | Migrated, name: str) -> list[Block]:
-    """For a terminal: an issue a paragraph."""
+def paragraphs(result: Linted | Migrated, name: str) -> list[Block]:
+    """Issues for a terminal."""
     blocks: list[Block] = []
-    for issue in found.issues:
+    for issue in result.issues:
         place = styled(f"{one_line(name)}:{issue.line}:{issue.column}: ", Tone.FAINT)
-        severity = styled(issue.severity.value, _MEANT[issue.severity])
+        severity = styled(issue.severity.value, _TONES[issue.severity])
         blocks.append(Loose(place + severity + f": {one_line(issue.message)} " + styled(f"[{issue.rule}]", Tone.FAINT)))
         line = issue.text.split("\n", 1)[0]
         if line.strip():
             blocks.append(Line("    " + styled(line, Tone.QUOTE)))
         if issue.fix is not None:
-            blocks.append(Line(styled(f"    {Wording(found.lang)('--fix mends it')}", Tone.GOOD)))
+            blocks.append(Line(styled(f"    {Wording(result.lang)('--fix mends it')}", Tone.GOOD)))
         blocks.append(Space())
     return blocks
 
 
 def counted(issues: Sequence[Issue], lang: str | None = None) -> str:
-    """How many issues of which severity there are."""
+    """Number of issues by severity."""
     counts, say = Counter(issue.severity for issue in issues), Wording(lang)
     return say(", ").join(say(_COUNTED[s][counts[s] != 1], count=counts[s]) for s in IssueSeverity if counts[s])
 
 
 def wrong(issues: Sequence[Issue]) -> list[Issue]:
-    """The errors and warnings."""
+    """Errors and warnings."""
     return [issue for issue in issues if issue.severity is not IssueSeverity.INFO]
 
 
 def left(issues: Sequence[Issue]) -> list[str]:
-    """For a terminal, beside a text that was written: an error or warning in it a line."""
+    """Lines with the errors and warnings that remain in a written text."""
     return [
         one_line(f"left: {issue.line}:{issue.column}: {issue.severity.value}: {issue.message} [{issue.rule}]")
         for issue in wrong(issues)
     ]
 
 
-def is_mended(found: Linted) -> bool:
-    """Whether the corrected text is another than the given one."""
-    return any(issue.fix is not None for issue in found.issues)
+def is_mended(linted: Linted) -> bool:
+    """Whether the corrected text differs from the given one."""
+    return any(issue.fix is not None for issue in linted.issues)
 
 
-def mended(found: Linted) -> str:
-    """What the corrected text is, in a line: all is mended, or how much of what is wrong is left in it."""
-    rest = len(wrong([issue for issue in found.issues if issue.fix is None]))
-    said = "The corrected text" if is_mended(found) else "Nothing is mended"
+def mended(linted: Linted) -> str:
+    """One line about the corrected text: fixed, or how much is left."""
+    rest = len(wrong([issue for issue in linted.issues if issue.fix is None]))
+    summary = "The corrected text" if is_mended(linted) else "Nothing is mended"
     if not rest:
-        return said if is_mended(found) else "Nothing to mend"
-    return f"{said}: {rest} of what is wrong {'is' if rest == 1 else 'are'} left to you"
+        return summary if is_mended(linted) else "Nothing to mend"
+    return f"{summary}: {rest} of what is wrong {'is' if rest == 1 else 'are'} left to you"
 
 
-def changes(found: Migrated) -> str:
-    """As `changes_view`, without colours."""
-    return plain(changes_view(found))
+def changes(migrated: Migrated) -> str:
+    """As `changes_view`, without colors."""
+    return plain(changes_view(migrated))
 
 
-def changes_view(found: Migrated) -> list[Block]:
-    """For a terminal: the defaults that changed, and the difference between the scripts."""
+def changes_view(migrated: Migrated) -> list[Block]:
+    """Changed defaults and the diff, for a terminal."""
     lines: list[Block] = []
-    say = Wording(found.lang)
-    for change in found.changed_defaults:
+    say = Wording(migrated.lang)
+    for change in migrated.changed_defaults:
         named = styled(say("default of {option}", option=change.option), Tone.HEADING)
         kept = say(" (set in the rewritten script)") if change.explicit else ""
         note = f". {say.mark}{change.note}" if change.note else ""
         lines.append(Loose(named + f": {_default(change.from_)} -> {_default(change.to)}{kept}{note}"))
-    difference = found.diff.split("\n") if found.diff else []
+    difference = migrated.diff.split("\n") if migrated.diff else []
     return [*lines, *(Line(styled(line, _SIGNS.get(line[:1]))) for line in difference)]
 
 
@@ -147,26 +145,26 @@ def _default(value: Any) -> str:
     return "not set" if value is None else json.dumps(value)
 
 
-def github(found: Linted, name: str) -> str:
-    """Workflow commands that GitHub shows beside the lines."""
+def github(linted: Linted, name: str) -> str:
+    """Annotations for GitHub Actions."""
 
-    def escaped(said: str) -> str:
-        return said.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    def escaped(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
-    def property_(said: str) -> str:
-        return visible(escaped(said)).replace(":", "%3A").replace(",", "%2C")
+    def property_(text: str) -> str:
+        return visible(escaped(text)).replace(":", "%3A").replace(",", "%2C")
 
     return "\n".join(
         f"::{_GITHUB_LEVELS[issue.severity]} file={property_(name)},line={issue.line},col={issue.column},"
         f"title={property_(issue.rule)}::{escaped(visible(issue.message))}"
-        for issue in found.issues
+        for issue in linted.issues
     )
 
 
 def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str) -> str:
-    """A SARIF 2.1.0 log: file name to what was found there."""
-    used = sorted({issue.rule for found in checked.values() for issue in found.issues})
-    lang = next((found.lang for found in checked.values()), None)
+    """SARIF 2.1.0 log of the results by file name."""
+    used = sorted({issue.rule for linted in checked.values() for issue in linted.issues})
+    lang = next((linted.lang for linted in checked.values()), None)
     if lang is not None:
         rules = {name: told_in(rules[name], lang) for name in used}
     driver = {
@@ -182,20 +180,16 @@ def sarif(checked: Mapping[str, Linted], rules: Mapping[str, Rule], version: str
             for name in used
         ],
     }
-    results = [_result(issue, file, used) for file, found in checked.items() for issue in found.issues]
+    results = [_result(issue, file, used) for file, linted in checked.items() for issue in linted.issues]
     tongue = {} if lang is None else {"language": LANGUAGES[lang].tag}
     run = {"tool": {"driver": driver}, **tongue, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
 
-def _uri(file: str) -> str:
-    """A file's name as a reference in the sense of RFC 3986."""
-    kept = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
-    return "".join(chr(byte) if byte in kept else f"%{byte:02X}" for byte in file.replace("\\", "/").encode())
-
-
-def _result(issue: Issue, file: str, used: Sequence[str]) -> dict[str, Any]:
-    location = {"uri": _uri(file)}
+def _result(issue: Issue, path: str, used: Sequence[str]) -> dict[str, Any]:
+    kept = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")  # of RFC 3986
+    name = path.replace("\\", "/").encode()
+    location = {"uri": "".join(chr(byte) if byte in kept else f"%{byte:02X}" for byte in name)}
     result: dict[str, Any] = {
         "ruleId": issue.rule,
         "ruleIndex": used.index(issue.rule),
@@ -222,20 +216,19 @@ def _result(issue: Issue, file: str, used: Sequence[str]) -> dict[str, Any]:
     return result
 
 
-def table(found: Linted | Migrated) -> Shown:
-    """For a notebook: the issues as a table."""
-    said = f"<p{_tongue(found)}>{escape(headline(found))}</p>"
-    return Shown(text(found, "line"), said + _table_of(found.issues, _tongue(found)))
+def table(result: Linted | Migrated) -> Shown:
+    """Issues as a table for a notebook."""
+    summary = f"<p{_tongue(result)}>{escape(headline(result))}</p>"
+    return Shown(text(result, "line"), summary + _table_of(result.issues, _tongue(result)))
 
 
 def rows_of(issues: Sequence[Issue]) -> str:
-    """HTML: issues as a table; empty where there are none."""
+    """Issues as an HTML table; empty without issues."""
     return _table_of(issues, "")
 
 
-def _tongue(found: Linted | Migrated) -> str:
-    """What an element's tag says of the language of its text."""
-    return "" if found.lang is None else f' lang="{LANGUAGES[found.lang].tag}"'
+def _tongue(result: Linted | Migrated) -> str:
+    return "" if result.lang is None else f' lang="{LANGUAGES[result.lang].tag}"'
 
 
 def _table_of(issues: Sequence[Issue], tongue: str) -> str:
@@ -245,7 +238,7 @@ def _table_of(issues: Sequence[Issue], tongue: str) -> str:
     rows = "".join(
         "<tr>"
         f'<td style="text-align:right">{issue.line}:{issue.column}</td>'
-        f"<td>{badge(issue.severity.value, GROUNDS[_MEANT[issue.severity]])}</td>"
+        f"<td>{badge(issue.severity.value, GROUNDS[_TONES[issue.severity]])}</td>"
         f'<td style="text-align:left">{said(issue)}'
         f'<br><code style="white-space:pre-wrap">{escape(issue.text.split(chr(10), 1)[0][:200])}</code>'
         f'<br><span style="opacity:.75;font-size:13px">{escape(issue.rule)}</span></td>'
@@ -258,16 +251,15 @@ def _table_of(issues: Sequence[Issue], tongue: str) -> str:
 
 
 _MAX_PLACED = 400
-"""Lines of a text that are shown with what is wrong in them."""
 
 
-def in_place(text: str, found: Linted | Migrated) -> Shown:
-    """For a notebook: a text as it may be shown, each issue below the line that it is in, as a compiler says it."""
+def in_place(text: str, result: Linted | Migrated) -> Shown:
+    """A text for a notebook, with each issue below its line."""
     by_line: dict[int, list[Issue]] = {}
-    for issue in found.issues:
+    for issue in result.issues:
         by_line.setdefault(issue.line, []).append(issue)
     lines = text.split("\n")
-    plain, html = [headline(found)], [f'<p style="font-weight:600">{escape(headline(found))}</p>']
+    plain, html = [headline(result)], [f'<p style="font-weight:600">{escape(headline(result))}</p>']
     for number, line in enumerate(lines[:_MAX_PLACED], 1):
         plain.append(f"{number:>5}  {line}")
         wide = "white-space:pre-wrap;overflow-wrap:anywhere;background:transparent;color:inherit;font-size:13px"
@@ -286,24 +278,25 @@ def in_place(text: str, found: Linted | Migrated) -> Shown:
 
 
 def _below(issue: Issue) -> str:
-    tone = GROUNDS[_MEANT[issue.severity]]
+    tone = GROUNDS[_TONES[issue.severity]]
     style = f"{tinted(tone, '3px 0 3px 8px')};margin:2px 0 6px 0;font-size:13px"
     mended = " · the corrected text mends it" if issue.fix else ""
-    said = f"{badge(issue.severity.value, tone)} <b>column {issue.column}</b> {prose(issue.message)}"
+    message = f"{badge(issue.severity.value, tone)} <b>column {issue.column}</b> {prose(issue.message)}"
     rest = f'<span style="opacity:.8">{escape(issue.rule)}{mended}</span>'
-    return f'<div style="{style};line-height:1.5">{said}<br>{rest}</div>'
+    return f'<div style="{style};line-height:1.5">{message}<br>{rest}</div>'
 
 
-def starts(found: Linted) -> Shown:
-    """For a notebook: what is started, as the release's parser understands it."""
-    rows = [[launch.model or "unknown", _options(launch.flags), _options(launch.env)] for launch in found.deployments]
+def starts(linted: Linted) -> Shown:
+    """Launches for a notebook."""
+    rows = [[launch.model or "unknown", _options(launch.flags), _options(launch.env)] for launch in linted.deployments]
     plain = "\n".join(f"{model}: {flags or 'no options'}{f'; {env}' if env else ''}" for model, flags, env in rows)
     body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("model", "options", "environment"))
-    said = release(found)
+    release_line = release(linted)
     if not rows:
-        return Shown(f"No start of vLLM was found ({said}).", f"<p>No start of vLLM was found ({escape(said)}).</p>")
-    return Shown(f"{plain}\n{said}", f"<table><tr>{head}</tr>{body}</table><p>{escape(said)}</p>")
+        nothing = f"No start of vLLM was found ({release_line})."
+        return Shown(nothing, f"<p>{escape(nothing)}</p>")
+    return Shown(f"{plain}\n{release_line}", f"<table><tr>{head}</tr>{body}</table><p>{escape(release_line)}</p>")
 
 
 def _options(values: Mapping[str, Any]) -> str:
@@ -313,50 +306,48 @@ def _options(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={shown(value)}" for name, value in values.items())
 
 
-def _cell(said: str) -> str:
-    return f'<td style="text-align:left;white-space:normal">{escape(said)}</td>'
+def _cell(text: str) -> str:
+    return f'<td style="text-align:left;white-space:normal">{escape(text)}</td>'
 
 
-def difference(before: str, found: Linted) -> Shown:
-    """For a notebook: what the fixes change of a text, as it may be shown."""
-    lines = difflib.unified_diff(
-        before.splitlines(), (found.fixed or before).splitlines(), "given", "corrected", lineterm=""
-    )
+def difference(before: str, linted: Linted) -> Shown:
+    """Diff of the fixes for a notebook."""
+    after = (linted.fixed or before).splitlines()
+    lines = difflib.unified_diff(before.splitlines(), after, "given", "corrected", lineterm="")
     return _compared("\n".join(lines) or None)
 
 
-def migration(found: Migrated) -> Shown:
-    """For a notebook: what is wrong on the new release, which defaults moved, and the rewritten text."""
-    rest = [issue for issue in found.issues if issue.fix is None]
-    mends = len(found.issues) - len(rest)
-    said = f"{headline(found)}. The rewritten text mends {mends} of them{'; left are:' if rest else '.'}"
+def migration(moved: Migrated) -> Shown:
+    """Migration for a notebook: issues, changed defaults and the diff."""
+    rest = [issue for issue in moved.issues if issue.fix is None]
+    mends = len(moved.issues) - len(rest)
+    summary = f"{headline(moved)}. The rewritten text mends {mends} of them{'; left are:' if rest else '.'}"
     rows = "".join(
         f"<tr>{_cell(change.option)}{_cell(_default(change.from_))}{_cell(_default(change.to))}"
         f"{_cell('set in the rewritten text' if change.explicit else 'named only')}{_cell(change.note)}</tr>"
-        for change in found.changed_defaults
+        for change in moved.changed_defaults
     )
     head = "".join(f"<th style='text-align:left'>{name}</th>" for name in ("option", "default was", "is", "", ""))
     defaults = f"<table><tr>{head}</tr>{rows}</table>" if rows else "<p>No default of these commands changed.</p>"
-    plain = "\n".join([said, *(f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest), changes(found)])
-    return Shown(
-        plain, f"<p>{escape(said)}</p>{_table_of(rest, _tongue(found))}{defaults}{_compared(found.diff or None).html}"
-    )
+    issues = [f"line:{issue.line}:{issue.column}: {issue.message}" for issue in rest]
+    html = f"<p>{escape(summary)}</p>{_table_of(rest, _tongue(moved))}{defaults}"
+    return Shown("\n".join([summary, *issues, changes(moved)]), html + _compared(moved.diff or None).html)
 
 
 def _compared(body: str | None) -> Shown:
-    """A difference, with what goes and what comes on coloured grounds beside their signs."""
+    """Colored diff."""
     if body is None:
         return script(None)
-    shown = []
+    html_lines = []
     for line in body.split("\n"):
         tone = _DIFFERENCE.get(line[:1])
         # The ground is tinted, not the letters: on a light page and on a dark one they stay as legible as the rest.
-        shown.append(f'<span style="background:{tone}2e">{escape(line)}</span>' if tone else escape(line))
-    return Shown(body, '<pre style="white-space:pre-wrap">' + "\n".join(shown) + "</pre>")
+        html_lines.append(f'<span style="background:{tone}2e">{escape(line)}</span>' if tone else escape(line))
+    return Shown(body, '<pre style="white-space:pre-wrap">' + "\n".join(html_lines) + "</pre>")
 
 
 def script(body: str | None) -> Shown:
-    """For a notebook: a script as it is, nothing of it markup."""
+    """A script for a notebook."""
     if body is None:
         return Shown("nothing to mend", "<p>Nothing to mend.</p>")
     return Shown(body, f'<pre style="white-space:pre-wrap">{escape(body)}</pre>')

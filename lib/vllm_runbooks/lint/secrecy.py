@@ -1,7 +1,7 @@
-"""Texts as they may be shown: what looks like a secret, and what a start is given as one, behind placeholders.
+"""Replace secrets in texts: what looks like one, and the values of secret options and variables.
 
-A long secret is replaced wherever it stands. A short one may be a word of the language (a key `vllm`), so it is
-replaced where it was read, behind the same words in another version of the text, and where it is all that is said.
+A long secret is replaced everywhere. A short one may be an ordinary word (a key `vllm`): it is replaced where it was
+read, after the same words in another version of the text, and as a whole text.
 """
 
 from __future__ import annotations
@@ -21,49 +21,39 @@ from vllm_runbooks.reading.documents.starts import Found
 from vllm_runbooks.reading.shell import Word
 
 _TELLING = 8
-"""Characters from which a value is replaced wherever it stands; a shorter word may be a part of others."""
+"""Shortest value that is replaced everywhere."""
 _MAX_LEAD = 60
-"""Characters in front of a short secret by which it is found again."""
+"""Characters before a short secret that identify it."""
 _QUOTES = "\"'\u2018\u2019\u201c\u201d"
 _REFERENCE = re.compile(r"\$|<|\{\{|[A-Z_]{1,60}\Z|\[secret")
-"""What stands for a secret and is none."""
 _GLUED = re.compile(r"[^\s-]--([A-Za-z][A-Za-z-]{1,60})\Z", re.ASCII)
-"""An option that lost the blank in front of it."""
+"""An option without a blank before it."""
 _BEHIND = re.compile(r"[ \t]{0,40}(?:\\?[ \t]{0,40}(?:#[^\n]{0,400})?\n[ \t]{0,40})?(\S{1,400})")
-"""The word behind an option that lacks its value, on its line or the next."""
+"""The word after an option without a value, on its line or the next."""
 
 
-class Reading(NamedTuple):
-    """A version of a text as it was read."""
+class TextVersion(NamedTuple):
+    """A version of a text with its launches."""
 
     page: Page
     parsed: Sequence[tuple[Found, Parsed]]
 
 
-class _Given(NamedTuple):
-    """A text that is secret for what it is given to."""
+class _Secret(NamedTuple):
+    """A secret text."""
 
     value: str
     places: tuple[tuple[int, int], ...] = ()
-    """From where to where it stands, in pieces where quotes part it; empty where that is not known."""
+    """Ranges where it stands, several if quotes split it; empty if unknown."""
 
 
 class Secrets:
-    """The secrets of one text, and of what it becomes."""
+    """The secrets of a text and its versions."""
 
     def __init__(
-        self,
-        first: Reading,
-        *others: Reading,
-        more: Iterable[tuple[str, tuple[tuple[int, int], ...]]] = (),
+        self, first: TextVersion, *others: TextVersion, more: Iterable[tuple[str, tuple[tuple[int, int], ...]]] = ()
     ) -> None:
-        """Learn the secrets of a text, and of versions of it.
-
-        Args:
-            first: The text that is shown.
-            others: What it becomes.
-            more: Further secrets of the text, as its reader knows them, each with where it stands.
-        """
+        """Learn the secrets of the text shown, of `others` (what it becomes), and `more` with their offsets."""
         self._redactor = Redactor()
         self._text = first.page.text
         self._values: dict[str, str] = {}
@@ -72,13 +62,13 @@ class Secrets:
         self._spans: list[Replacement] = []
         for reading in (first, *others):
             self._redactor.learn([reading.page.text])
-            for given in _given(reading):
-                self._learn(given, reading.page.text, is_first=reading is first)
+            for secret in _secrets_of(reading):
+                self._learn(secret, reading.page.text, is_first=reading is first)
         for value, places in more:
-            self._learn(_Given(value, places), first.page.text, is_first=True)
+            self._learn(_Secret(value, places), first.page.text, is_first=True)
 
-    def _learn(self, given: _Given, text: str, *, is_first: bool) -> None:
-        value = given.value.strip(_QUOTES)
+    def _learn(self, secret: _Secret, text: str, *, is_first: bool) -> None:
+        value = secret.value.strip(_QUOTES)
         if not value or _REFERENCE.match(value):
             return
         if len(value) >= _TELLING or (len(value) >= _TELLING - 2 and any(c.isdigit() for c in value)):
@@ -86,39 +76,40 @@ class Secrets:
             mark = self._values[value] = self._redactor.value(value)
         else:
             mark = self._short[value] = self._redactor.value(value)
-        for start, end in given.places:
+        for start, end in secret.places:
             if is_first:
                 self._spans.append(Replacement(start, end, mark))
             lead = text[max(0, start - _MAX_LEAD) : start]
-            lead = lead[_name_at(lead) :]
-            if lead.strip() and len(given.places) == 1:
+            name = re.search(r"[\w.-]{1,50}\W{0,9}\Z", lead)
+            lead = name[0] if name else ""
+            if lead.strip() and len(secret.places) == 1:
                 self._behind[lead + text[start:end]] = len(lead), mark
 
     def hidden(self, text: str) -> str:
-        """A text with placeholders for the secrets."""
+        """Replace the secrets in a text."""
         if text in self._short:
             return self._short[text]
-        for found, (length, mark) in self._behind.items():
-            if found in text:
-                text = re.sub(rf"{re.escape(found)}(?!\w)", found[:length].replace("\\", r"\\") + mark, text)
+        for written, (length, mark) in self._behind.items():
+            if written in text:
+                text = re.sub(rf"{re.escape(written)}(?!\w)", written[:length].replace("\\", r"\\") + mark, text)
         text = self._redactor.text(text)
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, self._values[value])
         return text
 
     def part(self, start: int, end: int) -> str:
-        """A part of the first text with placeholders for the secrets."""
+        """Replace the secrets in a part of the first text."""
         inside = [
-            Replacement(max(one.start, start) - start, min(one.end, end) - start, one.new_text)
-            for one in self._spans
-            if one.start < end and start < one.end
+            Replacement(max(edit.start, start) - start, min(edit.end, end) - start, edit.new_text)
+            for edit in self._spans
+            if edit.start < end and start < edit.end
         ]
-        inside.sort(key=lambda one: (one.start, -one.end))
+        inside.sort(key=lambda edit: (edit.start, -edit.end))
         return self.hidden(applied(self._text[start:end], _apart(inside)))
 
 
 def _apart(edits: Iterable[Replacement]) -> Iterator[Replacement]:
-    """The edits that do not touch the one before."""
+    """Drop edits that overlap the one before."""
     last = -1
     for edit in edits:
         if edit.start >= last:
@@ -126,72 +117,66 @@ def _apart(edits: Iterable[Replacement]) -> Iterator[Replacement]:
             last = edit.end
 
 
-def _name_at(lead: str) -> int:
-    """Where in front of a secret the word begins that names it."""
-    named = re.search(r"[\w.-]{1,50}\W{0,9}\Z", lead)
-    return named.start() if named else len(lead)
-
-
-def _given(reading: Reading) -> Iterator[_Given]:
-    """What is secret for what it is given to: an option or a variable with such a name, or a misspelt one."""
+def _secrets_of(reading: TextVersion) -> Iterator[_Secret]:
+    """Yield values of options and variables with secret names, also misspelt ones."""
     page = reading.page
-    for setting in (*page.settings, *(one for start, _ in reading.parsed for one in start.environment.values())):
+    for setting in (*page.settings, *(item for launch, _ in reading.parsed for item in launch.environment.values())):
         if deployment.is_secret(setting.name, setting.value.value or ""):
             yield from _word(setting.value, 0, page.text)
-    for start in page.starts:
-        for index, begin in deployment.secrets([word.value for word in start.words]).items():
-            yield from _word(start.words[index], begin, page.text)
-    for start, parsed in reading.parsed:
-        for word, role in zip(start.words, parsed.roles, strict=False):
+    for launch in page.starts:
+        for index, begin in deployment.secrets([word.value for word in launch.words]).items():
+            yield from _word(launch.words[index], begin, page.text)
+    for launch, parsed in reading.parsed:
+        for word, role in zip(launch.words, parsed.roles, strict=False):
             if role.kind == "value" and names_secret(_plain_name(role.option)):
                 yield from _word(word, 0, page.text)
-        for glued, word in pairwise(start.words):
+        for glued, word in pairwise(launch.words):
             if (name := _GLUED.search(glued.value or "")) and names_secret(_plain_name(name[1])):
-                yield _Given((word.value or "").partition("--")[0])
-        for keyword in start.keywords:
+                yield _Secret((word.value or "").partition("--")[0])
+        for keyword in launch.keywords:
             if isinstance(keyword.value, str) and names_secret(keyword.name):
                 at = page.text.find(keyword.value, keyword.start, keyword.end)
-                yield _Given(keyword.value, ((at, at + len(keyword.value)),) if at >= 0 else ())
+                yield _Secret(keyword.value, ((at, at + len(keyword.value)),) if at >= 0 else ())
         for dest, value in parsed.flags.items():  # a configuration file's, too
             if names_secret(dest):
                 yield from (
-                    _Given(one) for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)
+                    _Secret(item) for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)
                 )
-        yield from _misplaced(start, parsed, page.text)
+        yield from _misplaced(launch, parsed, page.text)
 
 
-def _misplaced(start: Found, parsed: Parsed, text: str) -> Iterator[_Given]:
-    """Secrets behind options that are misspelt, or that stand where nothing is read."""
+def _misplaced(launch: Found, parsed: Parsed, text: str) -> Iterator[_Secret]:
+    """Yield secrets after misspelt or misplaced options."""
     for problem in parsed.problems:
         names = (problem.option, *problem.says.get("near", "").split())
         if problem.option_word is None or not any(names_secret(_plain_name(name)) for name in names):
             continue
-        option = start.words[problem.option_word]
+        option = launch.words[problem.option_word]
         before, equals, _ = (option.value or "").partition("=")
         if equals:
             yield from _word(option, len(before) + 1, text)
-        elif problem.option_word + 1 < len(start.words):
-            yield from _word(start.words[problem.option_word + 1], 0, text)
+        elif problem.option_word + 1 < len(launch.words):
+            yield from _word(launch.words[problem.option_word + 1], 0, text)
         if behind := _BEHIND.match(text, option.end):
-            yield _Given(behind[1], (behind.span(1),))
+            yield _Secret(behind[1], (behind.span(1),))
 
 
-def _word(word: Word, begin: int, text: str) -> Iterator[_Given]:
-    """A word's value from an index on as it is delivered, and where that differs as it is written."""
+def _word(word: Word, begin: int, text: str) -> Iterator[_Secret]:
+    """Yield a word's value as delivered, and as written if that differs."""
     value = (word.value or "")[begin:]
     if not value:
         return
     places = tuple(_places(word, begin, value, text))
-    yield _Given(value, places)
+    yield _Secret(value, places)
     if len(places) > 1:
         first, last = places[0][0], places[-1][1]
-        yield _Given(text[first:last], ((first, last),))
+        yield _Secret(text[first:last], ((first, last),))
     elif not begin and value not in word.raw:
-        yield _Given(word.raw)
+        yield _Secret(word.raw)
 
 
 def _places(word: Word, begin: int, value: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where a part of a word's value stands."""
+    """Yield where a part of a word's value stands."""
     if word.at is None:
         at = text.find(value, word.start, word.end)
         if at >= 0:

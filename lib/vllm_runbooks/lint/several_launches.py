@@ -1,4 +1,4 @@
-"""Which starts of a page run at the same time: a page may hold alternatives, or start one after the other."""
+"""Which launches of a page run concurrently, rather than as alternatives or in sequence."""
 
 from __future__ import annotations
 
@@ -9,40 +9,37 @@ from vllm_runbooks.reading.documents import Page
 from vllm_runbooks.reading.documents.starts import Found
 
 _ENDS = re.compile(r"(?:^|[\s;&|(])(?:wait|fuser|\w{0,40}(?:stop|kill|cleanup)\w{0,40})(?=[\s;&|)]|\Z)", re.ASCII)
-"""A command that ends a program, or waits for its end."""
+"""A command that stops a program or waits for it."""
 _LOOP = re.compile(r"(?:^|[\s;])(do|done)(?=[\s;&|)]|\Z)", re.ASCII)
 _BODY = 4096
-"""Characters behind a start within which the loop around it ends."""
-_ELSEWHERE = frozenset(
-    ("docker", "flux", "ip", "jsrun", "kubectl", "lxc", "mpirun", "nerdctl", "podman", "srun", "ssh")
-)
-"""Programs that run a command on another host, in a container or with GPUs of its own."""
+"""Characters after a launch in which the loop around it may end."""
+_ELSEWHERE = ("docker", "flux", "ip", "jsrun", "kubectl", "lxc", "mpirun", "nerdctl", "podman", "srun", "ssh")
+"""Programs that run a command on another host, in a container or on their own GPUs."""
 
 
 def together(page: Page, starts: Sequence[Found]) -> Iterator[list[int]]:
-    """Groups of a page's starts, by number from 0, that run at the same time; one that runs by itself is in none."""
+    """Yield groups of launches, by index, that run concurrently."""
     group: list[int] = []
-    for index, start in enumerate(starts):
-        if _runs_beside_others(page, start):
-            if group and _is_ended(page.text, starts[group[-1]], start):
+    for index, launch in enumerate(starts):
+        if _runs_beside_others(page, launch):
+            if group and _is_ended(page.text, starts[group[-1]], launch):
                 yield group
                 group = []
             group.append(index)
     yield group
 
 
-def _runs_beside_others(page: Page, start: Found) -> bool:
-    """Whether a start runs beside whatever else the page starts."""
+def _runs_beside_others(page: Page, launch: Found) -> bool:
     if page.kind == "yaml":  # a pod's GPUs are numbered for it alone
-        return start.kind == "compose" and "profiles" not in start.keys
-    run = start.invocation
+        return launch.kind == "compose" and "profiles" not in launch.keys
+    run = launch.invocation
     if page.kind != "shell" or run is None or not run.is_background or run.is_conditional:
         return False
-    return not any(word.value in _ELSEWHERE for word in (*run.words[:1], *start.prefix))
+    return not any(word.value in _ELSEWHERE for word in (*run.words[:1], *launch.prefix))
 
 
 def _is_ended(text: str, earlier: Found, later: Found) -> bool:
-    """Whether the script ends or awaits a start before the later one; of a loop, before its next round."""
+    """Whether the script ends or awaits a launch before the later one, or before the loop's next round."""
     if later.start > earlier.end:
         return _ENDS.search(text, earlier.end, later.start) is not None
     end, depth = earlier.end + _BODY, 1

@@ -1,4 +1,4 @@
-"""What was found, as it may be told: issues with their fixes and starts, secrets replaced."""
+"""Hits as issues with messages and fixes, secrets replaced."""
 
 from __future__ import annotations
 
@@ -14,24 +14,22 @@ from vllm_runbooks.core.records import IssueSeverity
 from vllm_runbooks.lint import calls
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.lint.judged import Judged, severity
-from vllm_runbooks.lint.mending import Found, span
+from vllm_runbooks.lint.mending import FixableText, span
 from vllm_runbooks.lint.records import Fix, Issue, Launch
 from vllm_runbooks.lint.secrecy import Secrets
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.documents import Page
 
 MAX_ISSUES = 500
-"""Issues of one file; what follows is not told: nobody reads it."""
 _MAX_TEXT = 400
 _MAX_BITS = 1024
 _TOO_MUCH = "file.too-much"
 _NOTE = "note"
-"""What a rule's table says of one name, in English."""
+"""Hole for a table's remark, which is in English."""
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
-def issues(judged: Found, secrets: Secrets) -> Iterator[Issue]:
-    """What is wrong, in the order of the text."""
+def issues(judged: FixableText, secrets: Secrets) -> Iterator[Issue]:
     places = Places(judged.text)
     for hit in _most_serious(judged):
         rule = judged.knowledge.rules[hit.rule]
@@ -44,36 +42,35 @@ def issues(judged: Found, secrets: Secrets) -> Iterator[Issue]:
             line=line,
             column=column,
             text=secrets.part(hit.start, min(hit.end, hit.start + _MAX_TEXT))[:_MAX_TEXT],
-            message=_told(rule, hit, secrets, judged.knowledge.lang),
+            message=_message_of(rule, hit, secrets, judged.knowledge.lang),
             fix=_fix(judged.page, hit.edits, places, secrets) if hit.edits else None,
         )
 
 
-def _told(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
-    """The message of a hit, in the words of where it stands."""
+def _message_of(rule: Rule, hit: Hit, secrets: Secrets, lang: str | None) -> str:
     say = languages.Wording(lang)
-    says = {name: secrets.hidden(say.filling(said)) for name, said in hit.says.items()}
+    says = {name: secrets.hidden(say.filling(filling)) for name, filling in hit.says.items()}
     mark = say.mark
     if says.get(_NOTE) and rule.message[0] != mark:  # a table's note is English; a message that is has its own mark
         says[_NOTE] = f"{mark}{says[_NOTE]}"
-    said = message(rule, says)
-    return hit.where + (calls.spoken(said, lang) if hit.is_call else said)
+    filling = message(rule, says)
+    return hit.where + (calls.spoken(filling, lang) if hit.is_call else filling)
 
 
-def _most_serious(judged: Found) -> list[Hit]:
-    """The hits that are told, in the order of the text: of very many the most serious ones, and that there are more."""
+def _most_serious(judged: FixableText) -> list[Hit]:
+    """Hits to report in text order, only the most serious ones of very many."""
     if len(judged.hits) <= MAX_ISSUES:
         return judged.hits
     order = list(IssueSeverity)
     rules = judged.knowledge.rules
     kept = sorted(judged.hits, key=lambda hit: order.index(severity(rules[hit.rule], hit)))[:MAX_ISSUES]
     more = Hit(_TOO_MUCH, 0, 0, {"what": f"{len(judged.hits) - MAX_ISSUES} more issues"})
-    told = [more] if _TOO_MUCH in rules else []
-    return [*told, *sorted(kept, key=lambda hit: (hit.start, hit.end, hit.rule))]
+    note = [more] if _TOO_MUCH in rules else []
+    return [*note, *sorted(kept, key=lambda hit: (hit.start, hit.end, hit.rule))]
 
 
 def message(rule: Rule, says: Mapping[str, str]) -> str:
-    """The rule's sentences with what was found; one that needs what is not known is left out."""
+    """Fill the rule's sentences; omit those with an unknown hole."""
     return languages.joined(
         _HOLE.sub(lambda hole: says[hole[1]], sentence)
         for sentence in rule.message
@@ -82,7 +79,7 @@ def message(rule: Rule, says: Mapping[str, str]) -> str:
 
 
 def _fix(page: Page, edits: Sequence[Replacement], places: Places, secrets: Secrets) -> Fix | None:
-    """The edits as one replacement; None where a secret stands in between, which a placeholder would destroy."""
+    """Merge the edits into one replacement; None if a secret stands in between."""
     text, edits = page.text, page.fitted(edits)
     start, end = span(edits)
     inside = [Replacement(edit.start - start, edit.end - start, edit.new_text) for edit in edits]
@@ -91,35 +88,34 @@ def _fix(page: Page, edits: Sequence[Replacement], places: Places, secrets: Secr
 
 
 def launches(judged: Judged, secrets: Secrets) -> Iterator[Launch]:
-    """What each start of the text starts, as the release's parser understands it."""
-    for start, parsed in judged.parsed:
+    for launch, parsed in judged.parsed:
         flags = {
-            dest: _shown(masked(_known(value), dest), secrets)
+            dest: _without_secrets(masked(_jsonable(value), dest), secrets)
             for dest, value in parsed.flags.items()
             if value is not UNKNOWN and dest != "model"
         }
         env = {
-            name: None if setting.value.value is None else _shown(masked(setting.value.value, name), secrets)
-            for name, setting in start.environment.items()
+            name: None if setting.value.value is None else _without_secrets(masked(setting.value.value, name), secrets)
+            for name, setting in launch.environment.items()
         }
-        yield Launch(None if parsed.model is None else _shown(masked(parsed.model), secrets), flags, env)
+        yield Launch(None if parsed.model is None else _without_secrets(masked(parsed.model), secrets), flags, env)
 
 
-def _shown(value: Any, secrets: Secrets) -> Any:
-    """A value with the secrets of the text replaced in all its texts."""
+def _without_secrets(value: Any, secrets: Secrets) -> Any:
+    """Replace secrets in all texts of a value."""
     if isinstance(value, Mapping):
-        return {name: _shown(inner, secrets) for name, inner in value.items()}
+        return {name: _without_secrets(inner, secrets) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_shown(inner, secrets) for inner in value]
+        return [_without_secrets(inner, secrets) for inner in value]
     return secrets.hidden(value) if isinstance(value, str) else value
 
 
-def _known(value: Any) -> Any:
-    """A value with None for what in it cannot be known, and numbers of a size that JSON's readers take."""
+def _jsonable(value: Any) -> Any:
+    """Replace what is unknown, or an integer too large for JSON readers, by None."""
     if isinstance(value, Mapping):
-        return {str(key): _known(inner) for key, inner in value.items()}
+        return {str(key): _jsonable(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_known(inner) for inner in value]
+        return [_jsonable(inner) for inner in value]
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return None
     return value if value is None or isinstance(value, (str, int, float)) else None

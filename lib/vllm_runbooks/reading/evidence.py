@@ -1,4 +1,4 @@
-"""Bytes of a log, a recorded case's folder or a pasted text to Evidence."""
+"""Load logs, recorded cases, packs and pasted texts as Evidence."""
 
 from __future__ import annotations
 
@@ -25,20 +25,18 @@ from vllm_runbooks.core.evidence import PIECE, Case, Document, Evidence
 from vllm_runbooks.core.packs import MemberRole
 
 CaseReader = Callable[[Path], Case]
-"""Reads a `case.yaml`."""
 
 MAX_UNPACKED = 8 << 30
-"""Bytes that a compressed log may unpack to: a few kilobytes can be made to unpack without end."""
+"""A few kilobytes can unpack without end."""
 MAX_SCRIPT = 8_000_000
-"""Characters of a file that is checked for commands."""
 NAME_A_SCRIPT = "give a script, manifest or page that starts vLLM, or - for standard input"
 _SUBSTITUTED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-"""Where a shell's process substitution hands over a pipe."""
+"""Pipes of a shell's process substitution."""
 _WRITER_SECONDS = 2.0
-"""Time within which a pipe with a name has to be written into."""
+"""Time for the first write to a named pipe."""
 _PAUSE, _TURN, _STOPPING = 0.5, 5.0, 10.0
-"""Seconds of silence that are a pause in a growing log; seconds after which one that never pauses is taken stock of;
-seconds for which the end of an interrupted one is waited for."""
+"""Seconds of silence that are a pause in a growing log, after which a log without pauses is reported anyway, and to
+wait for the end of an interrupted one."""
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISCHR, "a device"),
@@ -46,7 +44,7 @@ _KINDS = (
     (stat.S_ISSOCK, "a socket"),
 )
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ": "lzma"}
-"""How a compressed log begins, and the module that unpacks it."""
+"""Module by magic number of a compressed log."""
 _MAGIC = {
     b"\x7fELF": "a program", b"\x89PNG": "a picture", b"PK\x03\x04": "an archive", b"%PDF": "a PDF",
     b"SQLite format 3": "a database", b"\xff\xd8\xff": "a picture", b"GIF8": "a picture", b"7z\xbc\xaf": "an archive",
@@ -55,25 +53,21 @@ _MAGIC = {
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _HEAD = 8192
 _ODD, _ODD_OF_STRAY = 0.1, 0.03
-"""Share of control characters from which on bytes are no text: of any, and of those that are no UTF-8. Of bytes by
-chance it is 0.1; a log that was damaged, or is of a locale's encoding, has hardly any."""
+"""Least share of control characters in binary data: in general, and if it is no UTF-8. Random bytes have 0.1; a damaged
+log, or one in a locale's encoding, hardly any."""
 _LOG = re.compile(r"^[^.].{0,200}\.(?:log|out|err)(?:\.\d{1,3})?(?:\.(?:gz|bz2|xz))?\Z", re.IGNORECASE)
-"""How the logs in a folder are called."""
 _MAX_LOGS = 256
+_ALONE = "several inputs must be log files of one start, so name it alone"
 _CONTROL = bytes(byte for byte in range(32) if byte < 9 or 13 < byte < 27 or byte > 27)
-"""Bytes that are no part of a text; 27 begins a terminal's colours."""
+"""Bytes that are not text; 27 begins a terminal's colors."""
 _DOUBLE = re.compile(rb"(?:[\x00-\x7f]|[\x81-\xfe][\x80-\xfe])*\Z")
-"""Bytes of which every one beyond ASCII has a neighbour beyond ASCII: the form of GBK's common characters."""
+"""Every byte beyond ASCII has a neighbor beyond ASCII, as in common GBK characters."""
 
 Blocks = Iterable[bytes]
 
 
 def _encoding(head: bytes, where: str) -> str:
-    """How a text is encoded, judged by its head.
-
-    Raises:
-        InputError: the head is no text's.
-    """
+    """Detect the encoding of a text by its head."""
     named = next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
     if named:
         return named
@@ -91,7 +85,7 @@ def _encoding(head: bytes, where: str) -> str:
 
 
 def _is_utf8(head: bytes) -> bool:
-    """Whether the beginning of a text may be UTF-8; it may end inside of a character."""
+    """Whether the head of a text, maybe cut inside a character, is UTF-8."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
@@ -100,7 +94,7 @@ def _is_utf8(head: bytes) -> bool:
 
 
 class _Decoder:
-    """Bytes to text. A line that is no UTF-8 and has the form of GBK is read as that; stray bytes stay visible."""
+    """Decodes bytes: UTF-8, lines in the form of GBK as that, with stray bytes visible."""
 
     def __init__(self, encoding: str) -> None:
         self._wide = codecs.getincrementaldecoder(encoding)("backslashreplace") if encoding != "utf-8" else None
@@ -108,7 +102,7 @@ class _Decoder:
         self._is_gbk = False
 
     def text(self, block: bytes, *, final: bool = False) -> str:
-        """The text of a block, up to the end of its last line; the bytes behind that wait for the next block."""
+        """Decode up to the end of the last line; the rest waits for the next block."""
         if self._wide:
             return self._wide.decode(block, final)
         block = self._rest + block
@@ -140,11 +134,6 @@ class _Decoder:
 
 
 def _decoded(blocks: Blocks, where: str) -> Iterator[str]:
-    """Yield the text of blocks of bytes.
-
-    Raises:
-        InputError: the bytes are empty or no text.
-    """
     decoder, is_blank = None, True
     for block in blocks:
         if decoder is None:
@@ -160,16 +149,11 @@ def _decoded(blocks: Blocks, where: str) -> Iterator[str]:
 
 
 def decode(raw: bytes, where: str) -> str:
-    """The text of a log's bytes.
-
-    Raises:
-        InputError: they are empty or no text.
-    """
     return "".join(_decoded((raw,), where))
 
 
 def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:
-    """Yield what is in a file, unpacked where it is compressed."""
+    """Yield the blocks of a file, decompressed if necessary."""
     head = _filled(file)
     module = next((module for magic, module in _PACKED.items() if head.startswith(magic)), None)
     if module is None:
@@ -197,15 +181,15 @@ def _unpacked(file: IO[bytes], where: str) -> Iterator[bytes]:
 
 
 def _filled(file: IO[bytes]) -> bytes:
-    """As much as fits a piece, however little a pipe hands over at a time."""
+    """Read a whole piece, however little a pipe returns at a time."""
     parts: list[bytes] = []
-    while (wanted := PIECE - sum(map(len, parts))) > 0 and (part := file.read(wanted)):
+    while (lacking := PIECE - sum(map(len, parts))) > 0 and (part := file.read(lacking)):
         parts.append(part)
     return b"".join(parts)
 
 
 class _Rejoined(io.RawIOBase):
-    """A file whose head was read already, from its beginning."""
+    """A file whose head was already read."""
 
     def __init__(self, head: bytes, file: IO[bytes]) -> None:
         self._head, self._file = head, file
@@ -214,7 +198,6 @@ class _Rejoined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with what comes next."""
         block = self._head[: len(buffer)] if self._head else self._file.read(len(buffer))
         self._head = self._head[len(block) :] if self._head else b""
         buffer[: len(block)] = block
@@ -222,11 +205,6 @@ class _Rejoined(io.RawIOBase):
 
 
 def standard_input() -> IO[bytes]:
-    """What is handed over as `-`.
-
-    Raises:
-        InputError: it is closed.
-    """
     if sys.stdin is None:
         raise InputError("standard input: is closed; give a file, or pipe the text in")
     return sys.stdin.buffer
@@ -234,18 +212,18 @@ def standard_input() -> IO[bytes]:
 
 @contextmanager
 def opened(name: str) -> Iterator[int]:
-    """The descriptor of a log that is being written; `-` is standard input."""
+    """Open a log that is being written; `-` is standard input."""
     if name == "-":
         yield standard_input().fileno()
         return
-    with _told(_path(name)), _path(name).open("rb") as file:
+    with _reading_errors(_path(name)), _path(name).open("rb") as file:
         yield file.fileno()
 
 
 def growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Document:
-    """The document that is being written into a pipe, or at the end of a file; a pause in it is an empty piece.
+    """Document that is still being written to a pipe or file; a pause is an empty piece.
 
-    It ends with the pipe, or with an interrupt: a pipe is given some seconds after the first, none after the second.
+    It ends with the pipe, or with an interrupt: a pipe gets some seconds after the first, none after the second.
     """
     return Document(path.name, lambda: _growing(descriptor, path, interrupts))
 
@@ -265,10 +243,7 @@ def _growing(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iter
 
 
 def _arriving(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Iterator[bytes]:
-    """Yield what arrives, and an empty block for each pause.
-
-    Whoever writes into a pipe may be stopped together with its reader: what it says then belongs to the log.
-    """
+    """Yield what arrives until the writer has ended as well, and an empty block for each pause."""
     is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
     until = float("inf")
     while time.monotonic() < until and interrupts() < 2:
@@ -285,26 +260,22 @@ def _arriving(descriptor: int, path: Path, interrupts: Callable[[], int]) -> Ite
 
 
 def _begun_anew(descriptor: int, path: Path) -> bytes:
-    """Go on at the beginning of a file that was emptied, or of the one that took its place; the line's end between."""
+    """Go on at the beginning of a truncated or replaced file."""
     with suppress(OSError):
-        held, there = os.fstat(descriptor), path.stat()
-        if (held.st_dev, held.st_ino) != (there.st_dev, there.st_ino):
+        opened_file, file_now = os.fstat(descriptor), path.stat()
+        if (opened_file.st_dev, opened_file.st_ino) != (file_now.st_dev, file_now.st_ino):
             with path.open("rb") as file:
                 os.dup2(file.fileno(), descriptor)
             return b"\n"
-        if held.st_size < os.lseek(descriptor, 0, os.SEEK_CUR):
+        if opened_file.st_size < os.lseek(descriptor, 0, os.SEEK_CUR):
             os.lseek(descriptor, 0, os.SEEK_SET)
             return b"\n"
     return b""
 
 
 def document(path: Path) -> Document:
-    """The document of a file, or of a pipe that is written into; its head is read to see that it is text.
-
-    Raises:
-        InputError: it cannot be read, is a folder, a device or a pipe that nobody writes into, or is no text.
-    """
-    with _told(path):
+    """Document of a file or named pipe; checks that its head is text."""
+    with _reading_errors(path):
         mode = path.stat().st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
             what = next((what for is_kind, what in _KINDS if is_kind(mode)), "no file")
@@ -314,20 +285,19 @@ def document(path: Path) -> Document:
         _first(_texts(path.open("rb"), str(path)))
 
     def pieces() -> Iterator[str]:
-        with _told(path):
+        with _reading_errors(path):
             yield from _texts(path.open("rb"), str(path))
 
     return Document(path.name, pieces)
 
 
 def _texts(file: IO[bytes], where: str) -> Iterator[str]:
-    """Yield the text of a file, and close it."""
     with file:
         yield from _decoded(_unpacked(file, where), where)
 
 
 def held(file: IO[bytes], name: str, close: Callable[[], object]) -> Document:
-    """The document of an open file, which is closed when the document is gone."""
+    """Document of an open file, closed together with it."""
 
     def pieces() -> Iterator[str]:
         file.seek(0)
@@ -340,13 +310,13 @@ def held(file: IO[bytes], name: str, close: Callable[[], object]) -> Document:
 
 
 def _once(name: str, pieces: Iterator[str]) -> Document:
-    """A document that can be read once; its first piece is read now, so that what is no text is refused at once."""
+    """Document that can be read once; checks its first piece now."""
     first = _first(pieces)
     return Document(name, lambda: chain((first,), pieces))
 
 
 def _first(pieces: Iterator[str]) -> str:
-    """The first piece that is more than blank space, with what stands in front of it."""
+    """First piece that is not blank, with what precedes it."""
     blank = ""
     for piece in pieces:
         if piece and not piece.isspace():
@@ -356,8 +326,8 @@ def _first(pieces: Iterator[str]) -> str:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Say in one line why a file cannot be read."""
+def _reading_errors(path: Path) -> Iterator[None]:
+    """Report why a file can't be read in one line."""
     try:
         yield
     except OSError as error:
@@ -365,7 +335,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _piped(path: Path) -> IO[bytes]:
-    """What is written into a pipe: one of a process substitution has a writer, one with a name may have none."""
+    """Open a pipe; a named one may have no writer."""
     pipe = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
     has_writer = path.as_posix().startswith(_SUBSTITUTED)
     if not has_writer and not select.select([pipe], [], [], _WRITER_SECONDS)[0]:
@@ -376,25 +346,21 @@ def _piped(path: Path) -> IO[bytes]:
 
 
 def _path(name: str | Path) -> Path:
-    """The path of a name; a whole text pasted in its place is no path."""
+    """Path of a name; a whole pasted text is none."""
     try:
         path = Path(name).expanduser()
         path.stat()
     except FileNotFoundError:
         return path
     except (OSError, RuntimeError) as error:
-        shown = str(name).strip().partition("\n")[0][:80]
+        name_shown = str(name).strip().partition("\n")[0][:80]
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{shown}: cannot be read: {reason}; check the path") from None
+        raise InputError(f"{name_shown}: cannot be read: {reason}; check the path") from None
     return path
 
 
 def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None) -> Evidence:
-    """Load a log file, a case's folder, or a recorded case by its id (looked for in `cases`).
-
-    Raises:
-        InputError: nothing of this name, a folder without `case.yaml`, or a file that is no text.
-    """
+    """Load a log file, a case's folder, or a recorded case of `cases` by id."""
     if not str(name).strip() or "\0" in str(name):
         why = "holds a NUL character" if "\0" in str(name) else "is empty"
         raise WrongFileError(
@@ -409,30 +375,19 @@ def load(name: str | Path, *, read_case: CaseReader, cases: Path | None = None, 
         path = cases / path.name
     if path.is_dir():
         return load_case(path, read_case=read_case, vllm=vllm)
-    known = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases and path.name == str(name) else []
-    raise WrongFileError(f"{name}: no such file, folder or recorded case", _hint(path, known))
-
-
-def _hint(path: Path, known: Sequence[str]) -> str:
-    """What to do about a name that is unknown: the case that may be meant, else all where it can be none of a file."""
-    return meant(
-        path.name, known, f"recorded cases: {', '.join(known)}" if known and not path.suffix else "check the path"
-    )
+    case_names = sorted(p.parent.name for p in cases.glob("*/case.yaml")) if cases and path.name == str(name) else []
+    hint = f"recorded cases: {', '.join(case_names)}" if case_names and not path.suffix else "check the path"
+    raise WrongFileError(f"{name}: no such file, folder or recorded case", meant(path.name, case_names, hint))
 
 
 def is_pack(path: Path) -> bool:
-    """Whether a file is an archive, as an evidence pack is."""
-    with _told(path):
+    with _reading_errors(path):
         return stat.S_ISREG(path.stat().st_mode) and archives.is_archive(path)
 
 
 def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
-    """Load an evidence pack: its logs, its command, and the cards and the release that were given with them.
-
-    Raises:
-        InputError: it is no pack, is not as its manifest says, or holds no log.
-    """
-    with _told(path):
+    """Load an evidence pack: logs, command, GPUs and release."""
+    with _reading_errors(path):
         pack = archives.read(path)
     logs, commands, snapshots = (pack.of(role) for role in (MemberRole.LOG, MemberRole.COMMAND, MemberRole.INVENTORY))
     if not logs:
@@ -449,25 +404,21 @@ def load_pack(path: Path, *, vllm: str | None = None) -> Evidence:
 
 
 def packed_command(path: Path) -> str:
-    """The text of the script or manifest in an evidence pack.
-
-    Raises:
-        InputError: it is no pack, is not as its manifest says, or holds no command.
-    """
-    with _told(path), wanted_script():
-        found = archives.read(path).of(MemberRole.COMMAND)
-    if not found:
+    """Text of the script or manifest in an evidence pack."""
+    with _reading_errors(path), wanted_script():
+        commands = archives.read(path).of(MemberRole.COMMAND)
+    if not commands:
         raise InputError(f"{path}: is a pack without a command; {NAME_A_SCRIPT}")
-    return decode(found[0].raw, found[0].name)
+    return decode(commands[0].raw, commands[0].name)
 
 
 def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -> Evidence:
-    """Load a folder that holds a `case.yaml` and the files it names, or nothing but the logs of one start."""
+    """Load a folder with a `case.yaml` and its files, or only with the logs of one launch."""
     if not (folder / "case.yaml").is_file():
         if logs := _logs_in(folder):
-            held = [path for path in logs if not _is_empty(path)]
-            empty = tuple(path.name for path in logs if path not in held) if held else ()
-            return Evidence(tuple(map(document, held or logs)), vllm=vllm, empty=empty)
+            filled = [path for path in logs if not _is_empty(path)]
+            empty = tuple(path.name for path in logs if path not in filled) if filled else ()
+            return Evidence(tuple(map(document, filled or logs)), vllm=vllm, empty=empty)
         raise WrongFileError(
             f"{folder}: holds no case.yaml", "give a log file, or a folder of logs (*.log, *.out or *.err)"
         )
@@ -483,20 +434,15 @@ def load_case(folder: Path, *, read_case: CaseReader, vllm: str | None = None) -
 
 
 def _logs_in(folder: Path) -> list[Path]:
-    """The logs in a folder, by name, numbers in it by their size; a folder within it is not looked into.
-
-    Raises:
-        InputError: they are too many for one start.
-    """
-    with _told(folder):
-        found = [path for path in folder.iterdir() if path.is_file() and _LOG.search(path.name)]
-    if len(found) > _MAX_LOGS:
+    """Logs directly in a folder, by name, numbers by value."""
+    with _reading_errors(folder):
+        logs = [path for path in folder.iterdir() if path.is_file() and _LOG.search(path.name)]
+    if len(logs) > _MAX_LOGS:
         raise InputError(f"{folder}: holds more than {_MAX_LOGS} logs; name those of one start")
-    return sorted(found, key=lambda path: _by_number(path.name))
+    return sorted(logs, key=lambda path: _by_number(path.name))
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether a file holds nothing, as that of a process which wrote no line."""
     return path.is_file() and path.stat().st_size == 0
 
 
@@ -507,7 +453,7 @@ def _by_number(name: str) -> list[str | int]:
 def load_files(
     names: Sequence[str], *, read_case: CaseReader, cases: Path | None = None, vllm: str | None = None
 ) -> Evidence:
-    """Load what a command line names: one case or folder, or any number of logs of one start; `-` is standard input."""
+    """Load the arguments of a command line: one case or folder, or logs of one launch; `-` is standard input."""
     if len(names) == 1 and names[0] != "-":
         return load(names[0], read_case=read_case, cases=cases, vllm=vllm)
     if names.count("-") > 1:
@@ -527,13 +473,9 @@ def load_files(
             if path.is_dir():
                 raise InputError(f"{name}: is a folder; several inputs must be log files of one start")
             if cases is not None and not path.exists() and path.name == name and (cases / name).is_dir():
-                raise InputError(
-                    f"{name}: is a recorded case; several inputs must be log files of one start, so name it alone"
-                )
+                raise InputError(f"{name}: is a recorded case; {_ALONE}")
             if path.is_file() and is_pack(path):
-                raise InputError(
-                    f"{name}: is an archive; several inputs must be log files of one start, so name it alone"
-                )
+                raise InputError(f"{name}: is an archive; {_ALONE}")
             if _is_empty(path):
                 empty.append(path)
             else:
@@ -544,11 +486,7 @@ def load_files(
 
 
 def handed(name: str, raw: bytes) -> Document:
-    """The document of bytes that were handed over under a file's name.
-
-    Raises:
-        InputError: they are empty or no text.
-    """
+    """Document of bytes passed under a file name."""
 
     def pieces() -> Iterator[str]:
         yield from _texts(io.BytesIO(raw), name)
@@ -559,39 +497,33 @@ def handed(name: str, raw: bytes) -> Document:
 
 @contextmanager
 def wanted_script(instead: str = NAME_A_SCRIPT) -> Iterator[None]:
-    """Say of what is read as a log, and cannot be, that a script was wanted.
-
-    Args:
-        instead: What to give in its place.
-    """
+    """Ask for a script instead of a log in error messages."""
     try:
         yield
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; {instead}") from None
 
 
-def script(found: Document, where: str) -> str:
-    """The text of a script as it is, its line ends included.
+def script(document: Document, where: str) -> str:
+    text = beginning(document)
+    if len(text) > MAX_SCRIPT:
+        raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+    return text
 
-    Raises:
-        InputError: it is too large, or no text.
-    """
-    text: list[str] = []
-    size = 0
-    for piece in found.pieces():
+
+def beginning(document: Document, most: int = MAX_SCRIPT) -> str:
+    """Beginning of a document, long enough that its reader refuses it for its size."""
+    text, size = [], 0
+    for piece in document.pieces():
         text.append(piece)
         size += len(piece)
-        if size > MAX_SCRIPT:
-            raise InputError(f"{where}: is larger than {MAX_SCRIPT} characters; give the part that starts vLLM")
+        if size > most:
+            break
     return "".join(text)
 
 
 def check_rewritable(raw: bytes, where: str) -> None:
-    """See that nothing is lost of a text that is written anew.
-
-    Raises:
-        InputError: it is not in UTF-8.
-    """
+    """Require UTF-8, so that rewriting loses nothing."""
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -599,6 +531,5 @@ def check_rewritable(raw: bytes, where: str) -> None:
 
 
 def pasted(text: str, *, vllm: str | None = None) -> Evidence:
-    """Evidence of a pasted text."""
     raw = text.encode("utf-8", "backslashreplace")
     return Evidence((Document("pasted text", decode(raw, "the pasted text")),), vllm=vllm)

@@ -1,4 +1,4 @@
-"""Evidence and texts by name: a recorded case, a file, a pack, standard input."""
+"""Load evidence and texts by name: a recorded case, a file, a pack, standard input."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from pathlib import Path
 
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.core.errors import InputError, check_texts
-from vllm_runbooks.core.evidence import JOB, Case, Document, Evidence
+from vllm_runbooks.core.evidence import JOB, Case, Evidence
 from vllm_runbooks.core.extensions import CASE_READER, extension
 from vllm_runbooks.reading import evidence as _evidence
 
-MAX_SCRIPT = _evidence.MAX_SCRIPT
-"""Characters of a file that is checked for commands."""
+MAX_SCRIPT, beginning = _evidence.MAX_SCRIPT, _evidence.beginning
 
 _MAX_BESIDE = 1_000_000
-"""Bytes of a configuration file that is read; no such file is written by hand."""
 
 
 def read_case(path: Path) -> Case:
@@ -45,22 +43,22 @@ def load(
     """
     check_texts(evidence=name, pasted_log=pasted, vllm=vllm, more_logs=more, command=command)
     check_release(vllm)
-    found = _checked(_loaded(name, pasted, vllm or None, cases, more))
-    return replace(found, command=read_text(command)) if command.strip() else found
+    evidence = _checked(_loaded(name, pasted, vllm or None, cases, more))
+    return replace(evidence, command=read_text(command)) if command.strip() else evidence
 
 
 def _loaded(name: str, pasted: str, vllm: str | None, cases: str | Path | None, more: str) -> Evidence:
     if pasted.strip():
         return _evidence.pasted(pasted, vllm=vllm)
     named = [name, *(part.strip() for part in more.split(",") if part.strip())]
-    found = [_evidence.load(one, read_case=read_case, cases=cases_folder(cases), vllm=vllm) for one in named]
-    if len(found) == 1:
-        return found[0]
-    return Evidence(tuple(document for one in found for document in one.documents), vllm=vllm)
+    parts = [_evidence.load(item, read_case=read_case, cases=cases_folder(cases), vllm=vllm) for item in named]
+    if len(parts) == 1:
+        return parts[0]
+    return Evidence(tuple(document for item in parts for document in item.documents), vllm=vllm)
 
 
 def check_release(vllm: str | None) -> None:
-    """Refuse, before a log is read, what is no release at all."""
+    """Refuse an invalid release before a log is read."""
     if vllm:
         from vllm_runbooks.catalog import options
 
@@ -68,21 +66,13 @@ def check_release(vllm: str | None) -> None:
 
 
 def is_job(name: str) -> bool:
-    """Whether a folder holds a job for an edge chip that is no recorded case."""
+    """Whether a folder holds an edge job that is no recorded case."""
     folder = Path(name)
     return (folder / JOB).is_file() and not (folder / "case.yaml").is_file()
 
 
 def read_text(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
-    """The text of a script as it is, its line ends included: of a file, a recorded case, a pack's command, or `-`.
-
-    Args:
-        name: Of the file.
-        instead: What to give in its place where it is none.
-
-    Raises:
-        InputError: it cannot be read, is too large, or is no text.
-    """
+    """Text of a script, a recorded case, a pack's command, or `-`; `instead` says what to name if there is none."""
     if name != "-" and Path(name).is_file() and not Path(name).stat().st_size:
         return ""  # a script that starts nothing, as an empty __init__.py among the files of a commit
     if _is_pack(name):
@@ -101,11 +91,7 @@ def _is_pack(name: str) -> bool:
 
 
 def read_rewritable(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
-    """As `read_text`, of a text that is written anew: nothing of it may be lost, so it is in UTF-8.
-
-    Raises:
-        InputError: as `read_text`, or it is in another encoding.
-    """
+    """As `read_text`, for a text that is rewritten: it must be UTF-8."""
     if _is_pack(name):
         return _evidence.packed_command(Path(name))
     where = "standard input" if name == "-" else name
@@ -122,22 +108,22 @@ def read_rewritable(name: str, instead: str = _evidence.NAME_A_SCRIPT) -> str:
 
 
 def read_beside(folder: Path, name: str) -> str | None:
-    """The text of a configuration file that a script in a folder names; None where there is none that can be read.
+    """Text of a config file that a script in a folder names; None if it can't be read.
 
-    It is a plain file in that folder or below it, no link and not too large: a script of somebody else's chooses its
-    name, and what the file says is told. So a name that leads out of the folder is refused.
+    Only a plain, small file in that folder: the script may be somebody else's, and what the file says is shown. So a
+    name that leads out of the folder is refused.
     """
-    given = Path(name)
-    if given.drive or given.root or ".." in given.parts:
+    relative = Path(name)
+    if relative.drive or relative.root or ".." in relative.parts:
         return None
-    path = folder / given
+    path = folder / relative
     try:
         if not path.resolve().is_relative_to(folder.resolve()):
             return None  # by a folder that is a link
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
         with os.fdopen(descriptor, "rb") as file:
-            told = os.fstat(descriptor)
-            if not stat.S_ISREG(told.st_mode) or told.st_size > _MAX_BESIDE:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BESIDE:
                 return None
             return file.read(_MAX_BESIDE).decode("utf-8")
     except (OSError, ValueError, RuntimeError):  # the last where links lead in a circle
@@ -145,27 +131,19 @@ def read_beside(folder: Path, name: str) -> str | None:
 
 
 def load_files(names: Sequence[str], *, vllm: str | None = None) -> Evidence:
-    """Load what a command line names; `-` is standard input.
-
-    Raises:
-        InputError: one of them cannot be read, or the release is no version.
-    """
+    """Load the arguments of a command line; `-` is standard input."""
     check_release(vllm)
     return _checked(_evidence.load_files(names, read_case=read_case, cases=cases_folder(None), vllm=vllm))
 
 
-def _checked(found: Evidence) -> Evidence:
-    """Evidence whose release is one, where a pack names it: that was never an option of a command line.
-
-    Raises:
-        InputError: it is none.
-    """
-    if found.pack is not None:
+def _checked(evidence: Evidence) -> Evidence:
+    """Check the release that a pack names."""
+    if evidence.pack is not None:
         try:
-            check_release(found.vllm)
+            check_release(evidence.vllm)
         except InputError as error:
-            raise InputError(f"{found.pack}: {error}") from None
-    return found
+            raise InputError(f"{evidence.pack}: {error}") from None
+    return evidence
 
 
 def cases_folder(override: str | Path | None) -> Path:
@@ -175,14 +153,3 @@ def cases_folder(override: str | Path | None) -> Path:
 def paste(text: str, *, vllm: str | None = None) -> Evidence:
     """Evidence of a pasted log."""
     return _evidence.pasted(text, vllm=vllm)
-
-
-def beginning(document: Document, most: int = MAX_SCRIPT) -> str:
-    """The text of a document, or so much of its beginning that whoever reads it refuses it for its size."""
-    text, size = [], 0
-    for piece in document.pieces():
-        text.append(piece)
-        size += len(piece)
-        if size > most:
-            break
-    return "".join(text)

@@ -10,34 +10,24 @@ import click
 from vllm_runbooks.catalog import complete
 from vllm_runbooks.core.console import given, output
 from vllm_runbooks.core.files import store
+from vllm_runbooks.lint.commands import GPUS
 
 if TYPE_CHECKING:
     from vllm_runbooks.lint.checking import Converted
 
 FORMS = ("shell", "docker", "compose", "systemd")
-"""Those that `reading.deployment.forms` writes."""
 
 
 @click.command(epilog=given.examples("convert launch.sh --to compose --vllm 0.19.0 -o compose.yaml"))
 @click.argument("file", metavar="[FILE|-]", default="-", type=complete.SCRIPT)
-@click.option(
-    "--to",
-    required=True,
-    type=click.Choice(FORMS),
-    help="The form to write.",
-)
+@click.option("--to", required=True, type=click.Choice(FORMS), help="The form to write.")
 @click.option(
     "--vllm",
     metavar="VERSION",
     type=complete.RELEASE,
     help="Release to write for (default: the image's tag, else the newest).",
 )
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
-)
+@GPUS
 @click.option(
     "--start", metavar="N", type=click.IntRange(min=1), help="Which of several starts, from 1 (default: the first)."
 )
@@ -65,21 +55,22 @@ def convert(*, file: str, to: str, vllm: str | None, gpus: str | None, start: in
         output.write_script(done.text)
     for line in _remarks(done, to, start):
         click.echo(line, err=True)
-    for line in render_issues.left(done.found.issues):
+    for line in render_issues.left(done.linted.issues):
         click.echo(line, err=True)
-    output.say(render_issues.headline(done.found))
-    return int(bool(render_issues.wrong(done.found.issues)))
+    output.say(render_issues.headline(done.linted))
+    return int(bool(render_issues.wrong(done.linted.issues)))
 
 
 def _remarks(done: Converted, to: str, start: int | None) -> list[str]:
-    """What whoever takes the text has to know."""
-    said = []
+    remarks = []
     if done.starts > 1 and start is None:
-        said.append(f"first of {done.starts} starts: --start N takes another one")
+        remarks.append(f"first of {done.starts} starts: --start N takes another one")
     if done.needs:
         where = "in /etc/vllm.env" if to == "systemd" else "in the environment"
-        said.append(f"set {where}: {', '.join(done.needs)}")
-    said += [f"left out: {each}" for each in done.left_out]
+        remarks.append(f"set {where}: {', '.join(done.needs)}")
+    remarks += [f"left out: {item}" for item in done.left_out]
     if done.is_loopback and to in ("docker", "compose"):
-        said.append("--host: in a container this address is the container's own, so nobody outside reaches the server")
-    return said
+        remarks.append(
+            "--host: in a container this address is the container's own, so nobody outside reaches the server"
+        )
+    return remarks

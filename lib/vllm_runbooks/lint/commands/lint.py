@@ -13,14 +13,15 @@ from vllm_runbooks.catalog import console as catalog_options
 from vllm_runbooks.core.console import given, output, terminal
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.files import store
+from vllm_runbooks.lint.commands import GPUS
 from vllm_runbooks.lint.records import Linted
 
 _BEHIND = "vllm_runbooks.lint.behind"
-"""Where it is kept that `--` was given."""
+"""Key for whether the command line has `--`."""
 
 
 class _WithCommand(click.Command):
-    """A command that takes another one behind `--`."""
+    """A command that accepts another one after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_BEHIND] = "--" in args
@@ -51,12 +52,7 @@ class _WithCommand(click.Command):
     type=complete.RELEASE,
     help="Release to judge by (default: the image's tag, else the newest).",
 )
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
-)
+@GPUS
 @click.option("--fix", is_flag=True, help="Print the corrected text; FILE itself is not changed.")
 @click.option(
     "-o", "--output", "out", metavar="FILE", type=given.FILE, help="With --fix: write the corrected text there."
@@ -97,58 +93,49 @@ def lint(
     from vllm_runbooks.lint import render as render_issues
     from vllm_runbooks.reading import sources
 
-    named, is_command = _given(files, is_rewritten=fix)
-    if len(named) > 1 and (form == "json" or fix):
-        raise click.UsageError("give one file for --format json and for --fix.")
-    if out is not None and not fix:
-        raise click.UsageError("-o writes the corrected text; give --fix as well.")
-    if fix and form in ("sarif", "github"):
-        raise click.UsageError("--fix prints the corrected text; give it without --format, or with --format json.")
-    if config_check and python is None:
-        raise click.UsageError("--config-check asks the vLLM that --python names; give it as well.")
-    checked = {
-        name: checking.lint_text(
-            text,
-            name=name,
-            vllm=vllm,
-            gpus=gpus,
-            fix=fix,
-            python=python,
-            is_config_checked=config_check,
-            folder=folder_of(name),
-        )
-        for name, text in named.items()
+    named, is_command = _read_inputs(files, is_rewritten=fix)
+    is_sarif, several = form in ("sarif", "github"), len(named) > 1
+    for is_wrong, message in (
+        (several and (form == "json" or fix), "give one file for --format json and for --fix."),
+        (out is not None and not fix, "-o writes the corrected text; give --fix as well."),
+        (fix and is_sarif, "--fix prints the corrected text; give it without --format, or with --format json."),
+        (config_check and python is None, "--config-check asks the vLLM that --python names; give it as well."),
+    ):
+        if is_wrong:
+            raise click.UsageError(message)
+    asks: dict[str, Any] = {"python": python, "is_config_checked": config_check, "fix": fix}
+    options: dict[str, dict[str, Any]] = {
+        name: {"name": name, "vllm": vllm, "gpus": gpus, "folder": folder_of(name)} for name in named
     }
+    checked = {name: checking.lint_text(text, **options[name], **asks) for name, text in named.items()}
     if is_command and not checked[_COMMAND].deployments and not checked[_COMMAND].issues:
         if not context.meta[_BEHIND]:
             sources.read_text(files[0])  # meant as a file, then: says why it cannot be read
         raise InputError("the command behind -- starts no vLLM that is known; write it as vllm serve MODEL …")
-    told = {redact.redact_name(name): found for name, found in checked.items()}
+    results = {redact.redact_name(name): linted for name, linted in checked.items()}
     if fix:
         ((name, text),) = named.items()
-        _show_fixed(
-            name, text, checked[name], asked={"vllm": vllm, "gpus": gpus, "folder": folder_of(name)}, out=out, form=form
-        )
+        _show_fixed(text, checked[name], options[name], out, form)
     elif form == "json":
         output.write_json(to_json(next(iter(checked.values()))))
     elif form == "sarif":
         from importlib import metadata
 
-        output.write_json(render_issues.sarif(told, knowledge.knowledge().rules, metadata.version("vllm-runbooks")))
+        output.write_json(render_issues.sarif(results, knowledge.knowledge().rules, metadata.version("vllm-runbooks")))
     elif form == "github":
-        said = "\n".join(filter(None, (render_issues.github(found, name) for name, found in told.items())))
-        output.write(said) if said else None
+        annotations = "\n".join(filter(None, (render_issues.github(linted, name) for name, linted in results.items())))
+        output.write(annotations) if annotations else None
     else:
-        terminal.show(block for name, found in told.items() for block in render_issues.view(found, name))
-    return int(any(render_issues.wrong(found.issues) for found in checked.values()))
+        terminal.show(block for name, linted in results.items() for block in render_issues.view(linted, name))
+    return int(any(render_issues.wrong(linted.issues) for linted in checked.values()))
 
 
 _COMMAND = "command"
-"""What a command behind `--` is called in messages."""
+"""Name of a command after `--` in messages."""
 
 
-def _given(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str], bool]:
-    """What is to be checked, name to text, and whether it is a command: words of which the first is no file."""
+def _read_inputs(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str], bool]:
+    """Return texts by name, and whether they are a command: words of which the first is no file."""
     from vllm_runbooks.reading import sources
 
     if not files:
@@ -166,26 +153,26 @@ def _given(files: tuple[str, ...], *, is_rewritten: bool) -> tuple[dict[str, str
 
 
 def folder_of(name: str) -> Path | None:
-    """Where a script lies, and the configuration files that it names beside it; None where it is no file."""
+    """Folder of a script, where its config files are; None if it is no file."""
     return Path(name).parent if Path(name).is_file() else None
 
 
-def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], out: Path | None, form: str) -> None:
-    """The corrected text where it was asked for; what is left to do goes to standard error."""
+def _show_fixed(text: str, linted: Linted, options: dict[str, Any], out: Path | None, form: str) -> None:
+    """Print the corrected text; what it leaves unfixed goes to standard error."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.lint import checking
     from vllm_runbooks.lint import render as render_issues
 
-    mended = checking.mended(text, name=name, **asked)
+    mended = checking.mended(text, **options)
     if out is not None:
         # The user's own file: a secret in it stays, or the script would no longer run.
         store(out, mended)
         output.say(f"wrote {out}")
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(linted))
     elif out is None:
-        output.write_script(found.fixed or "")
-    for line in render_issues.left(checking.lint_text(mended, name=name, **asked).issues):
+        output.write_script(linted.fixed or "")
+    for line in render_issues.left(checking.lint_text(mended, **options).issues):
         click.echo(line, err=True)
 
 
@@ -200,12 +187,7 @@ def _show_fixed(name: str, text: str, found: Linted, *, asked: dict[str, Any], o
     help="Release that the script was written for.",
 )
 @click.option("--to", required=True, metavar="VERSION", type=complete.RELEASE, help="Release that it is to run on.")
-@click.option(
-    "--gpus",
-    metavar="SPEC",
-    type=complete.CARDS,
-    help="The GPUs there are: 8xRTX3090, a snapshot's file or case, or local.",
-)
+@GPUS
 @click.option("-o", "--output", "out", metavar="FILE", type=given.FILE, help="Write the rewritten script there.")
 @catalog_options.LANG
 @given.FORMAT
@@ -222,12 +204,12 @@ def migrate(*, file: str, from_: str, to: str, gpus: str | None, out: Path | Non
 
     name = output.STDIN if file == "-" else file
     text = sources.read_rewritable(file)
-    found, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus, folder=folder_of(name))
+    migrated, rewritten = checking.migrate_text(text, name=name, from_=from_, to=to, gpus=gpus, folder=folder_of(name))
     if out is not None:
         store(out, rewritten)
         output.say(f"wrote {out}")
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(migrated))
     else:
-        terminal.show([*render_issues.view(found, redact.redact_name(name)), *render_issues.changes_view(found)])
-    return int(bool(render_issues.wrong(found.issues)))
+        terminal.show([*render_issues.view(migrated, redact.redact_name(name)), *render_issues.changes_view(migrated)])
+    return int(bool(render_issues.wrong(migrated.issues)))

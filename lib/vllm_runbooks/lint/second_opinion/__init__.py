@@ -1,4 +1,4 @@
-"""The release's own word: an installed vLLM's parser is asked about commands, in a process of its own."""
+"""Ask an installed vLLM's parser about commands, in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,39 +9,26 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from vllm_runbooks.core.errors import InputError
+from vllm_runbooks.lint.hits import ParserVerdict
 
 LIMIT_S = 180.0
-"""Time in which the other Python must have answered: importing vLLM takes most of it."""
+"""Importing vLLM takes most of it."""
 _PROGRAM = Path(__file__).with_name("ask_parser.py")
-
-
-class Verdict(NamedTuple):
-    """What an installed vLLM makes of one command."""
-
-    vllm: str
-    """The release that was asked."""
-    stage: str | None
-    """Where it is refused: "parse", "validate" or "config"; None: it is not."""
-    says: str
 
 
 def ask(
     python: str, entry: str, commands: Sequence[Sequence[str]], *, is_config_checked: bool = False
-) -> list[Verdict]:
-    """What the vLLM of another Python makes of the words after `vllm serve`, or after the server's module name.
+) -> list[ParserVerdict]:
+    """Ask the parser of another Python's vLLM about commands: the words after `vllm serve` or the module.
 
-    Nothing is served; with `is_config_checked` the model's configuration is read as vLLM would read it, without running
-    code that comes with the model.
-
-    Raises:
-        InputError: that Python cannot be run, has no vLLM, or does not answer in time.
+    Nothing is served; with `is_config_checked` the model's configuration is read too, without running its code.
     """
     request = {"entry": entry, "commands": [list(words) for words in commands], "check_config": is_config_checked}
     try:
-        asked = subprocess.Popen(  # noqa: S603 - the user's own Python, and a program of ours
+        process = subprocess.Popen(  # noqa: S603 - the user's own Python, and a program of ours
             [python, str(_PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -56,29 +43,29 @@ def ask(
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"--python {python}: cannot be run: {reason}; name a Python with vLLM") from None
     try:
-        output, errors = asked.communicate(json.dumps(request), LIMIT_S)
+        output, errors = process.communicate(json.dumps(request), LIMIT_S)
     except subprocess.TimeoutExpired:
         raise InputError(f"--python {python}: no answer within {LIMIT_S:.0f} s; try `import vllm` there") from None
     finally:
-        _end(asked)
-    if asked.returncode:
-        said = (errors.strip().splitlines() or ["no reason given"])[-1]
-        raise InputError(f"--python {python}: {said[:300]}; name a Python with vLLM")
+        _end(process)
+    if process.returncode:
+        last_line = (errors.strip().splitlines() or ["no reason given"])[-1]
+        raise InputError(f"--python {python}: {last_line[:300]}; name a Python with vLLM")
     try:
         answer: dict[str, Any] = json.loads(output)
-        return [Verdict(answer["vllm"], each["stage"], each["says"]) for each in answer["verdicts"]]
+        return [ParserVerdict(answer["vllm"], verdict["stage"], verdict["says"]) for verdict in answer["verdicts"]]
     except (ValueError, KeyError, TypeError):
         raise InputError(f"--python {python}: its answer cannot be read; try `import vllm` there") from None
 
 
-def _end(asked: subprocess.Popen[str]) -> None:
-    """End the program, where it has not ended, and what it has started, such as vLLM's own helpers."""
-    if asked.returncode is None:
+def _end(process: subprocess.Popen[str]) -> None:
+    """End the program and its children, such as vLLM's helpers."""
+    if process.returncode is None:
         # Not waited for yet: its number is its own still.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(asked.pid, signal.SIGKILL)
-        asked.wait()
-    for stream in (asked.stdin, asked.stdout, asked.stderr):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             with contextlib.suppress(OSError):
                 stream.close()

@@ -1,28 +1,15 @@
-"""Ask the vLLM installed beside this Python for its own verdict on commands; a stand-alone program, never imported.
+"""Ask the vLLM installed beside this Python for its verdict on commands; a stand-alone program, never imported.
 
-It is run by path, with a Python that has vLLM, and needs nothing but vLLM and the standard library:
-
-    PYTHON ask_parser.py < request.json > verdicts.json
-
-The request is one JSON document on standard input:
-
-    {"entry": "serve" | "api_server", "commands": [["MODEL", "--port", "8000"], ...], "check_config": false}
-
-where each command holds the words after `vllm serve` or `-m vllm.entrypoints.openai.api_server`. The answer is one JSON
-document on standard output:
-
-    {"vllm": "0.11.0", "python": "3.12.3", "verdicts": [VERDICT, ...]}
-    VERDICT = {"stage": null | "parse" | "validate" | "config", "error": null | "TypeError", "says": "the message"}
-
-A null stage means that nothing was refused. `parse` is the argument parser, `validate` the checks `vllm serve` makes
-before it loads anything, `config` the building of the engine's configuration (only with check_config: it reads the
-model's configuration files, and may fetch them as vLLM would). Code that a model's repository holds is never run:
-the configuration is built as without --trust-remote-code. Nor is code that the command names: where it names plugins or
-classes, the configuration is not built. In both cases the stage is null and the message begins with "not checked".
-Nothing is served and no engine is started.
-
-Exit status: 0 with verdicts; 2 when the request cannot be read; 3 when vLLM cannot be imported (one line on standard
-error says why). Whatever vLLM prints goes to standard error.
+PYTHON ask_parser.py < request.json > verdicts.json
+Request: {"entry": "serve" | "api_server", "commands": [["MODEL", "--port", "8000"], ...], "check_config": false}, where
+a command is the words after `vllm serve` or `-m vllm.entrypoints.openai.api_server`.
+Answer: {"vllm": "0.11.0", "python": "3.12.3", "verdicts": [{"stage": S, "error": null | "TypeError", "says": "the
+message"}, ...]}, where S is null (accepted), "parse" (the parser), "validate" (the checks of `vllm serve`) or "config"
+(building the engine's configuration, only with check_config, which may fetch the model's configuration files). Code of
+a model's repository or named by the command is never run: then the stage is null and the message begins with "not
+checked".
+Exit status: 0 with verdicts, 2 for an invalid request, 3 if vLLM can't be imported. vLLM's own output goes to standard
+error.
 """
 
 # ruff: noqa: T201 - a program of its own speaks by printing
@@ -38,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 _SAYS = 2000
-"""Longest message, in characters, that a verdict repeats."""
 _CLI_ARGS = (
     "vllm.entrypoints.common.cli_args",
     "vllm.entrypoints.launchers.cli_args",
@@ -48,17 +34,17 @@ _NOT_CHECKED = "not checked: names plugins or classes of its own"
 _NOT_TRUSTED = "not checked: the model's configuration is code of its repository"
 _CODE = ("middleware", "logits_processors", "model_class_overrides")
 _CODE_ENDINGS = ("_plugin", "_cls", "_module_path")
-"""Options, and keys of those that are mappings, by which a command names code that is imported for it."""
+"""Options and keys that name code to import."""
 _EXECUTORS = ("ray", "mp", "uni", "external_launcher")
-"""What names an executor that is vLLM's own; anything else is a class to import."""
+"""vLLM's own executors; any other name is a class to import."""
 _MAX_NESTED = 4
 _PARSERS = ("vllm.utils.argparse_utils", "vllm.utils")
 _COMMAND_LINES = ("vllm.entrypoints.cli.main", "vllm.scripts")
-"""Modules that have held, in one release or another, what is looked for; the newest first."""
+"""Modules of several releases, the newest first."""
 
 
 class _Built(BaseException):
-    """Raised by the parser that vLLM's command line has built, in place of parsing."""
+    """Raised instead of parsing, with the parser that vLLM's command line has built."""
 
     def __init__(self, parser: Any) -> None:
         self.parser = parser
@@ -95,23 +81,17 @@ def _command_line() -> Any:
     raise ImportError("vLLM's command line builds no parser")
 
 
-def _serve_alone() -> Any:
-    """A parser with the subcommand `serve` alone, where another subcommand cannot be imported."""
-    parser = _first(_PARSERS, "FlexibleArgumentParser")(description="vLLM CLI")
-    serve = importlib.import_module("vllm.entrypoints.cli.serve")
-    subparsers = parser.add_subparsers(required=False, dest="subparser")
-    serve.ServeSubcommand().subparser_init(subparsers)
-    return parser
-
-
 def _parser(entry: str) -> Any:
     """The parser behind an entry point."""
     if entry == "api_server":
         return _first(_CLI_ARGS, "make_arg_parser")(_first(_PARSERS, "FlexibleArgumentParser")())
     try:
         return _command_line()
-    except (Exception, SystemExit):  # noqa: BLE001 - any subcommand may fail to import in any way
-        return _serve_alone()
+    except (Exception, SystemExit):  # noqa: BLE001 - any subcommand may fail to import: `serve` alone, then
+        parser = _first(_PARSERS, "FlexibleArgumentParser")(description="vLLM CLI")
+        serve = importlib.import_module("vllm.entrypoints.cli.serve")
+        serve.ServeSubcommand().subparser_init(parser.add_subparsers(required=False, dest="subparser"))
+        return parser
 
 
 def _defaults(parser: Any, words: list[str]) -> dict[str, Any]:
@@ -123,9 +103,9 @@ def _defaults(parser: Any, words: list[str]) -> dict[str, Any]:
         return {}
 
 
-def _names_code(given: dict[str, Any], defaults: dict[str, Any], depth: int = 0) -> bool:
+def _names_code(options: dict[str, Any], defaults: dict[str, Any], depth: int = 0) -> bool:
     """Whether an option names a plugin or a class, or a mapping that it is given does."""
-    for name, value in given.items():
+    for name, value in options.items():
         if not value:
             continue
         is_code = str(name) in _CODE or str(name).endswith(_CODE_ENDINGS)
@@ -134,8 +114,10 @@ def _names_code(given: dict[str, Any], defaults: dict[str, Any], depth: int = 0)
             return True
         inner = value if isinstance(value, dict) else getattr(value, "__dict__", None)
         if isinstance(inner, dict) and depth < _MAX_NESTED:
-            own = defaults.get(name)
-            if _names_code(inner, own if isinstance(own, dict) else getattr(own, "__dict__", {}), depth + 1):
+            default = defaults.get(name)
+            if _names_code(
+                inner, default if isinstance(default, dict) else getattr(default, "__dict__", {}), depth + 1
+            ):
                 return True
     return False
 
@@ -177,8 +159,8 @@ def _verdict(parser: Any, validate: Any, words: list[str], *, defaults: dict[str
 def main() -> int:
     """Answer the request on standard input; returns the exit status."""
     # A program's own folder is searched first: modules there must not stand in for others of the same name.
-    own = Path(__file__).resolve().parent
-    sys.path[:] = [path for path in sys.path if Path(path).resolve() != own]
+    folder = Path(__file__).resolve().parent
+    sys.path[:] = [path for path in sys.path if Path(path).resolve() != folder]
     # vLLM and its libraries print where they like: the answer alone goes to the real standard output.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -1,9 +1,8 @@
-"""An argument vector judged as a release's own parser judges it: every fault with its place, every value typed.
+"""Parse an argument vector as a release does: report every fault with its place, and convert every value.
 
-Nothing of argparse is used: it stops at the first fault, tells no place, and differs between versions of Python. The
-words are rewritten first, as vLLM's parser does (`words`), then options and positionals take their values by
-number, type and choices, as argparse does, then the release's own checks are made. A word that cannot be known (None)
-may be anything: it takes the place it stands in, and nothing is told of it.
+argparse itself stops at the first fault, has no places, and differs between versions of Python. The words are rewritten
+as vLLM's parser does (`words`), assigned as argparse does, and checked as the release does. An unknown word (None) may
+be anything: it is never a fault.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import islice, takewhile
+from operator import eq
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.options import Option, ReleaseData, inner_type
@@ -23,8 +23,8 @@ from vllm_runbooks.reading.arguments import json_keys
 from vllm_runbooks.reading.arguments.bounds import refused
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 from vllm_runbooks.reading.arguments.spelling import alike
-from vllm_runbooks.reading.arguments.values import Reader, ValueFault, type_in_words
-from vllm_runbooks.reading.arguments.words import Part, Rewritten, Token, rewrite
+from vllm_runbooks.reading.arguments.values import ValueReader, type_in_words
+from vllm_runbooks.reading.arguments.words import Rewritten, Token, rewrite
 
 REFUSALS = frozenset(
     {
@@ -32,61 +32,57 @@ REFUSALS = frozenset(
         *("unknown-key", "wrong-key-type", "required", "extra-positional", "conflict"),
     }
 )
-"""Kinds of problems for which a release refuses the command."""
+"""Kinds of problems for which the release rejects the command."""
 _MAX_HINTS = 30
-"""So many unknown names are compared with the known ones; beyond that nobody reads the hints."""
 _MAX_SHOWN = 120
-"""Characters of a word that are compared or repeated."""
 _NEGATIVE = re.compile(r"-\d+\n?|-\d*\.\d+\n?")
 _DASHES = ("\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2015", "\u2212")
-"""Signs that look like a dash and are none."""
+"""Characters that look like a dash."""
 _REPEATABLE = frozenset({"_AppendAction", "_AppendConstAction", "_ExtendAction", "_CountAction"})
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-"""Words, in small letters, that are written behind a switch as if it took a value."""
+"""Values written after a switch as if it took one."""
 _MODEL = "model_tag"
-"""dest of the positional that `vllm serve` takes the model from."""
+"""dest of the positional model of `vllm serve`."""
 _ENTRY = "subparser"
-"""dest that holds the command of `vllm`; the api_server has none."""
+"""dest of the command of `vllm`; the api_server has none."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something about one word that the release refuses, warns of, or takes otherwise than it looks."""
+    """A word that the release rejects, warns about, or reads differently than it looks."""
 
     kind: str
-    """One of REFUSALS, or duplicate, abbreviation, underscore, deprecated, model-option, model-ignored, not-read; or
-    out-of-bounds: the parser takes it, and the start ends with an error."""
+    """One of REFUSALS; duplicate, abbreviation, underscore, deprecated, model-option, model-ignored or not-read; or
+    out-of-bounds, which only the engine rejects."""
     word: int | None
-    """Index of the word at fault; None where something is missing from the command as a whole."""
+    """Index of the word; None if something is missing from the command."""
     option_word: int | None
-    """Index of the word with the option that it belongs to."""
+    """Index of its option's word."""
     option: str | None
-    """The option's own name (`--max-model-len`); of an unknown one the name as written, without its value."""
+    """The option's full name (`--max-model-len`), an unknown one as written."""
     dest: str | None
     says: Mapping[str, str] = field(default_factory=dict)
-    """Named details; `at` is an offset inside the value of the word."""
+    """Details; `at` is an offset in the word's value."""
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the release refuses the command for it."""
+        """Whether the release rejects the command for it."""
         return self.kind in REFUSALS
 
 
 @dataclass(frozen=True)
-class Role:
-    """What a word is to the parser."""
+class WordRole:
+    """Role of a word for the parser."""
 
     kind: str
     """option (also with its value: `--a=1`), value, model, positional, separator, unknown or lost."""
     option: str | None = None
-    """The name of the option that it is or belongs to."""
     option_word: int | None = None
-    """Index of the word with that option."""
 
 
 @dataclass(frozen=True)
 class CallProblem:
-    """Something about a keyword of `LLM(…)` or `EngineArgs(…)` that the release refuses."""
+    """A keyword of `LLM(…)` or `EngineArgs(…)` that the release rejects."""
 
     kind: str
     """unknown, wrong-type, wrong-choice, unknown-key, wrong-key-type, conflict or out-of-bounds."""
@@ -96,21 +92,20 @@ class CallProblem:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A command's words as a release understands them."""
+    """A command as a release parses it."""
 
     flags: Mapping[str, Any]
-    """Values given explicitly, typed, by argparse dest; UNKNOWN where a value cannot be known."""
+    """Explicit values by dest; UNKNOWN if a value can't be known."""
     model: str | None
-    """The model given, as the first argument or by option; None: none, or it cannot be known."""
+    """None if absent or unknown."""
     problems: tuple[Problem, ...]
-    roles: tuple[Role, ...]
-    """The role of each word."""
-    given: Mapping[str, tuple[int, ...]]
-    """Indices of the words with the options, by dest, in the order given."""
+    roles: tuple[WordRole, ...]
+    places: Mapping[str, tuple[int, ...]]
+    """Indices of the options' words by dest."""
 
     @property
     def is_refused(self) -> bool:
-        """Whether the release ends with an error before it reads anything of the model."""
+        """Whether the release rejects the command before it reads the model."""
         return any(problem.is_refusal for problem in self.problems)
 
 
@@ -121,11 +116,10 @@ def parse(
     config: Mapping[str, Any] | None = None,
     environment: Mapping[str, str | None] | None = None,
 ) -> Parsed:
-    """Judge the words after `vllm serve` (or after the api_server's module name).
+    """Parse the words after `vllm serve` (or after the api_server's module name) as a release does.
 
-    `config` is the content of the file that `--config` names, where the caller has it; its options are judged with the
-    place of that word. Without it nothing is told of what the file may hold. `environment` has the variables that are
-    set (None: to what cannot be known); the others are taken as not set.
+    `config` is the content of the `--config` file, if known; its options are at that word. `environment` has the
+    variables that are set, None for an unknown value.
     """
     if config is not None:
         return _Parser(words, release, entry, config, environment or {}).parsed()
@@ -141,31 +135,25 @@ def parse_words(
 
 
 def parse_call(keywords: Mapping[str, Any], release: ReleaseData, call: str = "LLM") -> tuple[CallProblem, ...]:
-    """What is certainly wrong with the keywords of a call; a value that is not literal is UNKNOWN.
-
-    Args:
-        keywords: Literal values by keyword.
-        release: The release that is called.
-        call: LLM, EngineArgs or AsyncEngineArgs.
-    """
-    taken = release.taken_by(call)
-    names_known = sorted(name for name in taken if not name.startswith("_"))
+    """Check the keywords of `LLM(…)` or `EngineArgs(…)`; a value that is not literal is UNKNOWN."""
+    parameters = release.taken_by(call)
+    names_known = sorted(name for name in parameters if not name.startswith("_"))
     by_dest = _grammar(release.entries["serve"]).by_dest
     problems: list[CallProblem] = []
     for keyword, value in keywords.items():
-        if taken and keyword not in taken:
+        if parameters and keyword not in parameters:
             near = alike(keyword, names_known)
             problems.append(CallProblem("unknown", keyword, {"near": " ".join(near)} if near else {}))
         elif value is not UNKNOWN and keyword in by_dest:
             problems += _called_with(keyword, value, by_dest[keyword], release)
     wrong = {problem.keyword for problem in problems}
-    bounds = (found for found in refused(keywords, release) if wrong.isdisjoint(found.dests))
-    return (*problems, *(CallProblem("out-of-bounds", found.dests[-1], found.says) for found in bounds))
+    bounds = (fault for fault in refused(keywords, release) if wrong.isdisjoint(fault.dests))
+    return (*problems, *(CallProblem("out-of-bounds", fault.dests[-1], fault.says) for fault in bounds))
 
 
 def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData) -> Iterator[CallProblem]:
-    """What is certainly wrong with one value; Python converts nothing, and None is nearly always taken."""
-    if value is None or option.action in _OWN_VALUES:
+    """Check one value: Python converts nothing, and None is nearly always valid."""
+    if value is None or option.action in _CONVERTING_ACTIONS:
         return
     kind = inner_type(option.type)
     if isinstance(value, dict) and isinstance(kind, dict) and "dataclass" in kind:
@@ -181,7 +169,7 @@ def _called_with(keyword: str, value: Any, option: Option, release: ReleaseData)
         yield CallProblem("wrong-type", keyword, {"expected": type_in_words(kind), "value": _cut(str(value))})
 
 
-_OWN_VALUES = frozenset({"LoRAParserAction", "PromptAdapterParserAction", "StoreBoolean"})
+_CONVERTING_ACTIONS = frozenset({"LoRAParserAction", "PromptAdapterParserAction", "StoreBoolean"})
 _NUMBERS = ("int", "float", "human_int", "human_int_or_auto")
 
 
@@ -196,7 +184,7 @@ def _is_no_number(value: Any) -> bool:
 
 
 class _Grammar:
-    """The spellings that a parser knows."""
+    """Spellings of a parser."""
 
     def __init__(self, options: Sequence[Option]) -> None:
         # Kept alive, so that another parser's options cannot come to stand at its address.
@@ -209,13 +197,13 @@ class _Grammar:
 
     @cached_property
     def names(self) -> list[str]:
-        """The long spellings that a message may propose; nobody means a denied denial (`--no-disable-x`)."""
+        """Long spellings that a message may suggest; not double negations."""
         odd = ("--no-disable-", "--no-enable-", "--no-no-")
         return sorted(text for text in self.by_string if text.startswith("--") and not text.startswith(odd))
 
     @cached_property
     def short(self) -> list[str]:
-        """The spellings with one dash and more than one letter."""
+        """Spellings with one dash and more than one letter."""
         return [text for text in self.by_string if len(text) > 2 and not text.startswith("--")]
 
     @cached_property
@@ -223,7 +211,6 @@ class _Grammar:
         return sorted(self.by_string)
 
     def beginning(self, start: str) -> Iterator[str]:
-        """The spellings that begin with a text."""
         for text in self._sorted[bisect_left(self._sorted, start) :]:
             if not text.startswith(start):
                 return
@@ -232,11 +219,11 @@ class _Grammar:
 
 _GRAMMARS: dict[int, _Grammar] = {}
 _MAX_GRAMMARS = 64
-"""Parsers that are kept: two for each of the releases that one command is compared with."""
+"""Two for each release that a command is compared with."""
 
 
 def _grammar(options: Sequence[Option]) -> _Grammar:
-    """The grammar of a parser, made once."""
+    """Grammar of a parser, cached."""
     kept = _GRAMMARS.get(id(options))
     if kept is None or kept.options is not options:
         if len(_GRAMMARS) >= _MAX_GRAMMARS:
@@ -245,16 +232,16 @@ def _grammar(options: Sequence[Option]) -> _Grammar:
     return kept
 
 
-class _Seen(NamedTuple):
-    """What argparse sees in a word that looks like an option."""
+class _OptionWord(NamedTuple):
+    """A word that looks like an option to argparse."""
 
     option: Option | None
-    """None: there is none, or it is ambiguous."""
+    """None if unknown or ambiguous."""
     string: str
     explicit: str | None
-    """The value that stands in the same word."""
+    """The value in the same word."""
     shift: int
-    """Characters of the token before that value."""
+    """Offset of that value in the token."""
 
 
 class _Parser:
@@ -270,26 +257,25 @@ class _Parser:
         self.config, self.environment = config, environment
         self.grammar = _grammar(release.entries[entry])
         self.problems: list[Problem] = []
-        self.roles: list[Role | None] = [None] * len(words)
+        self.roles: list[WordRole | None] = [None] * len(words)
         self.flags: dict[str, Any] = {}
-        self.given: dict[str, list[int]] = {}
+        self.places: dict[str, list[int]] = {}
         self.hints = 0
         self.is_open: bool
-        """Whether words that cannot be known, or a file that was not read, may hold more than is seen."""
+        """Whether unknown words or an unread file may hold more."""
         self.is_helped = False
         self.takes_first = entry == "serve" or release.features.get("api_server_model") != "ignored"
-        """Whether the program takes its model from the first argument, where its parser has a place for it."""
+        """Whether the program reads the model from the first argument."""
 
     def parsed(self) -> Parsed:
-        """The command, understood."""
-        known = self.grammar.by_string
-        rewritten = rewrite(self.words, self.release.features, self.entry, self.config, known.__contains__)
+        spellings = self.grammar.by_string
+        rewritten = rewrite(self.words, self.release.features, self.entry, self.config, spellings.__contains__)
         self.is_open = rewritten.has_unread_file
         self._take_over(rewritten)
         self._match(rewritten.tokens)
         if self.is_helped:
             # The parser prints its help where it meets it, and tells of what is left over only at the end.
-            self.problems = [each for each in self.problems if each.kind not in ("unknown", "extra-positional")]
+            self.problems = [fault for fault in self.problems if fault.kind not in ("unknown", "extra-positional")]
         else:
             self._check()
             self._bound()
@@ -302,21 +288,23 @@ class _Parser:
         return Parsed(
             self.flags,
             model if isinstance(model, str) else None,
-            tuple(sorted(self.problems, key=lambda problem: (problem.word is None, problem.word or 0))),
-            tuple(role or Role("lost") for role in self.roles),
-            {dest: tuple(places) for dest, places in self.given.items()},
+            tuple(sorted(self.problems, key=lambda fault: (fault.word is None, fault.word or 0))),
+            tuple(role or WordRole("lost") for role in self.roles),
+            {dest: tuple(places) for dest, places in self.places.items()},
         )
 
     def _take_over(self, rewritten: Rewritten) -> None:
-        """Roles and remarks of the words that the rewriting itself understood."""
-        for word, (kind, string, option_word) in rewritten.taken.items():
+        """Take roles and remarks over from the rewriting."""
+        for word, (kind, string, option_word) in rewritten.consumed.items():
             option = self.grammar.by_string.get(string)
             is_unknown = self.words[word] is None
-            self.roles[word] = Role("unknown" if is_unknown else kind, option.name if option else string, option_word)
+            self.roles[word] = WordRole(
+                "unknown" if is_unknown else kind, option.name if option else string, option_word
+            )
         for kind, word, option_word, string, says in rewritten.remarks:
-            found = self.grammar.by_string.get(string)
-            dest = found.dest if found else None
-            self.problems.append(Problem(kind, word, option_word, found.name if found else string, dest, says))
+            match = self.grammar.by_string.get(string)
+            dest = match.dest if match else None
+            self.problems.append(Problem(kind, word, option_word, match.name if match else string, dest, says))
 
     # ---- telling
 
@@ -335,22 +323,22 @@ class _Parser:
 
     def _role(self, token: Token, kind: str, option: Option | None = None, option_word: int | None = None) -> None:
         if self.roles[token.word] is None:
-            told = option.name if option is not None and option.strings else None
-            self.roles[token.word] = Role("unknown" if self.words[token.word] is None else kind, told, option_word)
+            name = option.name if option is not None and option.strings else None
+            self.roles[token.word] = WordRole("unknown" if self.words[token.word] is None else kind, name, option_word)
 
     # ---- options and positionals
 
     def _match(self, tokens: list[Token]) -> None:
-        """Give options and positionals their values, in the order in which argparse does."""
+        """Assign values to options and positionals in argparse's order."""
         end = next((at for at, token in enumerate(tokens) if token.text == "--"), len(tokens))
         seen = [self._seen(token) for token in tokens[:end]] + [None] * (len(tokens) - end)
         left = list(self.grammar.positionals)
         at, is_excused = 0, False
         while at < len(tokens) and not self.is_helped:
-            found = seen[at]
-            if found is not None:
-                at = self._option(found, tokens, seen, at)
-                is_excused = found.option is None and found.explicit is None
+            option_word = seen[at]
+            if option_word is not None:
+                at = self._option(option_word, tokens, seen, at)
+                is_excused = option_word.option is None and option_word.explicit is None
                 continue
             run = at
             while at < len(tokens) and seen[at] is None:
@@ -360,83 +348,81 @@ class _Parser:
         if self.is_helped or self.is_open:
             return
         missing = [option for option in left if option.nargs not in ("?", "*")]
-        missing += [option for option in self.grammar.required if option.dest not in self.given]
-        for option in missing:
-            says = {"what": option.name}
-            self.problems.append(Problem("required", None, None, option.name, option.dest, says))
+        missing += [option for option in self.grammar.required if option.dest not in self.places]
+        self.problems += [
+            Problem("required", None, None, option.name, option.dest, {"what": option.name}) for option in missing
+        ]
 
-    def _seen(self, token: Token) -> _Seen | None:
-        """What a word is as an option; None for a value. Tells of options that do not exist or are ambiguous."""
-        text, known = token.text, self.grammar.by_string
+    def _seen(self, token: Token) -> _OptionWord | None:
+        """Recognize an option in a word; None for a value. Reports unknown and ambiguous options."""
+        text, spellings = token.text, self.grammar.by_string
         if not text or text[0] != "-":
             return None
-        if text in known:
-            return _Seen(known[text], text, None, 0)
+        if text in spellings:
+            return _OptionWord(spellings[text], text, None, 0)
         if len(text) == 1:
             return None
         string, equals, value = text.partition("=")
         explicit = value if equals else None
-        if equals and string in known:
-            return _Seen(known[string], string, explicit, len(string) + 1)
+        if equals and string in spellings:
+            return _OptionWord(spellings[string], string, explicit, len(string) + 1)
         matches = list(islice(self._short_for(text, string, explicit), _MAX_HINTS))
         if len(matches) == 1:
-            self._tell_short(token, matches[0], string)
-            return matches[0]
+            [match] = matches
+            if match.option is not None and match.string.startswith(string):
+                self._tell("abbreviation", token, match.option, token.word, full=match.string)
+            return match
         if matches:
             says = {"matches": " ".join(match.string for match in matches)}
             self.problems.append(Problem("ambiguous", token.word, token.word, string, None, says))
-            return _Seen(None, string, explicit, 0)
+            return _OptionWord(None, string, explicit, 0)
         if (_NEGATIVE.fullmatch(text) and not self.grammar.has_negative) or " " in text:
             return None
         self._tell_unknown(token, string)
-        return _Seen(None, string, explicit, 0)
+        return _OptionWord(None, string, explicit, 0)
 
-    def _short_for(self, text: str, string: str, explicit: str | None) -> Iterator[_Seen]:
-        """The options that a word may be short for."""
-        known = self.grammar.by_string
+    def _short_for(self, text: str, string: str, explicit: str | None) -> Iterator[_OptionWord]:
+        """Options that a word may abbreviate."""
+        spellings = self.grammar.by_string
         if text[1] == "-":
             for full in self.grammar.beginning(string):
-                yield _Seen(known[full], full, explicit, len(string) + 1)
+                yield _OptionWord(spellings[full], full, explicit, len(string) + 1)
             return
-        if text[:2] in known:
-            yield _Seen(known[text[:2]], text[:2], text[2:], 2)
+        if text[:2] in spellings:
+            yield _OptionWord(spellings[text[:2]], text[:2], text[2:], 2)
         for full in self.grammar.beginning(text):
             if full != text[:2]:
-                yield _Seen(known[full], full, None, 0)
+                yield _OptionWord(spellings[full], full, None, 0)
 
-    def _tell_short(self, token: Token, found: _Seen, string: str) -> None:
-        if found.option is not None and found.string.startswith(string):
-            self._tell("abbreviation", token, found.option, token.word, full=found.string)
-
-    def _option(self, found: _Seen, tokens: list[Token], seen: Sequence[_Seen | None], at: int) -> int:
-        """Give one option its values; returns where to go on."""
+    def _option(self, match: _OptionWord, tokens: list[Token], matches: Sequence[_OptionWord | None], at: int) -> int:
+        """Assign an option its values; return the next index."""
         token = tokens[at]
-        self._role(token, "option", found.option, token.word)
-        found = self._unglued(found, token)
-        option = found.option
+        self._role(token, "option", match.option, token.word)
+        match = self._unglued(match, token)
+        option = match.option
         if option is None:
             return at + 1
-        self._note(found, token)
-        least, most = _counts(option.nargs)
-        if found.explicit is not None:
-            place = str(token.shift + found.shift)
+        self._note(match, token)
+        least, most, expected = _values_of(option.nargs)
+        if match.explicit is not None:
+            place = str(token.shift + match.shift)
             if most == 0:
-                says = {"value": _cut(found.explicit), "at": place}
+                says = {"value": _cut(match.explicit), "at": place}
                 self._tell("unexpected-value", token, option, token.word, **says)
             elif least > 1:
-                self._tell("missing-value", token, option, token.word, expected=_expected(option.nargs))
-            elif found.explicit == "--":
+                self._tell("missing-value", token, option, token.word, expected=expected)
+            elif match.explicit == "--":
                 # Versions of Python differ in whether this is a value or none.
                 self.flags[option.dest] = UNKNOWN
             else:
-                value = Token(found.explicit, token.word, token.shift + found.shift)
-                self._set(option, [value], token, found.string)
+                value = Token(match.explicit, token.word, token.shift + match.shift)
+                self._set(option, [value], token, match.string)
             return at + 1
         end = at + 1
-        while end < len(tokens) and end - at <= most and seen[end] is None and tokens[end].text != "--":
+        while end < len(tokens) and end - at <= most and matches[end] is None and tokens[end].text != "--":
             end += 1
         if end - at - 1 < least:
-            says = {"expected": _expected(option.nargs)}
+            says = {"expected": expected}
             following = self.words[token.word + 1] if token.word + 1 < len(self.words) else None
             if following:
                 says["next"] = _cut(following)
@@ -445,43 +431,39 @@ class _Parser:
             return end
         for value in tokens[at + 1 : end]:
             self._role(value, "value", option, token.word)
-        self._set(option, tokens[at + 1 : end], token, found.string)
+        self._set(option, tokens[at + 1 : end], token, match.string)
         return end
 
-    def _unglued(self, found: _Seen, token: Token) -> _Seen:
-        """The last of several short flags in one word (-ab is -a -b); those before it are noted."""
-        explicit, start, done = found.explicit or "", found, 0
-        while found.option is not None and found.option.nargs == 0 and done < len(explicit):
+    def _unglued(self, last: _OptionWord, token: Token) -> _OptionWord:
+        """Return the last of several short flags in one word (-ab is -a -b) and note the others."""
+        explicit, start, done = last.explicit or "", last, 0
+        while last.option is not None and last.option.nargs == 0 and done < len(explicit):
             more = f"-{explicit[done]}"
-            inner = None if found.string.startswith("--") else self.grammar.by_string.get(more)
+            inner = None if last.string.startswith("--") else self.grammar.by_string.get(more)
             if inner is None:
                 break
-            if not done or found.option is not inner:
-                self._note(found, token)
-                self._set(found.option, [], token, found.string)
+            if not done or last.option is not inner:
+                self._note(last, token)
+                self._set(last.option, [], token, last.string)
             done += 1
-            found = found._replace(option=inner, string=more)
-        return found._replace(explicit=explicit[done:] or None, shift=start.shift + done) if done else found
+            last = last._replace(option=inner, string=more)
+        return last._replace(explicit=explicit[done:] or None, shift=start.shift + done) if done else last
 
-    def _note(self, found: _Seen, token: Token) -> None:
-        """Note that an option is given."""
-        option = found.option
+    def _note(self, option_word: _OptionWord, token: Token) -> None:
+        option = option_word.option
         if option is None:
             return
         if option.action == "_HelpAction":
             self.is_helped = True
         if option.deprecated:
             self._tell("deprecated", token, option, token.word)
-        before = self.given.setdefault(option.dest, [])
+        before = self.places.setdefault(option.dest, [])
         if before and before[-1] != token.word and option.action not in _REPEATABLE:
             self._tell("duplicate", token, option, token.word, first=str(before[-1]))
         before.append(token.word)
 
     def _positionals(self, run: list[Token], left: list[Option], *, is_excused: bool) -> None:
-        """Give a run of words that no option takes to the positionals that are left; what remains is too much.
-
-        After an option that does not exist (`is_excused`) a word is more likely its value than a fault of its own.
-        """
+        """Assign words to the positionals and report the rest, unless an unknown option precedes (`is_excused`)."""
         has_unknown = any(token.text is None and not token.is_made for token in run)
         self.is_open |= has_unknown
         waiting, separators = deque(run), 0
@@ -521,22 +503,22 @@ class _Parser:
             return
         is_model = positional.dest == _MODEL and self.takes_first
         self._role(token, "lost" if is_lost else "model" if is_model else "positional")
-        self.given.setdefault(positional.dest, []).append(token.word)
+        self.places.setdefault(positional.dest, []).append(token.word)
         self._set(positional, [token], token, "")
 
     def _tell_ignored(self, model: Any) -> None:
-        """Tell of a model in a place that the parser has and the program does not read."""
+        """Report a model in a place that the program does not read."""
         loaded = self._current("model")
         if model is UNKNOWN or model == loaded:
             return
-        word = self.given[_MODEL][-1]
+        word = self.places[_MODEL][-1]
         switch = self._switch_before(word)
         says = {"ignored": _cut(str(model))} | ({"loaded": _cut(loaded)} if isinstance(loaded, str) else {})
         says = {"switch": switch} if switch else says
         self.problems.append(Problem("model-ignored", word, None, None, "model", says))
 
     def _switch_before(self, word: int) -> str | None:
-        """The switch that a yes or no stands behind as if it were its value; None: it is no such word."""
+        """Return the switch that a yes or no follows as if it were its value."""
         text = self.words[word] or ""
         if word == 0 or text.lower() not in YES + NO:
             return None
@@ -554,7 +536,7 @@ class _Parser:
             return
         if token.is_made and any(problem.word == token.word and problem.is_refusal for problem in self.problems):
             return
-        model, first = self.flags.get(_MODEL), self.given.get(_MODEL, [0])[-1]
+        model, first = self.flags.get(_MODEL), self.places.get(_MODEL, [0])[-1]
         if isinstance(model, str) and self.takes_first and self._switch_before(first):
             # What counts as the model was meant for a value, and this word for the model.
             self._tell_valued(first)
@@ -572,7 +554,7 @@ class _Parser:
         self.problems.append(Problem("extra-positional", token.word, None, None, None, says))
 
     def _tell_valued(self, word: int) -> None:
-        """Tell of a yes or no that a switch is given; of one with a no it is not known what was meant."""
+        """Report a yes or no after a switch; after a no its value is unknown."""
         text, switch = self.words[word] or "", self._switch_before(word) or ""
         if text.lower() in NO:
             self.flags[self.grammar.by_string[switch.replace("_", "-")].dest] = UNKNOWN
@@ -582,7 +564,6 @@ class _Parser:
     # ---- values
 
     def _set(self, option: Option, values: list[Token], token: Token, string: str) -> None:
-        """Convert the values of one option and keep them."""
         if option.nargs == 0:
             if option.action != "_HelpAction":
                 self.flags[option.dest] = option.flag_values.get(string, option.const)
@@ -603,7 +584,7 @@ class _Parser:
     def _value(self, option: Option, value: Token, option_word: int | None) -> Any:
         if value.text is None and not value.is_made:
             return UNKNOWN
-        reader = Reader(self.release.objects, self.release.conversions)
+        reader = ValueReader(self.release.objects, self.release.conversions)
         text = value.text or ""
         result = reader.read(text, option.type, value.made)
         if option.choices is not None and not reader.faults and result is not UNKNOWN:
@@ -625,7 +606,7 @@ class _Parser:
         says = {"choices": " ".join(names), "value": _cut(value.text or ""), "at": str(value.shift)}
         self._tell("wrong-choice", value, option, option_word, **says, **({"near": near[0]} if near else {}))
 
-    def _tell_fault(self, option: Option, fault: ValueFault, value: Token, option_word: int | None) -> None:
+    def _tell_fault(self, option: Option, fault: json_keys.Fault, value: Token, option_word: int | None) -> None:
         says = dict(fault.says)
         if "value" in says:
             says["value"] = _cut(says["value"])
@@ -633,7 +614,8 @@ class _Parser:
             near = alike(str(fault.path[-1])[:_MAX_SHOWN], says.get("keys", "").split(), 1)
             says |= {"near": near[0]} if near else {}
         if value.is_made:
-            part = _part(value.parts, fault.path)
+            steps = tuple(map(str, fault.path))
+            part = max(reversed(value.parts), key=lambda part: sum(takewhile(bool, map(eq, part.path, steps))))
             is_key = fault.kind == "unknown-key" and len(fault.path) <= len(part.path)
             word = part.word if is_key else part.value_word
             token, option_word = Token(self.words[word], word), part.word
@@ -646,33 +628,36 @@ class _Parser:
     # ---- after parsing
 
     def _check(self) -> None:
-        """What the release refuses once it has parsed the words."""
-        values = Values(self._current, self.given.__contains__, self._variable)
+        """Report what the release rejects after parsing."""
+        values = Values(self._current, self.places.__contains__, self._variable)
         for check in self.release.checks:
-            if not _is_true(holds(check["when"], values)):
+            met = holds(check["when"], values)
+            if met is UNKNOWN or not met:
                 continue
             dests = list(dict.fromkeys(names(check["when"])))
-            words = [self.given[dest][-1] for dest in dests if self.given.get(dest)]
+            words = [self.places[dest][-1] for dest in dests if self.places.get(dest)]
             word = max(words, default=None)
-            option = next((self.grammar.by_dest[dest] for dest in dests if word in self.given.get(dest, ())), None)
+            option = next((self.grammar.by_dest[dest] for dest in dests if word in self.places.get(dest, ())), None)
             says = {"message": check["says"], "dests": " ".join(dests)}
             name, dest = (option.name, option.dest) if option else (None, None)
             self.problems.append(Problem("conflict", word, word, name, dest, says))
 
     def _bound(self) -> None:
-        """What the release refuses only when it starts; nothing more is told of what the parser refuses."""
+        """Report values that the engine rejects at startup, unless the parser rejects them already."""
         wrong = {problem.dest for problem in self.problems if problem.is_refusal}
-        for found in refused(self.flags, self.release, is_whole=not self.is_open):
-            words = {self.given[dest][-1]: dest for dest in found.dests if self.given.get(dest)}
-            if words and wrong.isdisjoint(found.dests):
+        for fault in refused(self.flags, self.release, is_whole=not self.is_open):
+            words = {self.places[dest][-1]: dest for dest in fault.dests if self.places.get(dest)}
+            if words and wrong.isdisjoint(fault.dests):
                 word = max(words)
                 option = self.grammar.by_dest.get(words[word])
-                last = max(at for at, role in enumerate(self.roles) if at == word or _belongs(role, word))
+                roles = enumerate(self.roles)
+                values = [at for at, role in roles if role and role.kind == "value" and role.option_word == word]
+                last = max([word, *values])
                 name = option.name if option else None
-                self.problems.append(Problem("out-of-bounds", last, word, name, words[word], found.says))
+                self.problems.append(Problem("out-of-bounds", last, word, name, words[word], fault.says))
 
     def _current(self, dest: str) -> Any:
-        """The value of a dest after parsing; UNKNOWN where it cannot be known."""
+        """Value of a dest after parsing; UNKNOWN if it can't be known."""
         if dest == _ENTRY:
             return "serve" if self.entry == "serve" else None
         if dest in self.flags:
@@ -682,7 +667,7 @@ class _Parser:
         return option.default if option is not None and is_known else UNKNOWN
 
     def _variable(self, name: str) -> Any:
-        """The value that the release reads from an environment variable; UNKNOWN where it cannot be known."""
+        """Value of an environment variable as the release reads it."""
         variable = self.release.environment.get(name)
         if variable is None:
             return UNKNOWN
@@ -694,36 +679,15 @@ class _Parser:
         return text in variable.true
 
 
-def _belongs(role: Role | None, option_word: int) -> bool:
-    return role is not None and role.kind == "value" and role.option_word == option_word
+_NARGS = {None: (1, 1, "one value"), "?": (0, 1, "at most one value"), "*": (0, sys.maxsize, "values")}
 
 
-def _is_true(value: Any) -> bool:
-    return value is not UNKNOWN and bool(value)
-
-
-def _counts(nargs: int | str | None) -> tuple[int, int]:
-    """The fewest and the most values that an option takes."""
+def _values_of(nargs: int | str | None) -> tuple[int, int, str]:
+    """Minimum and maximum number of values, and the expectation in words."""
     if isinstance(nargs, int):
-        return nargs, nargs
-    return {None: (1, 1), "?": (0, 1), "*": (0, sys.maxsize)}.get(nargs, (1, sys.maxsize))
-
-
-def _expected(nargs: int | str | None) -> str:
-    if isinstance(nargs, int):
-        return f"{nargs} values"
-    return {None: "one value", "?": "at most one value", "*": "values"}.get(nargs, "at least one value")
+        return nargs, nargs, f"{nargs} values"
+    return _NARGS.get(nargs, (1, sys.maxsize, "at least one value"))
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
-
-
-def _part(parts: Sequence[Part], path: Sequence[str | int]) -> Part:
-    """The key given by itself that a place in the JSON belongs to."""
-    steps = tuple(map(str, path))
-    return max(reversed(parts), key=lambda part: _shared(part.path, steps))
-
-
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

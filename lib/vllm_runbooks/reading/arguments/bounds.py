@@ -1,4 +1,4 @@
-"""Values that a release's parser takes and its engine refuses: told before the start is tried."""
+"""Values that a release's parser accepts and its engine rejects."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from vllm_runbooks.catalog.options import LIMITS, Bound, ReleaseData
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 
 _MOST_BITS = 1024
-"""Of a number that is judged."""
 
 
-class _Refused(NamedTuple):
-    """Arguments with which a release ends with an error as soon as it starts."""
+class _RefusedArguments(NamedTuple):
+    """Arguments that the engine rejects at startup."""
 
     dests: tuple[str, ...]
-    """Those of them that are given."""
+    """Those that are explicit."""
     says: Mapping[str, str]
-    """`bound` in words, or the release's own `message`; `place`, where it stands in its sources."""
+    """`bound` in words, or the release's own `message`; `place` in its sources."""
 
 
-def refused(given: Mapping[str, Any], release: ReleaseData, *, is_whole: bool = True) -> Iterator[_Refused]:
-    """What a release refuses of arguments given explicitly, by dest; one that is UNKNOWN or None is not judged.
+def refused(
+    arguments: Mapping[str, Any], release: ReleaseData, *, is_whole: bool = True
+) -> Iterator[_RefusedArguments]:
+    """Yield what the engine rejects of explicit arguments; UNKNOWN and None are not checked.
 
-    An argument that is not given counts only as a switch that is off, and that only where all that is given is known.
+    An absent argument counts only as a switch that is off, and only if all arguments are known.
     """
 
     def value(dest: str) -> Any:
-        if dest in given:
-            found = given[dest]
-            is_huge = isinstance(found, int) and found.bit_length() > _MOST_BITS
-            return UNKNOWN if found is None or is_huge else found
+        if dest in arguments:
+            argument = arguments[dest]
+            is_huge = isinstance(argument, int) and argument.bit_length() > _MOST_BITS
+            return UNKNOWN if argument is None or is_huge else argument
         return False if is_whole and dest in release.switches_off else UNKNOWN
 
-    values = Values(value, given.__contains__)
-    told: set[str] = set()
+    values = Values(value, arguments.__contains__)
+    reported: set[str] = set()
     for bound in release.bounds:
-        if given.keys().isdisjoint(bound.dests):
+        if arguments.keys().isdisjoint(bound.dests):
             continue
-        own = [dest for dest in dict.fromkeys(names(bound.refused)) if dest in given]
-        found = UNKNOWN if told.intersection(own) else holds(bound.refused, values)
-        if found is not UNKNOWN and found:
-            told.update(own)
-            yield _Refused(tuple(own), _says(bound))
+        dests = [dest for dest in dict.fromkeys(names(bound.refused)) if dest in arguments]
+        refusal = UNKNOWN if reported.intersection(dests) else holds(bound.refused, values)
+        if refusal is not UNKNOWN and refusal:
+            reported.update(dests)
+            yield _RefusedArguments(tuple(dests), _says(bound))
 
 
 def in_words(limits: Mapping[str, float]) -> str:

@@ -1,9 +1,8 @@
-"""Conditions on values, as the release data holds a release's own checks, evaluated without running anything of it.
+"""Evaluate conditions of the release data without running code of a release.
 
-A condition is JSON: a list with its operator first. ["const", v] is a value, ["arg", name] one that was given or the
-default, ["given", name] whether it was given, ["env", name] a variable of the environment, ["item", name] where a loop
-stands. The others combine: "and", "or", "not", comparisons, "+", "-", "%", "len", "set", "bool", ["[]", c, index],
-["isinstance", c, type], "startswith" and other methods of texts, ["filter", list, item, condition, value],
+A condition is a JSON list with its operator first: ["const", v], ["arg", name] (explicit or default), ["given", name]
+(whether explicit), ["env", name], ["item", name] (in a loop); "and", "or", "not", comparisons, "+", "-", "%", "len",
+"set", "bool", ["[]", c, index], ["isinstance", c, type], methods of strings, ["filter", list, item, condition, value],
 ["some", list, item, condition], "any", "all".
 """
 
@@ -13,32 +12,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
-class _Unknown:
-    """A value that cannot be known; right wherever it stands."""
+class _UnknownValue:
+    """A value that can't be known."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
 
 
-UNKNOWN = _Unknown()
-"""Stands in a value for a part that cannot be known, such as one that comes from a command substitution."""
+UNKNOWN = _UnknownValue()
+"""Stands for what can't be known, such as a command substitution."""
 
 _MAX_ITEMS = 1000
-"""Items of a list that a condition is tried on."""
 _MAX_TEXT = 1_000_000
-"""Characters that are put together."""
 _MAX_BITS = 20_000
-"""Of whole numbers that are calculated with."""
 _TYPES = {"str": str, "int": int, "float": float, "bool": bool, "dict": dict, "list": list}
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number of a size to calculate with: a text in front of `%` would be a format."""
+    """Whether it is a number small enough to calculate with: a text before `%` would be a format."""
     return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= _MAX_BITS)
 
 
 def _is_short(value: Any) -> bool:
-    """Whether it is a number, a text or a list of a size to be put together with another."""
+    """Whether it is small enough to concatenate."""
     if isinstance(value, str):
         return len(value) <= _MAX_TEXT
     return len(value) <= _MAX_ITEMS if isinstance(value, list) else _is_number(value)
@@ -76,7 +72,7 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 
 
 class Values:
-    """What conditions ask for; each function gives UNKNOWN for what cannot be known."""
+    """Access to values; each function returns UNKNOWN for what can't be known."""
 
     def __init__(
         self,
@@ -88,12 +84,12 @@ class Values:
 
 
 def holds(condition: Sequence[Any], values: Values) -> Any:
-    """The value of a condition; UNKNOWN where it cannot be known."""
+    """Evaluate a condition; UNKNOWN if it can't be known."""
     return _value(condition, values, {})
 
 
 def names(condition: Sequence[Any]) -> Iterator[str]:
-    """The values that a condition asks for, in the order in which they stand in it."""
+    """Yield the arguments that a condition reads."""
     operator, *parts = condition
     if operator == "arg":
         yield parts[0]
@@ -124,23 +120,23 @@ def _value(condition: Sequence[Any], values: Values, items: Mapping[str, Any]) -
 
 def _combined(operator: str, parts: Sequence[Any], values: Values, items: Mapping[str, Any]) -> Any:
     if operator in ("[]", "isinstance"):
-        found = [_value(parts[0], values, items), parts[1]]
+        args = [_value(parts[0], values, items), parts[1]]
     else:
-        found = [_value(part, values, items) for part in parts]
-    if any(value is UNKNOWN or (isinstance(value, list) and any(item is UNKNOWN for item in value)) for value in found):
+        args = [_value(part, values, items) for part in parts]
+    if any(value is UNKNOWN or (isinstance(value, list) and any(item is UNKNOWN for item in value)) for value in args):
         return UNKNOWN
     try:
         if operator == "[]":
-            return found[0][found[1]]
+            return args[0][args[1]]
         if operator == "isinstance":
-            return isinstance(found[0], _TYPES[found[1]])
-        return _OPERATORS[operator](*found)
+            return isinstance(args[0], _TYPES[args[1]])
+        return _OPERATORS[operator](*args)
     except (TypeError, ValueError, ZeroDivisionError, IndexError, KeyError, AttributeError, OverflowError):
         return UNKNOWN
 
 
 def _joined(operator: str, parts: Sequence[Any], values: Values, items: Mapping[str, Any]) -> Any:
-    """Python's `and` and `or`, where a part may be unknown."""
+    """Evaluate `and` and `or` with unknown parts."""
     result: Any = operator == "and"
     is_unknown = False
     for part in parts:
@@ -155,13 +151,13 @@ def _joined(operator: str, parts: Sequence[Any], values: Values, items: Mapping[
 
 
 def _over(operator: str, parts: Sequence[Any], values: Values, items: Mapping[str, Any]) -> Any:
-    """The items of a list that meet a condition, or whether there is one."""
+    """Evaluate `filter` and `some`."""
     listed, name, test, *result = parts
-    found = _value(listed, values, items)
-    if not isinstance(found, list) or len(found) > _MAX_ITEMS:
+    candidates = _value(listed, values, items)
+    if not isinstance(candidates, list) or len(candidates) > _MAX_ITEMS:
         return UNKNOWN
     kept = []
-    for item in found:
+    for item in candidates:
         inner = {**items, name: item}
         met = _value(test, values, inner)
         if met is UNKNOWN:

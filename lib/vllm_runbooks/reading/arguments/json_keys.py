@@ -1,15 +1,15 @@
-"""JSON inside an option: read as vLLM reads it, its keys and values judged by the types of a release.
+"""Check JSON in options by the types of a release.
 
-Types are JSON values themselves, in the grammar of the release data: a name ("int", "str", "any" …) or one pair such as
-{"optional": TYPE}, {"list": TYPE}, {"object": NAME}. The rules are those of pydantic's lax mode on JSON: what converts
-is right. What cannot be judged from data (a check written in Python, an opaque type) is never a fault.
+A type is a name ("int", "str", "any", …) or a pair such as {"optional": TYPE}, {"list": TYPE}, {"object": NAME}, with
+the rules of pydantic's lax mode. What the data can't decide (a check in Python, an opaque type) is never a fault.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,62 +18,52 @@ from vllm_runbooks.core.json_errors import same_words
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN, Values, holds, names
 
 _MAX_DEPTH = 60
-"""Levels of nesting that are looked into; deeper values are taken as they are."""
 _MAX_FAULTS = 20
-"""Faults told of one value."""
 _TRUE = ("1", "on", "t", "true", "y", "yes")
 _FALSE = ("0", "off", "f", "false", "n", "no")
 _INTEGER = re.compile(r"[+-]?\d+(?:_\d+)*(?:\.0+)?", re.ASCII)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _NAMES = {
-    "int": "an integer",
-    "float": "a number",
-    "bool": "true or false",
-    "str": "a string",
-    "null": "null",
-    "list": "a list",
-    "set": "a list",
-    "tuple": "a list",
-    "dict": "an object",
-    "object": "an object",
-}
+    "int": "an integer", "float": "a number", "bool": "true or false", "str": "a string", "null": "null",
+    "list": "a list", "set": "a list", "tuple": "a list", "dict": "an object", "object": "an object",
+}  # fmt: skip
 
 
 class Fault(NamedTuple):
-    """Something in a JSON value that the release refuses."""
+    """A part of a JSON value that the release rejects."""
 
     kind: str
     """bad-json, unknown-key, wrong-key-type or conflict."""
     path: tuple[str | int, ...]
-    """The keys and list indices that lead to it; empty for the whole value."""
+    """Keys and list indices; empty for the whole value."""
     says: Mapping[str, str]
-    """Named details: key, value, expected, near (a known key), choices; for bad JSON reason and at (offset)."""
+    """Details: key, value, expected, near (a known key), choices; for bad JSON reason and at (offset)."""
 
 
 @dataclass
-class _Judge:
-    """Collects what is wrong in one value."""
+class _JsonChecker:
+    """Collects the faults of a value."""
 
     objects: Mapping[str, Any]
     faults: list[Fault] = field(default_factory=list)
 
-    def judge(self, value: Any, kind: Any, path: tuple[str | int, ...] = ()) -> bool:
-        """Whether the value is of the type, as far as that can be known; what is wrong goes to the faults."""
+    def check(self, value: Any, kind: Any, path: tuple[str | int, ...] = ()) -> bool:
+        """Whether the value has the type, as far as known; collects the faults."""
         if value is UNKNOWN or len(path) > _MAX_DEPTH or len(self.faults) >= _MAX_FAULTS:
             return True
         name, inner = form(kind)
         if name == "optional":
-            return value is None or self.judge(value, inner, path)
+            return value is None or self.check(value, inner, path)
         if name == "union":
             return self._union(value, inner, path)
         if name == "chain":
-            return self.judge(value, inner[0], path) if inner else True
+            return self.check(value, inner[0], path) if inner else True
         if name == "checked":
             return self._checked(value, kind, path)
         if name in ("list", "set", "tuple", "dict", "object"):
             return self._container(value, name, inner, path, kind)
         if name == "enum":
-            return self._known(value, inner, path, kind)
+            return self._enum(value, inner, path, kind)
         if name == "never":
             return self._wrong(value, path, "nothing that JSON can hold")
         return self._scalar(value, name, inner or {}, path)
@@ -86,8 +76,8 @@ class _Judge:
     def _union(self, value: Any, kinds: Sequence[Any], path: tuple[str | int, ...]) -> bool:
         tries = []
         for kind in kinds:
-            attempt = _Judge(self.objects)
-            if attempt.judge(value, kind, path) and not attempt.faults:
+            attempt = _JsonChecker(self.objects)
+            if attempt.check(value, kind, path) and not attempt.faults:
                 return True
             tries.append(attempt.faults)
         # What is told of the member that the value came closest to: its faults lie deepest.
@@ -98,15 +88,15 @@ class _Judge:
         return self._wrong(value, path, " or ".join(dict.fromkeys(described(kind) for kind in kinds)))
 
     def _checked(self, value: Any, kind: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
-        """A value that a function of the release checks, judged by what the function was found to accept."""
+        """Check a value by the samples that the release's function was tried with."""
         tried = _tried(value, kind)
         if tried is None and isinstance(value, dict) and kind.get("any_keys") is False:
-            return self.judge(value, kind["checked"], path)
+            return self.check(value, kind["checked"], path)
         if tried is None:
             # A check that runs before the type may turn the value into one that fits it, or replace the type.
             is_last = str(kind.get("by", "")).startswith("after")
             if is_last and not _is_right(value, kind["checked"], self.objects):
-                return self.judge(value, kind["checked"], path)
+                return self.check(value, kind["checked"], path)
             beneath = _beneath(kind)
             has_type = beneath != "any" or not isinstance(value, int | float)
             is_right = has_type and _is_right(value, beneath, self.objects)
@@ -123,7 +113,7 @@ class _Judge:
             if not isinstance(value, dict):
                 return self._wrong(value, path, _NAMES[name])
             # All, not the first: every fault is told.
-            return all([self.judge(item, inner[1], (*path, key)) for key, item in value.items()])
+            return all([self.check(item, inner[1], (*path, key)) for key, item in value.items()])
         if not isinstance(value, list):
             return self._wrong(value, path, _NAMES[name])
         if name == "tuple":
@@ -132,11 +122,14 @@ class _Judge:
             if len(value) != len(inner):
                 return self._wrong(value, path, f"a list of {len(inner)}")
             return all(
-                [self.judge(item, each, (*path, i)) for i, (item, each) in enumerate(zip(value, inner, strict=True))]
+                [
+                    self.check(item, item_kind, (*path, i))
+                    for i, (item, item_kind) in enumerate(zip(value, inner, strict=True))
+                ]
             )
         if len(value) < kind.get("min_length", 0) or len(value) > kind.get("max_length", len(value)):
             return self._wrong(value, path, "a list of another length")
-        return all([self.judge(item, inner, (*path, index)) for index, item in enumerate(value)])
+        return all([self.check(item, inner, (*path, index)) for index, item in enumerate(value)])
 
     def _object(self, value: Any, name: str, path: tuple[str | int, ...]) -> bool:
         keys = self.objects.get(name, {}).get("keys")
@@ -144,28 +137,28 @@ class _Judge:
             return True
         if not isinstance(value, dict):
             return self._wrong(value, path, _NAMES["object"])
-        known = {entry.get("alias") or key: entry for key, entry in keys.items() if entry.get("init", True)}
+        entries = {entry.get("alias") or key: entry for key, entry in keys.items() if entry.get("init", True)}
         right = True
         for key, item in value.items():
-            entry = known.get(key)
+            entry = entries.get(key)
             if entry is not None:
-                right &= self.judge(item, entry["type"], (*path, key))
+                right &= self.check(item, entry["type"], (*path, key))
             elif self.objects[name].get("extra") == "forbid":
-                says = {"key": dotted((*path, key)), "keys": " ".join(sorted(known))}
+                says = {"key": dotted((*path, key)), "keys": " ".join(sorted(entries))}
                 self.faults.append(Fault("unknown-key", (*path, key), says))
                 right = False
-        for key, entry in known.items():
+        for key, entry in entries.items():
             if entry.get("required") and key not in value:
                 right = self._wrong(value, path, f"an object with {key}", missing=key)
-        return self._conditions(value, name, known, path) if right else False
+        return self._conditions(value, name, entries, path) if right else False
 
     def _conditions(
-        self, value: Mapping[str, Any], name: str, known: Mapping[str, Any], path: tuple[str | int, ...]
+        self, value: Mapping[str, Any], name: str, entries: Mapping[str, Any], path: tuple[str | int, ...]
     ) -> bool:
-        """What the class itself refuses in values that are all of their types."""
+        """Check the conditions of a class on values of the right types."""
 
         def current(key: str) -> Any:
-            entry = known.get(key)
+            entry = entries.get(key)
             if entry is None:
                 return UNKNOWN
             if key not in value:
@@ -183,28 +176,27 @@ class _Judge:
             return False
         return True
 
-    def _known(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...], kind: Any) -> bool:
+    def _enum(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...], kind: Any) -> bool:
         if "missing" in kind or any(
-            value == each and isinstance(value, bool) == isinstance(each, bool) for each in values
+            value == member and isinstance(value, bool) == isinstance(member, bool) for member in values
         ):
             return True
-        if isinstance(value, bool | int | float | str) and any(isinstance(each, int) for each in values):
+        if isinstance(value, bool | int | float | str) and any(isinstance(member, int) for member in values):
             # An enumeration of integers takes what converts to one; whether it is one is not known here.
-            return any(_integer(value) == each for each in values) or self._choices(value, values, path)
+            return any(_integer(value) == member for member in values) or self._choices(value, values, path)
         return self._choices(value, values, path)
 
     def _choices(self, value: Any, values: Sequence[Any], path: tuple[str | int, ...]) -> bool:
-        choices = " ".join("null" if each is None else str(each) for each in values)
+        choices = " ".join("null" if member is None else str(member) for member in values)
         return self._wrong(value, path, f"one of {choices}", choices=choices)
 
     def _scalar(self, value: Any, name: str, limits: Mapping[str, Any], path: tuple[str | int, ...]) -> bool:
         if name == "null":
             return value is None or self._wrong(value, path, _NAMES[name])
         if name == "str":
-            right = isinstance(value, str) and _within(len(value), limits, "min_length", "max_length")
-            if right and "pattern" in limits:
-                return True
-            return right or self._wrong(value, path, _NAMES[name])
+            size = len(value) if isinstance(value, str) else -1
+            is_right = size >= 0 and limits.get("min_length", 0) <= size <= limits.get("max_length", size)
+            return is_right or self._wrong(value, path, _NAMES[name])
         if name == "bool":
             text = value.lower() if isinstance(value, str) else ""
             right = isinstance(value, bool) or value in (0, 1) or text in _TRUE or text in _FALSE
@@ -213,7 +205,11 @@ class _Judge:
             number = _integer(value) if name == "int" else _number(value)
             if number is None:
                 return self._wrong(value, path, _NAMES[name])
-            return _limited(number, limits) or self._wrong(value, path, f"{_NAMES[name]} {_limits(limits)}")
+            is_within = all(LIMITS[limit].holds(number, least) for limit, least in limits.items() if limit in LIMITS)
+            if is_within and not (limits.get("multiple_of") and number % limits["multiple_of"]):
+                return True
+            words = " and ".join(f"{_SIGNS[limit]} {least}" for limit, least in limits.items() if limit in _SIGNS)
+            return self._wrong(value, path, f"{_NAMES[name]} {words}")
         return True
 
 
@@ -221,7 +217,7 @@ _FORMS = ("optional", "union", "chain", "checked", "list", "set", "tuple", "dict
 
 
 def form(kind: Any) -> tuple[str, Any]:
-    """The name of a type and what it is made of: ("list", "int"), ("str", None)."""
+    """Name and parameter of a type: ("list", "int"), ("str", None)."""
     if isinstance(kind, str):
         return kind, None
     for name in (*_FORMS, "int", "float", "str"):
@@ -230,20 +226,20 @@ def form(kind: Any) -> tuple[str, Any]:
     return "any", None
 
 
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
+def _same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and bool(value == other)
 
 
 def _is_right(value: Any, kind: Any, objects: Mapping[str, Any]) -> bool:
-    attempt = _Judge(objects)
-    return attempt.judge(value, kind) and not attempt.faults
+    attempt = _JsonChecker(objects)
+    return attempt.check(value, kind) and not attempt.faults
 
 
 def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
-    """Whether a checked value is accepted, from the values that were tried; None where it is not one of them."""
-    if any(_same(value, each) for each in kind.get("accepts", ())):
+    """Whether a tried sample or word was accepted; None if untried."""
+    if any(_same(value, sample) for sample in kind.get("accepts", ())):
         return True
-    if any(_same(value, each) for each in kind.get("refuses", ())):
+    if any(_same(value, sample) for sample in kind.get("refuses", ())):
         return False
     where = kind.get("words_in", "value")
     words = [item for item in _items(value, where) if isinstance(item, str)] if "words" in kind else []
@@ -251,7 +247,7 @@ def _tried(value: Any, kind: Mapping[str, Any]) -> bool | None:
 
 
 def _beneath(kind: Mapping[str, Any]) -> Any:
-    """The type beneath a check and those within it that were tried together with it."""
+    """The type below a check."""
     inner = kind["checked"]
     while isinstance(inner, dict) and "checked" in inner and "accepts" not in inner:
         inner = inner["checked"]
@@ -259,16 +255,15 @@ def _beneath(kind: Mapping[str, Any]) -> Any:
 
 
 def _is_like_refused(value: Any, kind: Mapping[str, Any]) -> bool:
-    """Whether a sample of the same kind was refused, so that nothing but what was tried is accepted of it."""
+    """Whether a sample of the same type was rejected."""
     refuses = kind.get("refuses", ())
     if isinstance(value, list):
-        return bool(value) and any(_same(["abc"], each) for each in refuses) and all(isinstance(i, str) for i in value)
+        return bool(value) and any(_same(["abc"], item) for item in refuses) and all(isinstance(i, str) for i in value)
     sample: Any = {str: "abc", int: _TRIED, float: 1.5, dict: {}}.get(type(value), UNKNOWN)
-    return sample is not UNKNOWN and any(_same(sample, each) for each in refuses)
+    return sample is not UNKNOWN and any(_same(sample, item) for item in refuses)
 
 
 _TRIED = 5
-"""The largest integer that was tried."""
 
 
 def _items(value: Any, where: str) -> list[Any]:
@@ -287,19 +282,19 @@ def _is_word(text: str, kind: Mapping[str, Any]) -> bool:
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    """What a value that fits a type becomes; UNKNOWN where a check may replace it or it is not known which it is."""
+    """Convert a value of the right type; UNKNOWN if a check may replace it."""
     name, inner = form(kind)
     if name == "optional":
         return None if value is None else _converted(value, inner)
     if name == "checked":
         return _converted(value, inner) if str(kind.get("by", "")).startswith("after") else UNKNOWN
     if name == "union":
-        return value if any(_same(_converted(value, each), value) for each in inner) else UNKNOWN
+        return value if any(_same(_converted(value, member), value) for member in inner) else UNKNOWN
     if name in ("list", "set"):
         items = [_converted(item, inner) for item in value] if isinstance(value, list) else [UNKNOWN]
         return UNKNOWN if any(item is UNKNOWN for item in items) else items
     if name == "enum":
-        return value if any(_same(value, each) for each in inner) else UNKNOWN
+        return value if any(_same(value, member) for member in inner) else UNKNOWN
     if name == "bool":
         return value in (True, 1) or (isinstance(value, str) and value.lower() in _TRUE)
     number = {"int": _integer, "float": _number}.get(name)
@@ -310,12 +305,7 @@ def _converted(value: Any, kind: Any) -> Any:
     return value if right is not None and isinstance(value, right) else UNKNOWN
 
 
-def _within(length: int, limits: Mapping[str, Any], least: str, most: str) -> bool:
-    return bool(limits.get(least, 0) <= length <= limits.get(most, length))
-
-
 def _integer(value: Any) -> int | None:
-    """What a JSON value is as an integer, where it may stand for one."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -325,13 +315,12 @@ def _integer(value: Any) -> int | None:
 
 
 _MAX_WHOLE = 2.0**63
-"""A number with a decimal point stands for an integer below this one."""
+"""A float stands for an integer below this."""
 _MAX_DIGITS = 4300
-"""Characters of a text that stands for an integer, at most."""
+"""Longest text that stands for an integer."""
 
 
 def _number(value: Any) -> float | None:
-    """What a JSON value is as a number, where it may stand for one."""
     if isinstance(value, int | float):
         return value
     if isinstance(value, str) and value.strip().isascii():
@@ -342,16 +331,7 @@ def _number(value: Any) -> float | None:
     return None
 
 
-def _limited(number: float, limits: Mapping[str, Any]) -> bool:
-    is_within = all(LIMITS[name].holds(number, limit) for name, limit in limits.items() if name in LIMITS)
-    return is_within and not (limits.get("multiple_of") and number % limits["multiple_of"])
-
-
 _SIGNS = {**{name: limit.sign for name, limit in LIMITS.items()}, "multiple_of": "a multiple of"}
-
-
-def _limits(limits: Mapping[str, Any]) -> str:
-    return " and ".join(f"{_SIGNS[name]} {limit}" for name, limit in limits.items() if name in _SIGNS)
 
 
 def described(kind: Any) -> str:
@@ -360,41 +340,39 @@ def described(kind: Any) -> str:
     if name in ("optional", "checked"):
         return described(inner)
     if name == "union":
-        return " or ".join(dict.fromkeys(described(each) for each in inner))
+        return " or ".join(dict.fromkeys(described(member) for member in inner))
     if name == "enum":
         return f"one of {' '.join(map(str, inner))}"
     return _NAMES.get(name, "a value")
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """A path as it is written after an option: `a.b.0`."""
     return ".".join(map(str, path))
 
 
 def shown(value: Any) -> str:
-    """A value as JSON, cut to a readable length."""
+    """A value as JSON, shortened."""
     text = json.dumps(value, default=repr, ensure_ascii=False) if not isinstance(value, str) else value
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 _SHOWN = 80
-"""Characters of a value that a message repeats."""
 
 
 def judged(value: Any, kind: Any, objects: Mapping[str, Any]) -> list[Fault]:
-    """What a release refuses in a JSON value; empty where it is right or cannot be judged."""
-    judge = _Judge(objects)
-    judge.judge(value, kind)
-    return judge.faults[:_MAX_FAULTS]
+    """Check a JSON value; empty if it is right or can't be checked."""
+    checker = _JsonChecker(objects)
+    checker.check(value, kind)
+    return checker.faults[:_MAX_FAULTS]
 
 
 def read(text: str) -> tuple[Any, Fault | None]:
-    """The value of a JSON text, and what is wrong with it; a text that cannot be read has no value."""
+    """Parse a JSON text; the value is None if there is a fault."""
     try:
         return json.loads(text), None
     except json.JSONDecodeError as error:
-        told = same_words(error)
-        return None, Fault("bad-json", (), {"reason": told.msg, "at": str(told.pos), **_why(text, told.pos)})
+        message = same_words(error)
+        return None, Fault("bad-json", (), {"reason": message.msg, "at": str(message.pos), **_why(text, message.pos)})
     except RecursionError:
         return None, Fault("bad-json", (), {"reason": "too deeply nested", "at": "0"})
     except ValueError:
@@ -402,31 +380,32 @@ def read(text: str) -> tuple[Any, Fault | None]:
 
 
 def _why(text: str, at: int) -> dict[str, str]:
-    """What people most often meant where JSON cannot be read."""
-    here, before = text[at : at + 1], text[:at].rstrip()[-1:]
+    """Guess why a text is not JSON."""
+    character, before = text[at : at + 1], text[:at].rstrip()[-1:]
     if not text.strip():
         return {"hint": "empty"}
     if "'" in text and '"' not in text:
         return {"hint": "single-quotes"}
     if re.match(r"True|False|None", text[at:]):
         return {"hint": "python-literal"}
-    if here in ("}", "]") and before == ",":
+    if character in ("}", "]") and before == ",":
         return {"hint": "trailing-comma"}
-    if before == "," and here == "":
+    if before == "," and character == "":
         return {"hint": "cut"}
     if not re.search(r'["\d\[\]]', text) and text.lstrip()[:1] == "{":
         return {"hint": "quotes-lost"}
-    if here == "":
+    if character == "":
         return {"hint": "cut"}
     return {"hint": "quotes-lost"} if text.lstrip()[:1] == "{" and '"' not in text else {}
 
 
 def place(text: str, path: Sequence[str | int]) -> int | None:
-    """The offset in a JSON text of the value (of the key, where a key leads to it) at a path; None: not found."""
-    wanted = [str(step) for step in path]
+    """Offset of the value (or key) at a path in a JSON text; None if not found."""
+    steps = [str(step) for step in path]
     where: list[str | int | None] = []
-    """The key (None: it comes next) or the index in each collection that is open."""
-    for sign, at in _signs(text):
+    """Key (None if next) or index in each open collection."""
+    for token in _TOKEN.finditer(text):
+        sign, at = token[0], token.start()
         if sign in {"}", "]"}:
             del where[-1:]
         elif sign == ",":
@@ -435,20 +414,10 @@ def place(text: str, path: Sequence[str | int]) -> int | None:
         elif sign != ":":
             is_key = where[-1:] == [None]
             if is_key:
-                where[-1] = _unquoted(sign)
-            if len(where) == len(wanted) and [*map(str, where)] == wanted:
+                with suppress(ValueError):
+                    where[-1] = str(json.loads(sign))
+            if len(where) == len(steps) and [*map(str, where)] == steps:
                 return at
             if not is_key and sign in {"{", "["}:
                 where.append(None if sign == "{" else 0)
     return None
-
-
-def _signs(text: str) -> Iterator[tuple[str, int]]:
-    return ((match[0], match.start()) for match in _TOKEN.finditer(text))
-
-
-def _unquoted(text: str) -> str | None:
-    try:
-        return str(json.loads(text))
-    except ValueError:
-        return None

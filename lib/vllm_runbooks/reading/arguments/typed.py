@@ -1,4 +1,4 @@
-"""Options given as values of Python instead of words: their type as the release has it, and the words for them."""
+"""Options as Python values: their types, and the words for them."""
 
 from __future__ import annotations
 
@@ -11,55 +11,50 @@ from vllm_runbooks.reading.arguments.values import type_in_words
 
 _SEVERAL = ("+", "*")
 _NAMES_AND_PATHS = ("LoRAParserAction", "PromptAdapterParserAction")
-"""Actions whose words are a name and a path, or an object of JSON."""
+"""Actions that take name=path, or a JSON object."""
 _CLASSES: Mapping[str, tuple[type, ...]] = {
     "int": (int,), "human_int": (int,), "human_int_or_auto": (int,), "float": (int, float), "str": (str,),
     "int_pairs": (Mapping,), "json_or_pairs": (Mapping,), "dataclass": (Mapping,), "json_or_str": (Mapping, str),
 }  # fmt: skip
-"""By conversion what it makes of a word; of the others, "json" and conversions of vLLM's own, it may be anything."""
+"""Python types by conversion; all others return anything."""
 
 
 def expected_type(option: Option, value: Any) -> str | None:
-    """What an option takes, in words, where a value is not of its type; None: it is, or that cannot be told."""
+    """Describe the type of an option if a value does not have it; None if it does or is unknown."""
     if option.nargs == 0 or option.action == "StoreBoolean" or inner_type(option.type) == "bool":
         return None if isinstance(value, bool) else "True or False"
     if option.nargs in _SEVERAL or option.action == "_AppendAction":
         is_list = isinstance(value, (list, tuple))
-        return None if is_list and all(_is_of(option, one) for one in value) else f"a list, each {_words(option)}"
-    return None if _is_of(option, value) else _words(option)
-
-
-def _words(option: Option) -> str:
-    return type_in_words(option.type)
-
-
-def _conversion(option: Option) -> Any:
-    kind = inner_type(option.type)
-    return kind if not isinstance(kind, Mapping) else next((name for name in _CLASSES if name in kind), "")
+        return (
+            None
+            if is_list and all(_is_of(option, item) for item in value)
+            else f"a list, each {type_in_words(option.type)}"
+        )
+    return None if _is_of(option, value) else type_in_words(option.type)
 
 
 def _is_of(option: Option, value: Any) -> bool:
-    name = _conversion(option)
+    kind = inner_type(option.type)
+    name = kind if not isinstance(kind, Mapping) else next((name for name in _CLASSES if name in kind), "")
     if option.action in _NAMES_AND_PATHS:
         return isinstance(value, (str, Mapping))
     classes = _CLASSES.get(name) if isinstance(name, str) else None
     if classes is None or (name == "human_int_or_auto" and value == "auto"):
         return True
-    kind = inner_type(option.type)
     if name == "dataclass" and isinstance(kind, Mapping) and "via" in kind and isinstance(value, (int, str)):
         return True
     return isinstance(value, classes) and not isinstance(value, bool)
 
 
 def option_words(option: Option, value: Any) -> list[str]:
-    """The words that say a value of the right type; none for a switch that is off and has no word for that."""
+    """Words that set an option; none for a switch that is off and has no word for it."""
     if option.nargs == 0:
         word = next((text for text, sets in option.flag_values.items() if sets is value), None)
         return [option.name] if word is None and value else [word] if word is not None else []
     if option.nargs in _SEVERAL:
         return [option.name, *map(_text, value)]
     if option.action == "_AppendAction":
-        return [f"{option.name}={_text(one)}" for one in value]
+        return [f"{option.name}={_text(item)}" for item in value]
     return [f"{option.name}={_text(value)}"]
 
 

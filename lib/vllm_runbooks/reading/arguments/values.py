@@ -1,10 +1,10 @@
-"""The text of one value, read as the type that a release gives an option."""
+"""Convert a text to an option's type."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from vllm_runbooks.reading.arguments import json_keys
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
@@ -16,15 +16,10 @@ _UNITS = {
     **{c: 2 ** (10 * i) for i, c in enumerate("KMGT", 1)},
 }
 _MAX_LITERAL = 5000
-"""Characters of a Python literal that are read; what is longer is taken as right."""
+"""Longest Python literal that is read; longer ones are accepted."""
 _DEEP = re.compile(r"[-+~(\[{\s]{60}")
-_LOWERED: tuple[Callable[[str], str], ...] = (
-    str,
-    str.lower,
-    str.upper,
-    lambda text: text.lower().replace("-", "_"),
-)
-"""What conversions without a name have been found to do to a text."""
+_LOWERED: tuple[Callable[[str], str], ...] = (str, str.lower, str.upper, lambda text: text.lower().replace("-", "_"))
+"""What unnamed conversions were found to do to a text."""
 _EXPECTED = {
     "int": "an integer",
     "float": "a number",
@@ -35,45 +30,36 @@ _EXPECTED = {
 }
 
 
-class ValueFault(NamedTuple):
-    """What a release refuses in one value."""
-
-    kind: str
-    says: Mapping[str, str]
-    path: tuple[str | int, ...] = ()
-    """Where in a JSON value; empty for all of it."""
-
-
-class RefusedError(Exception):
-    """A text that a conversion refuses."""
+class ValueRefusedError(Exception):
+    """The conversion rejects the text."""
 
     def __init__(self, kind: str, **says: str) -> None:
         super().__init__(kind)
-        self.fault = ValueFault(kind, says)
+        self.fault = json_keys.Fault(kind, (), says)
 
 
-class Reader:
-    """Reads texts as the types of a release; what is wrong is kept in `faults`."""
+class ValueReader:
+    """Converts texts and collects `faults`."""
 
     def __init__(self, objects: Mapping[str, Any], conversions: Mapping[str, Any]) -> None:
         self.objects, self.conversions = objects, conversions
-        self.faults: list[ValueFault] = []
+        self.faults: list[json_keys.Fault] = []
 
     def read(self, text: str, kind: Any, made: Any = UNKNOWN) -> Any:
-        """The value of a text; UNKNOWN where it cannot be known. `made` is the value of JSON that was put together."""
+        """Convert a text; UNKNOWN if it can't be known. `made` is JSON put together from keys."""
         try:
             return self._read(text, kind, made)
-        except RefusedError as refused:
+        except ValueRefusedError as refused:
             self.faults.append(refused.fault)
             return UNKNOWN
 
     def read_by_action(self, value: Any, text: str, action: str, probes: Mapping[str, Any]) -> Any:
-        """What an action of vLLM's own makes of a converted value."""
+        """Apply an action of vLLM to a converted value."""
         try:
             if action in _ACTIONS:
                 return _ACTIONS[action](self, value, text, probes)
             _refuse_tried(text, probes)
-        except RefusedError as refused:
+        except ValueRefusedError as refused:
             self.faults.append(refused.fault)
             return UNKNOWN
         return value
@@ -101,11 +87,11 @@ class Reader:
         if kind in _CONVERSIONS:
             unit = text.strip()[-1:]
             if "error" in self.conversions.get(kind, {}).get(f"1{unit}", ()):
-                raise RefusedError("wrong-type", expected=f"no unit {unit}", value=text)
+                raise ValueRefusedError("wrong-type", expected=f"no unit {unit}", value=text)
             try:
                 return _CONVERSIONS[kind](text)
             except ValueError:
-                raise RefusedError("wrong-type", expected=_EXPECTED.get(kind, kind), value=text) from None
+                raise ValueRefusedError("wrong-type", expected=_EXPECTED.get(kind, kind), value=text) from None
         return bool(text) if kind == "bool" else text
 
     def _json(self, text: str, made: Any) -> Any:
@@ -113,7 +99,7 @@ class Reader:
             return made
         value, fault = json_keys.read(text)
         if fault:
-            raise RefusedError(fault.kind, **fault.says)
+            raise ValueRefusedError(fault.kind, **fault.says)
         return value
 
     def _dataclass(self, text: str, cls: str, kind: Mapping[str, Any], made: Any) -> Any:
@@ -127,17 +113,16 @@ class Reader:
             if kind.get("expands") == "human_numbers":
                 text = _expanded(text)
             made = _literal(text) if reads == "literal" else self._json(text, made)
-        self.judge(made, cls, is_plain=via.get("reads") == "json_keywords" and not via.get("validated"))
+        self.check_object(made, cls, is_plain=via.get("reads") == "json_keywords" and not via.get("validated"))
         return made
 
-    def judge(self, value: Any, cls: str, *, is_plain: bool) -> None:
-        """Judge the keys of an object; of a plain class, which is given keywords, the values may be anything."""
+    def check_object(self, value: Any, cls: str, *, is_plain: bool) -> None:
+        """Check the keys of an object; a plain class takes values of any type."""
         objects = self.objects
         if is_plain:
             keys = objects.get(cls, {}).get("keys", {})
             objects = {cls: {"keys": {key: {**entry, "type": "any"} for key, entry in keys.items()}, "extra": "forbid"}}
-        faults = json_keys.judged(value, {"object": cls}, objects)
-        self.faults += [ValueFault(fault.kind, fault.says, fault.path) for fault in faults]
+        self.faults += json_keys.judged(value, {"object": cls}, objects)
 
     def _opaque(self, text: str, name: str) -> Any:
         probes = self.conversions.get(name, {})
@@ -156,7 +141,6 @@ _PARAMETRIC = ("optional", "json_or_str", "json_or_pairs", "dataclass", "opaque"
 
 
 def _form(kind: Mapping[str, Any]) -> tuple[str, Any]:
-    """The name of a conversion and what it is made of."""
     return next(((name, kind[name]) for name in _PARAMETRIC if name in kind), ("opaque", ""))
 
 
@@ -169,12 +153,8 @@ def _human_int(text: str) -> int:
     if unit.islower():
         return int(float(number + fraction) * _UNITS[unit])
     if fraction:
-        raise RefusedError(
-            "wrong-type",
-            expected="no decimals before K, M, G and T",
-            value=text,
-            near=f"{number}{fraction}{unit.lower()}",
-        )
+        near, expected = f"{number}{fraction}{unit.lower()}", "no decimals before K, M, G and T"
+        raise ValueRefusedError("wrong-type", expected=expected, value=text, near=near)
     return int(number) * int(_UNITS[unit])
 
 
@@ -191,27 +171,27 @@ _CONVERSIONS: dict[str, Callable[[str], Any]] = {
 
 
 def human_number(text: str) -> int | None:
-    """The number that a release which reads 8k and 8K makes of a text; None where it is none."""
+    """Parse a number such as 8k or 8K; None if it is none."""
     try:
         return _human_int(text)
-    except (ValueError, RefusedError, OverflowError):
+    except (ValueError, ValueRefusedError, OverflowError):
         return None
 
 
 def _pairs(text: str) -> dict[str, int] | None:
-    """KEY=INTEGER,KEY=INTEGER, as it was read before JSON."""
+    """Parse KEY=INTEGER,KEY=INTEGER, the form before JSON."""
     if not text:
         return None
-    found: dict[str, int] = {}
+    pairs: dict[str, int] = {}
     for item in text.split(","):
         parts = [part.lower().strip() for part in item.split("=")]
         try:
             key, value = parts[0], int(parts[1])
         except (IndexError, ValueError):
-            raise RefusedError("wrong-type", expected=_EXPECTED["int_pairs"], value=text) from None
-        if len(parts) > 2 or found.setdefault(key, value) != value:
-            raise RefusedError("wrong-type", expected=_EXPECTED["int_pairs"], value=text)
-    return found
+            raise ValueRefusedError("wrong-type", expected=_EXPECTED["int_pairs"], value=text) from None
+        if len(parts) > 2 or pairs.setdefault(key, value) != value:
+            raise ValueRefusedError("wrong-type", expected=_EXPECTED["int_pairs"], value=text)
+    return pairs
 
 
 _CONVERSIONS["int_pairs"] = _pairs
@@ -219,11 +199,11 @@ _CONVERSIONS["int_pairs"] = _pairs
 
 def _refuse_tried(text: str, outcomes: Mapping[str, Any]) -> None:
     if "error" in outcomes.get(text, ()):
-        raise RefusedError("wrong-type", expected="another value", value=text)
+        raise ValueRefusedError("wrong-type", expected="another value", value=text)
 
 
 def _literal(text: str) -> Any:
-    """A Python literal, as releases that read JSON options with `ast.literal_eval` take it."""
+    """Parse a Python literal, as releases that use `ast.literal_eval` do."""
     from vllm_runbooks.core import python_trees
 
     if len(text) > _MAX_LITERAL or _DEEP.search(text):
@@ -233,11 +213,11 @@ def _literal(text: str) -> Any:
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         at = getattr(error, "offset", None)
         says = {"reason": "not a Python literal", "at": str((at or 1) - 1)}
-        raise RefusedError("bad-json", **says) from None
+        raise ValueRefusedError("bad-json", **says) from None
 
 
 def _expanded(text: str) -> str:
-    """JSON with 8k and 8K outside of strings written as numbers."""
+    """Write 8k and 8K outside of JSON strings as numbers."""
     pieces, done = [], 0
     while done < len(text):
         quote = text.find('"', done)
@@ -252,7 +232,7 @@ def _expanded(text: str) -> str:
 
 
 def _closing(text: str, quote: int) -> int:
-    """Where the JSON string that begins at a quote ends; -1: nowhere."""
+    """Offset after the JSON string that begins at a quote; -1 if it does not end."""
     at = quote + 1
     while True:
         close = text.find('"', at)
@@ -266,43 +246,44 @@ def _closing(text: str, quote: int) -> int:
         at = close + 1
 
 
-def _boolean(_: Reader, value: Any, text: str, _probes: Mapping[str, Any]) -> Any:
+def _boolean(_: ValueReader, value: Any, text: str, _probes: Mapping[str, Any]) -> Any:
     if str(value).lower() not in ("true", "false"):
-        raise RefusedError("wrong-type", expected="true or false", value=text)
+        raise ValueRefusedError("wrong-type", expected="true or false", value=text)
     return str(value).lower() == "true"
 
 
-def _lora_module(reader: Reader, value: Any, text: str, probes: Mapping[str, Any]) -> Any:
-    """A LoRA module: name=path, or JSON with name and path."""
+def _lora_module(reader: ValueReader, value: Any, text: str, probes: Mapping[str, Any]) -> Any:
+    """Parse name=path, or JSON with name and path."""
     if value in (None, ""):
         return UNKNOWN
     if "=" in text and "," not in text:
         if text.count("=") > 1 and "error" in probes.get("a=b=c", ()):
-            raise RefusedError("wrong-type", expected="name=path with one =", value=text)
+            raise ValueRefusedError("wrong-type", expected="name=path with one =", value=text)
         module_name, _, path = text.partition("=")
         return {"name": module_name, "path": path}
-    given, fault = json_keys.read(text)
+    module, fault = json_keys.read(text)
     if fault:
-        raise RefusedError(fault.kind, **fault.says, expected='name=path or {"name": …, "path": …}')
-    missing = [key for key in ("name", "path") if not isinstance(given, dict) or key not in given]
+        raise ValueRefusedError(fault.kind, **fault.says, expected='name=path or {"name": …, "path": …}')
+    missing = [key for key in ("name", "path") if not isinstance(module, dict) or key not in module]
     if missing:
-        raise RefusedError("wrong-type", expected='name=path or {"name": …, "path": …}', value=text, missing=missing[0])
+        raise ValueRefusedError(
+            "wrong-type", expected='name=path or {"name": …, "path": …}', value=text, missing=missing[0]
+        )
     if _LORA_CLASS in reader.objects:
-        reader.judge(given, _LORA_CLASS, is_plain=True)
-    return given
+        reader.check_object(module, _LORA_CLASS, is_plain=True)
+    return module
 
 
 _LORA_CLASS = "LoRAModulePath"
-"""vLLM's class of what `--lora-modules` holds."""
 
 
-def _name_and_path(_: Reader, value: Any, text: str, _probes: Mapping[str, Any]) -> Any:
+def _name_and_path(_: ValueReader, value: Any, text: str, _probes: Mapping[str, Any]) -> Any:
     if value is None or text.count("=") != 1:
-        raise RefusedError("wrong-type", expected="name=path", value=text)
+        raise ValueRefusedError("wrong-type", expected="name=path", value=text)
     return {"name": text.partition("=")[0], "path": text.partition("=")[2]}
 
 
-_ACTIONS: dict[str, Callable[[Reader, Any, str, Mapping[str, Any]], Any]] = {
+_ACTIONS: dict[str, Callable[[ValueReader, Any, str, Mapping[str, Any]], Any]] = {
     "StoreBoolean": _boolean,
     "LoRAParserAction": _lora_module,
     "PromptAdapterParserAction": _name_and_path,

@@ -1,8 +1,7 @@
-"""What vLLM's parser makes of the words of a command before argparse sees them, with the place of each piece.
+"""Rewrite the words of a command as vLLM does before argparse, keeping track of their places.
 
-Releases differ: in what an underscore is, in whether JSON options may be given key by key (`--option.key value`,
-`--option.key+ value`), in what `-O3`, `--model` and `--config` become. The differences are the `features` of the
-release data; nothing here knows a release by its number.
+Releases differ in underscores, in JSON options by key (`--option.key value`, `--option.key+ value`), and in `-O3`,
+`--model` and `--config`. These differences are `features` of the release data, not of release numbers.
 """
 
 from __future__ import annotations
@@ -18,44 +17,41 @@ from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.arguments.values import human_number
 
 _MAX_KEYS = 60
-"""Levels of keys that are put together; with more the value is taken as right."""
+"""Deepest path of keys; deeper ones are accepted."""
 _MODEL = re.compile(r"--model(?:=.+|$)")
 _CONFIG = re.compile(r"--config(?:=.+|$)")
 _SERVED = re.compile(r"--served[-_]model[-_]name(?:=.+|$)")
 
 
-class Part(NamedTuple):
-    """A key of a JSON option given by itself."""
+class KeyPart(NamedTuple):
+    """A dotted key of a JSON option."""
 
     path: tuple[str, ...]
     word: int
-    """Index of the word with the key."""
     value_word: int
 
 
 @dataclass(frozen=True)
 class Token:
-    """One word as argparse gets it."""
+    """A word for argparse."""
 
     text: str | None
-    """None: cannot be known."""
+    """None if unknown."""
     word: int
-    """Index of the word of the command that it comes from."""
+    """Index of the word of the command."""
     shift: int = 0
-    """How many characters of that word stand before it."""
+    """Offset in that word."""
     made: Any = UNKNOWN
-    """The value, for JSON put together from keys."""
-    parts: tuple[Part, ...] = ()
-    """For JSON put together from keys: where each key and its value stand."""
+    """Value of JSON put together from keys."""
+    parts: tuple[KeyPart, ...] = ()
 
     @property
     def is_made(self) -> bool:
-        """Whether it is JSON put together from keys."""
         return bool(self.parts)
 
 
 class Remark(NamedTuple):
-    """Something that the rewriting found; `kind` and `says` as of a problem."""
+    """A problem that the rewriting found; `kind` and `says` as in `Problem`."""
 
     kind: str
     word: int
@@ -66,23 +62,19 @@ class Remark(NamedTuple):
 
 @dataclass
 class Rewritten:
-    """The words of a command as argparse gets them."""
+    """The words for argparse."""
 
     tokens: list[Token] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
-    taken: dict[int, tuple[str, str, int]] = field(default_factory=dict)
-    """Words that argparse never sees, by index: their role, option and the index of the option's word."""
+    consumed: dict[int, tuple[str, str, int]] = field(default_factory=dict)
+    """Role, option and option's word of the words that argparse never sees."""
     has_unread_file: bool = False
-    """Whether a configuration file may hold more options."""
 
     def tell(self, kind: str, word: int, option: str, option_word: int | None = None, **says: str) -> None:
-        """Note a remark."""
         self.remarks.append(Remark(kind, word, word if option_word is None else option_word, option, says))
 
 
 class _Settings(NamedTuple):
-    """What the rewriting depends on."""
-
     features: Mapping[str, Any]
     entry: str
     config: Mapping[str, Any] | None
@@ -96,7 +88,7 @@ def rewrite(
     config: Mapping[str, Any] | None,
     negations: Callable[[str], bool],
 ) -> Rewritten:
-    """Do to the words what the parser of a release does; `negations` tells whether it has an option `--no-KEY`."""
+    """Rewrite the words as the release's parser does; `negations` says whether it has `--no-KEY`."""
     done = Rewritten()
     tokens = [Token(word, index) for index, word in enumerate(words)]
     if entry == "serve":
@@ -128,14 +120,14 @@ def _with_model(tokens: list[Token], features: Mapping[str, Any], done: Rewritte
     if text == "--model" and at + 1 == len(tokens):
         done.tell("missing-value", word, "--model", expected="one value")
         return tokens[:at]
-    done.taken[word] = ("option", "--model", word)
+    done.consumed[word] = ("option", "--model", word)
     is_apart = text == "--model"
     model = tokens[at + 1] if is_apart else Token(text[len("--model=") :], word, len("--model="))
     return [model, *tokens[:at], *tokens[at + (2 if is_apart else 1) :]]
 
 
 def _require_model_first(tokens: list[Token], features: Mapping[str, Any], done: Rewritten) -> None:
-    """Some releases take a served name only after a model."""
+    """Some releases accept a served name only after a model."""
     texts = [token.text or "" for token in tokens]
     if not features.get("served_name_needs_model") or not texts or not texts[0].startswith("-"):
         return
@@ -154,7 +146,7 @@ def _is_model(text: str, features: Mapping[str, Any]) -> bool:
 
 
 def _with_config(tokens: list[Token], settings: _Settings, done: Rewritten) -> list[Token]:
-    """The words with the content of the configuration file in the place that the release gives it."""
+    """Insert the content of the config file where the release does."""
     places = [i for i, token in enumerate(tokens) if token.text == "--config"]
     for token in tokens:
         if token.text is not None and token.text.startswith("--config="):
@@ -170,8 +162,8 @@ def _with_config(tokens: list[Token], settings: _Settings, done: Rewritten) -> l
         done.tell("missing-value", word, "--config", expected="one value")
         return tokens[:at]
     file = tokens[at + 1]
-    done.taken[word] = ("option", "--config", word)
-    done.taken[file.word] = ("value", "--config", word)
+    done.consumed[word] = ("option", "--config", word)
+    done.consumed[file.word] = ("value", "--config", word)
     if file.text is not None and file.text.split(".")[-1] not in ("yaml", "yml"):
         expected = "a .yaml or .yml file"
         done.tell("wrong-type", file.word, "--config", word, expected=expected, value=file.text[:120], at="0")
@@ -185,7 +177,7 @@ def _with_config(tokens: list[Token], settings: _Settings, done: Rewritten) -> l
 
 
 def _config_head(tokens: list[Token], at: int, more: list[Token], settings: _Settings, done: Rewritten) -> int:
-    """How many words stay before those of the file; tells of a model that is missing."""
+    """Number of words before those of the file; reports a missing model."""
     text = tokens[0].text
     has_first = text is None or not text.startswith("-")
     if settings.entry != "serve":
@@ -202,30 +194,23 @@ def _config_head(tokens: list[Token], at: int, more: list[Token], settings: _Set
 def config_words(
     config: Mapping[str, Any], features: Mapping[str, Any], negations: Callable[[str], bool]
 ) -> Iterator[str]:
-    """The words that the content of a configuration file becomes."""
+    """Words for the content of a config file."""
     for key, value in config.items():
         if isinstance(value, bool):
-            if value:
-                yield f"--{key}"
-            elif features.get("config_no") and negations(f"--no-{key}"):
-                yield f"--no-{key}"
+            if value or (features.get("config_no") and negations(f"--no-{key}")):
+                yield f"--{key}" if value else f"--no-{key}"
         elif isinstance(value, list) and features.get("config_lists"):
-            if value:
-                yield f"--{key}"
-                yield from map(str, value)
-        elif isinstance(value, dict) and features.get("config_objects"):
-            yield f"--{key}"
-            yield json.dumps(value)
+            yield from [f"--{key}", *map(str, value)] if value else ()
         else:
-            yield f"--{key}"
-            yield str(value)
+            is_json = isinstance(value, dict) and features.get("config_objects")
+            yield from (f"--{key}", json.dumps(value) if is_json else str(value))
 
 
 # ---- spellings
 
 
 def _spelled(tokens: list[Token], features: Mapping[str, Any], done: Rewritten) -> Iterator[Token]:
-    """The words with underscores as dashes and levels as options."""
+    """Replace underscores by dashes and `-O` levels by options."""
     level = features.get("level", "")
     for at, token in enumerate(tokens):
         text = token.text
@@ -248,15 +233,13 @@ def _spelled(tokens: list[Token], features: Mapping[str, Any], done: Rewritten) 
 
 def _dashed(text: str, features: Mapping[str, Any]) -> str:
     key, equals, value = text.partition("=")
-    if features.get("underscores") == "before_dot":
-        start, dot, keys = key.partition(".")
-        # The pattern of the releases begins after the first two dashes wherever they stand.
-        return start.replace("_", "-") + dot + keys + equals + value
-    return key.replace("_", "-") + equals + value
+    # The pattern of the releases begins after the first two dashes wherever they stand.
+    start, dot, keys = key.partition(".") if features.get("underscores") == "before_dot" else (key, "", "")
+    return start.replace("_", "-") + dot + keys + equals + value
 
 
 def _leveled(token: Token, text: str, features: Mapping[str, Any], level: str, done: Rewritten) -> Iterator[Token]:
-    """`-O3`, `-O=3` and `-O.key=value`."""
+    """Rewrite `-O3`, `-O=3` and `-O.key=value`."""
     if text[2] == ".":
         how = features.get("level_dot")
         if how == "kept":
@@ -278,9 +261,9 @@ def _leveled(token: Token, text: str, features: Mapping[str, Any], level: str, d
 
 
 def _with_keys(tokens: list[Token], features: Mapping[str, Any], done: Rewritten) -> list[Token]:
-    """The words without the JSON keys, and at their end the JSON that these make together."""
+    """Move the dotted JSON keys to the end, as one JSON value per option."""
     kept: list[Token] = []
-    made: dict[str, tuple[dict[str, Any], list[Part], int]] = {}
+    made: dict[str, tuple[dict[str, Any], list[KeyPart], int]] = {}
     at = 0
     while at < len(tokens):
         token = tokens[at]
@@ -291,27 +274,25 @@ def _with_keys(tokens: list[Token], features: Mapping[str, Any], done: Rewritten
             continue
         keys, equals, text = split
         value_word = token.word
-        given: str | None = text
+        value_text: str | None = text
         if not equals:
             if at == len(tokens):
-                hint = {"hint": "negative-number"} if keys.lstrip("-.").replace(".", "").isdigit() else {}
-                done.remarks.append(
-                    Remark(
-                        "missing-value", token.word, token.word, keys.split(".")[0], {"expected": "one value", **hint}
-                    )
+                hint: dict[str, Any] = (
+                    {"hint": "negative-number"} if keys.lstrip("-.").replace(".", "").isdigit() else {}
                 )
+                done.tell("missing-value", token.word, keys.split(".")[0], expected="one value", **hint)
                 break
-            given, value_word = tokens[at].text, tokens[at].word
-            done.taken.setdefault(value_word, ("value", keys.split(".")[0], token.word))
+            value_text, value_word = tokens[at].text, tokens[at].word
+            done.consumed.setdefault(value_word, ("value", keys.split(".")[0], token.word))
             at += 1
-        done.taken.setdefault(token.word, ("option", keys.split(".")[0], token.word))
+        done.consumed.setdefault(token.word, ("option", keys.split(".")[0], token.word))
         is_list = keys.endswith("+")
         option, *path = (keys[:-1] if is_list else keys).split(".")
-        value = _key_value(given, is_list=is_list, reads_units=bool(features.get("dotted_human_numbers")))
+        value = _key_value(value_text, is_list=is_list, reads_units=bool(features.get("dotted_human_numbers")))
         whole, parts, _ = made.setdefault(option, ({}, [], token.word))
         if _put(whole, path, value):
             done.tell("duplicate", token.word, option, key=json_keys.dotted(path))
-        parts.append(Part(tuple(path), token.word, value_word))
+        parts.append(KeyPart(tuple(path), token.word, value_word))
     for option, (whole, parts, word) in made.items():
         kept.append(Token(option, word))
         kept.append(Token(_text(whole), word, 0, whole, tuple(parts)))
@@ -319,7 +300,7 @@ def _with_keys(tokens: list[Token], features: Mapping[str, Any], done: Rewritten
 
 
 def _keyed(token: Token) -> tuple[str, str, str] | None:
-    """Option with keys, equals sign and value of a word such as `--option.key=value`; None for any other word."""
+    """Split `--option.key=value`; None for any other word."""
     text = token.text
     if text is None or token.is_made or not text.startswith("-") or "." not in text:
         return None
@@ -340,30 +321,29 @@ def _key_value(text: str | None, *, is_list: bool, reads_units: bool) -> Any:
 
 
 def _put(whole: dict[str, Any], path: list[str], value: Any) -> bool:
-    """Add a value under its keys; lists grow, anything else that was there is replaced: whether something was."""
+    """Set a value at a path; lists are extended. Return whether another value was replaced."""
     if len(path) > _MAX_KEYS:
         return False
     is_replaced = False
-    here = whole
+    level = whole
     for key in path[:-1]:
-        inner = here.get(key)
+        inner = level.get(key)
         if not isinstance(inner, dict):
-            is_replaced |= key in here
-            inner = here[key] = {}
-        here = inner
+            is_replaced |= key in level
+            inner = level[key] = {}
+        level = inner
     key = path[-1]
-    if isinstance(value, list) and isinstance(here.get(key), list):
-        here[key].extend(value)
-    elif isinstance(value, dict) and isinstance(here.get(key), dict):
-        here[key] = _merged(here[key], value)
+    if isinstance(value, list) and isinstance(level.get(key), list):
+        level[key].extend(value)
+    elif isinstance(value, dict) and isinstance(level.get(key), dict):
+        level[key] = _merged(level[key], value)
     else:
-        is_replaced |= key in here
-        here[key] = value
+        is_replaced |= key in level
+        level[key] = value
     return is_replaced
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any], depth: int = 0) -> dict[str, Any]:
-    """Two objects as one; of two values under one key the new one counts."""
     merged = {**old, **new}
     for key in old.keys() & new.keys():
         if isinstance(old[key], dict) and isinstance(new[key], dict) and depth < _MAX_KEYS:
@@ -374,7 +354,7 @@ def _merged(old: dict[str, Any], new: dict[str, Any], depth: int = 0) -> dict[st
 
 
 def _text(value: Any) -> str | None:
-    """The JSON of what was put together; None where a part of it cannot be known."""
+    """Dump as JSON; None if a part is unknown."""
     try:
         return json.dumps(value)
     except (TypeError, RecursionError):

@@ -1,17 +1,15 @@
-"""What shows, after the start, that a layout took effect: lines that this release prints, and commands that only look.
-
-Which release prints which line was read in the sources of 31 releases, from 0.6.6 to 0.33.0; a table's row holds from
-its release on.
-"""
+"""How to verify a layout after the launch: log lines that the release prints, and read-only commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from vllm_runbooks.catalog.options import ReleaseData, version_key
+from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core import host_commands
+from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.reading.deployment.fleet import Host, Part, Split
 
 
@@ -82,79 +80,22 @@ class Confirmation:
     """The file that the part's script writes."""
 
 
-class _Row(NamedTuple):
+@dataclass(frozen=True)
+class LineFormatRow:
+    """Row of the table `printed_lines`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    line: str
     since: str
+    """First release that prints it."""
     text: str
-    by: str
-    """"rank": every rank prints it; "host": the first one of each host; else "engine" or "server"."""
+    """Part of the line, with holes."""
+    by: Literal["rank", "host", "engine", "server"]
+    """Every rank, the first one of each host, the engine or the server."""
     source: str
 
 
-_CONFIG = (
-    _Row("0.6.6", "tensor_parallel_size={tp}, pipeline_parallel_size={pp},", "engine", "vllm 0.6.6 config.py:3242"),
-    _Row(
-        "0.10.2",
-        "tensor_parallel_size={tp}, pipeline_parallel_size={pp}, data_parallel_size={dp},",
-        "engine",
-        "vllm 0.10.2 config/__init__.py:3723",
-    ),
-)
-"""Part of the engine's configuration, which is printed in one line."""
-_GIVEN = (
-    _Row("0.8.5", "data_parallel_size={dp},", "server", "vllm 0.8.5 entrypoints/openai/api_server.py:1044"),
-    _Row("0.9.2", "'data_parallel_size': {dp}", "server", "vllm 0.9.2 entrypoints/openai/cli_args.py:325"),
-)
-"""Part of the arguments, which the server prints first."""
-_RANK = (
-    _Row(
-        "0.8.5",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, TP rank {in_tp}",
-        "rank",
-        "vllm 0.8.5 distributed/parallel_state.py:1005",
-    ),
-    _Row(
-        "0.9.2",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, TP rank {in_tp},",
-        "rank",
-        "vllm 0.9.2 distributed/parallel_state.py:1077",
-    ),
-    _Row(
-        "0.12.0",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank {in_pcp}, "
-        "TP rank {in_tp},",
-        "rank",
-        "vllm 0.12.0 distributed/parallel_state.py:1409",
-    ),
-    _Row(
-        "0.19.0",
-        "rank {rank} in world size {world} is assigned as DP rank {in_dp}, PP rank {in_pp}, PCP rank {in_pcp}, "
-        "TP rank {in_tp},",
-        "host",
-        "vllm 0.19.0 distributed/parallel_state.py:1717; logger.py: info_once is for the first rank of a host",
-    ),
-)
-_WEIGHTS = (
-    _Row("0.6.6", "Loading model weights took", "rank", "vllm 0.6.6 worker/model_runner.py:1099"),
-    _Row("0.8.5", "Model loading took", "rank", "vllm 0.8.5 v1/worker/gpu_model_runner.py:1347"),
-    _Row(
-        "0.11.2",
-        "Model loading took",
-        "host",
-        "vllm 0.11.2 v1/worker/gpu_model_runner.py:3339; another model runner, v1/worker/gpu, prints it for every rank",
-    ),
-)
-_AVAILABLE = (
-    _Row("0.9.2", "Available KV cache memory", "rank", "vllm 0.9.2 v1/worker/gpu_worker.py:232"),
-    _Row("0.11.2", "Available KV cache memory", "host", "vllm 0.11.2 v1/worker/gpu_worker.py:360"),
-)
-_TOKENS = (_Row("0.8.5", "GPU KV cache size", "engine", "vllm 0.8.5 v1/core/kv_cache_utils.py:634"),)
-_CONCURRENCY = (
-    _Row("0.7.2", "Maximum concurrency for {context} tokens", "engine", "vllm 0.7.2 v1/core/kv_cache_utils.py:410"),
-    _Row("0.8.5", "Maximum concurrency for {context:,} tokens", "engine", "vllm 0.8.5 v1/core/kv_cache_utils.py:637"),
-)
-_CONCURRENCY_OF_OLDER = (
-    _Row("0.6.6", "Maximum concurrency for {context} tokens", "engine", "vllm 0.6.6 executor/gpu_executor.py:80"),
-)
 _INDEPENDENT_SINCE = "0.14.1"
 """From then on, copies of a model without experts do not know of each other (v1/engine/core.py:916)."""
 
@@ -169,21 +110,13 @@ def confirmation(
     has_experts: bool | None = None,
     expected: Expected | None = None,
 ) -> Confirmation:
-    """What shows that an instance runs as it was split.
+    """How to verify that an instance runs with its parallel sizes.
 
-    Each host's log holds what its own ranks print, and the first one's what server and engine print besides; where Ray
-    joins the hosts, its driver prints all.
-
-    Args:
-        part: What runs on one host.
-        split: Its sizes.
-        release: Whose lines are meant.
-        hosts: Over how many hosts the instance goes; each has as many cards of it, unless Ray joins them.
-        place: Which of them the part is on, from 0.
-        has_experts: Whether the model is a mixture of experts: copies of another one run apart in newer releases.
-        expected: The plan's figures; without them no line about the cache is told.
+    Each host's log has the lines of its own ranks, the first host's also those of server and engine; with Ray the
+    driver prints all. Hosts have equally many GPUs of the instance, unless Ray joins them. `place` is the host's index;
+    without `expected` there is no line about the cache.
     """
-    told = expected or Expected()
+    figures = expected or Expected()
     unknown: list[str] = []
     is_apart: bool | None = False
     if split.dp > 1 and not _is_before(release, _INDEPENDENT_SINCE):
@@ -195,42 +128,41 @@ def confirmation(
     lines = [*_ranks(split, release, log, is_apart, is_even=is_even)]
     if part.serves:
         lines = [*_sizes(split, release, is_apart), *lines]
-    if split.cards > 1 and _row(_RANK, release) is None:
+    if split.cards > 1 and _row("rank", release) is None:
         unknown.append(f"vLLM {release.asked} does not print which rank a process is.")
-    lines += _weights(split, release, log, told, is_whole=split.cards == split.dp and has_experts is False)
-    lines += _cache(split, release, told, log, serves=part.serves)
+    lines += _weights(split, release, log, figures, is_whole=split.cards == split.dp and has_experts is False)
+    lines += _cache(split, release, figures, log, serves=part.serves)
     return Confirmation(tuple(lines), tuple(_looks(part)), tuple(unknown), part.log)
 
 
 class _Log(NamedTuple):
-    """Whose lines a log holds."""
+    """Ranks whose lines a log holds."""
 
     hosts: int
-    """Of the instance."""
     place: int
-    """The host's own."""
     is_own: bool
-    """Whether it holds the lines of the host's ranks alone."""
+    """Whether it holds only this host's ranks."""
 
     def ranks(self, world: int) -> range:
-        """Those whose lines it holds."""
+        """Ranks with lines in the log."""
         if not self.is_own:
             return range(world)
-        each = world // self.hosts
-        return range(self.place * each, (self.place + 1) * each)
+        per_host = world // self.hosts
+        return range(self.place * per_host, (self.place + 1) * per_host)
 
 
 def _is_before(release: ReleaseData, version: str) -> bool:
     return (version_key(release.version) or ()) < (version_key(version) or ())
 
 
-def _row(rows: Sequence[_Row], release: ReleaseData) -> _Row | None:
-    """The last row that holds; None where the release is before all."""
+def _row(line: str, release: ReleaseData) -> LineFormatRow | None:
+    """Latest row for the release; None if it is older than all."""
+    rows = [row for row in load_table("printed_lines", LineFormatRow).values() if row.line == line]
     return next((row for row in reversed(rows) if not _is_before(release, row.since)), None)
 
 
 def _sizes(split: Split, release: ReleaseData, is_apart: bool | None) -> Iterator[PrintedLine]:  # noqa: FBT001
-    row = _row(_CONFIG if is_apart is not None else _CONFIG[:1], release)
+    row = _row("sizes" if is_apart is not None else "sizes-of-unknown-copies", release)
     if row is None:
         return
     text = row.text.format(tp=split.tp, pp=split.pp, dp=1 if is_apart else split.dp)
@@ -238,9 +170,10 @@ def _sizes(split: Split, release: ReleaseData, is_apart: bool | None) -> Iterato
     if is_apart:
         what += "; each copy of the model is an engine of its own, so that it says 1 for data parallelism"
     yield PrintedLine(what, text, None, row.source)
-    given = _row(_GIVEN, release)
-    if split.dp > 1 and given is not None:
-        yield PrintedLine("the copies, in the server's arguments", given.text.format(dp=split.dp), None, given.source)
+    arguments_row = _row("copies", release)
+    if split.dp > 1 and arguments_row is not None:
+        text = arguments_row.text.format(dp=split.dp)
+        yield PrintedLine("the copies, in the server's arguments", text, None, arguments_row.source)
 
 
 def _ranks(
@@ -251,17 +184,17 @@ def _ranks(
     *,
     is_even: bool,
 ) -> Iterator[PrintedLine]:
-    row = _row(_RANK, release)
+    row = _row("rank", release)
     if row is None or is_apart is None:
         return
     copies = 1 if is_apart else split.dp
-    each = split.cards // split.dp
-    world = each * copies
+    per_copy = split.cards // split.dp
+    world = per_copy * copies
     # Which copy's first rank, or which rank of unequal hosts, is the first one of a host differs: only the very first
     # is certain.
     step = 1 if row.by == "rank" else world if split.dp > 1 or not is_even else world // log.hosts
     for rank in log.ranks(world)[::step]:
-        in_dp, inside = divmod(rank, each)
+        in_dp, inside = divmod(rank, per_copy)
         in_pp, inside = divmod(inside, split.pcp * split.tp)
         in_pcp, in_tp = divmod(inside, split.tp)
         text = row.text.format(rank=rank, world=world, in_dp=in_dp, in_pp=in_pp, in_pcp=in_pcp, in_tp=in_tp)
@@ -270,8 +203,10 @@ def _ranks(
         yield PrintedLine(f"the place of rank {rank}", text, times, row.source)
 
 
-def _weights(split: Split, release: ReleaseData, log: _Log, told: Expected, *, is_whole: bool) -> Iterator[PrintedLine]:
-    row = _row(_WEIGHTS, release)
+def _weights(
+    split: Split, release: ReleaseData, log: _Log, figures: Expected, *, is_whole: bool
+) -> Iterator[PrintedLine]:
+    row = _row("weights", release)
     if row is None:
         return
     ranks = log.ranks(split.cards)
@@ -282,11 +217,10 @@ def _weights(split: Split, release: ReleaseData, log: _Log, told: Expected, *, i
         what = f"GiB of the weights{f' {whose}' if split.cards > 1 else ''}: the whole model"
     elif split.tp == split.pp == 1:
         what = f"GiB of the weights {whose}"
-    yield PrintedLine(what, row.text, times, row.source, _by_rank(told.weights, ranks), needs_gpu=True)
+    yield PrintedLine(what, row.text, times, row.source, _by_rank(figures.weights, ranks), needs_gpu=True)
 
 
-def _whose(row: _Row, log: _Log) -> str:
-    """Of which ranks a log holds a row."""
+def _whose(row: LineFormatRow, log: _Log) -> str:
     if log.is_own:
         return "of each rank of this host" if row.by == "rank" else "of this host's first rank"
     if row.by == "rank":
@@ -294,20 +228,20 @@ def _whose(row: _Row, log: _Log) -> str:
     return "of the first rank of each host" if log.hosts > 1 else "of one rank"
 
 
-def _by_rank(told: Sequence[Sides | None], ranks_here: range) -> str:
-    """GiB of each rank here, those of alike ranks once."""
+def _by_rank(figures: Sequence[Sides | None], ranks_here: range) -> str:
+    """GiB per rank; equal ranks together."""
     alike: dict[str, list[int]] = {}
-    for rank, sides in enumerate(told):
+    for rank, sides in enumerate(figures):
         if rank not in ranks_here:
             continue
         alike.setdefault("not known" if sides is None else _in_words(sides, "GiB", 2), []).append(rank)
     if len(alike) < 2:
         return next(iter(alike), "")
-    return "; ".join(f"rank{'s' * (len(ranks) > 1)} {_ranges(ranks)}: {said}" for said, ranks in alike.items())
+    return "; ".join(f"rank{'s' * (len(ranks) > 1)} {_ranges(ranks)}: {band}" for band, ranks in alike.items())
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Numbers in order, those that follow each other as 4 to 7."""
+    """Format ranks as ranges."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -323,32 +257,32 @@ def _in_words(sides: Sides, unit: str, places: int) -> str:
     return f"{middle}{' ' * bool(unit.strip('x'))}{unit}{band}"
 
 
-def _cache(split: Split, release: ReleaseData, told: Expected, log: _Log, *, serves: bool) -> Iterator[PrintedLine]:
-    """What the start says of its KV cache, where the plan has figures for it."""
-    newer = not told.is_older_engine
-    available = _row(_AVAILABLE, release) if newer else None
-    if available is not None and told.available:
+def _cache(split: Split, release: ReleaseData, figures: Expected, log: _Log, *, serves: bool) -> Iterator[PrintedLine]:
+    """Lines about the KV cache, if the plan has figures for it."""
+    newer = not figures.is_older_engine
+    available = _row("cache-memory", release) if newer else None
+    if available is not None and figures.available:
         what = "GiB for the KV cache" + (f" {_whose(available, log)}" if split.cards > 1 else "")
-        said = _by_rank(told.available, log.ranks(split.cards))
-        yield PrintedLine(what, available.text, None, available.source, said, needs_gpu=True)
+        band = _by_rank(figures.available, log.ranks(split.cards))
+        yield PrintedLine(what, available.text, None, available.source, band, needs_gpu=True)
     if not serves:
         return
-    tokens = _row(_TOKENS, release) if newer else None
-    if tokens is not None and told.tokens is not None:
+    tokens = _row("cache-tokens", release) if newer else None
+    if tokens is not None and figures.tokens is not None:
         what = "tokens of the KV cache"
-        said = _in_words(told.tokens, "tokens", 0)
-        yield PrintedLine(what, tokens.text, None, tokens.source, said, needs_gpu=True)
-    row = _row(_CONCURRENCY if newer else _CONCURRENCY_OF_OLDER, release)
-    if row is not None and told.concurrency is not None and told.context:
-        text = row.text.format(context=told.context)
+        band = _in_words(figures.tokens, "tokens", 0)
+        yield PrintedLine(what, tokens.text, None, tokens.source, band, needs_gpu=True)
+    row = _row("concurrency" if newer else "concurrency-before-v1", release)
+    if row is not None and figures.concurrency is not None and figures.context:
+        text = row.text.format(context=figures.context)
         what = "requests of the longest context that fit at the same time"
-        yield PrintedLine(what, text, None, row.source, _in_words(told.concurrency, "x", 2))
+        yield PrintedLine(what, text, None, row.source, _in_words(figures.concurrency, "x", 2))
 
 
 def _looks(part: Part) -> Iterator[Look]:
     gpus = part.deployment.gpus
-    taken = part.joined or ((Host(gpus, part.node),) if isinstance(gpus, tuple) else ())
-    for host in taken:
+    hosts = part.joined or ((Host(gpus, part.node),) if isinstance(gpus, tuple) else ())
+    for host in hosts:
         yield Look(
             "memory in use on each card of the instance" + (f", run on {host.node}" if host.node else ""),
             host_commands.argv("gpus-memory", cards=",".join(host.devices)),
@@ -356,5 +290,5 @@ def _looks(part: Part) -> Iterator[Look]:
             "--gpu-memory-utilization gives",
         )
     if part.serves:
-        asked = host_commands.argv("health", number="10", url_host=part.asked_at, port=str(part.port))
-        yield Look("whether the server answers", asked, "it ends with status 0")
+        health = host_commands.argv("health", number="10", url_host=part.asked_at, port=str(part.port))
+        yield Look("whether the server answers", health, "it ends with status 0")

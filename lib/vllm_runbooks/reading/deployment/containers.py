@@ -1,7 +1,7 @@
-"""Scripts and compose files that start the servers of one host in containers; with Ray inside of them where it joins.
+"""Scripts and compose files that run the servers of one host in containers, with Ray inside if needed.
 
-A container shares its host's network, so that Ray, torch and vLLM reach each other at the hosts' own addresses, and is
-given its cards by name. Its own name is fixed: whoever ends it knows which one it is.
+A container has its host's network, so that Ray, torch and vLLM reach each other at the hosts' addresses. Its name is
+fixed, so that it can be stopped by name.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from vllm_runbooks.reading.deployment import (
 from vllm_runbooks.reading.deployment.fleet import Host, Part
 
 RAY_NAME = "vllm-ray"
-"""Of the container that Ray runs in, and the servers within it."""
+"""Container of Ray and the servers in it."""
 _SHELL = "/bin/bash"
 
 
 def why_no_ray(release: ReleaseData, image: str | None = None) -> str:
-    """Why no container with Ray in it can be written; empty: one can."""
+    """Why no Ray container can be written; empty if one can."""
     if image is not None or executors.brings_ray(release):
         return ""
     return (
@@ -40,42 +40,33 @@ def why_no_ray(release: ReleaseData, image: str | None = None) -> str:
 
 
 def docker(parts: Sequence[Part], notes: Sequence[str] = (), image: str | None = None) -> str:
-    """A script that runs the instances of one host in containers and ends with all of them.
-
-    Args:
-        parts: Of one host, none of them joined by Ray.
-        notes: What else has to be known, a sentence each.
-        image: Instead of the one that is published of the release.
-
-    Raises:
-        InputError: No image of this release is published; or Ray joins hosts for an instance.
-    """
+    """Render a script that runs the instances of one host in containers and ends with all of them."""
     if any(part.joined for part in parts):
         raise InputError(fleet.NOT_IN_A_CONTAINER)
     needed = dict.fromkeys(name for part in parts for name in references(part.deployment))
     body = []
     for part in parts:
-        one = _contained(part.deployment, image)
-        command = _on_the_host(to_docker(one), part.name, part)
-        body += ["", *fleet.comments(part.unwritten), *_run(references(one), part.log, command)]
+        deployment = _contained(part.deployment, image)
+        command = _on_the_host(to_docker(deployment), part.name, part)
+        body += ["", *fleet.comments(part.unwritten), *_run(references(deployment), part.log, command)]
     return fleet.script(parts, notes, list(needed), body)
 
 
 def _contained(deployment: Deployment, image: str | None) -> Deployment:
-    """Without the variables that say which cards a start sees: a container counts those that it is given anew."""
+    """Drop the GPU variables: a container numbers its GPUs anew."""
     kept = tuple(pair for pair in deployment.environment if pair[0] not in fleet.OF_CARDS)
     return replace(deployment, environment=kept, image=image or deployment.image)
 
 
 def _on_the_host(command: str, name: str, part: Part) -> str:
-    """A `docker run` in the host's network instead of one with a published port, with a name and its mounts."""
+    """Give a `docker run` the host's network, a name and mounts."""
     head, port, rest = command.partition("  -p ")
-    mounts = "".join(f"  -v {_mount(one)} \\\n" for one in fleet.folders(part))
+    mounts = "".join(f"  -v {_mount(folder)} \\\n" for folder in fleet.folders(part))
     return f"{head}  --network=host \\\n  --name={name} \\\n{mounts}{rest.partition(chr(10))[2]}" if port else command
 
 
 def _mount(pair: str) -> str:
-    """A mount as a shell reads it: the user's own folder is put in there, nothing else is."""
+    """Quote a mount; the shell expands the home folder."""
     return f'"$HOME"{shlex.quote(pair[1:])}' if pair.startswith("~/") else shlex.quote(pair)
 
 
@@ -89,62 +80,47 @@ def _run(needed: Sequence[str], log: str, command: str) -> list[str]:
 
 
 def ray_docker(parts: Sequence[Part], node: str, image: str | None = None, notes: Sequence[str] = ()) -> str:
-    """A script for one host that runs Ray, and the servers that are asked there, in one container.
-
-    Args:
-        parts: All that Ray joins hosts for.
-        node: The host.
-        image: One that has vLLM and Ray in it; None: the published one.
-        notes: What else has to be known, a sentence each.
-
-    Raises:
-        InputError: No image of this release is published.
-    """
-    one, mine, host = _ray_deployment(parts, node, image)
-    command = _on_the_host(to_docker(one), RAY_NAME, parts[0])
+    """Render a script for one host that runs Ray, and the host's servers, in one container."""
+    deployment, mine, host = _ray_deployment(parts, node, image)
+    command = _on_the_host(to_docker(deployment), RAY_NAME, parts[0])
     command = command.replace("  --name=", f"  --entrypoint {_SHELL} \\\n  --name=", 1)
-    inside = shlex.quote(one.words[0] or "")
+    inside = shlex.quote(deployment.words[0] or "")
     command = command.replace(inside, f"-c {inside}", 1)
-    needed = references(one)
+    needed = references(deployment)
     log = f"{RAY_NAME}-{host.node}.log"
     about = mine or [replace(parts[0], node=node, serves=False)]
-    said = fleet.comments([f"{node} becomes part of the Ray cluster, in a container."])
-    return fleet.script(about, notes, needed, ["", *said, *_run(needed, log, command)])
+    comment = fleet.comments([f"{node} becomes part of the Ray cluster, in a container."])
+    return fleet.script(about, notes, needed, ["", *comment, *_run(needed, log, command)])
 
 
 def ray_compose(parts: Sequence[Part], node: str, image: str | None = None, notes: Sequence[str] = ()) -> str:
-    """A compose file for one host: one service with Ray, and the servers that are asked there.
-
-    Raises:
-        InputError: as `ray_docker`.
-    """
-    one, mine, _ = _ray_deployment(parts, node, image)
-    text = to_compose(one)
+    """Render a compose file for one host: one service with Ray and the host's servers."""
+    deployment, mine, _ = _ray_deployment(parts, node, image)
+    text = to_compose(deployment)
     head, _, rest = text.partition("    ports:\n")
     published = rest.partition("\n")[2]
     mounts = "".join(f"      - {yaml_quoted(pair)}\n" for pair in fleet.folders(parts[0]))
     shared = "    network_mode: host\n" + (f"    volumes:\n{mounts}" if mounts else "")
     head = head.replace("    command:\n", f'    entrypoint: ["{_SHELL}", "-c"]\n    command:\n', 1)
     lines = [*fleet.comments([f"{node} becomes part of the Ray cluster, in a container.", *notes]), head + shared]
-    asked = next((part for part in mine if part.serves), None)
-    health = "".join(f"{line}\n" for line in fleet.health(asked)) if asked is not None else ""
+    server = next((part for part in mine if part.serves), None)
+    health = "".join(f"{line}\n" for line in fleet.health(server)) if server is not None else ""
     return "\n".join(lines) + published + "    restart: on-failure\n" + health
 
 
 def _ray_deployment(parts: Sequence[Part], node: str, image: str | None) -> tuple[Deployment, list[Part], Host]:
-    """A container of one host: Ray, and behind it the servers that are asked there."""
     hosts = fleet.ray_hosts(parts)
     at = next(place for place, host in enumerate(hosts) if str(host.node) == node)
     host = hosts[at]
     mine = [part for part in parts if part.node == node]
     # What only this host needs is not for the server: vLLM would hand it to the workers of all hosts.
-    own = "".join(f"{name}={shlex.quote(value)} " for name, value in host.environment)
-    started = f"{own}{fleet.ray_start(hosts, at, is_waited_for=not mine)}"
+    variables = "".join(f"{name}={shlex.quote(value)} " for name, value in host.environment)
+    started = f"{variables}{fleet.ray_start(hosts, at, is_waited_for=not mine)}"
     servers = [_one_line(to_shell(replace(part.deployment, environment=()))) for part in mine]
     if len(servers) == 1:
         started = f"{started} && exec {servers[0]}"
     elif servers:
-        started = f"{started} && {{ {' '.join(f'{one} &' for one in servers)} wait -n; }}"
+        started = f"{started} && {{ {' '.join(f'{server} &' for server in servers)} wait -n; }}"
     # The container's own Ray is found without it.
     environment = dict(pair for part in mine for pair in part.deployment.environment if pair[0] != fleet.RAY_ADDRESS)
     made = replace(

@@ -1,7 +1,7 @@
-"""A start of vLLM edited where it stands in a file.
+"""Edit a launch in place, in its file.
 
-An edit keeps order and comments, and is never trusted: the file is read again with it, and the edit is dropped unless
-exactly the asked argument or variable has changed.
+An edit keeps order and comments. The result is read again, and dropped unless exactly the requested argument or
+variable has changed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from vllm_runbooks.reading.arguments import Parsed
 from vllm_runbooks.reading.deployment import (
     PLAIN,
     Deployment,
-    Given,
-    RefusedError,
+    EditRefusedError,
+    ParsedWords,
     is_option,
     parser_entry,
     systemd_quoted,
@@ -30,7 +30,7 @@ from vllm_runbooks.reading.deployment import (
     yaml_quoted,
 )
 from vllm_runbooks.reading.documents import Page
-from vllm_runbooks.reading.documents.starts import Found, Keyword, Setting, Within
+from vllm_runbooks.reading.documents.starts import Found, Setting, Within
 from vllm_runbooks.reading.shell import Word
 
 _PLAIN_YAML = re.compile(r"(?:--?)?[A-Za-z/][A-Za-z0-9_./@+=-]*(?::[A-Za-z0-9_./-]+)*\Z", re.ASCII)
@@ -38,68 +38,75 @@ _YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "none", "y", "
 _SEPARATORS = re.compile(r"(?:[ \t\r\n]|\\\r?\n(?:[ \t]{0,8}>)*)*\Z")
 _LEADING = re.compile(r"[ \t>]*\Z")
 _COMMENT = re.compile(r"(?:^|(?<=[ \t]))(#[^\r\n]*)", re.MULTILINE)
+_PROGRAM = re.compile(r"(?:.*/)?(?:vllm|python[\d.]*)")
+_ITEM = re.compile(r"[ \t]*-[ \t]+")
 _COMMA = re.compile(r"[ \t]*,[ \t]*")
 _MAX_LEAD = 200
-"""Characters in front of a setting in which the option that carries it is looked for."""
+"""Characters before a setting in which its option may be."""
 
 
-def edits(page: Page, found: Found, changes: Sequence[Edit], release: ReleaseData) -> tuple[Replacement, ...]:
-    """Replacements in the page's text that make the changes of one of its starts; none where that is not certain."""
+def edits(page: Page, launch: Found, changes: Sequence[Edit], release: ReleaseData) -> tuple[Replacement, ...]:
+    """Return replacements that edit one launch of the page; empty unless the result is certain."""
     for is_compact in (False, True):  # JSON without blanks can stand where `: ` or quotes would break what is around it
-        made: list[Replacement] = []
+        replacements: list[Replacement] = []
         try:
             for change in changes:
-                made += _Place(page.text, found, release, is_compact=is_compact).replacements(change)
-        except RefusedError:
+                replacements += _LaunchEditor(page.text, launch, release, is_compact=is_compact).replacements(change)
+        except EditRefusedError:
             continue
-        made = _merged(made)
-        if made and _is_as_asked(page, found, changes, release, made):
-            return tuple(made)
+        replacements = _merged(replacements)
+        if replacements and _is_as_asked(page, launch, changes, release, replacements):
+            return tuple(replacements)
     return ()
 
 
-def without(page: Page, found: Found, first: int, last: int, release: ReleaseData) -> tuple[Replacement, ...]:
-    """Replacements that take the words from one index up to another out of a start; none where that is not certain."""
-    if found.entry in CALLS or found.language in {"glued", "argv"}:
+def without(page: Page, launch: Found, first: int, last: int, release: ReleaseData) -> tuple[Replacement, ...]:
+    """Return replacements that remove a range of words from a launch; empty unless certain."""
+    if launch.entry in CALLS or launch.language in {"glued", "argv"}:
         return ()
     try:
-        made = _merged(_Place(page.text, found, release, is_compact=False).removed(first, last))
-    except RefusedError:
+        replacements = _merged(_LaunchEditor(page.text, launch, release, is_compact=False).removed(first, last))
+    except EditRefusedError:
         return ()
-    kept = [word.value for word in (*found.words[:first], *found.words[last:])]
-    after = [start for start in documents.read(page.changed(made), kind=page.kind).starts if start.start == found.start]
-    return tuple(made) if any([word.value for word in start.words] == kept for start in after) else ()
+    kept = [word.value for word in (*launch.words[:first], *launch.words[last:])]
+    after = [
+        start
+        for start in documents.read(page.changed(replacements), kind=page.kind).starts
+        if start.start == launch.start
+    ]
+    return tuple(replacements) if any([word.value for word in start.words] == kept for start in after) else ()
 
 
 def unset(page: Page, setting: Setting) -> tuple[Replacement, ...]:
-    """The replacement that takes a variable out of a page, with the line, option or item that is there for it alone.
-
-    Nothing where that is not certain, or where anything else would change with it.
-    """
+    """Return the replacement that removes a variable with its line, option or item; empty unless certain."""
     span = _span_of(page, setting)
     if span is None:
         return ()
-    made = (Replacement(*span, ""),)
-    again = documents.read(page.changed(made), kind=page.kind)
+    replacements = (Replacement(*span, ""),)
+    again = documents.read(page.changed(replacements), kind=page.kind)
     if len(again.starts) != len(page.starts):
         return ()
     for before, after in zip(page.starts, again.starts, strict=True):
-        held = before.environment.get(setting.name)
-        wanted = _environment(before)
-        if held is not None and held.start == setting.start:
-            del wanted[setting.name]
-        if not _is_same(before, after) or wanted != _environment(after):
+        before_setting = before.environment.get(setting.name)
+        expected = _environment(before)
+        if before_setting is not None and before_setting.start == setting.start:
+            del expected[setting.name]
+        if not _is_same(before, after) or expected != _environment(after):
             return ()
-    return made
+    return replacements
+
+
+def _line_end(text: str, offset: int) -> int:
+    stop = text.find("\n", offset)
+    return len(text) if stop < 0 else stop
 
 
 def _span_of(page: Page, setting: Setting) -> tuple[int, int] | None:
-    """From where to where a setting stands with all that is there for its sake alone."""
+    """Range of a setting with all that only surrounds it."""
     text = page.text
     start, end = setting.pair or (setting.start, setting.end)
     line = text.rfind("\n", 0, start) + 1
-    stop = text.find("\n", end)
-    stop = len(text) if stop < 0 else stop
+    stop = _line_end(text, end)
     lead, rest = text[line:start], text[end:stop]
     is_last = not rest.strip("\r \t")
     whole = line, min(stop + 1, len(text))
@@ -122,77 +129,73 @@ def _span_of(page: Page, setting: Setting) -> tuple[int, int] | None:
     }.get(form)
     if pattern is None or not is_last or not re.fullmatch(pattern, lead):
         return None
-    own = [key for key in ("environment", "env") for one in page.starts if _is_alone(one, setting, key)]
-    if form in {"map", "list", "entry"} and own:
-        return _key_of(page, setting, own[0])
+    keys = [key for key in ("environment", "env") for launch in page.starts if _is_alone(launch, setting, key)]
+    if form in {"map", "list", "entry"} and keys:
+        return _key_of(page, setting, keys[0])
     return whole
 
 
-def _is_alone(found: Found, setting: Setting, key: str) -> bool:
-    """Whether a setting is the only one that stands under a key of a manifest."""
-    span = found.keys.get(key)
+def _is_alone(launch: Found, setting: Setting, key: str) -> bool:
+    """Whether a setting is the only one under a key of a manifest."""
+    span = launch.keys.get(key)
     if span is None or not span[0] <= setting.start <= span[1]:
         return False
-    return sum(span[0] <= one.start <= span[1] for one in found.environment.values()) == 1
+    return sum(span[0] <= other.start <= span[1] for other in launch.environment.values()) == 1
 
 
 def _key_of(page: Page, setting: Setting, key: str) -> tuple[int, int] | None:
-    """The lines of a key that holds one setting alone."""
+    """Lines of a key with a single setting."""
     text = page.text
-    span = next(one.keys[key] for one in page.starts if _is_alone(one, setting, key))
+    span = next(launch.keys[key] for launch in page.starts if _is_alone(launch, setting, key))
     line = text.rfind("\n", 0, span[0]) + 1
-    stop = text.find("\n", setting.end)
-    stop = len(text) if stop < 0 else stop
+    stop = _line_end(text, setting.end)
     is_own = not text[line : span[0]].strip() and not text[setting.end : stop].strip()
     return (line, min(stop + 1, len(text))) if is_own and not text[stop : span[1]].strip() else None
 
 
 def _merged(made: list[Replacement]) -> list[Replacement]:
-    """Several insertions at one place as one."""
-    found: list[Replacement] = []
-    for one in sorted(made, key=lambda edit: edit[:2]):
-        if found and found[-1].start == found[-1].end == one.start == one.end:
-            found[-1] = found[-1]._replace(new_text=found[-1].new_text + one.new_text)
+    """Join insertions at the same offset."""
+    merged: list[Replacement] = []
+    for replacement in sorted(made, key=lambda edit: edit[:2]):
+        if merged and merged[-1].start == merged[-1].end == replacement.start == replacement.end:
+            merged[-1] = merged[-1]._replace(new_text=merged[-1].new_text + replacement.new_text)
         else:
-            found.append(one)
-    return found
+            merged.append(replacement)
+    return merged
 
 
-class _Place:
-    """One start in a text, being edited."""
+class _LaunchEditor:
+    """Edits one launch in a text."""
 
-    def __init__(self, text: str, found: Found, release: ReleaseData, *, is_compact: bool) -> None:
-        self.text, self.found, self.release, self.is_compact = text, found, release, is_compact
-        self.values = [word.value for word in found.words]
+    def __init__(self, text: str, launch: Found, release: ReleaseData, *, is_compact: bool) -> None:
+        self.text, self.launch, self.release, self.is_compact = text, launch, release, is_compact
+        self.is_compose = launch.kind == "compose"
+        self.values = [word.value for word in launch.words]
 
     def replacements(self, change: Edit) -> list[Replacement]:
-        """What has to be replaced for one change.
-
-        Raises:
-            RefusedError: It cannot be done here.
-        """
+        """Return the replacements for one edit."""
         if change.op == "env":
             return self._set_variable(change.name, "" if change.value is None else str(change.value))
-        if self.found.entry in CALLS:
+        if self.launch.entry in CALLS:
             return self._set_keyword(change) if change.op == "set" else self._remove_keyword(change.name)
-        if self.found.language in {"glued", "argv"}:
-            raise RefusedError
-        given = Given(self.values, self.release, parser_entry(self.found.entry, self.values, self.release))
-        groups = given.groups(change.name)
-        made = [] if change.op == "remove" else given.written(change.name, change.value)
+        if self.launch.language in {"glued", "argv"}:
+            raise EditRefusedError
+        parsed = ParsedWords(self.values, self.release, parser_entry(self.launch.entry, self.values, self.release))
+        groups = parsed.groups(change.name)
+        made = [] if change.op == "remove" else parsed.written(change.name, change.value)
         if self.is_compact and isinstance(change.value, Mapping):
             made[-1] = json.dumps(change.value, separators=(",", ":"), ensure_ascii=False)
         if not made:
-            return [one for group in groups for one in self.removed(*group)]
+            return [removal for group in groups for removal in self.removed(*group)]
         if not groups:
             return [self._added(made)]
-        extra = [one for group in groups[:-1] for one in self.removed(*group)]
+        extra = [removal for group in groups[:-1] for removal in self.removed(*group)]
         return [self._replaced(*groups[-1], made), *extra]
 
     # Arguments
 
     def _replaced(self, first: int, last: int, made: list[str]) -> Replacement:
-        words = self.found.words[first:last]
+        words = self.launch.words[first:last]
         self._check(words)
         if len(words) == 1 and "=" in (words[0].value or "") and (words[0].value or "").startswith("-"):
             option = (words[0].value or "").partition("=")[0]
@@ -203,34 +206,33 @@ class _Place:
         if len(words) == len(made) == 1:
             return Replacement(words[0].start, words[0].end, self._quoted(made[0], words[0]))
         if self._is_list():
-            raise RefusedError
-        return Replacement(words[0].start, words[-1].end, " ".join(self._quoted(one, words[0]) for one in made))
+            raise EditRefusedError
+        return Replacement(words[0].start, words[-1].end, " ".join(self._quoted(word, words[0]) for word in made))
 
     def removed(self, first: int, last: int) -> list[Replacement]:
-        """What takes words out, with the blanks, line or list item that they leave."""
-        words = self.found.words[first:last]
+        """Remove words with the blanks, line or list item around them."""
+        words = self.launch.words[first:last]
         self._check(words)
         start, end = words[0].start, words[-1].end
         if self._is_list():
             return self._without_items(first, last)
-        before = max((word.end for word in self._own() if word.end <= start), default=None)
+        before = max((word.end for word in self._own_words() if word.end <= start), default=None)
         if before is not None and _SEPARATORS.match(self.text[before:start]):
             return [Replacement(before, end, "")]
         if _SEPARATORS.match(self.text[self._line(start) : start]):
             return [Replacement(start, end, "")]
-        raise RefusedError
+        raise EditRefusedError
 
     def _without_items(self, first: int, last: int) -> list[Replacement]:
-        """Items of a list taken out: their lines, or what stands between them and their neighbours; comments stay."""
-        words = self.found.words
+        """Remove list items, keeping comments."""
+        words = self.launch.words
         start, end = words[first].start, words[last - 1].end
         line = self._line(start)
-        stop = self.text.find("\n", end)
-        stop = len(self.text) if stop < 0 else stop
-        is_block = self.found.language == "yaml" and re.fullmatch(r"[ \t]*-[ \t]+", self.text[line:start])
+        stop = _line_end(self.text, end)
+        is_block = self.launch.language == "yaml" and _ITEM.fullmatch(self.text[line:start])
         if is_block:
             if len(words) == last - first:
-                raise RefusedError  # an empty list is another thing
+                raise EditRefusedError  # an empty list is another thing
             ends = [word.end for word in words[first:last]]
             behind = zip(ends, [*(word.start for word in words[first + 1 : last]), stop], strict=True)
             comments = [match[1] for gap in behind for match in _COMMENT.finditer(self.text[slice(*gap)])]
@@ -239,7 +241,7 @@ class _Place:
             kept = "".join(f"{indent}{comment}{newline}" for comment in comments)
             return [Replacement(line, min(stop + 1, len(self.text)), kept)]
         gaps = pairwise(words[max(first - 1, 0) : last + (not first)])
-        if any("#" in self.text[one.end : other.start] for one, other in gaps):
+        if any("#" in self.text[left.end : right.start] for left, right in gaps):
             return self._without_each(first, last)
         if first:
             return [Replacement(words[first - 1].end, end, "")]
@@ -248,8 +250,8 @@ class _Place:
         return [Replacement(start, end, "")]
 
     def _without_each(self, first: int, last: int) -> list[Replacement]:
-        """Items between brackets taken out one by one, each with a comma, so that the comments beside them stay."""
-        words = self.found.words
+        """Remove items between brackets one by one, each with a comma, keeping comments."""
+        words = self.launch.words
         made = []
         comma = None
         for word in words[first:last]:
@@ -262,247 +264,208 @@ class _Place:
         if comma is None and first:  # the list ends here: its last item has no comma in JSON
             before = _COMMA.match(self.text, words[first - 1].end)
             if before is None:
-                raise RefusedError
+                raise EditRefusedError
             at = self.text.index(",", before.start())
             made.append(Replacement(at, at + 1, ""))
         return made
 
     def _added(self, made: list[str]) -> Replacement:
-        own = self._own()
-        if not own:
-            raise RefusedError
-        last = max(own, key=lambda word: word.end)
+        words = self._own_words()
+        if not words:
+            raise EditRefusedError
+        last = max(words, key=lambda word: word.end)
         if self._is_list():
             return self._added_items(last, made)
-        quoted = " ".join(self._quoted(one, last) for one in made)
+        quoted = " ".join(self._quoted(text, last) for text in made)
         line = self._line(self._option_start())
         lead = self.text[line : self._option_start()]
-        if _LEADING.match(lead) and self.found.words and self._may_break():
-            mark = "" if self.found.language == "compose" else " \\"
+        if _LEADING.match(lead) and self.launch.words and self._may_break():
+            mark = "" if self.launch.language == "compose" else " \\"
             newline = "\r\n" if self.text[: last.end].endswith("\r\n") or "\r\n" in self.text[line - 2 : line] else "\n"
             return Replacement(last.end, last.end, f"{mark}{newline}{lead}{quoted}")
         return Replacement(last.end, last.end, f" {quoted}")
 
     def _added_items(self, last: Word, made: list[str]) -> Replacement:
         line = self._line(last.start)
-        lead = re.fullmatch(r"[ \t]*-[ \t]+", self.text[line : last.start])
-        if self.found.language == "yaml" and lead:
-            if any(word.value and re.match(r"--[^=]+=", word.value) for word in self.found.words) and len(made) == 2:
+        lead = _ITEM.fullmatch(self.text[line : last.start])
+        if self.launch.language == "yaml" and lead:
+            if any(word.value and re.match(r"--[^=]+=", word.value) for word in self.launch.words) and len(made) == 2:
                 made = [f"{made[0]}={made[1]}"]
-            stop = self.text.find("\n", max(last.end - 1, last.start))
-            stop = len(self.text) if stop < 0 else stop
+            stop = _line_end(self.text, max(last.end - 1, last.start))
             stop -= self.text[stop - 1 : stop] == "\r"
             if self.text[last.end - 1 : last.end] == "\n":
                 stop = last.end - 1  # a block scalar ends with its last line
             newline = self._newline(stop)
-            return Replacement(stop, stop, "".join(f"{newline}{lead[0]}{self._quoted(one, last)}" for one in made))
-        return Replacement(last.end, last.end, "".join(f", {self._quoted(one, last)}" for one in made))
+            return Replacement(stop, stop, "".join(f"{newline}{lead[0]}{self._quoted(text, last)}" for text in made))
+        return Replacement(last.end, last.end, "".join(f", {self._quoted(text, last)}" for text in made))
 
-    def _own(self) -> list[Word]:
-        """The words that stand in the command's own text, not in a variable's."""
-        found = self.found
-        within = found.within[-1] if found.within else None
-        first, last = (within.start, within.end) if within else (found.start, found.end)
-        return [word for word in (*found.prefix, *found.words) if first <= word.start and word.end <= last]
+    def _own_words(self) -> list[Word]:
+        """Words in the command's own text, not in a variable's."""
+        launch = self.launch
+        within = launch.within[-1] if launch.within else None
+        first, last = (within.start, within.end) if within else (launch.start, launch.end)
+        return [word for word in (*launch.prefix, *launch.words) if first <= word.start and word.end <= last]
 
     def _option_start(self) -> int:
-        """Where the last option of the command begins."""
-        starts = [word.start for word in self.found.words if word.value and is_option(word.value)]
-        return max(starts, default=self.found.words[-1].start if self.found.words else self.found.start)
+        starts = [word.start for word in self.launch.words if word.value and is_option(word.value)]
+        return max(starts, default=self.launch.words[-1].start if self.launch.words else self.launch.start)
 
     def _is_list(self) -> bool:
-        return self.found.language in {"yaml", "python", "json"}
+        return self.launch.language in {"yaml", "python", "json"}
 
     def _may_break(self) -> bool:
-        """Whether a line end may be put between words."""
-        for layer in self.found.within:
+        """Whether a line break may separate words."""
+        for layer in self.launch.within:
             opening = self.text[layer.start : layer.start + 1]
             if layer.language == "yaml":
-                if opening in "\"'" or (opening not in "|>" and self.found.language != "compose"):
+                if opening in "\"'" or (opening not in "|>" and self.launch.language != "compose"):
                     return False
             elif layer.language != "shell":
                 return False
         return True
 
     def _check(self, words: Sequence[Word]) -> None:
-        """Words that share a place with others came out of one that was expanded.
-
-        Raises:
-            RefusedError: So they cannot be replaced one by one.
-        """
+        """Refuse words that came from the expansion of a shared one."""
         for word in words:
-            same = [one for one in self.found.words if one.start < word.end and word.start < one.end]
+            same = [other for other in self.launch.words if other.start < word.end and word.start < other.end]
             if len(same) > 1 or word.end <= word.start:
-                raise RefusedError
+                raise EditRefusedError
 
     def _line(self, offset: int) -> int:
         return self.text.rfind("\n", 0, offset) + 1
 
     def _newline(self, stop: int) -> str:
-        """How the line ends whose content ends at an offset."""
         return "\r\n" if self.text[stop : stop + 1] == "\r" else "\n"
 
     # Quoting
 
     def _quoted(self, value: str, like: Word) -> str:
-        """A word as it is written at this place: quoted in its own language, then for all that it stands in."""
-        language = self.found.language
-        written = _quoted_in(
-            language, value, self.text[like.start : like.start + 1], is_compose=self.found.kind == "compose"
-        )
-        for layer in reversed(self.found.within):
-            written = _within(layer, self.text, written, is_compose=self.found.kind == "compose")
-        return written
+        """Quote a word in its own language, then for each layer around it."""
+        first = self.text[like.start : like.start + 1]
+        return self._layered(_quoted_in(self.launch.language, value, first, is_compose=self.is_compose))
 
     # Variables
 
     def _set_variable(self, name: str, value: str) -> list[Replacement]:
-        setting = self.found.environment.get(name)
+        setting = self.launch.environment.get(name)
         if setting is not None:
             return [self._changed_variable(setting, value)]
-        if self.found.kind == "python" and self.found.language == "python":
+        if self.launch.kind == "python" and self.launch.language == "python":
             return [self._new_python(name, value)]
-        if self.found.kind == "systemd" and not self.found.within:
-            line = self._line(self.found.start)
+        if self.launch.kind == "systemd" and not self.launch.within:
+            line = self._line(self.launch.start)
             return [Replacement(line, line, f"Environment={systemd_quoted(f'{name}={value}', is_command=False)}\n")]
-        if self.found.kind == "dockerfile":
-            line = self._line(self.found.start)
+        if self.launch.kind == "dockerfile":
+            line = self._line(self.launch.start)
             return [Replacement(line, line, f"ENV {name}={_docker_quoted(value)}\n")]
-        if self.found.kind in {"compose", "kubernetes"} and self.found.keys:
+        if self.launch.kind in {"compose", "kubernetes"} and self.launch.keys:
             return [self._new_in_manifest(name, value)]
-        if self.found.kind == "docker" and self.found.image is not None and self.found.container:
+        if self.launch.kind == "docker" and self.launch.image is not None and self.launch.container:
             return [self._new_option(name, value)]
-        if self.found.language == "shell":
+        if self.launch.language == "shell":
             return [self._new_in_shell(name, value)]
-        raise RefusedError
+        raise EditRefusedError
 
     def _changed_variable(self, setting: Setting, value: str) -> Replacement:
-        is_compose = self.found.kind == "compose"
-        if setting.form == "assignment":
-            written = _quoted_in("shell", value, "")
-            for layer in reversed(self._layers_of(setting)):
-                written = _within(layer, self.text, written, is_compose=is_compose)
-            return Replacement(setting.value.start, setting.value.end, written)
-        if setting.form in {"option", "list"} and setting.pair:
-            pair = f"{setting.name}={value}"
-            if setting.form == "list":
-                return Replacement(*setting.pair, _quoted_in("yaml", pair, self.text[setting.pair[0]], is_compose=True))
-            written = _quoted_in("shell", pair, "")
-            for layer in reversed(self._layers_of(setting)):
-                written = _within(layer, self.text, written, is_compose=is_compose)
-            return Replacement(*setting.pair, written)
-        if setting.form == "unit" and setting.pair:
-            return Replacement(*setting.pair, systemd_quoted(f"{setting.name}={value}", is_command=False))
-        if setting.form in {"map", "entry"} and setting.value.end > setting.value.start:
-            quoted = yaml_quoted(value) if is_compose else yaml_double(value)
-            return Replacement(setting.value.start, setting.value.end, quoted)
-        if setting.form == "python":
-            return Replacement(
-                setting.value.start, setting.value.end, _python_quoted(value, self.text[setting.value.start])
-            )
-        raise RefusedError
-
-    def _layers_of(self, setting: Setting) -> list[Within]:
-        return [layer for layer in self.found.within if layer.start <= setting.start and setting.end <= layer.end]
+        form, pair, span = setting.form, f"{setting.name}={value}", (setting.value.start, setting.value.end)
+        if form == "assignment":
+            return Replacement(*span, self._layered(_quoted_in("shell", value, ""), setting))
+        if form == "list" and setting.pair:
+            return Replacement(*setting.pair, _quoted_in("yaml", pair, self.text[setting.pair[0]], is_compose=True))
+        if form == "option" and setting.pair:
+            return Replacement(*setting.pair, self._layered(_quoted_in("shell", pair, ""), setting))
+        if form == "unit" and setting.pair:
+            return Replacement(*setting.pair, systemd_quoted(pair, is_command=False))
+        if form in {"map", "entry"} and span[0] < span[1]:
+            return Replacement(*span, yaml_quoted(value) if self.is_compose else yaml_double(value))
+        if form == "python":
+            return Replacement(*span, _python_quoted(value, self.text[span[0]]))
+        raise EditRefusedError
 
     def _new_in_shell(self, name: str, value: str) -> Replacement:
         written = f"{name}={_quoted_in('shell', value, '')}"
         exported = [
-            one
-            for one in self.found.environment.values()
-            if one.form == "assignment" and one.start < self.found.start and self._is_export(one)
+            setting
+            for setting in self.launch.environment.values()
+            if setting.form == "assignment" and setting.start < self.launch.start
+            if re.match(r"export[ \t]", self.text[setting.start :])
+            or re.match(r"[ \t>]*export[ \t]+\Z", self.text[self._line(setting.start) : setting.start])
         ]
-        layers = self.found.within
+        layers = self.launch.within
         if exported and all(layer.start <= exported[-1].start for layer in layers) and self._may_break():
-            last = max(exported, key=lambda one: one.end)
+            last = max(exported, key=lambda setting: setting.end)
             line = self._line(last.start)
             lead = re.match(r"[ \t>]*", self.text[line:])
             return Replacement(line, line, f"{lead[0] if lead else ''}export {self._layered(written)}\n")
-        invocation = self.found.invocation
-        begin = next((word for word in self.found.prefix if word.value), None)
+        invocation = self.launch.invocation
+        begin = next((word for word in self.launch.prefix if word.value), None)
         if invocation is None or begin is None:
-            raise RefusedError
-        is_first = invocation.words[:1] == self.found.prefix[:1]
-        is_wrapped = not is_first or not re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", begin.value or "")
-        if not is_wrapped:
+            raise EditRefusedError
+        programs = [word for word in self.launch.prefix if _PROGRAM.fullmatch(word.value or "")]
+        if invocation.words[:1] == self.launch.prefix[:1] and _PROGRAM.fullmatch(begin.value or ""):
             return Replacement(begin.start, begin.start, f"{self._layered(written)} ")
-        programs = [
-            word for word in self.found.prefix if re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", word.value or "")
-        ]
         if not programs:
-            raise RefusedError
-        program = programs[-1]
-        return Replacement(program.start, program.start, f"env {self._layered(written)} ")
+            raise EditRefusedError
+        return Replacement(programs[-1].start, programs[-1].start, f"env {self._layered(written)} ")
 
-    def _is_export(self, setting: Setting) -> bool:
-        line = self._line(setting.start)
-        return (
-            re.match(r"[ \t>]*export[ \t]+\Z", self.text[line : setting.start]) is not None
-            or re.match(r"export[ \t]", self.text[setting.start :]) is not None
-        )
-
-    def _layered(self, written: str) -> str:
-        for layer in reversed(self.found.within):
-            written = _within(layer, self.text, written, is_compose=self.found.kind == "compose")
+    def _layered(self, written: str, setting: Setting | None = None) -> str:
+        """Escape a text for the layers around the launch, or around a setting."""
+        for layer in reversed(self.launch.within):
+            if setting is None or (layer.start <= setting.start and setting.end <= layer.end):
+                written = _within(layer, self.text, written, is_compose=self.is_compose)
         return written
 
     def _new_option(self, name: str, value: str) -> Replacement:
-        """An option of `docker run`, in front of the image."""
-        image = self.found.image
-        if image is None or any(one.start <= image.start < one.end for one in self.found.within[-1:]):
-            raise RefusedError
+        """Add an option of `docker run` before the image."""
+        image = self.launch.image
+        if image is None or any(layer.start <= image.start < layer.end for layer in self.launch.within[-1:]):
+            raise EditRefusedError
         line = self._line(image.start)
         written = f"-e {_quoted_in('shell', f'{name}={value}', '')}"
         lead = self.text[line : image.start]
-        if _LEADING.match(lead):
-            return Replacement(image.start, image.start, f"{written} \\\n{lead}")
-        return Replacement(image.start, image.start, f"{written} ")
+        rest = f"\\\n{lead}" if _LEADING.match(lead) else ""
+        return Replacement(image.start, image.start, f"{written} {rest}")
 
     def _new_in_manifest(self, name: str, value: str) -> Replacement:
-        keys = self.found.keys
-        key = "environment" if self.found.kind == "compose" else "env"
-        given = [one for one in self.found.environment.values() if one.form in {"map", "list", "entry"}]
-        quoted = yaml_quoted(value) if self.found.kind == "compose" else yaml_double(value)
-        if given and key in keys:
-            last = max(given, key=lambda one: one.end)
-            first = min(given, key=lambda one: one.start)
+        keys = self.launch.keys
+        key = "environment" if self.is_compose else "env"
+        settings = [setting for setting in self.launch.environment.values() if setting.form in {"map", "list", "entry"}]
+        quoted = yaml_quoted(value) if self.is_compose else yaml_double(value)
+        if settings and key in keys:
+            last = max(settings, key=lambda setting: setting.end)
+            first = min(settings, key=lambda setting: setting.start)
             line = self._line(last.start)
             lead = self.text[line : last.start]
-            stop = self.text.find("\n", last.end)
-            stop = len(self.text) if stop < 0 else stop
+            stop = _line_end(self.text, last.end)
             stop -= self.text[stop - 1 : stop] == "\r"
             if not keys[key][0] < first.start <= keys[key][1]:
-                raise RefusedError
+                raise EditRefusedError
             newline = self._newline(stop)
             if last.form == "map" and not lead.strip():
                 return Replacement(stop, stop, f"{newline}{lead}{name}: {quoted}")
-            if last.form == "list" and re.fullmatch(r"[ \t]*-[ \t]+", lead):
+            if last.form == "list" and _ITEM.fullmatch(lead):
                 item = _quoted_in("yaml", f"{name}={value}", self.text[last.start], is_compose=True)
                 return Replacement(stop, stop, f"{newline}{lead}{item}")
-            if last.form == "entry" and re.fullmatch(r"[ \t]*-[ \t]+", lead):
+            if last.form == "entry" and _ITEM.fullmatch(lead):
                 indent = " " * len(lead)
                 return Replacement(stop, stop, f"{newline}{lead}name: {name}{newline}{indent}value: {quoted}")
-            raise RefusedError
-        if key in keys:
-            raise RefusedError
-        at = next((keys[one][0] for one in ("command", "args", "entrypoint", "image") if one in keys), None)
-        if at is None:
-            raise RefusedError
+            raise EditRefusedError
+        at = next((keys[other][0] for other in ("command", "args", "entrypoint", "image") if other in keys), None)
+        if key in keys or at is None:
+            raise EditRefusedError
         lead = self.text[self._line(at) : at]
         indent = " " * len(lead)
-        body = (
-            f"environment:\n{indent}  {name}: {quoted}\n"
-            if self.found.kind == "compose"
-            else f"env:\n{indent}- name: {name}\n{indent}  value: {quoted}\n"
-        )
+        body = f"env:\n{indent}- name: {name}\n{indent}  value: {quoted}\n"
+        if self.is_compose:
+            body = f"environment:\n{indent}  {name}: {quoted}\n"
         # The key's own line may begin with the dash of a list: the new key takes its place, and it moves down.
         return Replacement(at, at, f"{body}{indent}")
 
     def _new_python(self, name: str, value: str) -> Replacement:
         match = re.search(r"^(?:from vllm\b|import vllm\b)", self.text, re.MULTILINE)
-        line = match.start() if match else self._line(self.found.start)
-        if line > self.found.start or (not match and self.text[line : line + 1].isspace()):
-            raise RefusedError
+        line = match.start() if match else self._line(self.launch.start)
+        if line > self.launch.start or (not match and self.text[line : line + 1].isspace()):
+            raise EditRefusedError
         has_import = re.search(r"^import os\b", self.text[:line], re.MULTILINE) is not None
         lines = ("" if has_import else "import os\n") + f'os.environ["{name}"] = {_python_quoted(value, chr(34))}\n'
         return Replacement(line, line, lines)
@@ -510,18 +473,18 @@ class _Place:
     # Keywords of a call
 
     def _set_keyword(self, change: Edit) -> list[Replacement]:
-        keyword = self._keyword(change.name)
+        keyword = next((keyword for keyword in self.launch.keywords if keyword.name == change.name), None)
         written = _python_literal(change.value)
         if keyword is not None:
             return [Replacement(keyword.start, keyword.end, written)]
-        given = [one for one in self.found.keywords if self.found.start < one.name_start and one.end <= self.found.end]
-        close = self.found.end - 1
-        if not given:
+        first, close = self.launch.start, self.launch.end - 1
+        keywords = [word for word in self.launch.keywords if first < word.name_start and word.end <= close + 1]
+        if not keywords:
             if self.text[close : close + 1] != ")":
-                raise RefusedError
+                raise EditRefusedError
             before = self.text[:close].rstrip()[-1:]
             return [Replacement(close, close, f"{'' if before in '(,' else ', '}{change.name}={written}")]
-        last = max(given, key=lambda one: one.end)
+        last = max(keywords, key=lambda argument: argument.end)
         line = self._line(last.name_start)
         lead = self.text[line : last.name_start]
         comma = re.compile(r"[ \t]*,").match(self.text, last.end)
@@ -536,11 +499,11 @@ class _Place:
         return [Replacement(stop, stop, f"\n{lead}{change.name}={written},")]
 
     def _remove_keyword(self, name: str) -> list[Replacement]:
-        keyword = self._keyword(name)
+        keyword = next((keyword for keyword in self.launch.keywords if keyword.name == name), None)
         if keyword is None:
             return []
         line, end = self._line(keyword.name_start), keyword.end
-        comma = re.compile(r"[ \t]*,[ \t]*").match(self.text, end)
+        comma = _COMMA.match(self.text, end)
         end = comma.end() if comma else end
         stop = self.text.find("\n", end)
         if stop >= 0 and not self.text[line : keyword.name_start].strip() and not self.text[end:stop].strip():
@@ -550,12 +513,9 @@ class _Place:
             return [Replacement(before.start() if before else keyword.name_start, end, "")]
         return [Replacement(keyword.name_start, end, "")]
 
-    def _keyword(self, name: str) -> Keyword | None:
-        return next((one for one in self.found.keywords if one.name == name), None)
-
 
 def _quoted_in(language: str, value: str, like: str, *, is_compose: bool = False) -> str:
-    """A word in the quoting of a language; `like` is the character that a neighbour begins with."""
+    """Quote a word in a language; `like` is the first character of a neighbor."""
     if language == "shell":
         return shlex.quote(value)
     if language == "systemd":
@@ -567,7 +527,7 @@ def _quoted_in(language: str, value: str, like: str, *, is_compose: bool = False
     if language == "compose":
         return _compose_quoted(value)
     if language != "yaml":
-        raise RefusedError
+        raise EditRefusedError
     if is_compose:
         value = value.replace("$", "$$")
     elif "$(" in value:
@@ -580,7 +540,7 @@ def _quoted_in(language: str, value: str, like: str, *, is_compose: bool = False
 
 
 def _compose_quoted(value: str) -> str:
-    """A word of a command that compose splits: it knows quotes and backslashes."""
+    """Quote a word of a command that compose splits."""
     if value and PLAIN.match(value):
         return value
     if "'" not in value:
@@ -602,18 +562,14 @@ def _python_literal(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False) if value.isprintable() else ascii(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_python_literal(key)}: {_python_literal(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_python_literal(key)}: {_python_literal(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_python_literal(one) for one in value) + "]"
+        return "[" + ", ".join(_python_literal(item) for item in value) + "]"
     return repr(value)
 
 
 def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
-    """What is written, for the inside of what it stands in.
-
-    Raises:
-        RefusedError: It cannot stand there.
-    """
+    """Escape a text for a layer around it."""
     opening = text[layer.start : layer.start + 1]
     if layer.language == "yaml":
         if is_compose:
@@ -625,14 +581,14 @@ def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
         if opening in "|>":
             return written
         if re.search(r": |:\Z| #|\n", written):
-            raise RefusedError
+            raise EditRefusedError
         return written
     if layer.language == "json":
         return json.dumps(written)[1:-1]
     if layer.language == "python":
         start = re.match(r"[A-Za-z]{0,2}('''|\"\"\"|'|\")", text[layer.start : layer.start + 6])
         if not start or "r" in start[0].lower() or "f" in start[0].lower():
-            raise RefusedError
+            raise EditRefusedError
         return written.replace("\\", "\\\\").replace(start[1][0], f"\\{start[1][0]}").replace("\n", "\\n")
     if opening == "'":
         if layer.language == "systemd":
@@ -640,7 +596,7 @@ def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
         if layer.language == "shell":
             return written.replace("'", "'\\''")
         if "'" in written:
-            raise RefusedError
+            raise EditRefusedError
     elif opening == '"':
         written = written.replace("\\", "\\\\").replace('"', '\\"')
         if layer.language == "systemd":
@@ -648,7 +604,7 @@ def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
         if layer.language == "shell":
             return written.replace("$", "\\$").replace("`", "\\`")
     else:
-        raise RefusedError
+        raise EditRefusedError
     return written
 
 
@@ -656,14 +612,14 @@ def _within(layer: Within, text: str, written: str, *, is_compose: bool) -> str:
 
 
 def _is_as_asked(
-    page: Page, found: Found, changes: Sequence[Edit], release: ReleaseData, made: Sequence[Replacement]
+    page: Page, launch: Found, changes: Sequence[Edit], release: ReleaseData, replacements: Sequence[Replacement]
 ) -> bool:
-    """Whether the text, read again, has the changes and no other."""
-    again = documents.read(page.changed(made), kind=page.kind)
+    """Whether the text, read again, has the edits and no others."""
+    again = documents.read(page.changed(replacements), kind=page.kind)
     if len(again.starts) != len(page.starts):
         return False
     for before, after in zip(page.starts, again.starts, strict=True):
-        if before.start == found.start and before.kind == found.kind:
+        if before.start == launch.start and before.kind == launch.kind:
             if before.entry != after.entry or not _differs_as_asked(before, after, changes, release):
                 return False
         elif not _is_same(before, after):
@@ -671,56 +627,56 @@ def _is_as_asked(
     return True
 
 
-def _is_same(one: Found, other: Found) -> bool:
-    return _content(one) == _content(other)
+def _is_same(launch: Found, other: Found) -> bool:
+    return _content(launch) == _content(other)
 
 
-def _content(found: Found) -> tuple[Any, ...]:
+def _content(launch: Found) -> tuple[Any, ...]:
     return (
-        found.entry,
-        tuple(word.value for word in found.words),
-        tuple((one.name, repr(one.value), one.is_known) for one in found.keywords),
+        launch.entry,
+        tuple(word.value for word in launch.words),
+        tuple((keyword.name, repr(keyword.value), keyword.is_known) for keyword in launch.keywords),
     )
 
 
-def _environment(found: Found) -> dict[str, str | None]:
-    return {name: one.value.value for name, one in found.environment.items()}
+def _environment(launch: Found) -> dict[str, str | None]:
+    return {name: setting.value.value for name, setting in launch.environment.items()}
 
 
 def _differs_as_asked(before: Found, after: Found, changes: Sequence[Edit], release: ReleaseData) -> bool:
     environment = _environment(before)
-    environment |= {one.name: "" if one.value is None else str(one.value) for one in changes if one.op == "env"}
+    environment |= {edit.name: "" if edit.value is None else str(edit.value) for edit in changes if edit.op == "env"}
     if environment != _environment(after):
         return False
-    own = [one for one in changes if one.op != "env"]
+    edits = [edit for edit in changes if edit.op != "env"]
     if before.entry in CALLS:
-        return _keywords_as_asked(before, after, own)
+        return _keywords_as_asked(before, after, edits)
     words = [word.value for word in before.words]
-    wanted = Deployment(before.entry, tuple(words)).edited(own, release).words
+    expected = Deployment(before.entry, tuple(words)).edited(edits, release).words
     entry = parser_entry(before.entry, words, release)
-    got = [word.value for word in after.words]
-    one, other = arguments.parse(list(wanted), release, entry), arguments.parse(got, release, entry)
-    changed = {change.name for change in own}
-    kept = {dest: value for dest, value in one.flags.items() if dest not in changed}
+    actual = [word.value for word in after.words]
+    edit, other = arguments.parse(list(expected), release, entry), arguments.parse(actual, release, entry)
+    changed = {change.name for change in edits}
+    kept = {dest: value for dest, value in edit.flags.items() if dest not in changed}
     return (
-        sorted(_parts(wanted, one)) == sorted(_parts(got, other))
+        sorted(_parts(expected, edit)) == sorted(_parts(actual, other))
         and kept == {dest: value for dest, value in other.flags.items() if dest not in changed}
-        and all(_normal(one.flags.get(dest)) == _normal(other.flags.get(dest)) for dest in changed)
-        and one.model == other.model
+        and all(_normal(edit.flags.get(dest)) == _normal(other.flags.get(dest)) for dest in changed)
+        and edit.model == other.model
     )
 
 
 def _parts(words: Sequence[str | None], read: Parsed) -> list[str]:
-    """Words, options by their own name and `--option=value` in two, JSON in one form."""
-    found: list[str] = []
+    """Normalize words: full option names, `--option=value` split, JSON in one form."""
+    parts: list[str] = []
     for word, role in zip(words, read.roles, strict=True):
         name, equals, value = (word or "").partition("=")
-        own = role.option if role.kind == "option" and role.option else name.replace("_", "-")
+        option = role.option if role.kind == "option" and role.option else name.replace("_", "-")
         if re.fullmatch(r"--?[A-Za-z][\w.-]*", name):
-            found += [own, _normal(value)] if equals else [own]
+            parts += [option, _normal(value)] if equals else [option]
         else:
-            found.append(_normal(word or ""))
-    return found
+            parts.append(_normal(word or ""))
+    return parts
 
 
 def _normal(value: Any) -> Any:
@@ -733,10 +689,10 @@ def _normal(value: Any) -> Any:
 
 
 def _keywords_as_asked(before: Found, after: Found, changes: Sequence[Edit]) -> bool:
-    wanted = {one.name: (one.value, one.is_known) for one in before.keywords}
+    expected = {keyword.name: (keyword.value, keyword.is_known) for keyword in before.keywords}
     for change in changes:
         if change.op == "remove":
-            wanted.pop(change.name, None)
+            expected.pop(change.name, None)
         else:
-            wanted[change.name] = (json.loads(json.dumps(change.value)), True)
-    return wanted == {one.name: (one.value, one.is_known) for one in after.keywords}
+            expected[change.name] = (json.loads(json.dumps(change.value)), True)
+    return expected == {keyword.name: (keyword.value, keyword.is_known) for keyword in after.keywords}

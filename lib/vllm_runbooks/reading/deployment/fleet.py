@@ -1,7 +1,6 @@
-"""A layout of cards as servers that can be started: one deployment per instance, and files for all of a host.
+"""A layout as servers: one deployment per instance, and files for each host.
 
-Every instance is complete in itself: its command names its cards, its port and its sizes. So each can be checked alone,
-and what is written for a host is nothing but its instances beside each other.
+Every instance is complete: its command names its GPUs, port and sizes, so that it can be checked alone.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.reading.deployment import (
     Deployment,
-    RefusedError,
+    EditRefusedError,
     executors,
-    is_secret,
     references,
     systemd_quoted,
     to_compose,
@@ -34,68 +32,55 @@ FIRST_PORT = 8000
 _LAST_PORT = 65535
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what is told, not what is bound
 _DEVICE = re.compile(r"\d{1,4}\Z|(?:GPU|MIG)-[0-9a-fA-F-]{8,80}\Z", re.ASCII)
-"""A card's number, or its UUID as nvidia-smi prints it."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}\Z", re.ASCII)
-_PLACED = frozenset(
-    {
-        *("model", "model_tag", "host", "port", "tensor_parallel_size", "pipeline_parallel_size"),
-        *(
-            "data_parallel_size",
-            "prefill_context_parallel_size",
-            "nnodes",
-            "node_rank",
-            "master_addr",
-            "master_port",
-            "headless",
-        ),
-    }
-)
-"""Arguments that follow from the layout and the place."""
+_PLACED = frozenset({
+    "model", "model_tag", "host", "port", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
+    "prefill_context_parallel_size", "nnodes", "node_rank", "master_addr", "master_port", "headless",
+})  # fmt: skip
+"""Arguments that the layout decides."""
 KEY = "VLLM_API_KEY"
-"""The one key that a server asks for where --api-key does not give several (0.33.0 middleware/register.py:33)."""
+"""The only key of a server without --api-key (0.33.0 middleware/register.py:33)."""
 _ALL_LINES = ("RAY_DEDUP_LOGS", "0")
-"""Ray's driver folds lines that differ in their numbers alone, unless this is set (_private/ray_constants.py)."""
+"""Without it Ray's driver folds lines that differ only in numbers (_private/ray_constants.py)."""
 _HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Host:
-    """Cards of one host."""
+    """GPUs of a host."""
 
     devices: tuple[str, ...]
-    """Numbers as nvidia-smi counts them, or UUIDs."""
+    """Indices as in nvidia-smi, or UUIDs."""
     node: str | None = None
-    """Its name, by which the other hosts reach it; None: the only one."""
+    """Name for the other hosts; None for a single host."""
     address: str | None = None
-    """By which the others reach it, where that is known; None: by its name."""
+    """Address for the other hosts; None to use the name."""
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables that this host needs and another one may need otherwise, such as VLLM_HOST_IP."""
+    """Variables specific to this host, such as VLLM_HOST_IP."""
 
     @property
     def reached(self) -> str:
-        """What the others write to reach it."""
+        """Address that the other hosts use."""
         return self.address or str(self.node)
 
 
 @dataclass(frozen=True)
 class Split:
-    """How one instance is split over cards."""
+    """Parallel sizes of an instance."""
 
     tp: int = 1
     pp: int = 1
     dp: int = 1
-    """Copies of the weights within one server."""
     pcp: int = 1
-    """Cards that read a prompt together."""
 
     @property
     def cards(self) -> int:
-        """Cards of one instance."""
+        """GPUs of one instance."""
         return self.tp * self.pp * self.dp * self.pcp
 
     @property
     def flags(self) -> dict[str, int]:
-        """The arguments that say it, without those that every release has as default."""
+        """Arguments for the sizes above 1."""
         sizes = {
             "tensor_parallel_size": self.tp,
             "pipeline_parallel_size": self.pp,
@@ -107,37 +92,34 @@ class Split:
 
 @dataclass(frozen=True)
 class Part:
-    """What runs on one host for one instance."""
+    """One host's part of an instance."""
 
     instance: int
-    """From 0."""
     node: str | None
     port: int
-    """Where the instance serves, on its first host."""
+    """Port of the instance, on its first host."""
     deployment: Deployment
-    """With CUDA_VISIBLE_DEVICES, for a start outside of a container."""
+    """With CUDA_VISIBLE_DEVICES, for a launch without a container."""
     serves: bool
-    """Whether requests go here: the other hosts of an instance only compute."""
+    """Whether it gets requests; the other hosts only compute."""
     unwritten: tuple[str, ...] = ()
-    """What has to be done or known besides, a sentence each."""
     joined: tuple[Host, ...] = ()
-    """Hosts and their cards that are one Ray cluster before the instance is started; none: no Ray is needed."""
+    """Hosts of the Ray cluster that it needs, with their GPUs."""
     host: Host | None = None
-    """The host itself, with its cards of this instance."""
 
     @property
     def name(self) -> str:
-        """Of its service and unit."""
+        """Name of its service and unit."""
         return self.deployment.name
 
     @property
     def log(self) -> str:
-        """The file that its script writes; hosts may share the folder."""
+        """Log file of its script; hosts may share the folder."""
         return f"{self.name}-{self.node}.log" if self.node else f"{self.name}.log"
 
     @property
     def asked_at(self) -> str:
-        """Where the host itself reaches the server, as a URL has it."""
+        """Host of the server in a URL on this machine."""
         words = self.deployment.words
         host = words[words.index("--host") + 1] if "--host" in words else None
         if host is None or host in _EVERYWHERE:
@@ -159,28 +141,11 @@ def instances(
     master_port: int | None = None,
     by_ray: bool = False,
 ) -> tuple[Part, ...]:
-    """The servers of a layout, host by host in the order in which cards are taken.
+    """Lay out the servers of a layout over hosts, in order.
 
-    An instance stays on one host where it fits on one; the others take cards of several, in order. With one host a
-    server listens to this machine alone, behind a proxy there; with several by the host's name, and needs a key. A key
-    among the flags becomes the variable that vLLM reads it from, so that it has one name.
-
-    Args:
-        model: Name or path.
-        release: Whose options are used; nothing is written that it does not know.
-        hosts: The cards that there are.
-        replicas: Instances.
-        split: Of each of them.
-        flags: Further arguments, by argparse destination; what follows from the layout is not taken from here.
-        environment: Further variables; None stands for one that is set where it is started.
-        first_port: The first instance's; the others have those after it.
-        address: Where servers listen, instead.
-        master_port: Where the first host of the first instance over several waits for the others; None: the release's
-            default. The next instances have those after it.
-        by_ray: Whether Ray joins hosts where the release could do it as well.
-
-    Raises:
-        InputError: The cards do not suffice, a card or port is none, or the release has no such option.
+    An instance stays on one host if it fits. On a single host a server listens on loopback, behind a proxy; on several
+    by the host's name, with a key. A single `api_key` becomes the variable that vLLM reads. `flags` are further
+    arguments by dest, without those that the layout decides; `master_port` and `first_port` count up per instance.
     """
     _check(hosts, replicas, split, first_port)
     if master_port is not None:
@@ -193,54 +158,58 @@ def instances(
     common = {dest: value for dest, value in (flags or {}).items() if dest not in _PLACED}
     keys = {"api_key": common.pop("api_key")} if common.get("api_key") else {}
     variables = {name: value for name, value in variables.items() if name != KEY or not keys}
-    if keys and _is_one(keys["api_key"]):
+    if keys and (isinstance(keys["api_key"], str) or len(keys["api_key"]) == 1):
         keys, variables = {}, {KEY: None, **variables}
     uses_ray = "ray" in (common.get("distributed_executor_backend"), common.get("data_parallel_backend"))
-    made: list[Part] = []
+    parts: list[Part] = []
     head: Host | None = None
-    for number, taken in enumerate(_taken(hosts, replicas, split)):
+    for number, hosts_used in enumerate(_assigned(hosts, replicas, split)):
         port = first_port + number
-        spread, unwritten = _spread(taken, split, release, number, master_port, by_ray=by_ray)
-        for at, host in enumerate(taken):
+        spread, unwritten = _spread(hosts_used, split, release, number, master_port, by_ray=by_ray)
+        for at, host in enumerate(hosts_used):
             if at and not spread:
                 break
             listens = address or ("127.0.0.1" if is_local else host.reached)
-            own = {"host": listens, "port": port} if not at else {}
-            placed = {**own, **split.flags, **(spread[at] if spread else {}), **common, **({} if at else keys)}
+            listen = {"host": listens, "port": port} if not at else {}
+            placed = {**listen, **split.flags, **(spread[at] if spread else {}), **common, **({} if at else keys)}
             # Nobody asks a host that only computes.
             handed = {name: value for name, value in variables.items() if name != KEY or not at}
-            is_joined = len(taken) > 1 and not spread
+            is_joined = len(hosts_used) > 1 and not spread
             if is_joined:
                 head = head or host
                 placed["distributed_executor_backend"] = "ray"
             if is_joined or uses_ray:
                 handed = {**dict([_ALL_LINES]), **handed}
-            handed = {**(_of_driver(taken, head or host) if is_joined else dict(host.environment)), **handed}
+            handed = {
+                **(_driver_environment(hosts_used, head or host) if is_joined else dict(host.environment)),
+                **handed,
+            }
             # Ray hands out the cards that each host of its cluster was started with.
             devices = None if is_joined else host.devices
-            one = _deployment(model, release, placed, handed, devices=devices, name=f"vllm-{port}")
-            said = unwritten if is_local or address or host.address else (*unwritten, _resolves(str(host.node)))
-            cluster = tuple(taken) if is_joined else ()
-            made.append(Part(number, host.node, port, one, at == 0, said, cluster, host))
-    return tuple(made)
+            deployment = _deployment(model, release, placed, handed, devices=devices, name=f"vllm-{port}")
+            sentences = unwritten
+            if not (is_local or address or host.address):
+                reach = "has to resolve, on every host and on itself, to the address by which the others reach it."
+                sentences = (*unwritten, f"{host.node} {reach}")
+            cluster = tuple(hosts_used) if is_joined else ()
+            parts.append(Part(number, host.node, port, deployment, at == 0, sentences, cluster, host))
+    return tuple(parts)
 
 
 RAY_ADDRESS = "RAY_ADDRESS"
-"""Where a driver finds its cluster."""
 _OF_WORKERS = "VLLM_HOST_IP"
-"""The one of a host's variables that vLLM does not hand from its driver to its workers (0.32.0 ray_utils.py:33)."""
+"""The only host variable that vLLM does not pass to its workers (0.32.0 ray_utils.py:33)."""
 
 
-def _of_driver(taken: Sequence[Host], head: Host) -> dict[str, str]:
-    """Variables of a server that Ray joins hosts for; what hosts need otherwise is set where Ray is started on each.
+def _driver_environment(hosts: Sequence[Host], head: Host) -> dict[str, str]:
+    """Variables of a server that Ray joins hosts for; those that differ by host are set where Ray is started.
 
-    The driver's NCCL_ variables replace those of all workers (0.32.0 v1/executor/ray_executor.py:323): one interface's
-    name for all hosts.
+    The driver's NCCL_ variables replace those of all workers (0.32.0 v1/executor/ray_executor.py:323).
     """
-    own = [dict(host.environment) for host in taken]
-    first = {name: value for name, value in own[0].items() if all(one.get(name) == value for one in own)}
-    if _OF_WORKERS in own[0]:
-        first[_OF_WORKERS] = own[0][_OF_WORKERS]
+    pairs = [dict(host.environment) for host in hosts]
+    first = {name: value for name, value in pairs[0].items() if all(others.get(name) == value for others in pairs)}
+    if _OF_WORKERS in pairs[0]:
+        first[_OF_WORKERS] = pairs[0][_OF_WORKERS]
     if head.address is None:
         return first
     # Without it Ray begins a cluster of its own where it finds none.
@@ -251,31 +220,18 @@ def _bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def _is_one(keys: Any) -> bool:
-    return isinstance(keys, str) or len(keys) == 1
-
-
 def check_host(name: str | None) -> None:
-    """Refuse what is no name of a host; None is the only one there is.
-
-    Raises:
-        InputError: The name holds what no host name does.
-    """
+    """Refuse an invalid host name."""
     if name is not None and not _HOSTNAME.match(name):
         raise InputError(f"{name[:80]!r} is no name of a host")
 
 
 def _check(hosts: Sequence[Host], replicas: int, split: Split, first_port: int) -> None:
-    """Refuse what cannot be laid out.
-
-    Raises:
-        InputError: as `instances`.
-    """
     if min(replicas, split.tp, split.pp, split.dp, split.pcp) < 1:
         raise InputError("replicas and parallel sizes are 1 at least")
     _check_ports("ports", replicas, first_port)
     for host in hosts:
-        wrong = next((one for one in host.devices if not _DEVICE.match(one)), None)
+        wrong = next((device for device in host.devices if not _DEVICE.match(device)), None)
         if wrong is not None:
             raise InputError(f"{wrong[:80]!r} is no card; give its number or UUID as nvidia-smi prints them")
         if len(set(host.devices)) < len(host.devices):
@@ -291,66 +247,51 @@ def _check(hosts: Sequence[Host], replicas: int, split: Split, first_port: int) 
 
 
 def _check_ports(what: str, count: int, first: int) -> None:
-    """Refuse ports that no host has.
-
-    Raises:
-        InputError: There are not so many from the first on.
-    """
     if not 0 < first <= first + count - 1 <= _LAST_PORT:
         raise InputError(f"{count} {what} from {first} are not there; the last is {_LAST_PORT}")
 
 
-def _taken(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[Host]]:
-    """The cards of each instance, by host.
-
-    Raises:
-        InputError: There are too few.
-    """
+def _assigned(hosts: Sequence[Host], replicas: int, split: Split) -> list[list[Host]]:
+    """GPUs of each instance, by host."""
     left = [list(host.devices) for host in hosts]
-    found: list[list[Host]] = []
+    instances: list[list[Host]] = []
     for _ in range(replicas):
         need = split.cards
-        one = next((at for at, devices in enumerate(left) if len(devices) >= need), None)
-        order = range(len(hosts)) if one is None else [one]
+        host_index = next((at for at, devices in enumerate(left) if len(devices) >= need), None)
+        order = range(len(hosts)) if host_index is None else [host_index]
         if sum(len(left[at]) for at in order) < need:
             total = sum(len(host.devices) for host in hosts)
             raise InputError(f"{replicas} x {split.cards} cards are needed, and {total} are there")
-        taken: list[Host] = []
+        hosts_used: list[Host] = []
         for at in order:
-            own, left[at] = left[at][:need], left[at][need:]
-            need -= len(own)
-            if own:
-                taken.append(replace(hosts[at], devices=tuple(own)))
-        found.append(taken)
-    return found
+            devices_used, left[at] = left[at][:need], left[at][need:]
+            need -= len(devices_used)
+            if devices_used:
+                hosts_used.append(replace(hosts[at], devices=tuple(devices_used)))
+        instances.append(hosts_used)
+    return instances
 
 
 def _spread(
-    taken: Sequence[Host],
-    split: Split,
-    release: ReleaseData,
-    number: int,
-    master_port: int | None,
-    *,
-    by_ray: bool,
+    hosts: Sequence[Host], split: Split, release: ReleaseData, number: int, master_port: int | None, *, by_ray: bool
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The arguments of each host of an instance, and what is not written; no arguments where Ray has to join them."""
-    if len(taken) == 1:
+    """Arguments per host of an instance, and notes; no arguments if Ray joins the hosts."""
+    if len(hosts) == 1:
         return [], ()
-    names = ", ".join(str(host.node) for host in taken)
-    how = executors.joining(release, [len(host.devices) for host in taken], copies=split.dp)
+    names = ", ".join(str(host.node) for host in hosts)
+    how = executors.joining(release, [len(host.devices) for host in hosts], copies=split.dp)
     if how.by == "nnodes" and not by_ray:
-        many: dict[str, Any] = {"nnodes": len(taken), "master_addr": taken[0].reached}
+        many: dict[str, Any] = {"nnodes": len(hosts), "master_addr": hosts[0].reached}
         if number or master_port is not None:
             default = release.by_dest["master_port"].default
             many["master_port"] = (master_port or (default if isinstance(default, int) else 29501)) + number
-        said = [together([str(host.node) for host in taken])]
-        if not all(host.environment for host in taken):
-            said.append("Where hosts have several networks, set VLLM_HOST_IP and NCCL_SOCKET_IFNAME on each.")
-        heads: list[dict[str, Any]] = [{**many, "node_rank": at} for at in range(len(taken))]
-        return [heads[0], *({**one, "headless": True} for one in heads[1:])], tuple(said)
+        sentences = [together([str(host.node) for host in hosts])]
+        if not all(host.environment for host in hosts):
+            sentences.append("Where hosts have several networks, set VLLM_HOST_IP and NCCL_SOCKET_IFNAME on each.")
+        heads: list[dict[str, Any]] = [{**many, "node_rank": at} for at in range(len(hosts))]
+        return [heads[0], *({**head, "headless": True} for head in heads[1:])], tuple(sentences)
     why = "" if split.dp == 1 else " with data parallelism"
-    scripts = ", ".join(f"{_RAY_SCRIPT.format(host.node)} on {host.node}" for host in taken)
+    scripts = ", ".join(f"{_RAY_SCRIPT.format(host.node)} on {host.node}" for host in hosts)
     joined = (
         f"This instance{why} takes cards of {names}: these hosts have to be one Ray cluster before it is started: "
         f"{scripts}, in this order. `ray stop` on each ends it."
@@ -359,7 +300,7 @@ def _spread(
 
 
 def together(nodes: Sequence[str]) -> str:
-    """What is to be seen to where a release joins hosts itself."""
+    """Note about launching the parts of an instance at the same time."""
     listed = ", ".join(nodes)
     return f"Start the parts of this instance on {listed} at about the same time: each waits for the others."
 
@@ -368,10 +309,6 @@ NOT_IN_A_CONTAINER = (
     "In containers Ray has to run beside the server, in the same one: elsewhere the server does not find the Ray of "
     "its host, and starts one of its own without the other hosts' cards."
 )
-
-
-def _resolves(node: str) -> str:
-    return f"{node} has to resolve, on every host and on itself, to the address by which the others reach it."
 
 
 def _deployment(
@@ -383,11 +320,6 @@ def _deployment(
     devices: tuple[str, ...] | None,
     name: str,
 ) -> Deployment:
-    """A server as this release takes it.
-
-    Raises:
-        InputError: The release has no such option.
-    """
     # In this order CUDA counts as nvidia-smi does.
     seen = {} if devices is None else {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}
     made = Deployment(
@@ -401,13 +333,13 @@ def _deployment(
     for dest, value in [("model", model), *flags.items()]:
         try:
             made = made.edited([Edit("set", dest, _as_read(value, release.by_dest.get(dest)))], release)
-        except RefusedError:
+        except EditRefusedError:
             raise InputError(f"vLLM {release.asked} has no --{dest.replace('_', '-')}") from None
     return made
 
 
 def _as_read(value: Any, option: Option | None) -> Any:
-    """A value in the form that this release's option reads where that is not JSON."""
+    """Write a mapping as KEY=INTEGER pairs for releases that read those."""
     if option is not None and isinstance(value, Mapping) and inner_type(option.type) == "int_pairs":
         return ",".join(f"{key}={number}" for key, number in value.items())
     return value
@@ -417,26 +349,14 @@ def _as_read(value: Any, option: Option | None) -> Any:
 
 
 def shell(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
-    """A script that starts the instances of one host and ends with all of them: when one ends, or when it is ended.
-
-    Args:
-        parts: Of one host.
-        notes: What else has to be known, a sentence each.
-    """
+    """Render a script that starts the instances of one host and ends with all of them."""
     needed = dict.fromkeys(name for part in parts for name in references(_bare(part)))
     body = [line for part in parts for line in ("", *comments(part.unwritten), *_started(part))]
     return script(parts, notes, list(needed), body)
 
 
 def script(parts: Sequence[Part], notes: Sequence[str], needed: Sequence[str], body: Sequence[str]) -> str:
-    """A script around lines that start something of one host in the background, each with a log of its own.
-
-    Args:
-        parts: Of one host.
-        notes: What else has to be known, a sentence each.
-        needed: Variables that are to be set before.
-        body: The lines.
-    """
+    """Render a script around lines that start programs in the background, after variables that must be set."""
     check_one_host(parts)
     lines = [
         "#!/usr/bin/env bash",
@@ -465,66 +385,59 @@ _ENDING = (
 )
 
 
-def comments(said: Sequence[str]) -> list[str]:
-    """Sentences as comments of a line each."""
-    return [f"# {' '.join(one.split())}" for one in said]
+def comments(sentences: Sequence[str]) -> list[str]:
+    return [f"# {' '.join(sentence.split())}" for sentence in sentences]
 
 
 def _bare(part: Part) -> Deployment:
-    """With those variables alone that are set where it is started."""
-    pairs = part.deployment.environment
-    handed = tuple((name, None) for name, value in pairs if value is None or is_secret(name, value))
-    return replace(part.deployment, environment=handed)
+    """Keep only the variables that are set at launch."""
+    return replace(part.deployment, environment=tuple((name, None) for name in part.deployment.handed))
 
 
 def _started(part: Part) -> list[str]:
-    """One instance in the background: what it alone has of the environment stands in front of its command."""
+    """Start one instance in the background, its own variables before the command."""
     bare = _bare(part)
     handed = dict(bare.environment)
     pairs = part.deployment.environment
-    own = [f"{name}={shlex.quote(value)} \\" for name, value in pairs if value is not None and name not in handed]
+    settings = [f"{name}={shlex.quote(value)} \\" for name, value in pairs if value is not None and name not in handed]
     *exports, command = to_shell(bare).rstrip("\n").split("\n", len(handed))
     log = shlex.quote(part.log)
-    return [*exports, f"keep {log}", *own, f"{command} >{log} 2>&1 &"]
+    return [*exports, f"keep {log}", *settings, f"{command} >{log} 2>&1 &"]
 
 
 _RAY_SCRIPT = "ray-{}.sh"
 _RAY_PORT = 6379
-"""Where a Ray cluster's head listens where nothing else is said (`ray start --help`)."""
+"""Default port of a Ray head (`ray start --help`)."""
 
 
 def _joining(parts: Sequence[Part]) -> dict[str, str]:
-    """By host the command that makes it part of the Ray cluster of all instances, the head's first."""
-    hosts = ray_hosts(parts)
-    return {
-        str(host.node): "".join(f"{name}={shlex.quote(value)} \\\n" for name, value in ray_environment(host))
-        + ray_start(hosts, at)
-        + "\n"
-        for at, host in enumerate(hosts)
-    }
+    """Command by host that joins the Ray cluster, the head's first."""
+    hosts, commands = ray_hosts(parts), {}
+    for at, host in enumerate(hosts):
+        variables = "".join(f"{name}={shlex.quote(value)} \\\n" for name, value in ray_environment(host))
+        commands[str(host.node)] = f"{variables}{ray_start(hosts, at)}\n"
+    return commands
 
 
 def ray_hosts(parts: Sequence[Part]) -> list[Host]:
-    """The hosts of the Ray cluster of all instances, with their cards for it, the head first; none: no need."""
-    found: dict[str, Host] = {}
+    """Hosts of the Ray cluster with their GPUs, the head first."""
+    merged: dict[str, Host] = {}
     for part in parts:
         for host in part.joined:
-            before = found.get(str(host.node), replace(host, devices=()))
+            before = merged.get(str(host.node), replace(host, devices=()))
             devices = dict.fromkeys((*before.devices, *host.devices))
-            found[str(host.node)] = replace(before, devices=tuple(devices))
-    return list(found.values())
+            merged[str(host.node)] = replace(before, devices=tuple(devices))
+    return list(merged.values())
 
 
-def ray_environment(host: Host, *, is_contained: bool = False) -> list[tuple[str, str]]:
-    """What Ray, and so every worker of vLLM on this host, has in its environment; a container counts its cards anew."""
-    cards = (
-        [] if is_contained else [("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", ",".join(host.devices))]
-    )
-    return [*host.environment, *cards]
+def ray_environment(host: Host) -> list[tuple[str, str]]:
+    """Environment of Ray and its workers on a host."""
+    devices = ",".join(host.devices)
+    return [*host.environment, ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", devices)]
 
 
 def ray_start(hosts: Sequence[Host], at: int, *, is_waited_for: bool = False) -> str:
-    """The command that makes one of the hosts part of their Ray cluster; the first is its head."""
+    """Command that joins a host to the Ray cluster; the first host is the head."""
     host, head, values = hosts[at], hosts[0], {"port": f"{_RAY_PORT}", "number": f"{len(hosts[at].devices)}"}
     name = "ray-head" if not at else "ray-join"
     if at:
@@ -535,16 +448,16 @@ def ray_start(hosts: Sequence[Host], at: int, *, is_waited_for: bool = False) ->
 
 
 def ray(parts: Sequence[Part]) -> dict[str, str]:
-    """A script for each host that makes it part of the Ray cluster of all instances, by file name."""
-    said = "# {} becomes part of the Ray cluster, with its cards for vLLM. `ray stop` ends it."
+    """Render a script per host that joins the Ray cluster, by file name."""
+    heading = "# {} becomes part of the Ray cluster, with its cards for vLLM. `ray stop` ends it."
     return {
-        _RAY_SCRIPT.format(node): f"#!/usr/bin/env bash\n{said.format(node)}\nset -u\n{command}"
+        _RAY_SCRIPT.format(node): f"#!/usr/bin/env bash\n{heading.format(node)}\nset -u\n{command}"
         for node, command in _joining(parts).items()
     }
 
 
 def shown(parts: Sequence[Part]) -> str:
-    """The commands of one instance for a shell, of several hosts each host's own."""
+    """Shell commands of one instance, per host."""
     if len(parts) == 1 and not parts[0].joined:
         return to_shell(parts[0].deployment)
     commands = [*_joining(parts).items(), *((str(part.node), to_shell(part.deployment)) for part in parts)]
@@ -552,49 +465,40 @@ def shown(parts: Sequence[Part]) -> str:
 
 
 def compose(parts: Sequence[Part], notes: Sequence[str] = ()) -> str:
-    """A compose file with a service for each instance of one host.
+    """Render a compose file with a service for each instance of one host.
 
-    They share the host's network: a server listens exactly where it does outside of a container, and a proxy on the
-    host reaches it without a published port. The image's Python asks for the health, since it is there for certain.
-
-    Args:
-        parts: Of one host.
-        notes: What else has to be known, a sentence each.
-
-    Raises:
-        InputError: No image of this release is published; or Ray joins hosts for an instance.
+    They share the host's network, so that a proxy on the host reaches them without published ports. The image's Python
+    checks the health, as it is certain to exist.
     """
     check_one_host(parts)
     if any(part.joined for part in parts):
         raise InputError(NOT_IN_A_CONTAINER)
-    lines = [f"# {title(parts)}.", *comments([*notes, *(one for part in parts for one in part.unwritten)])]
+    lines = [f"# {title(parts)}.", *comments([*notes, *(sentence for part in parts for sentence in part.unwritten)])]
     lines.append("services:")
     for part in parts:
         kept = tuple(pair for pair in part.deployment.environment if pair[0] not in OF_CARDS)
         text = to_compose(replace(part.deployment, environment=kept))
         port = str(part.port if part.serves else FIRST_PORT)
         published = f'    ports:\n      - "{port}:{port}"\n'
-        shared = "    network_mode: host\n" + _mounts(part)
+        mounts = "".join(f"      - {yaml_quoted(pair)}\n" for pair in folders(part))
+        shared = "    network_mode: host\n" + (f"    volumes:\n{mounts}" if mounts else "")
         lines += text.removeprefix("services:\n").replace(published, shared, 1).rstrip().split("\n")
         lines += ["    restart: on-failure", *(health(part) if part.serves else ())]
     return "\n".join(lines) + "\n"
 
 
 OF_CARDS = frozenset({*gpus.VARIABLES, "CUDA_DEVICE_ORDER"})
-"""Variables that say which cards a start sees; a container which is given cards does not need them: it counts anew."""
+"""GPU variables; a container numbers its GPUs anew, so it does not need them."""
 
 
 _CACHE = "~/.cache/huggingface"
 _CACHE_INSIDE = "/root/.cache/huggingface"
-"""Where the image's user has weights that are downloaded (docs/deployment/docker.md)."""
+"""Cache of the image's user (docs/deployment/docker.md)."""
 _CACHE_MOVED = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")
 
 
 def folders(part: Part) -> list[str]:
-    """The host's cache of weights, so that a new container does not download them again; and a model's own folder.
-
-    Each with its place in the container, behind a colon.
-    """
+    """Mounts: the host's cache of weights, and the model's folder."""
     words, environment = part.deployment.words, dict(part.deployment.environment)
     named = [environment.get(name) for name in _CACHE_MOVED]
     named += [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--download-dir"]
@@ -604,80 +508,54 @@ def folders(part: Part) -> list[str]:
     return [*([] if is_moved else [f"{_CACHE}:{_CACHE_INSIDE}"]), *(f"{folder}:{folder}" for folder in inside)]
 
 
-def _mounts(part: Part) -> str:
-    pairs = folders(part)
-    return "".join(["    volumes:\n", *(f"      - {yaml_quoted(one)}\n" for one in pairs)]) if pairs else ""
-
-
 def health(part: Part) -> list[str]:
-    """How a compose file asks whether a server is well."""
-    asked = host_commands.argv("health-by-python", url_host=part.asked_at, port=str(part.port))
-    test = ", ".join(yaml_quoted(word) for word in ("CMD", *asked))
-    return [
+    """Health check of a server for a compose file."""
+    command = host_commands.argv("health-by-python", url_host=part.asked_at, port=str(part.port))
+    test = ", ".join(yaml_quoted(word) for word in ("CMD", *command))
+    lines = [
         "    healthcheck:",
         f"      test: [{test}]",
         "      interval: 15s",
         "      timeout: 15s",
         "      retries: 4",
-        "      # Loading, compiling and capturing: a failure counts only afterwards.",
-        "      start_period: 30m",
     ]
+    note = "      # Loading, compiling and capturing: a failure counts only afterwards."
+    return [*lines, note, "      start_period: 30m"]
 
 
 def systemd(parts: Sequence[Part], notes: Sequence[str] = ()) -> dict[str, str]:
-    """A unit for each instance of one host, by file name.
+    """Render a unit for each instance of one host, by file name.
 
-    Not a template unit with a file of variables for each: there the command would be complete in no file, and nothing
-    could be said about it before it runs.
-
-    Args:
-        parts: Of one host.
-        notes: What else has to be known, a sentence each.
+    No template unit: its command would be complete in no file, so it could not be checked before it runs.
     """
     check_one_host(parts)
-    return {
-        f"{part.name}.service": "".join(f"{line}\n" for line in comments([*notes, *part.unwritten])) + _unit(part)
-        for part in parts
-    }
+    notes_of = {part.name: "".join(f"{line}\n" for line in comments([*notes, *part.unwritten])) for part in parts}
+    return {f"{part.name}.service": notes_of[part.name] + _unit(part) for part in parts}
 
 
 _SECRETS = "EnvironmentFile=/etc/vllm.env\n"
 
 
 RAY_UNIT = "vllm-ray.service"
-"""The unit that makes a host part of the Ray cluster."""
 
 
 def ray_units(parts: Sequence[Part]) -> dict[str, str]:
-    """By host the unit that makes it part of the Ray cluster of all instances; the servers' units need it."""
+    """Render the unit that joins a host to the Ray cluster, by host."""
     hosts = ray_hosts(parts)
-    found = {}
+    units = {}
     for at, host in enumerate(hosts):
-        set_there = "".join(
-            f"Environment={systemd_quoted(f'{name}={value}', is_command=False)}\n"
-            for name, value in ray_environment(host)
-        )
-        found[str(host.node)] = (
-            "[Unit]\n"
-            f"Description=Ray on {host.node}, for vLLM\n"
-            "Wants=network-online.target\n"
-            "After=network-online.target\n"
-            "\n"
-            "[Service]\n"
-            f"{set_there}"
-            f"ExecStart=/usr/bin/env {ray_start(hosts, at, is_waited_for=True)}\n"
-            "# A host that starts before its head tries again.\n"
-            "Restart=on-failure\n"
-            "RestartSec=5\n"
-            "\n"
-            "[Install]\n"
-            "WantedBy=multi-user.target\n"
-        )
-    return found
+        variables = [f"{name}={value}" for name, value in ray_environment(host)]
+        lines = ["[Unit]", f"Description=Ray on {host.node}, for vLLM", "Wants=network-online.target"]
+        lines += ["After=network-online.target", "", "[Service]"]
+        lines += [f"Environment={systemd_quoted(variable, is_command=False)}" for variable in variables]
+        lines += [f"ExecStart=/usr/bin/env {ray_start(hosts, at, is_waited_for=True)}"]
+        lines += ["# A host that starts before its head tries again.", "Restart=on-failure", "RestartSec=5", ""]
+        units[str(host.node)] = "\n".join([*lines, "[Install]", "WantedBy=multi-user.target"]) + "\n"
+    return units
 
 
 def _unit(part: Part) -> str:
-    """A unit that does not start without its variables: a server without its key would answer everyone."""
+    """Require the variables: a server without its key would answer everyone."""
     text = to_systemd(part.deployment).replace("Description=vLLM\n", f"Description={_described(part)}\n", 1)
     text = text.replace(
         "After=network-online.target\n", "Wants=network-online.target\nAfter=network-online.target\n", 1
@@ -687,37 +565,32 @@ def _unit(part: Part) -> str:
     needed = references(part.deployment)
     # systemd makes $$ a $, so that the shell looks into its environment and no process shows the value.
     are_set = " && ".join(f'[ -n "$${name}" ]' for name in needed)
-    told = f"# It sets: {', '.join(needed)}; a line NAME=value each, readable by root alone.\n"
-    return text.replace(_SECRETS, f"{told}{_SECRETS}ExecStartPre=/bin/sh -c '{are_set}'\n", 1)
+    comment = f"# It sets: {', '.join(needed)}; a line NAME=value each, readable by root alone.\n"
+    return text.replace(_SECRETS, f"{comment}{_SECRETS}ExecStartPre=/bin/sh -c '{are_set}'\n", 1)
 
 
 def _described(part: Part) -> str:
-    """A unit in words, by which it is told apart from the host's others; systemd reads % as the start of a name."""
+    """Describe a unit; systemd reads % as a specifier."""
     model = str(part.deployment.words[0]).replace("%", "%%")
     return f"vLLM: {model}, " + (f"port {part.port}" if part.serves else f"cards for the server on port {part.port}")
 
 
 def check_one_host(parts: Sequence[Part]) -> None:
-    """Refuse parts of several hosts.
-
-    Raises:
-        InputError: There are several, or none.
-    """
+    """Refuse parts of several hosts."""
     if not parts or len({part.node for part in parts}) > 1:
         raise InputError("a file is for the instances of one host; give those of one")
 
 
 def title(parts: Sequence[Part]) -> str:
-    """What a host's file starts, in words."""
     node = f" on {parts[0].node}" if parts[0].node else ""
     serving, computing = ([str(part.port) for part in parts if part.serves is serves] for serves in (True, False))
-    said = []
+    phrases = []
     if serving:
-        said.append(f"{len(serving)} instance{'s' * (len(serving) > 1)} of vLLM{node}, {_ports(serving)}")
+        phrases.append(f"{len(serving)} instance{'s' * (len(serving) > 1)} of vLLM{node}, {_ports(serving)}")
     if computing:
         servers = f"the server{'s' * (len(computing) > 1)} on {_ports(computing)} of another host"
-        said.append(f"{'' if serving else f'vLLM{node}: '}cards for {servers}, without a server here")
-    return "; ".join(said)
+        phrases.append(f"{'' if serving else f'vLLM{node}: '}cards for {servers}, without a server here")
+    return "; ".join(phrases)
 
 
 def _ports(ports: Sequence[str]) -> str:

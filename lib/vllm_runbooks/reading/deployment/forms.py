@@ -1,4 +1,4 @@
-"""A start in another form: written, read again to be sure, and what the other form does not say."""
+"""Convert a launch to another form, and read it again to be sure."""
 
 from __future__ import annotations
 
@@ -23,94 +23,90 @@ from vllm_runbooks.reading.deployment import (
 from vllm_runbooks.reading.documents import gpus, images
 from vllm_runbooks.reading.documents.starts import Found
 
-_WRITTEN_KEYS = frozenset(
-    {"image", "command", "args", "entrypoint", "environment", "env", "ports", "deploy", "ipc", "name"}
-)
-"""Keys of a service or container that a form has words for."""
+_WRITTEN_KEYS = ("image", "command", "args", "entrypoint", "environment", "env", "ports", "deploy", "ipc", "name")
+"""Keys of a service or container that every form can express."""
 _DETACHING = frozenset({"nohup", "setsid", "exec", "env", "/usr/bin/env"})
-"""Words in front of a program that say nothing about it."""
 _WRITTEN_OPTIONS = {
     *("--rm", "--gpus", "--ipc", "-p", "--publish", "-e", "--env", "--entrypoint", "--name"),
     *("-d", "--detach", "-it", "-i", "-t"),
 }
-"""Options of `docker run` that are written again, or that only say how this one was run."""
+"""Options of `docker run` that are written again or don't matter."""
 _ON_HOST = ("shell", "systemd")
-"""Kinds of starts that are in no container."""
 WRITERS = {"shell": to_shell, "docker": to_docker, "compose": to_compose, "systemd": to_systemd}
-"""What writes each form."""
 FILES = {"shell": "serve.sh", "docker": "serve.sh", "compose": "compose.yaml", "systemd": "vllm.service"}
-"""A file's name by which each form is read again."""
+"""File name by which a form is read again."""
 
 
-def converted(found: Found, to: str, release: ReleaseData) -> tuple[str, Deployment]:
-    """A start written in another form, for a release, and the deployment that was written.
-
-    Raises:
-        InputError: It is no server, or what is written would not be read as it was.
-    """
-    if found.entry not in options.SERVERS:
-        raise InputError(f"{found.entry} starts no server; give a file with a start of one")
-    one = Deployment.of(found)
-    words = one.words
-    entry = one.entry
+def converted(launch: Found, to: str, release: ReleaseData) -> tuple[str, Deployment]:
+    """Convert a launch to another form; refuse what would be read differently."""
+    if launch.entry not in options.SERVERS:
+        raise InputError(f"{launch.entry} starts no server; give a file with a start of one")
+    deployment = Deployment.of(launch)
+    words = deployment.words
+    entry = deployment.entry
     is_contained = to in ("docker", "compose")
-    if entry == "image" and not (is_contained and one.image):
+    if entry == "image" and not (is_contained and deployment.image):
         entry = parser_entry(entry, words, release)
-    image = one.image if images.published_tag(one.image) is None else None
-    one = replace(_with_gpus(one, found, is_contained=is_contained), entry=entry, image=image, release=release.asked)
-    text = WRITERS[to](one)
+    image = deployment.image if images.published_tag(deployment.image) is None else None
+    deployment = replace(
+        _with_gpus(deployment, launch, is_contained=is_contained), entry=entry, image=image, release=release.asked
+    )
+    text = WRITERS[to](deployment)
     again = documents.read(text, FILES[to]).starts
-    if len(again) != 1 or not _is_read(again[0], one):
+    if len(again) != 1 or not _is_read(again[0], deployment):
         raise InputError(f"this start cannot be written as {to} without doubt; write it by hand")
-    return text, one
+    return text, deployment
 
 
-def _with_gpus(one: Deployment, found: Found, *, is_contained: bool) -> Deployment:
-    """With GPUs that are named said once: a container is given them and counts anew, elsewhere a variable says it."""
-    if not isinstance(one.gpus, tuple) or (not is_contained and found.kind in _ON_HOST):
-        return one
-    others = tuple(pair for pair in one.environment if pair[0] not in gpus.VARIABLES)
-    return replace(one, environment=others if is_contained else (*others, ("CUDA_VISIBLE_DEVICES", ",".join(one.gpus))))
+def _with_gpus(deployment: Deployment, launch: Found, *, is_contained: bool) -> Deployment:
+    """Name the GPUs once: for a container as devices, else in a variable."""
+    if not isinstance(deployment.gpus, tuple) or (not is_contained and launch.kind in _ON_HOST):
+        return deployment
+    others = tuple(pair for pair in deployment.environment if pair[0] not in gpus.VARIABLES)
+    return replace(
+        deployment,
+        environment=others if is_contained else (*others, ("CUDA_VISIBLE_DEVICES", ",".join(deployment.gpus))),
+    )
 
 
-def _is_read(found: Found, written: Deployment) -> bool:
-    """Whether a start that is read has the words and variables that were written, as far as these are known."""
+def _is_read(launch: Found, written: Deployment) -> bool:
+    """Whether a launch has the words and variables that were written, as far as known."""
     handed = set(references(written))
     environment = {name: value for name, value in written.environment if name not in handed}
-    read = {name: one.value.value for name, one in found.environment.items() if name not in handed}
+    read = {name: setting.value.value for name, setting in launch.environment.items() if name not in handed}
     hidden = references_of(written)
     return (
-        len(found.words) == len(written.words)
+        len(launch.words) == len(written.words)
         and environment == read
         and all(
             word.value == value or index in hidden
-            for index, (word, value) in enumerate(zip(found.words, written.words, strict=True))
+            for index, (word, value) in enumerate(zip(launch.words, written.words, strict=True))
         )
     )
 
 
-def left_out(found: Found, to: str) -> tuple[str, ...]:
-    """What stands around a start and no other form says: mounts, limits, wrappers, keys of a service."""
+def left_out(launch: Found, to: str) -> tuple[str, ...]:
+    """Name what the other form can't express: mounts, limits, wrappers, keys of a service."""
     lost: list[str] = []
-    if found.kind == "docker":
-        lost += _lost_options(found)
-    elif found.keys:
-        lost += [key for key in found.keys if key not in _WRITTEN_KEYS]
-    elif found.kind in ("shell", "systemd"):
-        before = [word.value or word.raw for word in found.prefix]
+    if launch.kind == "docker":
+        lost += _lost_options(launch)
+    elif launch.keys:
+        lost += [key for key in launch.keys if key not in _WRITTEN_KEYS]
+    elif launch.kind in ("shell", "systemd"):
+        before = [word.value or word.raw for word in launch.prefix]
         program = next((at for at, word in enumerate(before) if re.search(r"(?:^|/)(?:vllm|python[\d.]*)$", word)), 0)
-        told = {*_DETACHING, *found.environment}
-        around = [word for word in before[:program] if word.partition("=")[0] not in told]
+        harmless = {*_DETACHING, *launch.environment}
+        around = [word for word in before[:program] if word.partition("=")[0] not in harmless]
         lost += [" ".join(around)] if around else []
-    is_counted = found.gpus is not None and found.gpus.devices is None and found.gpus.count is not None
-    if is_counted and to in ("shell", "systemd") and found.kind not in _ON_HOST:
+    is_counted = launch.gpus is not None and launch.gpus.devices is None and launch.gpus.count is not None
+    if is_counted and to in ("shell", "systemd") and launch.kind not in _ON_HOST:
         lost.append("how many GPUs it is given; CUDA_VISIBLE_DEVICES says which outside of a container")
     return tuple(lost)
 
 
-def _lost_options(found: Found) -> Iterator[str]:
-    """Options of `docker run` that are not written again, each with its value."""
-    words = [word.value or word.raw for word in found.container]
+def _lost_options(launch: Found) -> Iterator[str]:
+    """Yield the options of `docker run` that are not written again."""
+    words = [word.value or word.raw for word in launch.container]
     for at, word in enumerate(words):
         if not word.startswith("-") or word.partition("=")[0] in _WRITTEN_OPTIONS:
             continue

@@ -1,4 +1,4 @@
-"""What the lines of one start add up to: release, arguments, time line, figures by rank, outcome."""
+"""What the lines of a launch add up to: release, arguments, timeline, figures by rank, outcome."""
 
 from __future__ import annotations
 
@@ -32,41 +32,40 @@ from vllm_runbooks.core.records import (
 )
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.reading.startup_log import log_lines
-from vllm_runbooks.reading.startup_log.launch import Shown
+from vllm_runbooks.reading.startup_log.launch import ShownLaunch
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
 from vllm_runbooks.reading.startup_log.ray_status import RayStatus
 from vllm_runbooks.reading.startup_log.tracebacks import Tracebacks
 
 _MAX_EVENTS, _MAX_READINGS, _MAX_SAMPLES, _MAX_PROCESSES, _MAX_ALIKE = 500, 20_000, 4096, 4096, 400
-"""What is kept of one start: a log may be longer than memory."""
+"""Limits per launch: a log may be longer than memory."""
 _MAX_SOURCES = 2000
-"""Source lines that are kept of one start: no release has many more."""
+"""No release has many more source lines."""
 _LAST = 3
-"""Lines without a fault that a process may still write behind the error that ends it."""
+"""Lines without an error that a process may write after the one that ends it."""
 _MIN_WAITED = 60.0
-"""Seconds for which a start has to wait before it hangs, where its lines carry times."""
+"""Seconds without progress after which a launch hangs, if its lines have times."""
 _WORKER_RANK = re.compile(r"_(?P<kind>PP|TP)(?P<rank>\d{1,5})", re.ASCII)
 
 
 class _Joining(NamedTuple):
-    """A process that goes to meet the other ranks."""
+    """A process about to join the other ranks."""
 
     line: int
     time: str | None
     rank: int
     local_rank: int
-    """Its rank on its host."""
 
 
 @dataclass
-class Draft:
-    """A start while it is read."""
+class LaunchDraft:
+    """A launch while it is read."""
 
     file: int
     first_line: int
     tracebacks: Tracebacks
-    shown: Shown | None = None
-    """The launch that the text shows in front of it."""
+    shown_launch: ShownLaunch | None = None
+    """The command or call in the text before it."""
     last_line: int = 0
     region: int = 0
     version: str | None = None
@@ -79,86 +78,75 @@ class Draft:
     readings: list[Reading] = field(default_factory=list)
     throughput: list[Throughput] = field(default_factory=list)
     throughput_step: int = 1
-    """One periodic line of so many is kept."""
+    """One of so many periodic lines is kept."""
     throughput_lines: int = 0
     fastest: float | None = None
-    """Most tokens generated per second over all periodic lines."""
     served: LogLine | None = None
-    """The last line that proves that a request was served."""
+    """Last line that proves a served request."""
     warnings: dict[str, list[Any]] = field(default_factory=dict)
     hits_by: dict[tuple[str, int], list[Hit]] = field(default_factory=dict)
-    """Hits by symptom and signature."""
     seen: set[str] = field(default_factory=set)
-    """Line formats met."""
     events: dict[str, list[Quote]] = field(default_factory=dict)
-    """What lines proved, in order."""
     progress: dict[int, int] = field(default_factory=dict)
     calm: dict[int, deque[int]] = field(default_factory=dict)
-    """The last lines below ERROR by pid (0: no pid shown)."""
+    """Last lines below ERROR by pid (0 without)."""
     wrote: dict[Place, int] = field(default_factory=dict)
-    """The last line by process."""
     joining: dict[Place, _Joining] = field(default_factory=dict)
-    """By process, how it went to meet the other ranks."""
     met: str | None = None
-    """Time at which the first of its processes had met them."""
+    """Time at which the first process had joined."""
     last: LogLine | None = None
-    """The last line that a logger wrote."""
     status: RayStatus = field(default_factory=RayStatus)
     waited: dict[int, Moment | None] = field(default_factory=dict)
-    """Time of each line that says that something waits."""
+    """Time by number of the lines that report waiting."""
     sources: set[str] = field(default_factory=set)
-    """Source lines that wrote its lines, as printed."""
+    """Source lines as printed."""
     last_time: str | None = None
     first_moment: Moment | None = None
     ready_moment: Moment | None = None
-    """Time of the last dated line before ready: the line that says ready carries none."""
+    """Time of the last dated line before ready, whose own line has none."""
     is_vllm: bool = False
     has_logged: bool = False
-    """Whether a logger or a named process wrote a line of it."""
+    """Whether a logger or a named process wrote a line."""
 
     @property
     def is_log(self) -> bool:
-        """Whether it is more than figures without any sign of who printed them."""
+        """Whether it is more than figures of unknown origin."""
         is_told = self.has_failure or self.served or self.events.keys() - {"kv"}
         return self.has_logged or bool(is_told) or len(self.tracebacks) > 0
 
     @property
     def has_failure(self) -> bool:
-        """Whether a line of it means a symptom, not only adds to one."""
+        """Whether a symptom matched, not only a companion."""
         return any(signature >= 0 for _, signature in self.hits_by)
 
     def note_hit(self, hit: Hit) -> None:
-        """Note a hit; of very many of one wording, the first and the last."""
+        """Note a hit; of very many alike, the first and the last."""
         hits = self.hits_by.setdefault((hit.symptom, hit.signature), [])
         if len(hits) >= _MAX_ALIKE:
             del hits[_MAX_ALIKE // 2]
         hits.append(hit)
 
     def note_rank(self, process: Process, rank: int) -> None:
-        """Note the rank that a process was assigned."""
         if len(self.ranks) < _MAX_PROCESSES:
             self.ranks.setdefault(process, rank)
 
     def note_joining(self, line: LogLine, rank: int, local_rank: int) -> None:
-        """Note that a process went to meet the other ranks."""
         if len(self.joining) < _MAX_PROCESSES:
             self.joining[line.process.place] = _Joining(line.number, line.time, rank, local_rank)
 
     def note_progress(self, line: LogLine) -> None:
-        """Note that a process got further."""
         pid = line.process.pid or 0
         if pid in self.progress or len(self.progress) < _MAX_PROCESSES:
             self.progress[pid] = line.number
 
     def note_waiting(self, line: LogLine) -> None:
-        """Note when a line says that something waits; of very many, the first and the last."""
         if len(self.waited) >= _MAX_EVENTS:
             self.waited.popitem()
         self.waited[line.number] = moment(line.time)
 
     @property
     def hits(self) -> list[Hit]:
-        """What was noted, with the places of the tracebacks that are kept."""
+        """Hits with the indices of the tracebacks that are kept."""
         places = self.tracebacks.positions()
         return [
             replace(hit, traceback=None if hit.traceback is None else places.get(hit.traceback))
@@ -168,20 +156,17 @@ class Draft:
 
     @property
     def phase(self) -> str | None:
-        """The phase it is in."""
         return self.phases[-1].name if self.phases else None
 
     def has(self, *events: str) -> bool:
-        """Whether one of these events was met."""
         return any(event in self.events or (event == "served" and self.served is not None) for event in events)
 
     @property
     def last_moment(self) -> Moment | None:
-        """Time of the last dated line."""
         return moment(self.last_time)
 
     def meet(self, line: LogLine) -> None:
-        """Note who wrote a line, and when."""
+        """Note the process, time and source of a line."""
         if line.process not in self.processes and len(self.processes) < _MAX_PROCESSES:
             self.processes[line.process] = None
         if line.time is not None and line.time != self.last_time:
@@ -198,12 +183,11 @@ class Draft:
             self.sources.add(line.source)
 
     def note_readings(self, readings: Iterable[Reading]) -> None:
-        """Note figures; of very many, the first."""
         if len(self.readings) < _MAX_READINGS:
             self.readings += readings
 
     def note_throughput(self, sample: Throughput) -> None:
-        """Note a periodic line; of very many, every second, then every fourth, and so on."""
+        """Note a periodic line; of very many, every second, fourth, and so on."""
         self.fastest = max(self.fastest or 0.0, sample.generation_tokens_per_s)
         if self.throughput_lines % self.throughput_step == 0:
             if len(self.throughput) >= _MAX_SAMPLES:
@@ -213,7 +197,7 @@ class Draft:
         self.throughput_lines += 1
 
     def note_calm(self, pid: int, line: int) -> None:
-        """Note a line in which a process reports no fault."""
+        """Note a line below ERROR."""
         calm = self.calm.get(pid)
         if calm is None:
             if len(self.calm) >= _MAX_PROCESSES:
@@ -222,7 +206,7 @@ class Draft:
         calm.append(line)
 
     def note(self, event: str, quote: Quote) -> None:
-        """Note what a line proves; of very many, the first and the last are kept."""
+        """Note an event; of very many, the first and the last."""
         met = self.events.setdefault(event, [])
         if len(met) >= _MAX_EVENTS:
             met.pop()
@@ -231,19 +215,17 @@ class Draft:
     @property
     def has_advanced(self) -> bool:
         """Whether it got beyond its arguments, or ended."""
-        return self.has("engine", "failed", "ready", "engine_ready", "stopping") or self.phase not in (
-            None,
-            "configure",
-        )
+        is_beyond = self.phase not in (None, "configure")
+        return is_beyond or self.has("engine", "failed", "ready", "engine_ready", "stopping")
 
     @property
     def has_ended(self) -> bool:
-        """Whether a further start may follow."""
+        """Whether a further launch may follow."""
         return self.has("failed", "ready", "served", "wrapper_ready", "stopping") or len(self.tracebacks) > 0
 
-    def record(self, given: str | None) -> Start:
-        """The start's record; `given` is the release that the caller names."""
-        arguments = {**(self.shown.arguments if self.shown else {}), **self.arguments}
+    def record(self, release: str | None) -> Start:
+        """Build the record; `release` is the user's, if any."""
+        arguments = {**(self.shown_launch.arguments if self.shown_launch else {}), **self.arguments}
         ranks = _ranked(self)
         readings = tuple(
             Reading(r.name, r.value, r.unit, ranks.get(r.process), r.process, r.quote) for r in self.readings
@@ -258,8 +240,8 @@ class Draft:
             last_line=max(self.last_line, self.first_line),
             outcome=outcome,
             outcome_quote=quote,
-            release=_release(self, tracebacks, given),
-            command=redact_text(self.shown.command) if self.shown and self.shown.command else None,
+            release=_release(self, tracebacks, release),
+            command=redact_text(self.shown_launch.command) if self.shown_launch and self.shown_launch.command else None,
             arguments=arguments,
             processes=tuple(self.processes),
             timeline=_timeline(self),
@@ -277,10 +259,10 @@ class Draft:
         )
 
 
-def _seat(draft: Draft, arguments: Mapping[str, Any]) -> Seat:
+def _seat(draft: LaunchDraft, arguments: Mapping[str, Any]) -> Seat:
     words = draft.words
-    waiting = {one.rank: one.time for place, one in draft.joining.items() if draft.wrote.get(place) == one.line}
-    on_their_hosts = [one.local_rank for one in draft.joining.values()]
+    waiting = {entry.rank: entry.time for place, entry in draft.joining.items() if draft.wrote.get(place) == entry.line}
+    on_their_hosts = [entry.local_rank for entry in draft.joining.values()]
     return Seat(
         nodes=_integer(arguments.get("nnodes")),
         node_rank=_integer(words.get("node_rank"), arguments.get("node_rank")),
@@ -297,28 +279,28 @@ def _seat(draft: Draft, arguments: Mapping[str, Any]) -> Seat:
     )
 
 
-def _release(draft: Draft, tracebacks: tuple[Traceback, ...], given: str | None) -> Release:
-    """The release as the log prints it, else as it is given, else as the source lines in the log tell it."""
+def _release(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], release: str | None) -> Release:
+    """Release as printed, else as specified, else by the source lines in the log."""
     frames = (frame for traceback in tracebacks for raised in traceback.chain for frame in raised.frames)
-    told = sites.fit(filter(None, map(sites.site, draft.sources)), frames)
-    candidates = told.candidates or ((told.release,) if told.release else ())
-    version, source = draft.version or given, "printed" if draft.version else "given"
+    fit = sites.fit(filter(None, map(sites.site, draft.sources)), frames)
+    candidates = fit.candidates or ((fit.release,) if fit.release else ())
+    version, source = draft.version or release, "printed" if draft.version else "given"
     if not version:
-        version, source = told.release, "call-sites" if candidates else "unknown"
+        version, source = fit.release, "call-sites" if candidates else "unknown"
     others = () if candidates == (version,) or (source != "call-sites" and version in candidates) else candidates
     return Release(version, source, others, _data_for(version, candidates))
 
 
 def _data_for(version: str | None, candidates: tuple[str, ...]) -> str | None:
-    """The release whose data says what a start's options mean; None where nothing tells, or there is no data."""
-    for known in (version, *candidates[-1:]):
+    """Release whose data applies; None if unknown."""
+    for candidate in (version, *candidates[-1:]):
         with suppress(InputError):
-            if known:
-                return options.nearest(known).version
+            if candidate:
+                return options.nearest(candidate).version
     return None
 
 
-def _timeline(draft: Draft) -> tuple[Phase, ...]:
+def _timeline(draft: LaunchDraft) -> tuple[Phase, ...]:
     moments = [moment(phase.started) for phase in draft.phases]
     ends = [*moments[1:], draft.ready_moment]
     return tuple(
@@ -327,8 +309,8 @@ def _timeline(draft: Draft) -> tuple[Phase, ...]:
     )
 
 
-def _outcome(draft: Draft, tracebacks: tuple[Traceback, ...]) -> tuple[Outcome, Quote | None]:
-    """The last state that the text proves, and the line that proves it."""
+def _outcome(draft: LaunchDraft, tracebacks: tuple[Traceback, ...]) -> tuple[Outcome, Quote | None]:
+    """Last state that the text proves, and the line that proves it."""
     first = {event: quotes[0] for event, quotes in draft.events.items()}
     last = {event: quotes[-1] for event, quotes in draft.events.items()}
     ready = first.get("ready") or first.get("wrapper_ready")
@@ -354,19 +336,19 @@ def _outcome(draft: Draft, tracebacks: tuple[Traceback, ...]) -> tuple[Outcome, 
     return (Outcome.FAILED, stopping) if stopping else (Outcome.UNKNOWN, None)
 
 
-def _is_server(draft: Draft) -> bool:
-    """Whether an API server is to follow the engine: only then is an engine that is ready not enough."""
+def _is_server(draft: LaunchDraft) -> bool:
+    """Whether an API server follows the engine, so that a ready engine is not enough."""
     return bool(draft.seen & {"server-begin", "opening", "server-version", "banner-version"}) or any(
         (process.name or "").startswith(("APIServer", "ApiServer")) for process in draft.processes
     )
 
 
-def _ending(draft: Draft, tracebacks: tuple[Traceback, ...], ready: Quote | None) -> Quote | None:
-    """The line that proves the end of the server, if one does.
+def _ending(draft: LaunchDraft, tracebacks: tuple[Traceback, ...], ready: Quote | None) -> Quote | None:
+    """Line that proves the end of the server, if any.
 
-    After a clean stop was asked for, whatever dies is part of stopping. A traceback that the interpreter printed ends
-    its process, unless that process made progress afterwards or the server went on to serve. One that was logged as an
-    error does where it stands at the very end of what its process wrote.
+    After a clean stop every error is part of stopping. A traceback of the interpreter ends its process, unless that
+    progressed afterwards or the server went on serving. A logged one does if it is at the very end of what its process
+    wrote.
     """
     stopping, served = draft.events.get("stopping"), draft.events.get("served")
     limit = stopping[0].line if stopping and ready and stopping[0].line > ready.line else math.inf
@@ -385,10 +367,10 @@ def _ending(draft: Draft, tracebacks: tuple[Traceback, ...], ready: Quote | None
 
 
 def _meaning(tokens: float | None, concurrency: float | None, per_request: float | None) -> str | None:
-    """What the printed token count means, judged by the start's own figures.
+    """Meaning of the printed token count.
 
-    Some releases print the slots of one layer group, others the concurrency times the length; where every layer keeps
-    the whole context both are one number. Source: `kv_cache_utils.py` of 0.11 to 0.19 against 0.20 to 0.32.
+    Some releases print the slots of one layer group, others concurrency times length; if every layer keeps the whole
+    context both are equal. Source: `kv_cache_utils.py` of 0.11 to 0.19 and 0.20 to 0.32.
     """
     if not tokens or not concurrency or not per_request:
         return None
@@ -397,7 +379,7 @@ def _meaning(tokens: float | None, concurrency: float | None, per_request: float
     return "full-length" if abs(tokens - full) <= full * tolerance else "slots"
 
 
-def _facts(draft: Draft, readings: tuple[Reading, ...], arguments: Mapping[str, Any]) -> Facts:
+def _facts(draft: LaunchDraft, readings: tuple[Reading, ...], arguments: Mapping[str, Any]) -> Facts:
     by_name: dict[str, list[float]] = {}
     for reading in readings:
         by_name.setdefault(reading.name, []).append(reading.value)
@@ -449,12 +431,12 @@ def _facts(draft: Draft, readings: tuple[Reading, ...], arguments: Mapping[str, 
     )
 
 
-def _size(draft: Draft, arguments: Mapping[str, Any], name: str) -> int | None:
+def _size(draft: LaunchDraft, arguments: Mapping[str, Any], name: str) -> int | None:
     return _integer(draft.config.get(name), arguments.get(name))
 
 
 def _integer(*values: Any) -> int | None:
-    """The first of the values that is a number."""
+    """First value that is a number."""
     for value in values:
         if isinstance(value, str) and value.isascii() and value.isdigit():
             return int(value[:18])
@@ -464,30 +446,22 @@ def _integer(*values: Any) -> int | None:
 
 
 def _float(*values: Any) -> float | None:
-    for value in values:
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18:
-            return float(value)
-    return None
+    numbers = (value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool))
+    return next((float(number) for number in numbers if abs(number) < 1e18), None)
 
 
 def _word(*values: Any) -> str | None:
-    for value in values:
-        if isinstance(value, str) and value and value != "None":
-            return value
-    return None
+    return next((value for value in values if isinstance(value, str) and value and value != "None"), None)
 
 
-def _executor(draft: Draft) -> str | None:
+def _executor(draft: LaunchDraft) -> str | None:
     names = {process.name or "" for process in draft.processes}
-    if any(name.startswith("RayWorker") for name in names):
-        return "ray"
-    if any(name.startswith(("Worker_TP", "Worker_PP", "VllmWorker")) for name in names):
-        return "mp"
-    return None
+    is_mp = any(name.startswith(("Worker_TP", "Worker_PP", "VllmWorker")) for name in names)
+    return "ray" if any(name.startswith("RayWorker") for name in names) else "mp" if is_mp else None
 
 
-def _ranked(draft: Draft) -> dict[Process, int | None]:
-    """Rank of each process that printed a figure: as assigned in the log, else by name, else the only one left."""
+def _ranked(draft: LaunchDraft) -> dict[Process, int | None]:
+    """Rank of each process that printed a figure: as assigned in the log, else by name, else by elimination."""
     holders = list(dict.fromkeys(reading.process for reading in draft.readings if reading.name != "max_model_len"))
     tensor = _integer(draft.config.get("tensor_parallel_size"))
     ranks = {process: draft.ranks.get(process, process.rank) for process in holders}
@@ -505,10 +479,10 @@ def _ranked(draft: Draft) -> dict[Process, int | None]:
 
 
 def _rank_facts(readings: tuple[Reading, ...]) -> tuple[RankFacts, ...]:
-    wanted = {f.name for f in fields(RankFacts)} - {"rank", "process", "pid"}
+    names = {f.name for f in fields(RankFacts)} - {"rank", "process", "pid"}
     rows: dict[tuple[int | None, Process], dict[str, float]] = {}
     for reading in readings:
-        if reading.name in wanted:
+        if reading.name in names:
             rows.setdefault((reading.rank, reading.process), {})[reading.name] = reading.value
     ordered = sorted(rows.items(), key=lambda row: (row[0][0] is None, row[0][0] or 0))
     return tuple(RankFacts(rank, process.name, process.pid, **values) for (rank, process), values in ordered)

@@ -1,9 +1,8 @@
-"""Find the command or script call that started vLLM where a text shows it, and read its arguments.
+"""Find the command or call that launched vLLM in a log, and read its arguments.
 
-This is no reader of commands: `shell`, `documents` and `arguments` are, and what is linted, edited or advised goes
-through them. A log arrives line by line and may never end, so here one look at a line says whether a launch begins, or
-goes on, there. Its options are taken as they stand, without a release, expansion or abbreviations: they are used where
-the log prints no arguments of its own, by which facts and conditions are told, and count less than what it prints.
+This is no parser: `shell`, `documents` and `arguments` are, for linting, editing and advice. A log arrives line by line
+and may never end, so a single look at a line decides whether a launch begins or continues. Options are read verbatim,
+without a release, expansion or abbreviations. They only count if the log does not print its own arguments.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from typing import Any
 from vllm_runbooks.core.printed import literal, masked, pairs
 
 MAX_LENGTH = 16_000
-"""Longest command, in characters; what follows is left to the log."""
 _MAX_LINES = 200
 _MAX_WORD = 1000
-"""A longer run without blanks is no word: shlex takes quadratic time for it."""
+"""Longest word: shlex takes quadratic time."""
 
 _PROMPT = re.compile(
     r"(?:\([\w.-]{1,60}\) ?)?(?:[\w.-]{1,64}@[\w.-]{1,64}[^#$%>\n]{0,120}|\+{1,3}|>{1,3}|)\s{0,3}[#$%>+] ?(?=\S)",
@@ -44,7 +42,7 @@ _CALL = re.compile(
     r"\s{0,40}(?:[\w.]{1,60} {0,2}= {0,2}|return )?(?:vllm\.)?(?:LLM|EngineArgs|AsyncEngineArgs)\(", re.ASCII
 )
 _COMPOSE = re.compile(r"\s{0,40}command: ?[>|][-+]?\s{0,8}\Z", re.ASCII)
-"""Where a compose file begins the options of a server as text of several lines."""
+"""A compose file's command as text of several lines."""
 _COMMENT = re.compile(r"(?:^|\s)#[^'\"]{0,400}\Z")
 _OPTION = re.compile(r"\s{0,16}--?[A-Za-z][\w.-]{0,80}(?:[ =]|\s{0,4}\\?\Z)", re.ASCII)
 _IMAGE = re.compile(
@@ -53,28 +51,27 @@ _IMAGE = re.compile(
 _VALUED = frozenset(
     {"-v", "--volume", "--name", "-e", "--env", "--network", "--mount", "--entrypoint", "--hostname", "-h", "--label"}
 )
-"""Options of `docker run` whose value may look like an image's name."""
+"""Options of `docker run` whose value may look like an image."""
 _SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size", "q": "quantization"}
 _COMMANDS = {"serve": 1, "bench": 2}
-"""Commands of `vllm` and how many words on its options begin."""
+"""Commands of `vllm`, and the number of words before their options."""
 _SCRIPTS = ("api_server.py", "benchmark_latency.py", "benchmark_throughput.py")
 _END = re.compile(r"[&|;>]|\d>|<(?![^<>]{1,200}>\Z)")
-"""What ends a command's own words: a `<placeholder>` does not."""
+"""End of a command's own words; not a `<placeholder>`."""
 
 
 @dataclass
-class Shown:
-    """A launch as far as it was read: a shell command or the call of a script."""
+class ShownLaunch:
+    """A shell command or Python call, as far as read."""
 
     line: int
-    """Line on which it begins."""
     text: str
     lines: int = 1
     is_call: bool = False
-    """Whether it is Python's `LLM(…)` rather than a command."""
+    """Whether it is `LLM(…)` rather than a command."""
 
     def takes(self, text: str) -> bool:
-        """Take a further line of the same launch; False when the line is none."""
+        """Append a further line of the launch; False if it is none."""
         if self.lines >= _MAX_LINES or len(self.text) + len(text) > MAX_LENGTH or not self._goes_on(text):
             return False
         text = _COMMENT.sub("", text) if self.is_call else text
@@ -89,51 +86,51 @@ class Shown:
 
     @property
     def command(self) -> str | None:
-        """The shell command; None for a call, or a container's start that names no vLLM."""
+        """Shell command; None for a call, or a container without vLLM."""
         return None if self.is_call or not _VLLM.search(self.text) else self.text.strip()
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What it sets, by argparse destination, secrets replaced."""
+        """Arguments by dest, secrets replaced."""
         return _of_call(self.text) if self.is_call else _of_command(self.text)
 
 
 def at_prompt(text: str) -> str | None:
-    """The vLLM command that a line shows after a shell's prompt, or None."""
+    """VLLM command after a shell prompt, or None."""
     prompt = _PROMPT.match(text)
     if prompt and _VLLM.search(text):
         return text[prompt.end() :].strip()
     return None
 
 
-def begun(number: int, text: str) -> Shown | None:
-    """The launch that begins on a line: after a prompt, as a bare command, or as a script's call."""
+def begun(number: int, text: str) -> ShownLaunch | None:
+    """Launch that begins on a line: after a prompt, as a bare command, or as a call."""
     command = at_prompt(text) or (text.strip() if _BARE.match(text) else None)
     if command is not None:
-        return Shown(number, command[:MAX_LENGTH])
+        return ShownLaunch(number, command[:MAX_LENGTH])
     if _COMPOSE.match(text):
-        return Shown(number, "vllm serve")
+        return ShownLaunch(number, "vllm serve")
     if _CALL.match(text):
-        return Shown(number, text.strip()[:MAX_LENGTH], is_call=True)
+        return ShownLaunch(number, text.strip()[:MAX_LENGTH], is_call=True)
     return None
 
 
 def _of_call(text: str) -> dict[str, Any]:
-    """Keyword arguments of `LLM(…)`; the first may stand without its name. Variables are unknown, so left out."""
+    """Keyword arguments of `LLM(…)`, without variables; the first may be positional."""
     inside = text[text.index("(") :]
-    found = {}
+    arguments = {}
     for name, value in pairs(inside).items():
         is_name = isinstance(value, str) and re.search(rf"\b{name}\s{{0,4}}=\s{{0,4}}[\"']", inside) is None
         if not is_name:
-            found[name] = value
+            arguments[name] = value
     first = re.match(r"\(\s{0,40}[\"']([^\"'\n]{1,400})[\"']", inside)
-    return {"model": masked(first[1]), **found} if first else found
+    return {"model": masked(first[1]), **arguments} if first else arguments
 
 
 def _of_command(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     name = ""
-    for word in _own_words(text):
+    for word in _vllm_words(text):
         if _END.match(word):
             break
         option = re.match(r"--([A-Za-z][\w.-]{0,80})(?:=(.*))?\Z|-([A-Za-z]{1,2})(?:=(.*))?\Z", word, re.DOTALL)
@@ -141,18 +138,18 @@ def _of_command(text: str) -> dict[str, Any]:
             name = (_SHORT.get(option[3]) if option[3] else option[1].replace("-", "_")) or ""
             value = option[2] if option[1] else option[4]
             if name:
-                found[name] = True if value is None else masked(literal(value), name)
+                arguments[name] = True if value is None else masked(literal(value), name)
                 name = name if value is None else ""
         elif name:
-            found[name] = masked(literal(word), name)
+            arguments[name] = masked(literal(word), name)
             name = ""
-        elif not found:
-            found["model_tag"] = masked(word)
-    return found
+        elif not arguments:
+            arguments["model_tag"] = masked(word)
+    return arguments
 
 
-def _own_words(text: str) -> list[str]:
-    """The words of a command that vLLM itself is given."""
+def _vllm_words(text: str) -> list[str]:
+    """Words of a command that vLLM itself gets."""
     words = text.split()
     if max(map(len, words), default=0) <= _MAX_WORD:
         with suppress(ValueError):  # a quote that is never closed

@@ -1,9 +1,8 @@
-"""Text of any shape to log lines: which process wrote each, when, from which source line, and what it says.
+"""Split a text of any shape into log lines with process, time, source line and message.
 
-Understood are vLLM's own prefixes of all releases, uvicorn's, loguru's and the logging module's usual formats (wrappers
-that re-log), what container runtimes, schedulers, journals and log stores put around a line, colours, progress bars
-rewritten by carriage returns, lines that a paste has glued together, and pages (Markdown, HTML) of which only the log
-is read. A text arrives in pieces and may be of any length; of it only a block of lines is held.
+Handles the prefixes of all vLLM releases, uvicorn, loguru and logging, what container runtimes, schedulers, journals
+and log stores add, colors, progress bars, lines that a paste has joined, and logs in Markdown or HTML pages. Reads
+piece by piece and holds only a block of lines.
 """
 
 from __future__ import annotations
@@ -21,17 +20,14 @@ from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.reading.startup_log import launch
 
 MAX_LINE = 65536
-"""Characters of one line that are read as one; the rest is read as further lines at the same number."""
+"""Longest line; the rest counts as further lines with the same number."""
 BLOCK = 128
-"""Most lines that are read at a time."""
 _HEAD = 200_000
-"""Characters by which a text is judged to be a page, a reply or a log."""
+"""Characters that decide whether a text is a page, a reply or a log."""
 _MAX_PROCESSES = 4096
-"""Processes that are remembered by name; a log of more makes their records anew."""
 MAX_QUOTE = 400
-"""Longest quotation of the input, in characters."""
 _REDACTED = 4096
-"""Characters behind a quotation's start, and 256 before it, in which secrets are looked for."""
+"""Characters after a quote's start, and 256 before it, that are searched for secrets."""
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -51,10 +47,9 @@ _CLOCK = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 
 class _Prefix(NamedTuple):
     starts: str
-    """Characters that it can begin with."""
     pattern: re.Pattern[str]
     is_header: bool
-    """Whether it ends a logger's header: behind it the message begins."""
+    """Whether it ends a logger's header."""
 
 
 def _prefix(starts: str, pattern: str, *, is_header: bool = False) -> _Prefix:
@@ -112,12 +107,12 @@ _USUAL = re.compile(
     r"|(?P<plain>INFO|WARNING|ERROR): {5})(?![(\[^])",
     re.ASCII,
 )
-"""The prefixes of nearly every line of a recent vLLM, all at once: a short way to what `_PREFIXES` finds."""
+"""Prefixes of nearly every line of a recent vLLM, as a shortcut to `_PREFIXES`."""
 _CARRIED_LINE = re.compile(rf"{_ISO} (?P<stream>stdout|stderr) (?P<tag>[FP]) ", re.ASCII)
 _CUT_LINE = re.compile(rf"{_ISO} (?:stdout|stderr) P ", re.ASCII)
-"""What Kubernetes puts in front of lines, and of those (longer than some 16 KiB) that it cuts in parts."""
+"""Prefix of Kubernetes, and of the parts of lines longer than 16 KiB."""
 _RECORD_KEYS = ("log", "message", "msg", "MESSAGE", "textPayload", "line")
-"""Where log stores keep the line in a JSON record (Docker's files, journald, Cloud Logging, Loki, structured logs)."""
+"""Keys of the line in a JSON record (Docker, journald, Cloud Logging, Loki, structured logs)."""
 _RECORD = re.compile(r"\s{0,8}\{\s{0,8}\"[\w@.]{1,60}\"\s{0,4}:", re.ASCII)
 
 _GLUED = re.compile(
@@ -145,8 +140,8 @@ _SHELL_FRAME = re.compile(
     r"(?:File )?\[?(?P<path>(?:[~/.<]|[A-Za-z]:\\)[^\s:]{0,500}(?::(?!\d)[^\s:]{0,500}){0,2})"
     r"(?::(?P<line>\d{1,8})(?:\]\(\S{0,800}\))?, in | in )(?P<function>[\w.<>]{1,200})\("
 )
-"""How IPython writes a frame: `File ~/a.py:12, in f(x)`, copied as a link `File [~/a.py:12](…), in f(x)`, earlier
-`~/a.py in f(x)`."""
+"""IPython's frames: `File ~/a.py:12, in f(x)`, copied as a link `File [~/a.py:12](…), in f(x)`, earlier `~/a.py in
+f(x)`."""
 _PROGRESS = re.compile(r"[\w /\[\](),:=.-]{0,120}?:? {0,3}\d{1,3}% ?(?:Completed ?)?\|")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _PAGE_MARK = re.compile(
@@ -170,26 +165,24 @@ _NOBODY = Process(None)
 
 
 class LogLine(NamedTuple):
-    """One line of a log, without its prefixes."""
+    """A line without its prefixes."""
 
     number: int
-    """Line in the file, from 1."""
     text: str
-    """The message, without colours, its own indentation kept."""
+    """The message without colors, with its indentation."""
     process: Process
     level: str | None = None
     time: str | None = None
     source: str | None = None
-    """`file.py:line` that wrote it, as printed."""
+    """`file.py:line` as printed."""
     raw: str = ""
     raw_column: int = 1
-    """Column of `raw` in the file."""
     text_start: int = 0
-    """Where `text` begins in `raw` without its colours."""
+    """Offset of `text` in `raw` without colors."""
     region: int = 0
-    """Counts the stretches of log in a page; 0 throughout in a log."""
+    """Number of the stretch of log in a page; 0 in a log."""
     width: int = 0
-    """Columns after which a terminal has wrapped the line; 0 where it stands in one row."""
+    """Width at which a terminal wrapped it; 0 if it did not."""
 
     @property
     def has_header(self) -> bool:
@@ -198,67 +191,63 @@ class LogLine(NamedTuple):
 
     @property
     def has_prefix(self) -> bool:
-        """Whether anything says who wrote it."""
+        """Whether it says who wrote it."""
         return self.has_header or self.process != _NOBODY
 
     def place(self, offset: int = 0) -> tuple[int, int]:
-        """Line and column in the file of the character at `offset` of `text`, from 1, colours included."""
+        """Line and column in the file of an offset in `text`, from 1, colors included."""
         column = self.column(offset)
         if not self.width:
             return self.number, column
         return self.number + (column - 1) // self.width, (column - 1) % self.width + 1
 
     def column(self, offset: int = 0) -> int:
-        """Column of the character at `offset` of `text` in its line, wrapped or not."""
-        wanted = self.text_start + offset
+        """Column of an offset in `text`, in the unwrapped line."""
+        target = self.text_start + offset
         position, kept = 0, 0
         for match in _UNSEEN.finditer(self.raw):
-            if kept + match.start() - position > wanted:
+            if kept + match.start() - position > target:
                 break
             kept += match.start() - position
             position = match.end()
-        return self.raw_column + position + wanted - kept
+        return self.raw_column + position + target - kept
 
 
 def quote(file: int, line: LogLine, start: int = 0, end: int = 0) -> Quote:
-    """Quote a line, secrets replaced: from its beginning, or from `start` where `end` would not be shown."""
+    """Quote a line, secrets replaced, from its beginning, or from `start` if `end` would be cut off."""
     text = line.text
     first = len(text) - len(text.lstrip()) if end <= MAX_QUOTE else start
     before = max(first - 256, 0)
-    shown = redact_text(text[before : first + _REDACTED])[len(redact_text(text[before:first])) :]
-    return Quote(file, *line.place(start), shown.rstrip()[:MAX_QUOTE])
+    text_shown = redact_text(text[before : first + _REDACTED])[len(redact_text(text[before:first])) :]
+    return Quote(file, *line.place(start), text_shown.rstrip()[:MAX_QUOTE])
 
 
 _UNSEEN = re.compile(f"{_ESCAPE.pattern}|{_CONTROL.pattern}")
 
 
 def clean(text: str) -> str:
-    """The text without terminal escapes and control characters."""
+    """Remove terminal escapes and control characters."""
     return text if text.isprintable() else _UNSEEN.sub("", text)
 
 
 def is_exception(text: str) -> re.Match[str] | None:
-    """Match of an exception's own line, `Type: message`, with groups `type` and `message`."""
+    """Match an exception's line, `Type: message`, with groups `type` and `message`."""
     return _EXCEPTION.match(text)
 
 
 def is_traceback(text: str) -> bool:
-    """Whether a line opens a traceback."""
     return "Traceback (" in text and _TRACEBACK.match(text) is not None
 
 
 def frame(text: str) -> re.Match[str] | None:
-    """Match of a traceback's frame, with groups `path`, `line` and `function`."""
+    """Match a frame of a traceback, with groups `path`, `line` and `function`."""
     if 'File "' in text:
         return _FRAME.match(text)
     return _SHELL_FRAME.match(text) if " in " in text else None
 
 
 def _marks(text: str, *, page: bool) -> re.Pattern[str] | None:
-    """What stands in front of a log's lines where a reply quotes them or something indents them; None where nothing.
-
-    A page indents some of its logs, as blocks of code; what is no page all of its lines, or none.
-    """
+    """Quotation marks or indentation before a log's lines: a page may indent a log, another text all of its lines."""
     if _REPLIED.search(text):
         return _REPLY
     indents = {match["indent"] for match in _INDENTED_LOG.finditer(text)}
@@ -269,7 +258,7 @@ def _marks(text: str, *, page: bool) -> re.Pattern[str] | None:
 
 
 def is_page(name: str, text: str) -> bool:
-    """Whether a text is a page around a log (Markdown, HTML) rather than a log."""
+    """Whether a text is a page around a log (Markdown, HTML)."""
     if PurePath(name).suffix.lower() in _PAGE_SUFFIXES:
         return True
     marks = 0
@@ -282,29 +271,28 @@ def is_page(name: str, text: str) -> bool:
 
 
 class _Chunk(NamedTuple):
-    """A line, or as much of one as is read at a time."""
+    """A line, or a part of a long one."""
 
     number: int
     column: int
     text: str
     width: int = 0
-    """Columns after which a terminal has wrapped it."""
 
 
 _MIN_WIDTH, _MAX_WIDTH = 40, 500
 _MIN_WRAPPED = 4
-"""Rows that are full, and go on in the next one, by which a wrapped text is known."""
+"""Full rows that continue in the next one, as proof of wrapping."""
 
 
 _DRAWN = ("+", "|", "#", "-", "*", "==", "= ")
-"""How a row of a table, a banner or a list begins, and what stands behind a name (`name` and `=value`) does not."""
+"""Beginning of a row of a table, banner or list."""
 
 
 def _wrapped_at(head: str) -> int:
-    """Columns at which a terminal has wrapped the lines of a text; 0 where it has not.
+    """Width at which a terminal wrapped the lines; 0 if it did not.
 
-    No row is longer, several are just as long, and behind most of these stands what can only be their rest. Of a row
-    that has a prefix, as full a one behind it that has none is proof enough.
+    No row is longer, several are as long, and most of these are followed by what can only be their rest. For a row with
+    a prefix, one full row after it without a prefix is enough.
     """
     rows = [row.rstrip("\r") for row in head[:_HEAD].splitlines()]
     width = max(map(len, rows), default=0)
@@ -318,15 +306,15 @@ def _wrapped_at(head: str) -> int:
 
 
 def _goes_on(row: str) -> bool:
-    """Whether a row can be the rest of the one above it: no prefix, no frame, nothing drawn."""
-    said = _strip(row)[1]
-    return bool(row.strip()) and not (said or is_traceback(row) or frame(row) or row.startswith(_DRAWN))
+    """Whether a row can continue the one above: no prefix, no frame, nothing drawn."""
+    groups = _strip(row)[1]
+    return bool(row.strip()) and not (groups or is_traceback(row) or frame(row) or row.startswith(_DRAWN))
 
 
 def _chunks(pieces: Iterable[str], width: int = 0) -> Iterator[list[_Chunk]]:
-    """Yield the chunks of a text in blocks: cut at line ends, carriage returns and MAX_LINE, joined where wrapped.
+    """Yield the chunks of a text in blocks, split at line ends, carriage returns and MAX_LINE.
 
-    Whatever has arrived is handed on, but for a line that is not at its end: who follows a log waits for no more.
+    Yields whatever has arrived except an unfinished line, so that following a log does not lag.
     """
     number, column, rest = 1, 1, ""
     for piece in pieces:
@@ -362,12 +350,12 @@ def _chunks(pieces: Iterable[str], width: int = 0) -> Iterator[list[_Chunk]]:
 
 
 def _whole(number: int, column: int, rows: str, width: int) -> _Chunk:
-    """The line that a terminal has wrapped into rows."""
+    """Join the rows of a wrapped line."""
     return _Chunk(number, column, rows.replace("\r\n", "").replace("\n", "").rstrip("\r"), width)
 
 
 def _joined(lines: list[str], rest: str, width: int) -> tuple[list[str], str]:
-    """Lines of which a terminal has made several rows, their line ends kept inside; and what may go on in the rest."""
+    """Join wrapped rows, keeping their line ends; the last may continue in the rest."""
     whole: list[str] = []
     is_full = False
     for line in lines:
@@ -382,7 +370,7 @@ def _joined(lines: list[str], rest: str, width: int) -> tuple[list[str], str]:
 
 
 def _parts_of(number: int, column: int, line: str) -> list[_Chunk]:
-    """A long line, or one that a terminal rewrote, in chunks."""
+    """Split a long line, or one that a terminal rewrote."""
     chunks = []
     before = None
     for part in line.rstrip("\r").split("\r"):
@@ -401,15 +389,15 @@ def _parts_of(number: int, column: int, line: str) -> list[_Chunk]:
 
 
 def _cut(text: str, after: int) -> int:
-    """Where a line that is too long is cut: in front of a log header if there is one, else behind a blank."""
+    """Where to cut a line that is too long: before a log header, else after a blank."""
     if after:
         return after
     glued = [match.start() for match in _GLUED.finditer(text, MAX_LINE // 2, MAX_LINE)]
     return glued[-1] if glued else text.rfind(" ", MAX_LINE - 1024, MAX_LINE) + 1 or MAX_LINE
 
 
-def _said(value: Any) -> str | None:
-    """The text of a field; journald writes one with colours or other unprintable characters as a list of bytes."""
+def _field_text(value: Any) -> str | None:
+    """Text of a field; journald writes unprintable characters as a list of bytes."""
     if isinstance(value, list):
         with suppress(TypeError, ValueError):
             return bytes(value).decode("utf-8", "backslashreplace")
@@ -417,28 +405,28 @@ def _said(value: Any) -> str | None:
 
 
 def _unwrapped(chunk: _Chunk) -> Iterator[_Chunk]:
-    """Yield the lines that a log store's JSON record holds; what is no such record comes back as it is."""
+    """Yield the lines in a log store's JSON record, or the chunk itself."""
     try:
         record = json.loads(chunk.text)
     except (ValueError, RecursionError):
         record = None
-    kept = (_said(record.get(key)) for key in _RECORD_KEYS) if isinstance(record, dict) else ()
-    told = next((value for value in kept if value is not None), None)
-    if told is None:
+    kept = (_field_text(record.get(key)) for key in _RECORD_KEYS) if isinstance(record, dict) else ()
+    record_text = next((value for value in kept if value is not None), None)
+    if record_text is None:
         yield chunk
         return
-    for line in told.rstrip("\n").split("\n"):
+    for line in record_text.rstrip("\n").split("\n"):
         yield chunk._replace(text=line)
 
 
 _INDENT = 16
-"""Blanks that may stand in front of a prefix: a log quoted in a page is indented."""
+"""Most blanks before a prefix: a page may indent a log."""
 _NOTHING: dict[str, str] = {}
 
 
 def _strip(text: str, mark: re.Pattern[str] | None = None) -> tuple[str, dict[str, str]]:
-    """The text behind its prefixes, and what they say."""
-    said = _NOTHING
+    """Strip the prefixes; return the text and their groups."""
+    groups = _NOTHING
     marked = mark.match(text) if mark else None
     end = _carried(text, marked.end() if marked else 0)
     indented = text[end : end + _INDENT]
@@ -446,20 +434,20 @@ def _strip(text: str, mark: re.Pattern[str] | None = None) -> tuple[str, dict[st
     for _ in range(6):
         first = text[position : position + 1]
         for prefix in _PREFIXES:
-            if not first or first not in prefix.starts or (prefix.is_header and "level" in said):
+            if not first or first not in prefix.starts or (prefix.is_header and "level" in groups):
                 continue
             match = prefix.pattern.match(text, position)
             if match:
                 position = end = match.end()
-                said = {**said, **{key: value for key, value in match.groupdict().items() if value}}
+                groups = {**groups, **{key: value for key, value in match.groupdict().items() if value}}
                 break
         else:
             break
-    return text[end:], said
+    return text[end:], groups
 
 
 def _carried(text: str, position: int) -> int:
-    """Where a line begins behind what carried it: a container runtime, a scheduler, a journal."""
+    """Offset after the prefix of a container runtime, scheduler or journal."""
     if "|" in text[:104]:
         match = _COMPOSE.match(text, position)
         position = match.end() if match else position
@@ -473,16 +461,16 @@ def _carried(text: str, position: int) -> int:
 
 
 class _Lines:
-    """Makes log lines of chunks; remembers the processes that it has met."""
+    """Makes log lines of chunks; caches processes."""
 
     def __init__(self, mark: re.Pattern[str] | None) -> None:
         self._mark = mark
         self._known: dict[tuple[str | None, ...], Process] = {}
         self._partial: dict[str, _Chunk] = {}
-        """Lines that a container runtime has cut, by stream, as far as they have come."""
+        """Unfinished lines of a container runtime by stream."""
 
     def of(self, chunk: _Chunk) -> Iterable[LogLine]:
-        """The lines of a chunk: one, unless a paste has glued several together or a log store has wrapped them."""
+        """Lines of a chunk: several if a paste joined them or a log store wrapped them."""
         if _CUT_LINE.match(chunk.text) or self._partial:
             whole = self._completed(chunk)
             if whole is None:
@@ -506,26 +494,26 @@ class _Lines:
         return [self._line(piece) for piece in self._pieces(chunk)]
 
     def all(self, blocks: Iterable[list[_Chunk]]) -> Iterator[list[LogLine]]:
-        """Yield the lines of blocks of chunks, and at the end those whose end has not come."""
+        """Yield the lines of all blocks, and finally the unfinished ones."""
         for block in blocks:
             yield [line for chunk in block for line in self.of(chunk)]
         if self._partial:
             yield [self._line(piece) for chunk in self._partial.values() for piece in self._pieces(chunk)]
 
     def _completed(self, chunk: _Chunk) -> _Chunk | None:
-        """The whole line that a chunk ends; None where it goes on."""
-        said = _CARRIED_LINE.match(chunk.text)
-        if said is None:
+        """Whole line that a chunk completes; None if it continues."""
+        carried = _CARRIED_LINE.match(chunk.text)
+        if carried is None:
             return chunk
-        begun = self._partial.pop(said["stream"], None)
-        whole = begun._replace(text=begun.text + chunk.text[said.end() :]) if begun else chunk
-        if said["tag"] == "F" or len(whole.text) > MAX_LINE:
+        begun = self._partial.pop(carried["stream"], None)
+        whole = begun._replace(text=begun.text + chunk.text[carried.end() :]) if begun else chunk
+        if carried["tag"] == "F" or len(whole.text) > MAX_LINE:
             return whole
-        self._partial[said["stream"]] = whole
+        self._partial[carried["stream"]] = whole
         return None
 
     def _pieces(self, chunk: _Chunk) -> Iterator[_Chunk]:
-        """Yield a chunk cut where a further log header stands inside it."""
+        """Split a chunk before each further log header."""
         start = 0
         if _may_hold_header(chunk.text, 1):
             for match in _GLUED.finditer(chunk.text, 1):
@@ -536,10 +524,10 @@ class _Lines:
 
     def _line(self, chunk: _Chunk) -> LogLine:
         text = clean(chunk.text)
-        message, said = _strip(text, self._mark)
-        process = self._process(said.get("name"), said.get("pid"), said.get("ip"), said.get("rank"))
+        message, groups = _strip(text, self._mark)
+        process = self._process(groups.get("name"), groups.get("pid"), groups.get("ip"), groups.get("rank"))
         return LogLine(
-            chunk.number, message.rstrip(), process, said.get("level"), said.get("time"), said.get("source"),
+            chunk.number, message.rstrip(), process, groups.get("level"), groups.get("time"), groups.get("source"),
             chunk.text, chunk.column, len(text) - len(message), 0, chunk.width,
         )  # fmt: skip
 
@@ -555,7 +543,7 @@ class _Lines:
 
 
 def _may_hold_header(text: str, start: int) -> bool:
-    """Whether a log header may stand behind a text's start: a quick look for what every header holds."""
+    """Whether a log header may follow: a fast check for what every header contains."""
     return any([text.find(word, start) >= 0 for word in _IN_HEADERS])  # a list: quicker than a generator here
 
 
@@ -576,18 +564,18 @@ def _is_anchor(line: LogLine) -> bool:
 
 
 _PAGE_GAP = 3
-"""Lines without a log's marks that a stretch of log in a page may hold (a traceback's code, a wrapped message)."""
+"""Lines between a page's log lines that belong to the log: a traceback's code, a wrapped message."""
 
 
 _GLUED_LOG = 4
-"""So many log headers behind prose on one line are a log that lost its line ends; fewer are a quotation."""
+"""As many headers after prose on one line are a log without line ends; fewer are a quote."""
 
 
 def _only_log(lines: Iterator[LogLine]) -> Iterator[LogLine]:
-    """Of a page's lines those that belong to a log, numbered by stretch."""
+    """Yield a page's log lines, with the number of their stretch."""
     region, in_stretch = 0, False
     gap: list[LogLine] = []
-    for line, is_log in _judged(lines):
+    for line, is_log in _with_is_log(lines):
         if is_log:
             if not in_stretch:
                 region, in_stretch, gap = region + 1, True, []
@@ -602,8 +590,8 @@ def _only_log(lines: Iterator[LogLine]) -> Iterator[LogLine]:
     yield from _end_of(gap, region)
 
 
-def _judged(lines: Iterator[LogLine]) -> Iterator[tuple[LogLine, bool]]:
-    """Yield each line of a page, and whether it can only come from a log: what prose quotes is prose."""
+def _with_is_log(lines: Iterator[LogLine]) -> Iterator[tuple[LogLine, bool]]:
+    """Yield each line of a page, and whether it is log: log lines quoted in prose are prose."""
     for _, group in groupby(lines, key=lambda line: line.number):
         pieces = list(group)
         anchors = [_is_anchor(piece) for piece in pieces]
@@ -612,17 +600,14 @@ def _judged(lines: Iterator[LogLine]) -> Iterator[tuple[LogLine, bool]]:
 
 
 def _end_of(gap: list[LogLine], region: int) -> Iterator[LogLine]:
-    """The line behind a stretch's last sure line, when it can be the rest of its message."""
+    """Yield the line after a stretch if it can continue its message."""
     for line in gap[:1]:
         if line.text.strip() and not _PAGE_MARK.match(line.raw) and not _PAGE_MARK.match(line.text):
             yield line._replace(region=region)
 
 
 def read_lines(name: str, pieces: Iterable[str]) -> Iterator[list[LogLine]]:
-    """Yield the log lines of a text in blocks of some hundred; of a page only those that belong to a log.
-
-    Whether it is a page, or a reply that quotes a log, is judged by its first piece.
-    """
+    """Yield the log lines of a text in blocks; its first piece decides whether it is a page or a quoting reply."""
     pieces = iter(pieces)
     head = next(pieces, "")
     page = is_page(name, head)

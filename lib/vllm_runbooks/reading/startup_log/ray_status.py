@@ -1,4 +1,4 @@
-"""What `ray status` prints, read wherever it stands in a text: nodes, what is used of what there is, what waits."""
+"""The output of `ray status` in a text: nodes, usage, and pending demands."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from vllm_runbooks.reading.startup_log import log_lines
 from vllm_runbooks.reading.startup_log.log_lines import LogLine
 
 BEGINS = ("===", "Node status")
-"""What a status can begin with: its heading, or the line below where that was not copied."""
+"""The heading, or the line after it."""
 _HEADING = re.compile(r"={3,20} {0,2}(?:Autoscaler|Cluster) status: (?P<at>.{0,60}?) ?={3,20}\s{0,8}\Z")
 _PARTS = {
     "Active:": "active", "Healthy:": "active", "Idle:": "active", "Recent failures:": "lost",
     "Usage:": "usage", "Total Usage:": "usage",
     "Demands:": "demands", "Total Demands:": "demands", "Pending Demands:": "demands",
 }  # fmt: skip
-"""Headings, of several releases of Ray."""
+"""Headings of several releases of Ray."""
 _OTHER_PART = re.compile(r"Node status|Resources|-{3,400}|(?! )[^{}]{1,80}:")
-"""Headings of what is not read here."""
+"""Headings of unread parts."""
 _NODES = re.compile(r" ?(?P<count>\d{1,6}) [^\s,]{1,200}\s{0,8}\Z")
 _LOST = re.compile(r" ?(?P<said>[^\s(]\S{0,120}: .{1,160})")
 _AMOUNT = r"[\d.]{1,18}(?:B|KiB|MiB|GiB|TiB)?"
@@ -29,26 +29,25 @@ _USAGE = re.compile(
     rf" ?(?P<used>{_AMOUNT})/(?P<total>{_AMOUNT}) (?P<resource>[\w.:/-]{{1,120}})"
     rf"(?: \((?P<working>{_AMOUNT}) used of (?P<reserved>{_AMOUNT}) reserved in placement groups\))?"
 )
-"""What is reserved and idle does not count as used there, and is not free."""
+"""Reserved but idle resources are not counted as used there, and are not free."""
 _DEMAND = re.compile(r" ?\{.{1,4000}: \d{1,9}\+? pending.{0,60}")
 _BUNDLE = re.compile(r"\{(?P<shape>[^{}]{1,400})\}(?: \* (?P<count>\d{1,6}))?")
 _ASKED = re.compile(r"'(?P<resource>[\w.:/-]{1,120})': (?P<amount>[\d.e+-]{1,20})")
 _UNITS = {"KiB": 2.0**-20, "MiB": 2.0**-10, "GiB": 1.0, "TiB": 1024.0, "B": 2.0**-30}
-"""In GiB; the longer ones first."""
+"""In GiB, the longer ones first."""
 _IN_BYTES = dict.fromkeys(("memory", "object_store_memory"), _UNITS["B"])
-"""Resources of which a demand is printed in bytes, in GiB as what there is of them."""
+"""Resources that demands print in bytes."""
 _MAX_KEPT = 200
-"""Resources and demands of one status; a cluster has a few kinds of either."""
 
 
 @dataclass
-class _Read:
-    """A status as far as it was read."""
+class _StatusDraft:
+    """A status while it is read."""
 
     quote: Quote
     at: str | None
     part: str | None = ""
-    """Empty: one that is of no interest; None: behind the sums stand single nodes."""
+    """Empty if of no interest, None after the totals, where nodes follow."""
     active: int | None = None
     lost: list[str] = field(default_factory=list)
     used: dict[str, float] = field(default_factory=dict)
@@ -56,7 +55,6 @@ class _Read:
     demands: list[RayDemand] = field(default_factory=list)
 
     def take_row(self, file: int, line: LogLine) -> None:
-        """Take a row of the part that is read."""
         if self.part == "active" and (nodes := _NODES.match(line.text)):
             self.active = (self.active or 0) + int(nodes["count"])
         elif self.part == "lost" and (lost := _LOST.match(line.text)) and len(self.lost) < _MAX_KEPT:
@@ -67,31 +65,29 @@ class _Read:
                 idle = (reserved or 0.0) - (working or 0.0)
                 self.used[usage["resource"]], self.total[usage["resource"]] = used + idle, total
         elif self.part == "demands" and _DEMAND.match(line.text) and len(self.demands) < _MAX_KEPT:
-            self.demands.append(RayDemand(_asked(line.text), log_lines.quote(file, line)))
+            self.demands.append(RayDemand(_requests(line.text), log_lines.quote(file, line)))
 
 
 @dataclass
 class RayStatus:
-    """Finds what `ray status` printed among the lines of a start; of several times the last."""
+    """Reads the last `ray status` of a launch."""
 
-    read: _Read | None = None
+    read: _StatusDraft | None = None
 
     def take(self, file: int, line: LogLine) -> None:
-        """Take a line, of a status or not."""
-        said, heading = line.text.strip(), _HEADING.match(line.text)
-        if heading or (self.read is None and said == "Node status"):
-            self.read = _Read(log_lines.quote(file, line), heading["at"] if heading else None)
+        stripped, heading = line.text.strip(), _HEADING.match(line.text)
+        if heading or (self.read is None and stripped == "Node status"):
+            self.read = _StatusDraft(log_lines.quote(file, line), heading["at"] if heading else None)
         elif self.read is None or self.read.part is None or line.level is not None:
             return
-        elif said.startswith("Node: "):
+        elif stripped.startswith("Node: "):
             self.read.part = None
-        elif said in _PARTS or _OTHER_PART.fullmatch(line.text):
-            self.read.part = _PARTS.get(said, "")
+        elif stripped in _PARTS or _OTHER_PART.fullmatch(line.text):
+            self.read.part = _PARTS.get(stripped, "")
         else:
             self.read.take_row(file, line)
 
     def record(self) -> RayCluster | None:
-        """What was read; None where there is no status."""
         read = self.read
         if read is None:
             return None
@@ -99,21 +95,21 @@ class RayStatus:
         return RayCluster(read.quote, read.at, read.active, *kept)
 
 
-def _asked(text: str) -> dict[str, float]:
-    """By resource, what all bundles of a demand ask for together."""
-    found: dict[str, float] = {}
+def _requests(text: str) -> dict[str, float]:
+    """Sum of the requests of all bundles, by resource."""
+    totals: dict[str, float] = {}
     for bundle in _BUNDLE.finditer(text):
-        for each in _ASKED.finditer(bundle["shape"]):
-            amount = number(each["amount"])
+        for request in _ASKED.finditer(bundle["shape"]):
+            amount = number(request["amount"])
             if amount is not None:
-                name = each["resource"]
+                name = request["resource"]
                 sized = amount * int(bundle["count"] or 1) * _IN_BYTES.get(name, 1.0)
-                found[name] = found.get(name, 0.0) + sized
-    return found
+                totals[name] = totals.get(name, 0.0) + sized
+    return totals
 
 
 def _amount(printed: str | None) -> float | None:
-    """A number; GiB where it has a unit."""
+    """Number, in GiB if it has a unit."""
     unit = next((unit for unit in _UNITS if (printed or "").endswith(unit)), "")
     value = number((printed or "").removesuffix(unit))
     return None if value is None else value * _UNITS.get(unit, 1.0)
