@@ -28,14 +28,14 @@ _STAR = "**"
 """Any run of signs."""
 
 
-class _Group(NamedTuple):
+class _ExtGlob(NamedTuple):
     """`@(a|b)`, or with another sign before the bracket."""
 
     sign: str
     alternatives: list[list[_PatternToken]]
 
 
-_PatternToken = str | tuple[bool, str, list[tuple[str, str]]] | _Group | None
+_PatternToken = str | tuple[bool, str, list[tuple[str, str]]] | _ExtGlob | None
 """A sign, a bracket expression, a group; None: any sign."""
 
 
@@ -52,7 +52,7 @@ def _pattern_tokens(
             break
         index += 1
         if takes_groups and not quoted and sign in "@?*+!" and listed[index : index + 1] == [("(", False)]:
-            group = _Group(sign, [])
+            group = _ExtGlob(sign, [])
             while index < len(listed) and listed[index] in (("(", False), ("|", False)):
                 found = _pattern_tokens(listed, index + 1, takes_groups=True, depth=depth + 1)
                 group.alternatives.append(found[0])
@@ -83,14 +83,14 @@ def _ends(tokens: Iterable[_PatternToken], text: str, starts: set[int]) -> set[i
             break
         if token == _STAR:
             starts = set(range(min(starts), len(text) + 1))
-        elif isinstance(token, _Group):
+        elif isinstance(token, _ExtGlob):
             starts = _group_ends(token, text, starts)
         else:
             starts = {place + 1 for place in starts if place < len(text) and _fits(token, text[place])}
     return starts
 
 
-def _group_ends(group: _Group, text: str, starts: set[int]) -> set[int]:
+def _group_ends(group: _ExtGlob, text: str, starts: set[int]) -> set[int]:
     def once(places: set[int]) -> set[int]:
         return {end for tokens in group.alternatives for end in _ends(tokens, text, places)}
 
@@ -103,7 +103,7 @@ def _group_ends(group: _Group, text: str, starts: set[int]) -> set[int]:
     return found | starts if group.sign in "?*" else found
 
 
-class Pattern:
+class GlobPattern:
     """A glob pattern: signs with whether each is quoted. A text is matched in one pass over all places at once."""
 
     def __init__(
@@ -112,7 +112,7 @@ class Pattern:
         listed = [(sign.lower(), quoted) for sign, quoted in signs] if ignores_case else list(signs)
         self._ignores_case = ignores_case
         self._tokens, _ = _pattern_tokens(listed, 0, takes_groups=takes_groups)
-        self._has_groups = any(isinstance(token, _Group) for token in self._tokens)
+        self._has_groups = any(isinstance(token, _ExtGlob) for token in self._tokens)
         self.is_literal = not ignores_case and all(isinstance(token, str) and token != _STAR for token in self._tokens)
 
     def work(self, text: str) -> int:
@@ -212,7 +212,7 @@ def _bracket(
 def _fits(token: _PatternToken, sign: str) -> bool:
     if token is None:
         return True
-    if isinstance(token, str | _Group):
+    if isinstance(token, str | _ExtGlob):
         return token == sign
     negated, signs, ranges = token
     inside = sign in signs or any(

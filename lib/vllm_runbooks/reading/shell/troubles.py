@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.shell import syntax
-from vllm_runbooks.reading.shell.values import Result
+from vllm_runbooks.reading.shell.values import ScriptRun
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ _SHOWN = 120
 """Characters of the script that a detail repeats."""
 
 
-def find(source: Excerpt, tree: syntax.Syntax, done: Result) -> list[Trouble]:
+def find(source: Excerpt, tree: syntax.Syntax, done: ScriptRun) -> list[Trouble]:
     """All troubles of a script that has been read and worked out, in order."""
     signs = list(_signs(source.text, tree))
     found = [_placed(trouble, source) for trouble in signs]
@@ -473,7 +473,7 @@ def _goes_on(text: str, cut: _Break, gap: _Gap, head: int) -> bool:
 # Words
 
 
-def _delivered(done: Result) -> dict[int, list[str]]:
+def _delivered(done: ScriptRun) -> dict[int, list[str]]:
     """What bash makes of each word, by where the word begins."""
     found: dict[int, list[str]] = {}
     for invocation in done.invocations:
@@ -627,7 +627,7 @@ def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], places: _
     return None
 
 
-def _unwatched(done: Result) -> Iterator[Trouble]:
+def _unwatched(done: ScriptRun) -> Iterator[Trouble]:
     """Programs started in the background that nothing waits for."""
     seen: set[int] = set()
     head = None

@@ -72,7 +72,7 @@ class Invocation:
 
 
 @dataclass
-class Result:
+class ScriptRun:
     """What running a script gives."""
 
     invocations: list[Invocation] = field(default_factory=list)
@@ -107,7 +107,25 @@ class Variable:
     target: str = ""
     """The variable that a reference, `declare -n`, stands for."""
     owner: object = None
-    """The state whose own the elements are: while it is not copied, they may be changed in place."""
+    """The state that the elements belong to: until it is copied, they may be changed in place."""
+
+    @property
+    def first_key(self) -> int | str:
+        """The key of the element that the name alone stands for."""
+        return "0" if self.is_map else 0
+
+    @property
+    def keys(self) -> list[int | str]:
+        """The keys of the elements, those of a list in order."""
+        keys = list(self.elements or ())
+        return keys if self.is_map else sorted(keys, key=lambda key: (isinstance(key, str), key))
+
+    @property
+    def listed(self) -> Mapping[int | str, Value]:
+        """The elements; a value that is no list is one."""
+        if self.elements is None:
+            return {0: self.value} if self.value else {}
+        return self.elements
 
 
 @dataclass
@@ -123,7 +141,6 @@ class State:
     options: frozenset[str] = frozenset()
     sourced: bool = False
     environment: Mapping[str, str | None] | None = None
-    started: bool = False
     ifs: str | None = " \t\n"
     owner: object = field(default_factory=object)
 
@@ -157,6 +174,16 @@ def doubt_of(value: Iterable[Piece]) -> Value:
 
 def unknowable(why: str) -> Value:
     return (Piece(None, None, why),)
+
+
+def several(why: str) -> Value:
+    """An element of a list that stands for an unknown number of unknown ones."""
+    return (*unknowable(why), Piece("", None, "\0many"))
+
+
+def unset_value(name: str) -> Value:
+    """The value of a variable that nothing sets."""
+    return (Piece("", None, f"unset variable {name}", True),)
 
 
 def text_value(text: str, *, outside: bool = False) -> Value:
@@ -200,7 +227,7 @@ class Input:
         self.place = 0
         """How many characters have been taken."""
 
-    def taken(self, delimiter: str, most: int | None = None) -> tuple[Value | None, bool]:
+    def take(self, delimiter: str, most: int | None = None) -> tuple[Value | None, bool]:
         """What stands before the next delimiter, or so many characters; and whether it came to that before the end."""
         if self._text is None:
             return None, False
@@ -237,8 +264,10 @@ class Field:
 class Splitter:
     """Puts pieces together to fields, splitting those that are not quoted."""
 
-    def __init__(self, ifs: str | None, why: str = "") -> None:
-        self.ifs, self._why = ifs, why
+    def __init__(self, ifs: str | None, why: str = "", expands: set[str] | None = None, *, splits: bool = True) -> None:
+        self.ifs, self._why, self.splits = ifs, why, splits
+        self.expands = set() if expands is None else expands
+        """What is expanded in the word."""
         self.fields: list[Field] = []
         self._current: Field | None = None
         self._after_blank = False
@@ -354,8 +383,7 @@ def _common(one: Variable, two: Variable, why: str) -> Variable:
             common[key] = one.elements[key]
         if len(common) == len(one.elements) == len(two.elements):
             return one
-        following = max((key for key in common if isinstance(key, int)), default=-1) + 1
-        common[following] = (*unknowable(why), Piece("", None, "\0many"))
+        common[next_index(common)] = several(why)
         return replace(one, elements=common)
     if one.elements is None and two.elements is None:
         left, right = one.value or (), two.value or ()
@@ -368,7 +396,7 @@ def _common(one: Variable, two: Variable, why: str) -> Variable:
         rests = [rest for rest in (texts[0][size:], texts[1][size:]) if rest]
         glue = (Piece(" "),) if size and all(rest[0].isspace() for rest in rests) else ()
         return replace(one, value=(*cut_value(left, 0, size), *glue, *unknowable(why)))
-    return replace(one, value=None, elements={0: (*unknowable(why), Piece("", None, "\0many"))})
+    return replace(one, value=None, elements={0: several(why)})
 
 
 def is_unset(value: Value) -> bool:
@@ -391,6 +419,17 @@ def supposed(elements: Sequence[Value]) -> list[Value] | None:
         return None
     mark = [Piece("", None, reason(doubts[0]), outside=True)] if doubts else []
     return [(*element, *mark) for element in elements if not is_several(element)]
+
+
+def counted(elements: Sequence[Value], doubt: Value) -> Value:
+    """The number of elements of a list that may be shorter or longer than it looks."""
+    certain = supposed(elements)
+    return unknowable(reason(doubt)) if certain is None else (Piece(str(len(certain)), None, reason(doubt), True),)
+
+
+def next_index(elements: Iterable[int | str]) -> int:
+    """The index behind the last element."""
+    return max((key for key in elements if isinstance(key, int)), default=-1) + 1
 
 
 def list_sign(subscript: syntax.Parts | None) -> str:
