@@ -22,7 +22,6 @@ BUILT_UP = {
     "reading.documents.launchers.Options",
     "reading.documents.magics.Lines",
     "reading.documents.starts.Reading",
-    "reading.documents.yaml_places._Open",
     "reading.shell.run._Branches",
     "reading.shell.state.Shell",
     "reading.shell.values.ScriptRun",

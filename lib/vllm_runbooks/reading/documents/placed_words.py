@@ -9,6 +9,10 @@ from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents.starts import Setting
 from vllm_runbooks.reading.shell import Word
 
+Characters = list[tuple[str, int]]
+"""Characters, each with its place."""
+UNKNOWN = "\ufffc"
+"""Stands in a text for what is unknown."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,200})=")
 
 
@@ -17,6 +21,19 @@ def literal(source: Excerpt, *, start: int | None = None, end: int | None = None
     first = source.at[0] if start is None else start
     last = source.at[len(source.text)] if end is None else end
     return Word(None if why else source.text, first, last, source.text, why, None if why else source.at[:-1])
+
+
+def excerpt_of_characters(characters: Characters, end: int) -> Excerpt:
+    """Characters as a text; `end` is the place of its end."""
+    return Excerpt("".join(character for character, _ in characters), [*(place for _, place in characters), end])
+
+
+def word_of_characters(characters: Characters, start: int, end: int, raw: str, why: str = "") -> Word:
+    """Characters as a word, unknown where one of them is; `why` is the reason then."""
+    value = "".join(character for character, _ in characters)
+    if UNKNOWN in value:
+        return Word(None, start, end, raw, why)
+    return Word(value, start, end, raw, "", tuple(place for character, place in characters if character))
 
 
 def unknown(start: int, end: int, why: str) -> Word:
@@ -74,25 +91,20 @@ def _between_quotes(word: Word) -> Excerpt:
             if not is_escaped and not (character == "\n" and raw[index - 1] == "\\"):
                 unescaped.append((index, character))
         kept = unescaped
-    return Excerpt("".join(one for _, one in kept), [*(places[index] for index, _ in kept), word.end])
+    return excerpt_of_characters([(character, places[index]) for index, character in kept], word.end)
 
 
 def without_escaped_blanks(words: list[Word]) -> tuple[list[Word], bool]:
     r"""Words of a command whose line ends were lost: `\ --port` is the word ` --port` to a shell."""
-    found, is_pasted = [], False
+    kept, is_pasted = [], False
     for word in words:
-        value = word.value
-        if (
-            value is not None
-            and value.lstrip(" ").startswith("--")
-            and value != value.lstrip(" ")
-            and "\\ " in word.raw
-        ):
-            found.append(cut(word, len(value) - len(value.lstrip(" "))))
+        blanks = re.match(r" +(?=--)", word.value or "")
+        if blanks and "\\ " in word.raw:
+            kept.append(cut(word, blanks.end()))
             is_pasted = True
         elif not is_escaped_blank(word):
-            found.append(word)
-    return found, is_pasted
+            kept.append(word)
+    return kept, is_pasted
 
 
 def is_escaped_blank(word: Word) -> bool:
