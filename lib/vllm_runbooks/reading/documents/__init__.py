@@ -167,7 +167,7 @@ def option_words(option: str, value: Any) -> list[str]:
 
 
 def _too_much(at: int, what: str) -> Trouble:
-    return Trouble("file.too-much", at, at + 1, {"what": what}, ())
+    return Trouble("file.too-much", at, at + 1, {"what": what})
 
 
 def _page(kind: str, text: str, reading: Reading) -> Page:
@@ -468,9 +468,9 @@ def _check_json(source: Excerpt, reading: Reading) -> None:
     except json.JSONDecodeError as error:
         told = same_words(error)
         at = source.at[min(told.pos + source.text.startswith("\ufeff"), len(source.text))]
-        reading.troubles.append(Trouble("file.not-json", at, at, {"says": told.msg}, ()))
+        reading.troubles.append(Trouble("file.not-json", at, at, {"says": told.msg}))
     except (ValueError, RecursionError):  # numbers with too many digits, lists in lists
-        reading.troubles.append(Trouble("file.not-json", source.at[0], source.at[0], {"says": "no JSON"}, ()))
+        reading.troubles.append(Trouble("file.not-json", source.at[0], source.at[0], {"says": "no JSON"}))
 
 
 def cells(source: Excerpt) -> Iterator[magics.Cell]:

@@ -660,7 +660,7 @@ def run_image(
             end = next((index for index, word in enumerate(rest) if [word.start] == own), len(rest))
             given = rest[:end]
             reading.troubles.append(
-                Trouble("file.entry-point-again", given[0].start, given[-1].end, {"image": name or ""}, ())
+                Trouble("file.entry-point-again", given[0].start, given[-1].end, {"image": name or ""})
             )
         return
     if not is_ours and "vllm" not in (name or "").lower() and not are_own(rest):

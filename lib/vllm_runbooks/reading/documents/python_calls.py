@@ -53,7 +53,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> bool:
         lines = line_starts(source.text)
         line = min(max(error.line or 1, 1), len(lines)) - 1
         at = source.at[min(lines[line], len(source.text))]
-        reading.troubles.append(Trouble("file.not-python", at, at, error.told, ()))
+        reading.troubles.append(Trouble("file.not-python", at, at, error.told))
         return len(source.text) > MAX_LENGTH
     _Program(text, replace(around, kind="python", language="python"), reading).read()
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -141,6 +141,10 @@ class Reading:
     """Python that a command is given (`python -c …`), to be read as such."""
     file: str = ""
     """The text of the file, as far as it is read."""
+
+    def change_starts(self, first: int, change: Callable[[Found], Found]) -> None:
+        """Change each start from an index on."""
+        self.starts[first:] = map(change, self.starts[first:])
 
     def add(self, other: Reading) -> None:
         """Take what was found in a part of the file."""

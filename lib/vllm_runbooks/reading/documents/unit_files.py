@@ -85,7 +85,7 @@ def _without_operators(words: list[Word], troubles: list[Trouble]) -> tuple[Word
         operator = _OPERATOR.match(word.raw) if index else None
         if operator and any("vllm" in other.raw for other in words):
             details = {"operator": operator[0]}
-            troubles.append(Trouble("file.systemd-operator", word.start, words[-1].end, details, ()))
+            troubles.append(Trouble("file.systemd-operator", word.start, words[-1].end, details))
             return tuple(words[:index])
     return tuple(words)
 
@@ -178,7 +178,7 @@ def _split(value: Excerpt, troubles: list[Trouble]) -> list[tuple[Characters, in
             made = _ESCAPES.get(match["code"]) if match["code"] else escapes.numbered(match, match["octal"] or "")
             if made is None:
                 escape = piece[:2]
-                troubles.append(Trouble("file.systemd-escape", at[index], at[index] + 2, {"escape": escape}, ()))
+                troubles.append(Trouble("file.systemd-escape", at[index], at[index] + 2, {"escape": escape}))
             word += [(character, at[index]) for character in made or piece]
         elif match["specifier"]:
             word.append(("%" if piece == "%%" else UNKNOWN, at[index]))
@@ -187,7 +187,7 @@ def _split(value: Excerpt, troubles: list[Trouble]) -> list[tuple[Characters, in
     if begun is not None:
         words.append((word, at[begun], at[len(text) - 1] + 1))
     if quote:
-        troubles.append(Trouble("file.systemd-quote", at[begun or 0], at[len(text)], {"quote": quote}, ()))
+        troubles.append(Trouble("file.systemd-quote", at[begun or 0], at[len(text)], {"quote": quote}))
     return words
 
 
