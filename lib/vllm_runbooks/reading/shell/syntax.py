@@ -295,20 +295,14 @@ def read(source: Excerpt, *, takes_groups: bool = False) -> Syntax:
         if line is None:
             break
         (rest if faults else lines).append(tuple(line))
+    places = (reader.fresh_lines, reader.continuations, reader.broken)
+    spans = (reader.comments, reader.quotes, reader.documents, reader.lists)
+    fresh_lines, continuations, broken = (tuple(sorted(set(notes))) for notes in places)
+    comments, quotes, documents, lists = (tuple(sorted(set(notes))) for notes in spans)
     return Syntax(
-        tuple(lines),
-        tuple(rest),
-        tuple(faults),
-        tuple(reader.commands),
-        tuple(sorted(set(reader.fresh_lines))),
-        tuple(sorted(set(reader.continuations))),
-        tuple(sorted(set(reader.broken))),
-        tuple(sorted(set(reader.comments))),
-        tuple(sorted(set(reader.quotes))),
-        tuple(sorted(set(reader.documents))),
-        tuple(sorted(set(reader.lists))),
-        source.at,
-    )
+        tuple(lines), tuple(rest), tuple(faults), tuple(reader.commands), fresh_lines, continuations, broken, comments,
+        quotes, documents, lists, source.at,
+    )  # fmt: skip
 
 
 def read_document(body: Excerpt) -> Parts:
@@ -318,14 +312,6 @@ def read_document(body: Excerpt) -> Parts:
         return reader.parts("document", 0)
     except Fault:
         return (Literal(body.text, body.at[: len(body.text)], quoted=True),)
-
-
-class _Mark(NamedTuple):
-    """Where a second try begins again."""
-
-    place: int
-    depth: int
-    sizes: tuple[int, ...]
 
 
 class _Reader:
@@ -376,18 +362,24 @@ class _Reader:
         self.fresh_lines.append(self.index)
         return True
 
-    def _mark(self) -> _Mark:
-        return _Mark(self.index, self.depth, tuple(len(notes) for notes in self._notes()))
-
     def _notes(self) -> tuple[list[Any], ...]:
         """What is collected on the way, and taken back where a second try is made."""
         places = (self.comments, self.quotes, self.documents, self.lists)
         return (self.commands, self.fresh_lines, self.continuations, self.broken, *places, self._pending)
 
-    def _back(self, mark: _Mark) -> None:
-        self.index, self.depth = mark.place, mark.depth
-        for notes, size in zip(self._notes(), mark.sizes, strict=True):
-            del notes[size:]
+    def _try_arithmetic(self, begun: int) -> Parts | None:
+        """What stands between `((` and `))`; None, and nothing is read, where it is no arithmetic."""
+        if not self.text.startswith("((", self.index) or begun in self._no_arithmetic:
+            return None
+        place, depth, sizes = self.index, self.depth, [len(notes) for notes in self._notes()]
+        self.index += 2
+        parts = self._arithmetic()
+        if parts is None:
+            self._no_arithmetic.add(begun)
+            self.index, self.depth = place, depth
+            for notes, size in zip(self._notes(), sizes, strict=True):
+                del notes[size:]
+        return parts
 
     def _span(self, start: int, end: int) -> tuple[int, int]:
         """Offsets in the file of a piece that is not empty."""
@@ -395,6 +387,16 @@ class _Reader:
 
     def _word(self, parts: Sequence[Part], start: int, end: int) -> WordNode:
         return WordNode(tuple(parts), *self._span(start, end), self.text[start:end])
+
+    def _missing(self, begun: int, opener: str, closer: str) -> Fault:
+        """What stands in place of what should close something: nothing, or something else."""
+        return _unclosed(begun, opener, closer) if self.index >= len(self.text) else self._unexpected()
+
+    def _at_word(self) -> bool:
+        """Whether a word begins here."""
+        if self.index >= len(self.text):
+            return False
+        return self.text[self.index] not in _WORD_END or self.text.startswith(("<(", ">("), self.index)
 
     def _unexpected(self) -> Fault:
         sign = self._token()
@@ -409,12 +411,15 @@ class _Reader:
     def _count_word(self) -> None:
         self._words += 1
         if self._words > MOST_WORDS:
-            raise Fault("too-much", self.index, self.index + 1, what="words", limit=str(MOST_WORDS))
+            raise self._too_much("words", MOST_WORDS)
 
     def _deeper(self) -> None:
         self.depth += 1
         if self.depth > MOST_NESTED:
-            raise Fault("too-much", self.index, self.index + 1, what="nesting", limit=str(MOST_NESTED))
+            raise self._too_much("nesting", MOST_NESTED)
+
+    def _too_much(self, what: str, limit: int) -> Fault:
+        return Fault("too-much", self.index, self.index + 1, what=what, limit=str(limit))
 
     # Blanks
 
@@ -486,9 +491,7 @@ class _Reader:
                 self._comment()
             else:
                 self._linebreaks()
-            if self.index >= len(self.text) or self.text[self.index] == ")" or self._reserved() in ends:
-                return items
-            if self.text.startswith((";;", ";&"), self.index) and ";;" in ends:
+            if self._at_end(ends):
                 return items
             if one_line and self.text[self.index] == "\n":
                 self._newline()
@@ -510,11 +513,15 @@ class _Reader:
                 if one_line:
                     return items
                 continue
-            if self.index >= len(self.text) or (self.text[self.index] == ")" and not one_line):
-                return items
-            if self._reserved() in ends or (";;" in ends and self.text.startswith((";;", ";&"), self.index)):
+            if self._at_end(ends) and not (one_line and self.text.startswith(")", self.index)):
                 return items
             raise self._unexpected()
+
+    def _at_end(self, ends: frozenset[str]) -> bool:
+        """Whether a list of commands ends here."""
+        if self.index >= len(self.text) or self.text[self.index] == ")" or self._reserved() in ends:
+            return True
+        return ";;" in ends and self.text.startswith((";;", ";&"), self.index)
 
     def _body(self, ends: frozenset[str]) -> tuple[Item, ...]:
         items = self._list(ends)
@@ -523,16 +530,14 @@ class _Reader:
         return tuple(items)
 
     def _reserved(self) -> str:
-        """The reserved word that stands here; empty: none."""
+        """The reserved word that stands here; empty if none."""
         found = _RESERVED.match(self.text, self.index)
         return found[0] if found else ""
 
     def _expect(self, word: str, opener: str, begun: int) -> None:
         """Skip a reserved word that must stand here."""
         if self._reserved() != word:
-            if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + len(opener), open=opener, wanted=word)
-            raise self._unexpected()
+            raise self._missing(begun, opener, word)
         self.index += len(word)
 
     def _and_or(self) -> list[tuple[str, Pipeline]]:
@@ -586,20 +591,13 @@ class _Reader:
     def _bracketed(self) -> Command:
         """`((…))` or `( … )`."""
         begun = self.index
-        if self.text.startswith("((", begun) and begun not in self._no_arithmetic:
-            mark = self._mark()
-            self.index += 2
-            parts = self._arithmetic()
-            if parts is not None:
-                return Calculation(parts)
-            self._no_arithmetic.add(begun)
-            self._back(mark)
+        parts = self._try_arithmetic(begun)
+        if parts is not None:
+            return Calculation(parts)
         self.index += 1
         items = self._body(frozenset())
         if not self.text.startswith(")", self.index):
-            if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 1, open="(", wanted=")")
-            raise self._unexpected()
+            raise self._missing(begun, "(", ")")
         self.index += 1
         return Group(items, is_subshell=True)
 
@@ -664,11 +662,10 @@ class _Reader:
             words = []
             while True:
                 self._blanks()
-                if self.text.startswith("#", self.index) or self.index >= len(self.text):
-                    self._comment()
+                self._comment()
                 if self.index >= len(self.text) or self.text[self.index] in "\n;":
                     break
-                if self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index):
+                if not self._at_word():
                     raise self._unexpected()
                 words.append(self._a_word())
         body = self._braced_body(opener, begun)
@@ -679,12 +676,10 @@ class _Reader:
         steps = []
         for last in (False, False, True):
             parts = self._arithmetic(last=last)
+            if parts is None and self.index >= len(self.text):
+                raise Fault("unclosed-bracket", begun, begun + 3, open="for ((", wanted="))")
             if parts is None:
-                raise (
-                    self._unexpected()
-                    if self.index < len(self.text)
-                    else Fault("unclosed-bracket", begun, begun + 3, open="for ((", wanted="))")
-                )
+                raise self._unexpected()
             steps.append(parts)
         self._blanks()
         return ForArithmetic((steps[0], steps[1], steps[2]), self._braced_body("for", begun))
@@ -714,7 +709,7 @@ class _Reader:
             if self._reserved() == "esac":
                 break
             if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 4, open="case", wanted="esac")
+                raise _unclosed(begun, "case", "esac")
             if self.text.startswith("(", self.index):
                 self.index += 1
                 self._blanks()
@@ -738,9 +733,7 @@ class _Reader:
             if not end:
                 self._linebreaks()
                 if self._reserved() != "esac":
-                    if self.index >= len(self.text):
-                        raise Fault("unclosed-bracket", begun, begun + 4, open="case", wanted="esac")
-                    raise self._unexpected()
+                    raise self._missing(begun, "case", "esac")
         self.index += len("esac")
         return Case(word, tuple(branches))
 
@@ -825,27 +818,23 @@ class _Reader:
         return isinstance(first, WordNode) and first.raw in _DECLARES
 
     def _redirection(self) -> Redirection | None:
-        found = _REDIRECTS.match(self.text, self.index)
-        if not found or (found[1] in ("<", ">") and self.text.startswith("(", found.end())):
+        match = _REDIRECTS.match(self.text, self.index)
+        if not match or (match[1] in ("<", ">") and self.text.startswith("(", match.end())):
             return None
-        operator = found[1] or found[2]
-        descriptor = found[0].removesuffix(operator)
-        self.index = found.end()
+        operator = match[1] or match[2]
+        descriptor = match[0].removesuffix(operator)
+        self.index = match.end()
         self._blanks()
-        if self.index >= len(self.text) or (
-            self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index)
-        ):
-            raise (
-                self._unexpected()
-                if self.index < len(self.text)
-                else Fault("unexpected-token", found.start(), found.end(), found="newline")
-            )
+        if self.index >= len(self.text):
+            raise Fault("unexpected-token", match.start(), match.end(), found="newline")
+        if not self._at_word():
+            raise self._unexpected()
         if operator not in ("<<", "<<-"):
             return Redirection(operator, self._a_word(), lambda: None, False, descriptor)
-        start = self.index
-        mark = self._mark()
+        start, sizes = self.index, [len(notes) for notes in self._notes()]
         target = self._a_word()
-        self._back(mark._replace(place=self.index))
+        for notes, size in zip(self._notes(), sizes, strict=True):
+            del notes[size:]  # nothing is expanded in it
         raw = target.raw.replace("\\\n", "")
         is_literal = any(sign in raw for sign in "'\"\\")
         body: list[Excerpt | None] = [None]
@@ -864,46 +853,37 @@ class _Reader:
                 return tuple(redirections)
             redirections.append(redirection)
 
-    def _assignment(self, found: re.Match[str]) -> AssignmentNode | WordNode:
+    def _assignment(self, match: re.Match[str]) -> AssignmentNode | WordNode:
         """`NAME=…` or `NAME[i]=…`; a word where no `=` follows the index, which may hold blanks all the same."""
         begun = self.index
         subscript: Parts | None = None
-        self.index = found.end()
-        sign = found[2]
+        self.index = match.end()
+        sign = match[2]
         if sign is None:
-            subscript = self.parts("subscript", found.start(3))
+            subscript = self.parts("subscript", match.start(3))
             self.index += 1
             equals = re.compile(r"\+?=").match(self.text, self.index)
             if not equals:
-                name = Literal(self.text[begun : found.end()], self.at[begun : found.end()], quoted=False)
+                name = Literal(self.text[begun : match.end()], self.at[begun : match.end()], quoted=False)
                 close = Literal("]", self.at[self.index - 1 : self.index], quoted=False)
                 return self._word((name, *subscript, close, *self.parts("word", begun)), begun, self.index)
             sign = equals[0]
             self.index = equals.end()
         is_appended = sign == "+="
-        elements: list[Element] | None = None
+        elements: tuple[Element, ...] | None = None
         value_start = self.index
         if self.text.startswith("(", self.index) and subscript is None:
             elements = self._elements()
             if self.index < len(self.text) and self.text[self.index] not in _WORD_END:
                 self._a_word()  # what is glued to a list is dropped
             value = self._word((), value_start, self.index)
-        elif (self.index < len(self.text) and self.text[self.index] not in _WORD_END) or self.text.startswith(
-            ("<(", ">("), self.index
-        ):
+        elif self._at_word():
             value = self._a_word()
         else:
             value = WordNode((), self.at[self.index], self.at[self.index], "")
-        return AssignmentNode(
-            found[1],
-            subscript,
-            is_appended,
-            value,
-            tuple(elements) if elements is not None else None,
-            *self._span(begun, self.index),
-        )
+        return AssignmentNode(match[1], subscript, is_appended, value, elements, *self._span(begun, self.index))
 
-    def _elements(self) -> list[Element]:
+    def _elements(self) -> tuple[Element, ...]:
         begun = self.index
         self.index += 1
         self._deeper()
@@ -911,20 +891,20 @@ class _Reader:
         while True:
             self._linebreaks()
             if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 1, open="(", wanted=")")
+                raise _unclosed(begun, "(", ")")
             if self.text[self.index] == ")":
                 self.index += 1
                 self.depth -= 1
                 self.lists.append((begun, self.index))
-                return elements
-            if self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index):
+                return tuple(elements)
+            if not self._at_word():
                 raise self._unexpected()
             subscript: Parts | None = None
-            found = re.compile(r"\[(?:[^\[\]\n`\\]|\\.)*\]\+?=").match(self.text, self.index)
-            if found:
+            key = re.compile(r"\[(?:[^\[\]\n`\\]|\\.)*\]\+?=").match(self.text, self.index)
+            if key:
                 self.index += 1
                 subscript = self.parts("subscript", self.index)
-                self.index = found.end()
+                self.index = key.end()
                 if self.index >= len(self.text) or self.text[self.index] in _WORD_END:
                     elements.append(Element(subscript, WordNode((), self.at[self.index], self.at[self.index], "")))
                     continue
@@ -951,95 +931,99 @@ class _Reader:
         `kind` says where: a "word", a "double" quote, a "brace" (`${X:-…`, "quoted-brace" within a double quote), its
         pieces up to `/` ("slash") or `:` ("colon"), its "index"), a "subscript", a "document", a "regex" of `[[ =~ ]]`.
         """
-        found: list[Part] = []
+        parts: list[Part] = []
         text, size = self.text, len(self.text)
         plain, ends = _KINDS[kind]
-        quoted = kind in ("double", "document", "quoted-brace")
+        quoted = kind in _QUOTING
+        is_arithmetic = kind in ("arithmetic", "step")
         brackets = 0
         while self.index < size:
             match = plain.match(text, self.index)
             if match:
-                self._plain(found, match, quoted=quoted)
+                self._plain(parts, match, quoted=quoted)
                 continue
             sign = text[self.index]
             if sign in ends:
                 if kind == "word" and sign in "<>" and text.startswith("(", self.index + 1) and not brackets:
-                    found.append(self._process())
+                    self.index += 1
+                    parts.append(self._substitution(self.index - 1, quoted=True, is_file=True))
                     continue
                 if kind == "word" and sign != "\n" and (brackets or self._opens_group(opened)):
                     brackets += (sign == "(") - (sign == ")")
-                elif (kind == "regex" and sign == ")" and brackets) or (
-                    kind in ("subscript", "index") and brackets and sign == "]"
-                ):
+                elif brackets and sign == _CLOSERS.get(kind):
                     brackets -= 1
+                elif is_arithmetic and (sign == "(" or (brackets and sign == ";")):
+                    brackets += sign == "("
+                    if brackets > MOST_NESTED:
+                        raise self._too_much("nesting", MOST_NESTED)
                 else:
                     break
             elif kind == "regex" and sign in "(|":
                 brackets += sign == "("
-            elif kind == "regex" and sign == " " and brackets:
-                pass
             elif kind in ("subscript", "index") and sign == "[":
                 brackets += 1
             elif sign == "\\":
-                self._escape(found, kind)
+                self._escape(parts, kind)
                 continue
-            elif sign == "$":
-                part = self._dollar(quoted=quoted)
-                found.extend(part if isinstance(part, list) else (part,))
+            elif (special := self._special_parts(kind, sign, quoted=quoted)) is not None:
+                parts += special
                 continue
-            elif sign == "`":
-                found.append(self._backticks(quoted=quoted))
-                continue
-            elif sign == "'" and not quoted:
-                found.append(self._single())
-                continue
-            elif sign == '"' and kind != "document":
-                found.extend(self._double())
-                continue
-            found.append(Literal(sign, self.at[self.index : self.index + 1], quoted))
+            parts.append(Literal(sign, self.at[self.index : self.index + 1], quoted))
             self.index += 1
         else:
-            if kind not in ("word", "document", "regex"):
-                raise _unclosed(kind, opened)
-        return tuple(found)
+            if kind == "double":
+                raise Fault("unclosed-quote", opened, opened + 1, quote='"')
+            if kind not in ("word", "document", "regex", "arithmetic", "step"):
+                raise _unclosed(opened, "[", "]") if kind == "subscript" else _unclosed(opened, "${", "}")
+        return tuple(parts)
 
-    def _plain(self, found: list[Part], match: re.Match[str], *, quoted: bool) -> None:
+    def _special_parts(self, kind: str, sign: str, *, quoted: bool) -> Sequence[Part] | None:
+        """What a character begins that means something within a word; None for an ordinary one."""
+        if sign == "$":
+            return self._dollar(quoted=quoted)
+        if sign == "`":
+            return (self._backticks(quoted=quoted),)
+        if sign == "'" and not quoted:
+            return (self._single(),)
+        return self._double() if sign == '"' and kind != "document" else None
+
+    def _plain(self, parts: list[Part], match: re.Match[str], *, quoted: bool) -> None:
         """Add plain text; what a continued line end cuts is one piece all the same."""
         start, self.index = match.span()
         literal = Literal(match[0], self.at[start : self.index], quoted)
-        last = found[-1] if found else None
+        last = parts[-1] if parts else None
         if isinstance(last, Literal) and not last.quoted and not quoted and len(last.text) < _MOST_JOINED:
-            found[-1] = Literal(last.text + literal.text, [*last.at, *literal.at], quoted=False)
+            parts[-1] = Literal(last.text + literal.text, [*last.at, *literal.at], quoted=False)
         else:
-            found.append(literal)
+            parts.append(literal)
 
     def _opens_group(self, start: int) -> bool:
         """Whether a bracket of a pattern, `@(a|b)`, opens here."""
         before = self.text[self.index - 1 : self.index] if self.index > start else ""
         return self.takes_groups and self.text[self.index] == "(" and before != "" and before in "@?*+!"
 
-    def _escape(self, found: list[Part], kind: str) -> None:
+    def _escape(self, parts: list[Part], kind: str) -> None:
         begun = self.index
         following = self.text[begun + 1 : begun + 2]
-        quoted = kind in ("double", "document", "quoted-brace")
+        quoted = kind in _QUOTING
         if following == "\n":
             if not quoted:
                 self.continuations.append(begun)
             self.index += 2
             return
         if not following:
-            found.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
+            parts.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
             self.index += 1
             return
         if quoted:
             special = "$`\\" + ('"' if kind != "document" else "") + ("}" if kind == "quoted-brace" else "")
             if following not in special:
-                found.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
+                parts.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
                 self.index += 1
                 return
         elif kind == "word" and following in " \t#\r" and _BROKEN.match(self.text, begun):
             self.broken.append(begun)
-        found.append(Literal(following, self.at[begun + 1 : begun + 2], quoted=True))
+        parts.append(Literal(following, self.at[begun + 1 : begun + 2], quoted=True))
         self.index += 2
 
     def _single(self) -> Literal:
@@ -1091,7 +1075,7 @@ class _Reader:
         joined = joined if cut < 0 else joined[:cut]
         return Literal(joined, at[: len(joined)], quoted=True)
 
-    def _dollar(self, *, quoted: bool) -> Part | list[Part]:
+    def _dollar(self, *, quoted: bool) -> Sequence[Part]:
         begun = self.index
         self._count_word()
         text = self.text
@@ -1101,41 +1085,41 @@ class _Reader:
         self.index = after
         sign = text[after : after + 1]
         if sign == "{":
-            return self._braced(begun, quoted=quoted)
+            return (self._braced(begun, quoted=quoted),)
         if sign == "(":
-            return self._commands_or_arithmetic(begun, quoted=quoted)
+            return (self._commands_or_arithmetic(begun, quoted=quoted),)
         if sign == "[":
-            return self._old_arithmetic(begun, quoted=quoted)
+            return (self._old_arithmetic(begun, quoted=quoted),)
         if sign == "'" and not quoted:
             self.index += 1
-            return self._ansi(begun)
+            return (self._ansi(begun),)
         if sign == '"' and not quoted:
-            return list(self._double())
+            return self._double()
         found = _NAME.match(text, after) or _SPECIAL.match(text, after)
         if found:
             self.index = found.end()
-            return Parameter(found[0].replace("\\\n", ""), quoted, *self._span(begun, self.index))
+            return (Parameter(found[0].replace("\\\n", ""), quoted, *self._span(begun, self.index)),)
         self.index = begun + 1
-        return Literal("$", self.at[begun : begun + 1], quoted)
+        return (Literal("$", self.at[begun : begun + 1], quoted),)
 
     def _commands_or_arithmetic(self, begun: int, *, quoted: bool) -> Part:
         self._deeper()
-        if self.text.startswith("((", self.index) and begun not in self._no_arithmetic:
-            mark = self._mark()
-            self.index += 2
-            parts = self._arithmetic()
-            if parts is not None:
-                self.depth -= 1
-                return Arithmetic(parts, quoted, *self._span(begun, self.index))
-            self._no_arithmetic.add(begun)
-            self._back(mark)
+        parts = self._try_arithmetic(begun)
+        self.depth -= 1
+        if parts is not None:
+            return Arithmetic(parts, quoted, *self._span(begun, self.index))
+        return self._substitution(begun, quoted=quoted)
+
+    def _substitution(self, begun: int, *, quoted: bool, is_file: bool = False) -> Part:
+        """`$(…)` or `<(…)`, from its bracket on."""
+        self._deeper()
         self.index += 1
         items = self._list(frozenset())
         if not self.text.startswith(")", self.index):
-            raise Fault("unclosed-bracket", begun, begun + 2, open="$(", wanted=")")
+            raise _unclosed(begun, "<(" if is_file and self.text[begun] == "<" else ">(" if is_file else "$(", ")")
         self.index += 1
         self.depth -= 1
-        return Substitution(tuple(items), quoted, *self._span(begun, self.index))
+        return Substitution(tuple(items), quoted, *self._span(begun, self.index), is_file)
 
     def _old_arithmetic(self, begun: int, *, quoted: bool) -> Part:
         self._deeper()
@@ -1144,17 +1128,6 @@ class _Reader:
         self.index += 1
         self.depth -= 1
         return Arithmetic(parts, quoted, *self._span(begun, self.index))
-
-    def _process(self) -> Part:
-        begun = self.index
-        self._deeper()
-        self.index += 2
-        items = self._list(frozenset())
-        if not self.text.startswith(")", self.index):
-            raise Fault("unclosed-bracket", begun, begun + 2, open=self.text[begun : begun + 2], wanted=")")
-        self.index += 1
-        self.depth -= 1
-        return Substitution(tuple(items), True, *self._span(begun, self.index), is_file=True)
 
     def _backticks(self, *, quoted: bool) -> Part:
         begun = self.index
@@ -1187,43 +1160,13 @@ class _Reader:
         return items
 
     def _arithmetic(self, *, last: bool = True) -> Parts | None:
-        """The parts up to `))` (`last`) or `;`; None: it is no arithmetic."""
-        found: list[Part] = []
-        brackets = 0
-        while self.index < len(self.text):
-            match = _PLAIN_ARITHMETIC.match(self.text, self.index)
-            if match:
-                found.append(Literal(match[0].replace("\\\n", ""), self.at[match.start() : match.end()], quoted=True))
-                self.index = match.end()
-                continue
-            sign = self.text[self.index]
-            if sign == "\\":
-                self._escape(found, "double")
-                continue
-            if sign == "$":
-                part = self._dollar(quoted=True)
-                found.extend(part if isinstance(part, list) else (part,))
-                continue
-            if sign == "`":
-                found.append(self._backticks(quoted=True))
-                continue
-            if sign == '"':
-                found.extend(self._double())
-                continue
-            if sign == ";" and not brackets and not last:
-                self.index += 1
-                return tuple(found)
-            if sign == ")" and not brackets:
-                if last and self.text.startswith("))", self.index):
-                    self.index += 2
-                    return tuple(found)
-                return None
-            brackets += (sign == "(") - (sign == ")")
-            if brackets > MOST_NESTED:
-                raise Fault("too-much", self.index, self.index + 1, what="nesting", limit=str(MOST_NESTED))
-            found.append(Literal(sign, self.at[self.index : self.index + 1], quoted=True))
-            self.index += 1
-        return None
+        """The parts up to `))` (`last`) or `;`; None where it is no arithmetic."""
+        parts = self.parts("arithmetic" if last else "step", self.index)
+        closer = "))" if last else ";"
+        if not self.text.startswith(closer, self.index):
+            return None
+        self.index += len(closer)
+        return parts
 
     def _braced(self, begun: int, *, quoted: bool) -> Part:
         """`${…}`."""
@@ -1299,56 +1242,43 @@ class _Reader:
     # Conditions
 
     def _condition(self, begun: int) -> Condition:
-        condition = self._or(begun)
-        self._condition_blanks()
+        condition = self._junction(begun, "||")
+        self._linebreaks()
         if not self.text.startswith("]]", self.index):
-            if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
-            raise self._unexpected()
+            raise self._missing(begun, "[[", "]]")
         self.index += 2
         if self.index < len(self.text) and self.text[self.index] not in _WORD_END:
             raise self._unexpected()
         return condition
 
-    def _condition_blanks(self) -> None:
-        self._linebreaks()
-
-    def _or(self, begun: int) -> Condition:
-        operands = [self._and(begun)]
+    def _junction(self, begun: int, sign: str) -> Condition:
+        """Conditions joined by `||`, or by `&&`."""
+        operands: list[Condition] = []
         while True:
-            self._condition_blanks()
-            if not self.text.startswith("||", self.index):
-                return operands[0] if len(operands) == 1 else Condition("||", tuple(operands))
+            operands.append(self._junction(begun, "&&") if sign == "||" else self._not(begun))
+            self._linebreaks()
+            if not self.text.startswith(sign, self.index):
+                return operands[0] if len(operands) == 1 else Condition(sign, tuple(operands))
             self.index += 2
-            operands.append(self._and(begun))
-
-    def _and(self, begun: int) -> Condition:
-        operands = [self._not(begun)]
-        while True:
-            self._condition_blanks()
-            if not self.text.startswith("&&", self.index):
-                return operands[0] if len(operands) == 1 else Condition("&&", tuple(operands))
-            self.index += 2
-            operands.append(self._not(begun))
 
     def _not(self, begun: int) -> Condition:
         negated = False
-        self._condition_blanks()
+        self._linebreaks()
         while re.compile(r"!(?=[ \t\n(])").match(self.text, self.index):
             negated = not negated
             self.index += 1
-            self._condition_blanks()
+            self._linebreaks()
         condition = self._primary(begun)
         return Condition("!", (condition,)) if negated else condition
 
     def _primary(self, begun: int) -> Condition:
         if self.index >= len(self.text):
-            raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
+            raise _unclosed(begun, "[[", "]]")
         if self.text[self.index] == "(":
             self._deeper()
             self.index += 1
-            condition = self._or(begun)
-            self._condition_blanks()
+            condition = self._junction(begun, "||")
+            self._linebreaks()
             if not self.text.startswith(")", self.index):
                 raise self._unexpected()
             self.index += 1
@@ -1359,10 +1289,8 @@ class _Reader:
         first = self._a_word()
         self._blanks()
         if first.raw in _CONDITION_UNARY:
-            if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
-            if self.text[self.index] in _WORD_END or self._reserved() == "]]":
-                raise self._unexpected()
+            if self.index >= len(self.text) or self.text[self.index] in _WORD_END or self._reserved() == "]]":
+                raise self._missing(begun, "[[", "]]")
             return Condition(first.raw, (self._a_word(),))
         found = re.compile(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])").match(self.text, self.index)
         if not found:
@@ -1373,7 +1301,7 @@ class _Reader:
         self.index = found.end()
         self._blanks()
         if self.index >= len(self.text):
-            raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
+            raise _unclosed(begun, "[[", "]]")
         if found[0] == "=~":
             start = self.index
             second = self._word(self.parts("regex", start), start, self.index)
@@ -1388,12 +1316,9 @@ class _Reader:
         return Condition("=" if found[0] == "==" else found[0], (first, second))
 
 
-def _unclosed(kind: str, opened: int) -> Fault:
-    """The end of the text where a piece of a word should end."""
-    if kind == "double":
-        return Fault("unclosed-quote", opened, opened + 1, quote='"')
-    sign, wanted = ("[", "]") if kind == "subscript" else ("${", "}")
-    return Fault("unclosed-bracket", opened, opened + len(sign), open=sign, wanted=wanted)
+def _unclosed(begun: int, opener: str, closer: str) -> Fault:
+    """The end of the text where something should be closed."""
+    return Fault("unclosed-bracket", begun, begun + len(opener), open=opener, wanted=closer)
 
 
 def _is_list(part: Parameter) -> bool:
@@ -1413,6 +1338,10 @@ def _ansi_code(code: re.Match[str]) -> str:
     return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
 
 
+_CLOSERS = {"regex": ")", "subscript": "]", "index": "]", "arithmetic": ")", "step": ")"}
+"""What closes a bracket within a kind of parts."""
+_QUOTING = frozenset({"double", "document", "quoted-brace", "arithmetic", "step"})
+"""Kinds of parts in which characters are quoted."""
 _KINDS: dict[str, tuple[re.Pattern[str], str]] = {
     "word": (_PLAIN, _WORD_END),
     "double": (_PLAIN_DOUBLE, '"'),
@@ -1421,6 +1350,8 @@ _KINDS: dict[str, tuple[re.Pattern[str], str]] = {
     "quoted-brace": (_PLAIN_BRACE, "}"),
     "slash": (_PLAIN_PIECE, "}/"),
     "colon": (_PLAIN_PIECE, "}:"),
+    "arithmetic": (_PLAIN_ARITHMETIC, "()"),
+    "step": (_PLAIN_ARITHMETIC, "();"),
     "subscript": (_PLAIN_SUBSCRIPT, "]"),
     "index": (_PLAIN_PIECE, "]}"),
     "regex": (_PLAIN_REGEX, " \t\n)"),
