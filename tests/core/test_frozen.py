@@ -21,7 +21,7 @@ BUILT_UP = {
     "reading.arguments.words.Rewritten",
     "reading.documents.launchers.Options",
     "reading.documents.magics.Lines",
-    "reading.documents.starts.Reading",
+    "reading.documents.starts.DocumentReading",
     "reading.shell.run._Branches",
     "reading.shell.state.Shell",
     "reading.shell.values.ScriptRun",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import programs
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, excerpt_of_characters, literal
-from vllm_runbooks.reading.documents.starts import Around, Reading, Setting
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Word
 
 _INSTRUCTION = re.compile(r"[ \t]*([A-Za-z]{2,12})[ \t]+")
@@ -22,7 +22,7 @@ _CHARACTER = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,200})(?::-([^{}]{0,400}))?\}|([A-Za-z_]\w{0,200}))")
 
 
-def read(source: Excerpt, around: Around, reading: Reading) -> None:
+def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add what the last stage starts. A command in its exec form is taken as it is, else a shell reads it."""
     environment: dict[str, Setting] = {}
     defaults: dict[str, str] = {}

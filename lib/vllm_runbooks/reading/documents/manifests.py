@@ -9,7 +9,7 @@ from dataclasses import replace
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.documents import launchers, programs, yaml_places
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
-from vllm_runbooks.reading.documents.starts import Around, Gpus, Reading, Setting, Within
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
 from vllm_runbooks.reading.shell import Trouble, Word
 
@@ -43,7 +43,7 @@ _MAX_NESTED = 8
 """Defaults within defaults (`${A:-${B:-…}}`)."""
 
 
-def read(source: Excerpt, around: Around, reading: Reading) -> None:
+def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add what the documents of a YAML stream start; one that is no YAML becomes a trouble."""
     count = 0
     for document in yaml_places.documents(source):
@@ -72,7 +72,7 @@ def _is_of_interest(text: str) -> bool:
 class _Manifest:
     """One document being read."""
 
-    def __init__(self, root: Node, around: Around, reading: Reading) -> None:
+    def __init__(self, root: Node, around: Around, reading: DocumentReading) -> None:
         self.root, self.around, self.reading = root, around, reading
         self.is_applied = _at(root, "apiVersion") is not None and _at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""

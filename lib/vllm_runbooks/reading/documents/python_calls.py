@@ -18,7 +18,7 @@ from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import escapes, gpus, placeholders, programs
 from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters, literal
 from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
-from vllm_runbooks.reading.documents.starts import Around, Found, Keyword, Reading, Setting, Within
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Found, Keyword, Setting, Within
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _MAX_DEPTH = 40
@@ -45,7 +45,7 @@ class _UnknownError(Exception):
     """A value that cannot be known; the message says why."""
 
 
-def read(source: Excerpt, around: Around, reading: Reading) -> bool:
+def read(source: Excerpt, around: Around, reading: DocumentReading) -> bool:
     """Add what a Python text starts and sets; False where it is no Python, which is left to the caller to report."""
     try:
         text = PythonText(source)
@@ -62,7 +62,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> bool:
 class _Program:
     """A parsed text being looked through."""
 
-    def __init__(self, text: PythonText, around: Around, reading: Reading) -> None:
+    def __init__(self, text: PythonText, around: Around, reading: DocumentReading) -> None:
         self.source, self.around, self.reading = text.source, around, reading
         self._span, self._places = text.span, text.places
         self.nodes = sorted(

@@ -114,9 +114,9 @@ def _later(text: str, line: int) -> str:
     if not 1 <= line <= len(starts):
         return ""
     begin = starts[line - 1]
-    shown = text[begin : starts[line] if line < len(starts) else len(text)]
+    source_line = text[begin : starts[line] if line < len(starts) else len(text)]
     for release, pattern in _LATER:
-        if release > sys.version_info[:2] and pattern.match(shown):
+        if release > sys.version_info[:2] and pattern.match(source_line):
             return ".".join(map(str, release))
     return ""
 

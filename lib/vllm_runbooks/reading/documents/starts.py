@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from vllm_runbooks.core.excerpt import Excerpt
@@ -129,7 +129,7 @@ class Loose:
 
 
 @dataclass
-class Reading:
+class DocumentReading:
     """What was found so far."""
 
     starts: list[Found] = field(default_factory=list)
@@ -146,7 +146,7 @@ class Reading:
         """Change each start from an index on."""
         self.starts[first:] = map(change, self.starts[first:])
 
-    def add(self, other: Reading) -> None:
+    def add(self, other: DocumentReading) -> None:
         """Take what was found in a part of the file."""
         self.starts += other.starts
         self.settings += other.settings
@@ -180,4 +180,9 @@ class Around:
     @property
     def known(self) -> dict[str, str]:
         """Variables with a value that is known."""
-        return {name: one.value.value for name, one in self.environment.items() if one.value.value is not None}
+        return {name: item.value.value for name, item in self.environment.items() if item.value.value is not None}
+
+    def inside(self, word: Word) -> Around:
+        """What a script, or code, is run in that a word holds."""
+        within = (*self.within, Within(self.language, word.start, word.end))
+        return replace(self, within=within, depth=self.depth + 1)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.documents import escapes, programs
 from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
-from vllm_runbooks.reading.documents.starts import Around, Reading, Setting
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _ASSIGNMENT = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]{0,60})[ \t]*=[ \t]*")
@@ -28,7 +28,7 @@ _PIECE = re.compile(
 """A piece of a command line: an escape, a specifier (`%i`), blanks, a character."""
 
 
-def read(source: Excerpt, around: Around, reading: Reading) -> None:
+def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add what a unit starts and sets. Settings count wherever they stand, as systemd reads the unit whole."""
     commands: list[tuple[str, Excerpt]] = []
     environment: dict[str, Setting] = {}
@@ -66,7 +66,9 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
         _read_container(container, around, reading, has_file=has_file)
 
 
-def _read_container(container: Mapping[str, Excerpt], around: Around, reading: Reading, *, has_file: bool) -> None:
+def _read_container(
+    container: Mapping[str, Excerpt], around: Around, reading: DocumentReading, *, has_file: bool
+) -> None:
     """A unit of podman's (`[Container]`): the image with the arguments that it is given."""
     words: dict[str, tuple[Word, ...]] = {}
     for name, value in container.items():

@@ -33,8 +33,7 @@ def read(source: Excerpt, *, known: Mapping[str, str] = _NOTHING) -> Script:
     """Read a script; `known` are variables that are set from outside. Nothing is executed, nothing raised."""
     tree = syntax.read(source)
     done = run.run(tree, known)
-    found = troubles.find(source, tree, done)
-    return Script(tuple(done.invocations), tuple(done.assignments), tuple(found))
+    return Script(tuple(done.invocations), tuple(done.assignments), tuple(troubles.find(source, tree, done)))
 
 
 def mended(text: str) -> str:

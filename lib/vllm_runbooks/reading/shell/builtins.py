@@ -17,8 +17,8 @@ from vllm_runbooks.reading.shell.values import (
     Assignment,
     Field,
     Input,
-    Piece,
     Value,
+    ValuePiece,
     Variable,
     Word,
     as_element,
@@ -131,7 +131,7 @@ def _break(shell: Shell, fields: Sequence[Field], words: Sequence[Word], _: synt
 
 
 def _eval(shell: Shell, fields: Sequence[Field], *_: object) -> Signal | None:
-    pieces = tuple(piece for item in fields[1:] for piece in (Piece(" "), *item.pieces))[1:]
+    pieces = tuple(piece for item in fields[1:] for piece in (ValuePiece(" "), *item.pieces))[1:]
     if (text := plain(pieces)) is not None and not text.strip():
         shell.status = SUCCESS
     return run_text(shell, pieces, shell.place)
@@ -344,7 +344,7 @@ def _read(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: synt
 def _unescaped(line: Value, escaped: set[int]) -> tuple[Value, bool]:
     """A line without the backslashes that `read` takes out; whether one at its end joins it to the next."""
     text = plain(line) or ""
-    pieces: list[Piece] = []
+    pieces: list[ValuePiece] = []
     size = last = place = 0
     while (place := text.find("\\", place)) >= 0:
         pieces += cut_value(line, last, place)
@@ -368,7 +368,7 @@ def _mapfile(shell: Shell, _fields: Sequence[Field], words: Sequence[Word], _: s
         if line is None:
             elements = [several(source.why)]
         elif plain(line) or is_whole:
-            elements.append((*line, Piece(delimiter)) if is_whole and "t" not in options else line)
+            elements.append((*line, ValuePiece(delimiter)) if is_whole and "t" not in options else line)
     elements = elements[_count(options.get("s")) or 0 :]
     elements = elements[: _count(options.get("n")) or None]
     set_list(shell, (names[0].value if names else None) or "MAPFILE", elements)

@@ -51,7 +51,7 @@ def as_status(result: bool | None, outside: bool, why: str) -> Status:  # noqa: 
     return Status(None if result is None else int(not result), "given" if outside else "certain", why)
 
 
-def run_condition(shell: Shell, condition: syntax.Condition) -> None:
+def run_condition(shell: Shell, condition: syntax.ConditionNode) -> None:
     """Run `[[ … ]]`."""
     try:
         shell.doubt = "a file"
@@ -60,7 +60,7 @@ def run_condition(shell: Shell, condition: syntax.Condition) -> None:
         shell.status = FAILURE
 
 
-def _condition(shell: Shell, condition: syntax.Condition) -> tuple[bool | None, bool]:
+def _condition(shell: Shell, condition: syntax.ConditionNode) -> tuple[bool | None, bool]:
     """Whether `[[ … ]]` is true (None if unknown), and whether that depends on what is outside."""
     sign, operands = condition.operator, condition.operands
     words = [operand for operand in operands if isinstance(operand, syntax.WordNode)]
@@ -68,7 +68,7 @@ def _condition(shell: Shell, condition: syntax.Condition) -> tuple[bool | None, 
         decisive, outside = sign == "||", False
         results: list[bool | None] = []
         for operand in operands:
-            assert isinstance(operand, syntax.Condition)  # noqa: S101 - for the type checker: no operand is a word
+            assert isinstance(operand, syntax.ConditionNode)  # noqa: S101 - for the type checker: no operand is a word
             result, is_from_outside = _condition(shell, operand)
             results.append(result)
             outside |= is_from_outside

@@ -9,9 +9,9 @@ from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.shell import syntax
 from vllm_runbooks.reading.shell.state import FAILURE, SUCCESS, WANTING, Shell, Signal, Skip, Status, Stop
 from vllm_runbooks.reading.shell.values import (
-    Piece,
     State,
     Value,
+    ValuePiece,
     Variable,
     cut_value,
     merged,
@@ -166,7 +166,7 @@ def run_text(shell: Shell, value: Value, place: int) -> Signal | None:
         if piece.text is None or piece.why:  # a character stands for what is unknown
             sign = chr(_FIRST_SIGN + len(shell.signs) % _MOST_SIGNS)
             shell.signs[sign] = piece
-            piece = Piece(sign)  # noqa: PLW2901
+            piece = ValuePiece(sign)  # noqa: PLW2901
         text += piece.text or ""
         at.extend(piece.at if piece.at is not None else [at[-1] + 1 if at else place] * len(piece.text or ""))
     shell.spend(len(text) * 4)

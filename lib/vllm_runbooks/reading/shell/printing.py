@@ -9,8 +9,8 @@ from vllm_runbooks.reading.shell.expansion import TooMuch, Unreadable, formatted
 from vllm_runbooks.reading.shell.state import FAILURE, MOST_WORDS, Shell
 from vllm_runbooks.reading.shell.values import (
     Field,
-    Piece,
     Value,
+    ValuePiece,
     cut_value,
     doubt_of,
     plain,
@@ -39,10 +39,10 @@ def _echo(_: Shell, values: list[Value]) -> Value:
         end = "" if "n" in option else end
         is_escaped = option.rfind("e") > option.rfind("E") or (is_escaped and "E" not in option)
         values = values[1:]
-    joined = [piece for value in values for piece in (Piece(" "), *value)][1:]
+    joined = [piece for value in values for piece in (ValuePiece(" "), *value)][1:]
     if is_escaped:
-        joined = [Piece(unescaped(plain(tuple(joined)) or ""))]
-    return (*(piece._replace(quoted=False) for piece in joined), Piece(end))
+        joined = [ValuePiece(unescaped(plain(tuple(joined)) or ""))]
+    return (*(piece._replace(quoted=False) for piece in joined), ValuePiece(end))
 
 
 def _printf(shell: Shell, values: list[Value]) -> Value:
@@ -75,7 +75,7 @@ def _basename(_: Shell, values: list[Value]) -> Value:
     suffix = plain(values[1]) or "" if len(values) > 1 else ""
     if text.endswith(suffix) and end - len(suffix) > start:
         end -= len(suffix)
-    return (*cut_value(values[0], start, end), Piece("\n"))
+    return (*cut_value(values[0], start, end), ValuePiece("\n"))
 
 
 def _dirname(_: Shell, values: list[Value]) -> Value:
@@ -86,7 +86,7 @@ def _dirname(_: Shell, values: list[Value]) -> Value:
     head = head.rstrip("/")
     if name.startswith("-") and not slash:
         raise Unreadable
-    return (*(cut_value(values[0], 0, len(head)) if head else (Piece("/" if slash else "."),)), Piece("\n"))
+    return (*(cut_value(values[0], 0, len(head)) if head else (ValuePiece("/" if slash else "."),)), ValuePiece("\n"))
 
 
 def _seq(shell: Shell, values: list[Value]) -> Value:

@@ -34,10 +34,10 @@ from vllm_runbooks.reading.shell.state import FAILURE, MOST_NESTED, MOST_WORDS, 
 from vllm_runbooks.reading.shell.values import (
     Field,
     Input,
-    Piece,
     ScriptRun,
     State,
     Value,
+    ValuePiece,
     Variable,
     Word,
     as_element,
@@ -104,7 +104,7 @@ def _run_script(shell: Shell, lines: Sequence[Sequence[syntax.Item]]) -> None:
         shell.mark_waited()
 
 
-def _replace_signs(result: ScriptRun, signs: Mapping[str, Piece]) -> None:
+def _replace_signs(result: ScriptRun, signs: Mapping[str, ValuePiece]) -> None:
     """Replace the signs in words by what they stand for."""
     variable = re.compile(r"unset variable (\w+)\Z")
     table = {
@@ -229,9 +229,9 @@ def _may_fail(command: syntax.Command) -> bool:
     """Whether `set -e` looks at the status of this command: of compound ones only at a subshell's."""
     if isinstance(command, syntax.Redirected):
         return _may_fail(command.command)
-    if isinstance(command, syntax.Group):
+    if isinstance(command, syntax.GroupNode):
         return command.is_subshell
-    return isinstance(command, syntax.Simple | syntax.Calculation | syntax.Condition)
+    return isinstance(command, syntax.Simple | syntax.Calculation | syntax.ConditionNode)
 
 
 # Commands
@@ -252,17 +252,17 @@ def _dispatch(shell: Shell, command: syntax.Command) -> Signal | None:
             return _run_simple(shell, command)
         case syntax.Redirected():
             return _run_redirected(shell, command.redirections, partial(_dispatch, shell, command.command))
-        case syntax.Group(is_subshell=False):
+        case syntax.GroupNode(is_subshell=False):
             return _run_items(shell, command.items)
-        case syntax.Group():
+        case syntax.GroupNode():
             run_subshell(shell, partial(_run_items, shell, command.items))
         case syntax.If():
             return _run_if(shell, command)
         case syntax.While() | syntax.For() | syntax.ForArithmetic():
             return _run_loop(shell, command)
-        case syntax.Case():
+        case syntax.CaseNode():
             return _run_case(shell, command)
-        case syntax.Function():
+        case syntax.FunctionNode():
             shell.state.functions[command.name] = command.body
             shell.status = SUCCESS
         case syntax.Calculation():
@@ -272,7 +272,7 @@ def _dispatch(shell: Shell, command: syntax.Command) -> Signal | None:
                 value, outside = 0, shell.arithmetic_outside
             code = None if value is None else int(not value)
             shell.status = Status(code, "given" if outside else "certain", shell.arithmetic_why)
-        case syntax.Condition():
+        case syntax.ConditionNode():
             run_condition(shell, command)
     return None
 
@@ -306,7 +306,7 @@ def _redirected_input(shell: Shell, redirection: syntax.Redirection) -> Input:
         literal = syntax.Literal(body.text, body.at[: len(body.text)], quoted=True)
         return Input(expand_value(shell, (literal,) if is_literal else syntax.read_document(body)))
     if redirection.operator == "<<<":
-        return Input((*expand_value(shell, parts), Piece("\n")))
+        return Input((*expand_value(shell, parts), ValuePiece("\n")))
     if redirection.operator == "<" and len(parts) == 1:
         (part,) = parts
         if isinstance(part, syntax.Substitution) and part.is_file:
@@ -417,7 +417,7 @@ def _join_branches(shell: Shell, ends: _Branches, signal: Signal | None) -> Sign
     return None
 
 
-def _run_case(shell: Shell, command: syntax.Case) -> Signal | None:
+def _run_case(shell: Shell, command: syntax.CaseNode) -> Signal | None:
     word = expand_value(shell, command.word.parts)
     text, outside, why = plain(word), is_outside(word), reason(word)
     if text is None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vllm_runbooks.reading.shell import syntax
 from vllm_runbooks.reading.shell.expansion import TooMuch
-from vllm_runbooks.reading.shell.values import Input, Piece, ScriptRun, State, Value, Variable, unknowable
+from vllm_runbooks.reading.shell.values import Input, ScriptRun, State, Value, ValuePiece, Variable, unknowable
 
 MOST_WORDS = 100_000
 """Words of all commands together."""
@@ -94,13 +94,13 @@ class Shell:
     exit_status: Status = WANTING
     """How the script ends for want of something from outside."""
     input: Input = field(default_factory=lambda: Input(None))
-    output: list[Piece] | None = None
+    output: list[ValuePiece] | None = None
     """What has been printed, where it is captured."""
     sure: tuple[int, int] = (0, 0)
     """`conditional` and `background` where the capture began."""
     getopts_place: tuple[int, int] = (0, 1)
     """The argument of `getopts` that comes next, and the place in it."""
-    signs: dict[str, Piece] = field(default_factory=dict)
+    signs: dict[str, ValuePiece] = field(default_factory=dict)
     """Characters that stand in a nested script for its unknown parts."""
     answer: Status | None = None
     """The status of the last substitution."""

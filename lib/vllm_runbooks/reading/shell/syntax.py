@@ -23,7 +23,7 @@ _MOST_RESUMED = 200
 """Faults after which reading resumes on the next line."""
 
 
-class Fault(Exception):  # noqa: N818 - what bash calls an error of syntax is an ordinary answer here
+class SyntaxFault(Exception):  # noqa: N818 - what bash calls an error of syntax is an ordinary answer here
     """What bash cannot read: `kind`, from which index to which, and details."""
 
     def __init__(self, kind: str, start: int, end: int, **says: str) -> None:
@@ -39,7 +39,7 @@ class Literal(NamedTuple):
     quoted: bool
 
 
-class Parameter(NamedTuple):
+class ParameterNode(NamedTuple):
     """`$name` or `${name…}`; `operator` is what follows the name, `arguments` the words after it."""
 
     name: str
@@ -74,7 +74,7 @@ class Arithmetic(NamedTuple):
     end: int
 
 
-Part = Literal | Parameter | Substitution | Arithmetic
+Part = Literal | ParameterNode | Substitution | Arithmetic
 Parts = tuple[Part, ...]
 
 
@@ -128,7 +128,7 @@ class Simple(NamedTuple):
     end: int
 
 
-class Group(NamedTuple):
+class GroupNode(NamedTuple):
     """`{ …; }` or `( … )`."""
 
     items: tuple[Item, ...]
@@ -166,14 +166,14 @@ class ForArithmetic(NamedTuple):
     body: tuple[Item, ...]
 
 
-class Case(NamedTuple):
+class CaseNode(NamedTuple):
     """`case word in`: patterns, commands and what ends each branch (`;;`, `;&`, `;;&`)."""
 
     word: WordNode
     branches: tuple[tuple[tuple[WordNode, ...], tuple[Item, ...], str], ...]
 
 
-class Function(NamedTuple):
+class FunctionNode(NamedTuple):
     """The definition of a function."""
 
     name: str
@@ -186,11 +186,11 @@ class Calculation(NamedTuple):
     parts: Parts
 
 
-class Condition(NamedTuple):
+class ConditionNode(NamedTuple):
     """`[[ … ]]`: an operator with operands that are conditions or words."""
 
     operator: str
-    operands: tuple[Condition | WordNode, ...]
+    operands: tuple[ConditionNode | WordNode, ...]
 
 
 class Redirected(NamedTuple):
@@ -200,7 +200,19 @@ class Redirected(NamedTuple):
     redirections: tuple[Redirection, ...]
 
 
-Command = Simple | Group | If | While | For | ForArithmetic | Case | Function | Calculation | Condition | Redirected
+Command = (
+    Simple
+    | GroupNode
+    | If
+    | While
+    | For
+    | ForArithmetic
+    | CaseNode
+    | FunctionNode
+    | Calculation
+    | ConditionNode
+    | Redirected
+)
 
 
 class Pipeline(NamedTuple):
@@ -226,7 +238,7 @@ class Syntax(NamedTuple):
     """What bash reads before it gives up, in the pieces in which it reads and runs it."""
     rest: tuple[tuple[Item, ...], ...]
     """What can be read of the lines after the first fault: bash never comes there."""
-    faults: tuple[Fault, ...]
+    faults: tuple[SyntaxFault, ...]
     commands: tuple[Simple, ...]
     """Every simple command of the text itself, in order. Their places, as all places of nodes, are of the file."""
     fresh_lines: tuple[int, ...]
@@ -278,16 +290,16 @@ _CLOSES = {"if": "fi", "while": "done", "until": "done", "for": "done", "select"
 
 def read(source: Excerpt, *, takes_groups: bool = False) -> Syntax:
     """The tree of a script; with `takes_groups`, `extglob` is set."""
-    reader = _Reader(source)
+    reader = _SyntaxReader(source)
     reader.takes_groups = takes_groups
     lines: list[tuple[Item, ...]] = []
     rest: list[tuple[Item, ...]] = []
-    faults: list[Fault] = []
+    faults: list[SyntaxFault] = []
     while True:
         begun = reader.index
         try:
             line = reader.line()
-        except Fault as fault:
+        except SyntaxFault as fault:
             faults.append(fault)
             if not reader.resume(fault, begun) or len(faults) >= _MOST_RESUMED:
                 break
@@ -307,14 +319,14 @@ def read(source: Excerpt, *, takes_groups: bool = False) -> Syntax:
 
 def read_document(body: Excerpt) -> Parts:
     """The text of a here-document whose end mark is not quoted: what is expanded in it."""
-    reader = _Reader(body)
+    reader = _SyntaxReader(body)
     try:
         return reader.parts("document", 0)
-    except Fault:
+    except SyntaxFault:
         return (Literal(body.text, body.at[: len(body.text)], quoted=True),)
 
 
-class _Reader:
+class _SyntaxReader:
     """A recursive descent over the text; `index` is where it has come to."""
 
     def __init__(self, source: Excerpt, depth: int = 0) -> None:
@@ -348,7 +360,7 @@ class _Reader:
         self.takes_groups |= self._will_take_groups
         return items
 
-    def resume(self, fault: Fault, begun: int) -> bool:
+    def resume(self, fault: SyntaxFault, begun: int) -> bool:
         """Go on with the line after a fault; whether there is one."""
         self.depth = 0
         self._pending.clear()
@@ -388,7 +400,7 @@ class _Reader:
     def _word(self, parts: Sequence[Part], start: int, end: int) -> WordNode:
         return WordNode(tuple(parts), *self._span(start, end), self.text[start:end])
 
-    def _missing(self, begun: int, opener: str, closer: str) -> Fault:
+    def _missing(self, begun: int, opener: str, closer: str) -> SyntaxFault:
         """What stands in place of what should close something: nothing, or something else."""
         return _unclosed(begun, opener, closer) if self.index >= len(self.text) else self._unexpected()
 
@@ -398,15 +410,17 @@ class _Reader:
             return False
         return self.text[self.index] not in _WORD_END or self.text.startswith(("<(", ">("), self.index)
 
-    def _unexpected(self) -> Fault:
+    def _unexpected(self) -> SyntaxFault:
         sign = self._token()
         if not sign:
-            return Fault("unclosed-bracket", self.index, self.index, found="end of file")
-        return Fault("unexpected-token", self.index, self.index + len(sign), found="newline" if sign == "\n" else sign)
+            return SyntaxFault("unclosed-bracket", self.index, self.index, found="end of file")
+        return SyntaxFault(
+            "unexpected-token", self.index, self.index + len(sign), found="newline" if sign == "\n" else sign
+        )
 
     def _token(self) -> str:
-        found = re.compile(r"\n|;;&|;;|;&|&&|\|\||\|&|[;&|()<>]|[^\s;&|()<>]{1,80}").match(self.text, self.index)
-        return found[0] if found else self.text[self.index : self.index + 1]
+        match = re.compile(r"\n|;;&|;;|;&|&&|\|\||\|&|[;&|()<>]|[^\s;&|()<>]{1,80}").match(self.text, self.index)
+        return match[0] if match else self.text[self.index : self.index + 1]
 
     def _count_word(self) -> None:
         self._words += 1
@@ -418,23 +432,18 @@ class _Reader:
         if self.depth > MOST_NESTED:
             raise self._too_much("nesting", MOST_NESTED)
 
-    def _too_much(self, what: str, limit: int) -> Fault:
-        return Fault("too-much", self.index, self.index + 1, what=what, limit=str(limit))
+    def _too_much(self, what: str, limit: int) -> SyntaxFault:
+        return SyntaxFault("too-much", self.index, self.index + 1, what=what, limit=str(limit))
 
     # Blanks
 
     def _blanks(self) -> None:
         """Skip blanks and continued line ends."""
-        found = _BLANKS.match(self.text, self.index)
-        if found:
-            self._joins(found.start(), found.end())
-            self.index = found.end()
-
-    def _joins(self, start: int, end: int) -> None:
-        found = self.text.find("\\\n", start, end)
-        while found >= 0:
-            self.continuations.append(found)
-            found = self.text.find("\\\n", found + 2, end)
+        match = _BLANKS.match(self.text, self.index)
+        if match:
+            joints = re.compile(r"\\\n").finditer(self.text, match.start(), match.end())
+            self.continuations.extend(joint.start() for joint in joints)
+            self.index = match.end()
 
     def _comment(self) -> bool:
         """Skip a comment that begins here, up to the line's end."""
@@ -531,8 +540,8 @@ class _Reader:
 
     def _reserved(self) -> str:
         """The reserved word that stands here; empty if none."""
-        found = _RESERVED.match(self.text, self.index)
-        return found[0] if found else ""
+        match = _RESERVED.match(self.text, self.index)
+        return match[0] if match else ""
 
     def _expect(self, word: str, opener: str, begun: int) -> None:
         """Skip a reserved word that must stand here."""
@@ -560,8 +569,8 @@ class _Reader:
             self.index += len(word)
             self._blanks()
             if word == "time":
-                while found := re.compile(r"(?:-p|--)(?=[ \t\n;&|()]|\Z)").match(self.text, self.index):
-                    self.index = found.end()
+                while match := re.compile(r"(?:-p|--)(?=[ \t\n;&|()]|\Z)").match(self.text, self.index):
+                    self.index = match.end()
                     self._blanks()
         if prefixed and (self.index >= len(self.text) or self.text[self.index] in "\n;&|)"):
             if self.text[self.index : self.index + 1] in ("&", "|", ")"):
@@ -599,7 +608,7 @@ class _Reader:
         if not self.text.startswith(")", self.index):
             raise self._missing(begun, "(", ")")
         self.index += 1
-        return Group(items, is_subshell=True)
+        return GroupNode(items, is_subshell=True)
 
     def _compound(self, word: str, begun: int) -> Command:
         self.index += len(word)
@@ -609,16 +618,16 @@ class _Reader:
             return self._function(begun)
         if word == "coproc":
             self._blanks()
-            found = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII).match(self.text, self.index)
-            if found:
-                self.index = found.end()
-            return Group(
+            match = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII).match(self.text, self.index)
+            if match:
+                self.index = match.end()
+            return GroupNode(
                 (Item((("", Pipeline((self._command(),), False)),), True, *self._span(begun, self.index)),), True
             )
         if word == "{":
             items = self._body(frozenset({"}"}))
             self._expect("}", "{", begun)
-            return Group(items, is_subshell=False)
+            return GroupNode(items, is_subshell=False)
         if word == "if":
             return self._if(begun)
         if word in ("while", "until"):
@@ -677,7 +686,7 @@ class _Reader:
         for last in (False, False, True):
             parts = self._arithmetic(last=last)
             if parts is None and self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 3, open="for ((", wanted="))")
+                raise SyntaxFault("unclosed-bracket", begun, begun + 3, open="for ((", wanted="))")
             if parts is None:
                 raise self._unexpected()
             steps.append(parts)
@@ -696,7 +705,7 @@ class _Reader:
         self._expect("}", opener, begun)
         return body
 
-    def _case(self, begun: int) -> Case:
+    def _case(self, begun: int) -> CaseNode:
         self._blanks()
         if self.index >= len(self.text) or self.text[self.index] in "\n;|&)":
             raise self._unexpected()
@@ -735,33 +744,33 @@ class _Reader:
                 if self._reserved() != "esac":
                     raise self._missing(begun, "case", "esac")
         self.index += len("esac")
-        return Case(word, tuple(branches))
+        return CaseNode(word, tuple(branches))
 
-    def _function(self, begun: int) -> Function:
+    def _function(self, begun: int) -> FunctionNode:
         self._blanks()
         name = self._plain_word()
         if not name:
             raise self._unexpected()
         self._blanks()
-        found = re.compile(r"\([ \t]*\)").match(self.text, self.index)
-        if found:
-            self.index = found.end()
+        match = re.compile(r"\([ \t]*\)").match(self.text, self.index)
+        if match:
+            self.index = match.end()
         return self._function_body(name, begun)
 
-    def _function_body(self, name: str, begun: int) -> Function:
+    def _function_body(self, name: str, begun: int) -> FunctionNode:
         self._linebreaks()
         if self.index >= len(self.text):
-            raise Fault("unclosed-bracket", begun, begun + 1, open=f"{name}()", wanted="{")
+            raise SyntaxFault("unclosed-bracket", begun, begun + 1, open=f"{name}()", wanted="{")
         if not self.text.startswith("(", self.index) and self._reserved() not in (*_CLOSES, "[["):
             raise self._unexpected()
-        return Function(name, self._command())
+        return FunctionNode(name, self._command())
 
     def _plain_word(self) -> str:
-        found = re.compile(r"[^ \t\n|&;()<>\\'\"$`]+").match(self.text, self.index)
-        if not found:
+        match = re.compile(r"[^ \t\n|&;()<>\\'\"$`]+").match(self.text, self.index)
+        if not match:
             return ""
-        self.index = found.end()
-        return found[0]
+        self.index = match.end()
+        return match[0]
 
     # Simple commands
 
@@ -786,9 +795,9 @@ class _Reader:
                 break
             if sign == "(":
                 if len(words) == 1 and not assignments and not redirections and isinstance(words[0], WordNode):
-                    found = re.compile(r"\([ \t]*\)").match(self.text, self.index)
-                    if found:
-                        self.index = found.end()
+                    match = re.compile(r"\([ \t]*\)").match(self.text, self.index)
+                    if match:
+                        self.index = match.end()
                         self._deeper()
                         function = self._function_body(words[0].raw, begun)
                         self.depth -= 1
@@ -811,7 +820,7 @@ class _Reader:
         raws = {word.raw for word in words if isinstance(word, WordNode)}
         self._will_take_groups |= {"shopt", "-s", "extglob"} <= raws
         if len(self.commands) > MOST_COMMANDS:
-            raise Fault("too-much", begun, end, what="commands", limit=str(MOST_COMMANDS))
+            raise SyntaxFault("too-much", begun, end, what="commands", limit=str(MOST_COMMANDS))
         return command
 
     def _declares(self, first: WordNode | AssignmentNode | None) -> bool:
@@ -826,7 +835,7 @@ class _Reader:
         self.index = match.end()
         self._blanks()
         if self.index >= len(self.text):
-            raise Fault("unexpected-token", match.start(), match.end(), found="newline")
+            raise SyntaxFault("unexpected-token", match.start(), match.end(), found="newline")
         if not self._at_word():
             raise self._unexpected()
         if operator not in ("<<", "<<-"):
@@ -915,11 +924,11 @@ class _Reader:
     def _a_word(self) -> WordNode:
         start = self.index
         self._count_word()
-        found = _EASY_WORD.match(self.text, start)
-        if found and not (self.takes_groups and self.text.startswith("(", found.end())):
-            self.index = end = found.end()
-            literal = Literal(found[0], self.at[start:end], False)
-            return WordNode((literal,), self.at[start], self.at[end - 1] + 1, found[0])
+        match = _EASY_WORD.match(self.text, start)
+        if match and not (self.takes_groups and self.text.startswith("(", match.end())):
+            self.index = end = match.end()
+            literal = Literal(match[0], self.at[start:end], False)
+            return WordNode((literal,), self.at[start], self.at[end - 1] + 1, match[0])
         parts = self.parts("word", start)
         if self.index == start:
             raise self._unexpected()
@@ -972,7 +981,7 @@ class _Reader:
             self.index += 1
         else:
             if kind == "double":
-                raise Fault("unclosed-quote", opened, opened + 1, quote='"')
+                raise SyntaxFault("unclosed-quote", opened, opened + 1, quote='"')
             if kind not in ("word", "document", "regex", "arithmetic", "step"):
                 raise _unclosed(opened, "[", "]") if kind == "subscript" else _unclosed(opened, "${", "}")
         return tuple(parts)
@@ -1030,7 +1039,7 @@ class _Reader:
         begun = self.index
         end = self.text.find("'", begun + 1)
         if end < 0:
-            raise Fault("unclosed-quote", begun, begun + 1, quote="'")
+            raise SyntaxFault("unclosed-quote", begun, begun + 1, quote="'")
         self.index = end + 1
         self.quotes.append((begun, self.index))
         return Literal(self.text[begun + 1 : end], self.at[begun + 1 : end], quoted=True)
@@ -1043,8 +1052,10 @@ class _Reader:
         self.depth -= 1
         self.index += 1
         self.quotes.append((begun, self.index))
-        if len(parts) > 1 and any(isinstance(part, Parameter) and _is_list(part) for part in parts):
-            return tuple(part._replace(is_beside_list=True) if isinstance(part, Parameter) else part for part in parts)
+        if len(parts) > 1 and any(isinstance(part, ParameterNode) and _is_list(part) for part in parts):
+            return tuple(
+                part._replace(is_beside_list=True) if isinstance(part, ParameterNode) else part for part in parts
+            )
         return parts or (Literal("", (), quoted=True),)
 
     def _ansi(self, begun: int) -> Literal:
@@ -1054,7 +1065,7 @@ class _Reader:
         while True:
             sign = self.text[index : index + 1]
             if not sign:
-                raise Fault("unclosed-quote", begun, begun + 2, quote="'")
+                raise SyntaxFault("unclosed-quote", begun, begun + 2, quote="'")
             if sign == "'":
                 break
             value, step = sign, 1
@@ -1095,10 +1106,10 @@ class _Reader:
             return (self._ansi(begun),)
         if sign == '"' and not quoted:
             return self._double()
-        found = _NAME.match(text, after) or _SPECIAL.match(text, after)
-        if found:
-            self.index = found.end()
-            return (Parameter(found[0].replace("\\\n", ""), quoted, *self._span(begun, self.index)),)
+        match = _NAME.match(text, after) or _SPECIAL.match(text, after)
+        if match:
+            self.index = match.end()
+            return (ParameterNode(match[0].replace("\\\n", ""), quoted, *self._span(begun, self.index)),)
         self.index = begun + 1
         return (Literal("$", self.at[begun : begun + 1], quoted),)
 
@@ -1131,21 +1142,21 @@ class _Reader:
 
     def _backticks(self, *, quoted: bool) -> Part:
         begun = self.index
-        found = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL).match(self.text, begun)
-        if not found:
-            raise Fault("unclosed-quote", begun, begun + 1, quote="`")
+        match = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL).match(self.text, begun)
+        if not match:
+            raise SyntaxFault("unclosed-quote", begun, begun + 1, quote="`")
         undone = '`\\$"' if quoted else "`\\$"
         pieces, last = [], begun + 1
-        for escape in re.compile(r"\\.", re.DOTALL).finditer(self.text, begun + 1, found.end() - 1):
+        for escape in re.compile(r"\\.", re.DOTALL).finditer(self.text, begun + 1, match.end() - 1):
             if escape[0][1] in undone:
                 pieces.append((last, escape.start()))
                 last = escape.start() + 1
-        pieces.append((last, found.end() - 1))
+        pieces.append((last, match.end() - 1))
         self._deeper()
-        inner = _Reader(self.source.joined(pieces), self.depth)
+        inner = _SyntaxReader(self.source.joined(pieces), self.depth)
         items = inner.whole()
         self.depth -= 1
-        self.index = found.end()
+        self.index = match.end()
         return Substitution(tuple(items), quoted, *self._span(begun, self.index))
 
     def whole(self) -> list[Item]:
@@ -1154,7 +1165,7 @@ class _Reader:
         try:
             while (line := self.line()) is not None:
                 items += line
-        except Fault as fault:
+        except SyntaxFault as fault:
             if fault.kind == "too-much":
                 raise
         return items
@@ -1174,20 +1185,20 @@ class _Reader:
         text = self.text
         self.index += 1
         is_indirect = is_length = False
-        if found := re.compile(r"#(?=[A-Za-z_0-9@*?$!#-])").match(text, self.index):
+        if match := re.compile(r"#(?=[A-Za-z_0-9@*?$!#-])").match(text, self.index):
             # ${#} and ${#:-x} are the number of arguments; ${#X} is a length.
             is_length = not re.compile(r"#[#?!$-]?\}|#[-:%#?+=/]").match(text, self.index) or bool(
                 re.compile(r"#[#?!$-]\}").match(text, self.index)
             )
             self.index += is_length
-        elif found := re.compile(r"!(?=[A-Za-z_0-9@*#])").match(text, self.index):
+        elif match := re.compile(r"!(?=[A-Za-z_0-9@*#])").match(text, self.index):
             is_indirect = True
             self.index += 1
-        found = _NAME.match(text, self.index) or re.compile(r"[0-9]+|[@*#?$!-]").match(text, self.index)
-        if not found:
+        match = _NAME.match(text, self.index) or re.compile(r"[0-9]+|[@*#?$!-]").match(text, self.index)
+        if not match:
             return self._bad_braced(begun, quoted=quoted)
-        name = found[0].replace("\\\n", "")
-        self.index = found.end()
+        name = match[0].replace("\\\n", "")
+        self.index = match.end()
         subscript: Parts | None = None
         if text.startswith("[", self.index):
             self.index += 1
@@ -1198,17 +1209,17 @@ class _Reader:
         operator = ""
         arguments: tuple[Parts, ...] = ()
         if not text.startswith("}", self.index):
-            found = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]").match(text, self.index)
-            if not found:
+            match = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]").match(text, self.index)
+            if not match:
                 return self._bad_braced(begun, quoted=quoted)
-            operator = found[0]
-            self.index = found.end()
+            operator = match[0]
+            self.index = match.end()
             arguments = self._arguments(operator, begun, quoted=quoted)
         if not text.startswith("}", self.index):
             return self._bad_braced(begun, quoted=quoted)
         self.index += 1
         self.depth -= 1
-        return Parameter(
+        return ParameterNode(
             name, quoted, *self._span(begun, self.index), subscript, operator, arguments, is_length, is_indirect
         )
 
@@ -1237,11 +1248,11 @@ class _Reader:
         self.parts("quoted-brace" if quoted else "brace", begun)
         self.index += 1
         self.depth -= 1
-        return Parameter("", quoted, *self._span(begun, self.index), operator="bad")
+        return ParameterNode("", quoted, *self._span(begun, self.index), operator="bad")
 
     # Conditions
 
-    def _condition(self, begun: int) -> Condition:
+    def _condition(self, begun: int) -> ConditionNode:
         condition = self._junction(begun, "||")
         self._linebreaks()
         if not self.text.startswith("]]", self.index):
@@ -1251,17 +1262,17 @@ class _Reader:
             raise self._unexpected()
         return condition
 
-    def _junction(self, begun: int, sign: str) -> Condition:
+    def _junction(self, begun: int, sign: str) -> ConditionNode:
         """Conditions joined by `||`, or by `&&`."""
-        operands: list[Condition] = []
+        operands: list[ConditionNode] = []
         while True:
             operands.append(self._junction(begun, "&&") if sign == "||" else self._not(begun))
             self._linebreaks()
             if not self.text.startswith(sign, self.index):
-                return operands[0] if len(operands) == 1 else Condition(sign, tuple(operands))
+                return operands[0] if len(operands) == 1 else ConditionNode(sign, tuple(operands))
             self.index += 2
 
-    def _not(self, begun: int) -> Condition:
+    def _not(self, begun: int) -> ConditionNode:
         negated = False
         self._linebreaks()
         while re.compile(r"!(?=[ \t\n(])").match(self.text, self.index):
@@ -1269,9 +1280,9 @@ class _Reader:
             self.index += 1
             self._linebreaks()
         condition = self._primary(begun)
-        return Condition("!", (condition,)) if negated else condition
+        return ConditionNode("!", (condition,)) if negated else condition
 
-    def _primary(self, begun: int) -> Condition:
+    def _primary(self, begun: int) -> ConditionNode:
         if self.index >= len(self.text):
             raise _unclosed(begun, "[[", "]]")
         if self.text[self.index] == "(":
@@ -1291,18 +1302,18 @@ class _Reader:
         if first.raw in _CONDITION_UNARY:
             if self.index >= len(self.text) or self.text[self.index] in _WORD_END or self._reserved() == "]]":
                 raise self._missing(begun, "[[", "]]")
-            return Condition(first.raw, (self._a_word(),))
-        found = re.compile(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])").match(self.text, self.index)
-        if not found:
+            return ConditionNode(first.raw, (self._a_word(),))
+        match = re.compile(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])").match(self.text, self.index)
+        if not match:
             following = re.compile(r"\]\](?=[ \t\n|&;()<>]|\Z)|&&|\|\||\)|\n").match(self.text, self.index)
             if self.index < len(self.text) and not following:
                 raise self._unexpected()
-            return Condition("-n", (first,))
-        self.index = found.end()
+            return ConditionNode("-n", (first,))
+        self.index = match.end()
         self._blanks()
         if self.index >= len(self.text):
             raise _unclosed(begun, "[[", "]]")
-        if found[0] == "=~":
+        if match[0] == "=~":
             start = self.index
             second = self._word(self.parts("regex", start), start, self.index)
             if self.index == start:
@@ -1313,15 +1324,15 @@ class _Reader:
             takes_groups, self.takes_groups = self.takes_groups, True
             second = self._a_word()
             self.takes_groups = takes_groups
-        return Condition("=" if found[0] == "==" else found[0], (first, second))
+        return ConditionNode("=" if match[0] == "==" else match[0], (first, second))
 
 
-def _unclosed(begun: int, opener: str, closer: str) -> Fault:
+def _unclosed(begun: int, opener: str, closer: str) -> SyntaxFault:
     """The end of the text where something should be closed."""
-    return Fault("unclosed-bracket", begun, begun + len(opener), open=opener, wanted=closer)
+    return SyntaxFault("unclosed-bracket", begun, begun + len(opener), open=opener, wanted=closer)
 
 
-def _is_list(part: Parameter) -> bool:
+def _is_list(part: ParameterNode) -> bool:
     if part.is_length or part.operator in _DEFAULTS:
         return False
     return (part.name == "@" and part.subscript is None) or (

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from vllm_runbooks.reading.shell.expansion import Calculator, TooMuch, Unreadable
 from vllm_runbooks.reading.shell.state import Shell, Skip, Stop
 from vllm_runbooks.reading.shell.values import (
-    Piece,
     Value,
+    ValuePiece,
     Variable,
     cased,
     counted,
@@ -117,7 +117,7 @@ def special_value(shell: Shell, name: str) -> Value | None:
             kept = supposed(positional)
             if kept is None:
                 return unknowable(reason(doubt))
-            return kept[number - 1] if number <= len(kept) else (Piece("", None, reason(doubt), True),)
+            return kept[number - 1] if number <= len(kept) else (ValuePiece("", None, reason(doubt), True),)
         return positional[number - 1] if number <= len(positional) else None
     if name == "?":
         if shell.status.code is None:
@@ -183,7 +183,7 @@ def assign(shell: Shell, name: str, value: Value) -> None:
     if old.case:
         value = cased(value, old.case)
     if is_unset(value):
-        value = (*value, Piece("", None, "", True))  # it is set now, to nothing
+        value = (*value, ValuePiece("", None, "", True))  # it is set now, to nothing
     if old.elements is not None:
         new = replace(old, elements={**old.elements, old.first_key: value})
     else:
@@ -313,7 +313,7 @@ def as_integer(shell: Shell, value: Value) -> Value:
         return value
     number = evaluate(shell, text)
     outside = is_outside(value) or shell.arithmetic_outside
-    return (Piece(None if number is None else str(number), None, reason(value) or shell.arithmetic_why, outside),)
+    return (ValuePiece(None if number is None else str(number), None, reason(value) or shell.arithmetic_why, outside),)
 
 
 def calculator(shell: Shell, text: str) -> Calculator:
@@ -335,7 +335,7 @@ def calculator(shell: Shell, text: str) -> Calculator:
 
     def write(name: str, subscript: str, number: int | None) -> None:
         text = None if number is None else str(number)
-        value = (Piece(text, None, shell.arithmetic_why, shell.arithmetic_outside),)
+        value = (ValuePiece(text, None, shell.arithmetic_why, shell.arithmetic_outside),)
         if not subscript:
             assign(shell, name, value)
         elif (key := key_of(name, subscript)) is not None:

@@ -20,9 +20,9 @@ from vllm_runbooks.reading.shell.state import MOST_WORDS, Shell, Skip, Stop
 from vllm_runbooks.reading.shell.values import (
     Assignment,
     Field,
-    Piece,
     Splitter,
     Value,
+    ValuePiece,
     Variable,
     Word,
     as_element,
@@ -150,7 +150,7 @@ def _subscript_key(shell: Shell, parts: syntax.Parts, *, is_map: bool) -> int | 
 def _is_added(node: syntax.AssignmentNode) -> bool:
     """Whether the assigned index is the number of elements: `L[${#L[@]}]=x` adds one."""
     (part,) = node.subscript if node.subscript and len(node.subscript) == 1 else (None,)
-    if not isinstance(part, syntax.Parameter) or not part.is_length:
+    if not isinstance(part, syntax.ParameterNode) or not part.is_length:
         return False
     return part.name == node.name and bool(list_sign(part.subscript))
 
@@ -189,7 +189,7 @@ def expand_value(shell: Shell, parts: syntax.Parts, *, assigns: bool = False) ->
     return tuple(piece._replace(quoted=False) for piece in glued(pieces))
 
 
-def expand_pieces(shell: Shell, parts: syntax.Parts, *, assigns: bool = False) -> list[Piece]:
+def expand_pieces(shell: Shell, parts: syntax.Parts, *, assigns: bool = False) -> list[ValuePiece]:
     """The pieces of a word that is not split: which are quoted counts in a pattern."""
     splitter = Splitter("", splits=False)
     _expand(shell, parts, splitter, assigns=assigns)
@@ -256,30 +256,30 @@ def _expand(shell: Shell, parts: syntax.Parts, out: Splitter, *, assigns: bool =
                 elif not quoted and "~" in text:
                     _put_tilde(shell, parts, index, out, assigns=assigns, is_named=is_named)
                 else:
-                    out.literal(Piece(text, at, quoted=quoted))
+                    out.literal(ValuePiece(text, at, quoted=quoted))
                 shell.spend(len(text) // 8)
-            case syntax.Parameter():
+            case syntax.ParameterNode():
                 shell.is_alone = len(parts) == 1
                 _put_parameter(shell, part, out)
             case syntax.Substitution():
                 value = run_substitution(shell, part.script)
                 if part.is_file:
-                    out.literal(Piece(None, None, "process substitution", quoted=True))
+                    out.literal(ValuePiece(None, None, "process substitution", quoted=True))
                 elif reason(value):
-                    piece = Piece(None, None, "command substitution", quoted=part.quoted)
+                    piece = ValuePiece(None, None, "command substitution", quoted=part.quoted)
                     out.literal(piece, many=out.splits and not part.quoted)
                 else:
                     _put_value(value, out, quoted=part.quoted)
             case syntax.Arithmetic():
                 number, outside = calculate(shell, part.parts)
-                piece = Piece(None if number is None else str(number), None, shell.arithmetic_why, outside)
+                piece = ValuePiece(None if number is None else str(number), None, shell.arithmetic_why, outside)
                 _put_value((piece,), out, quoted=part.quoted)
 
 
 def _put_value(value: Value, out: Splitter, *, quoted: bool) -> None:
     """Put what an expansion gives: split, unless it is quoted or an assignment."""
     if quoted and not value:
-        out.literal(Piece("", quoted=True))
+        out.literal(ValuePiece("", quoted=True))
     for piece in value:
         if quoted or not out.splits:
             out.literal(piece._replace(quoted=quoted))
@@ -294,12 +294,12 @@ def _put_signs(shell: Shell, part: syntax.Literal, out: Splitter) -> None:
         if sign not in shell.signs:
             continue
         if place < index:
-            out.literal(Piece(part.text[place:index], part.at[place:index], quoted=part.quoted))
+            out.literal(ValuePiece(part.text[place:index], part.at[place:index], quoted=part.quoted))
         piece = shell.signs[sign]
         out.literal(piece._replace(quoted=True)) if part.quoted else out.expansion(piece)
         place = index + 1
     if place < len(part.text):
-        out.literal(Piece(part.text[place:], part.at[place:], quoted=part.quoted))
+        out.literal(ValuePiece(part.text[place:], part.at[place:], quoted=part.quoted))
 
 
 def _put_tilde(
@@ -324,9 +324,9 @@ def _put_tilde(
         if reaches_on or start < place:
             continue
         if place < start:
-            out.literal(Piece(text[place:start], at[place:start]))
+            out.literal(ValuePiece(text[place:start], at[place:start]))
         out.expands.add("tilde")
-        home: Value | None = (Piece(text[start:end], at[start:end]),)
+        home: Value | None = (ValuePiece(text[start:end], at[start:end]),)
         if text[start:end] == "~":
             home = lookup(shell, "HOME")
         elif text[start:end] in ("~+", "~-"):
@@ -335,13 +335,13 @@ def _put_tilde(
             out.literal(piece._replace(quoted=True))
         place = end
     if place < len(text):
-        out.literal(Piece(text[place:], at[place:]))
+        out.literal(ValuePiece(text[place:], at[place:]))
 
 
 # Parameters
 
 
-def _put_parameter(shell: Shell, part: syntax.Parameter, out: Splitter) -> None:
+def _put_parameter(shell: Shell, part: syntax.ParameterNode, out: Splitter) -> None:
     if part.operator == "bad":
         raise refusal(shell)
     part = part._replace(name=resolved_name(shell, part.name))
@@ -376,7 +376,7 @@ def _parameter_value(shell: Shell, name: str, key: int | str | None = None) -> V
     return special_value(shell, name) if is_special else lookup(shell, name, key)
 
 
-def _list_elements(shell: Shell, part: syntax.Parameter) -> list[Value] | None:
+def _list_elements(shell: Shell, part: syntax.ParameterNode) -> list[Value] | None:
     """The elements that `$@`, `$*`, `${X[@]}` and `${X[*]}` stand for; None for anything else."""
     if part.name in ("@", "*") and part.subscript is None:
         return list(shell.state.positional or ())
@@ -389,7 +389,7 @@ def _list_elements(shell: Shell, part: syntax.Parameter) -> list[Value] | None:
     return [] if value is None or (is_unset(value) and not shell.state.sourced) else [value]
 
 
-def _put(shell: Shell, value: Value, part: syntax.Parameter, out: Splitter) -> None:
+def _put(shell: Shell, value: Value, part: syntax.ParameterNode, out: Splitter) -> None:
     shell.spend(sum(len(piece.text or "") for piece in value) // 8 + len(value))
     many = is_several(value)
     pieces = [piece for piece in value if piece.why != "\0many"]
@@ -400,14 +400,14 @@ def _put(shell: Shell, value: Value, part: syntax.Parameter, out: Splitter) -> N
         for piece in pieces:
             out.literal(piece._replace(quoted=quoted), many=many)
         if part.quoted and not value and not part.is_beside_list:
-            out.literal(Piece("", quoted=True))
+            out.literal(ValuePiece("", quoted=True))
         return
     for piece in pieces:
         out.expansion(piece)
 
 
 def _put_list(
-    shell: Shell, part: syntax.Parameter, elements: list[Value], out: Splitter, *, joins_keys: bool = False
+    shell: Shell, part: syntax.ParameterNode, elements: list[Value], out: Splitter, *, joins_keys: bool = False
 ) -> None:
     """Put the elements of a list, each an argument of its own, or joined."""
     is_star = part.name == "*" if part.subscript is None else list_sign(part.subscript) == "*"
@@ -418,7 +418,7 @@ def _put_list(
             value = tuple(piece for element in elements for piece in element)
             sure = sum(not is_several(element) for element in elements)
             if not plain(value) and (sure > 1 or (sure and not out.splits and not part.quoted)):
-                value = (Piece(" "),)  # several empty ones are something
+                value = (ValuePiece(" "),)  # several empty ones are something
         elif part.subscript is None and shell.state.positional is None:
             value = unset_value(part.name)
         if _put_default(shell, part, value, out):
@@ -440,14 +440,14 @@ def _put_list(
     part = part._replace(is_beside_list=False)
     for index, element in enumerate(elements):
         if index and is_joined:
-            out.literal(Piece(glue, quoted=part.quoted))
+            out.literal(ValuePiece(glue, quoted=part.quoted))
         elif index and part.quoted:
             out.close()
         elif index:
             out.cut()
         _put(shell, element, part, out)
     if is_joined and part.quoted and (not elements or not out.splits):
-        out.literal(Piece("", quoted=True))
+        out.literal(ValuePiece("", quoted=True))
 
 
 def _with_doubtful_ends(elements: Sequence[Value]) -> list[Value]:
@@ -472,7 +472,7 @@ def _with_doubtful_ends(elements: Sequence[Value]) -> list[Value]:
     return made or [several(reason(elements[0]))]
 
 
-def _sliced(shell: Shell, part: syntax.Parameter, elements: list[Value]) -> list[Value]:
+def _sliced(shell: Shell, part: syntax.ParameterNode, elements: list[Value]) -> list[Value]:
     numbers = [calculate(shell, argument)[0] for argument in part.arguments]
     if None in numbers:
         return [several("an index")]
@@ -499,7 +499,7 @@ def _sliced(shell: Shell, part: syntax.Parameter, elements: list[Value]) -> list
     return elements[start : start + count]
 
 
-def _length(shell: Shell, part: syntax.Parameter, elements: list[Value] | None) -> Value:
+def _length(shell: Shell, part: syntax.ParameterNode, elements: list[Value] | None) -> Value:
     if elements is not None:
         if doubt := next(filter(is_several, elements), None):
             return counted(elements, doubt)
@@ -516,10 +516,10 @@ def _length(shell: Shell, part: syntax.Parameter, elements: list[Value] | None) 
     text = plain(value)
     if text is None:
         return unknowable(reason(value))
-    return (Piece(str(len(text)), None, reason(value), is_outside(value)),)
+    return (ValuePiece(str(len(text)), None, reason(value), is_outside(value)),)
 
 
-def _put_indirect(shell: Shell, part: syntax.Parameter, out: Splitter) -> None:
+def _put_indirect(shell: Shell, part: syntax.ParameterNode, out: Splitter) -> None:
     """Put `${!X}`, `${!X[@]}` and `${!X*}`."""
     direct = part._replace(is_indirect=False)
     if list_sign(part.subscript):
@@ -550,7 +550,7 @@ def _put_indirect(shell: Shell, part: syntax.Parameter, out: Splitter) -> None:
 # Operators of parameters
 
 
-def _put_default(shell: Shell, part: syntax.Parameter, value: Value | None, out: Splitter) -> bool:
+def _put_default(shell: Shell, part: syntax.ParameterNode, value: Value | None, out: Splitter) -> bool:
     """Put what `${X:-d}` and its like put in place of the value; whether they do."""
     operator, is_quoted = part.operator, part.quoted and not part.is_beside_list
     if operator not in _DEFAULTS:
@@ -568,7 +568,7 @@ def _put_default(shell: Shell, part: syntax.Parameter, value: Value | None, out:
             if outside:
                 _read_untaken(shell, part)
             if (is_quoted and not list_sign(part.subscript) and part.name != "@") or outside:
-                piece = Piece("", None, "", outside, quoted=is_quoted)
+                piece = ValuePiece("", None, "", outside, quoted=is_quoted)
                 out.literal(piece) if part.quoted else out.expansion(piece)
             return True
     elif not is_missing:
@@ -588,21 +588,21 @@ def _put_default(shell: Shell, part: syntax.Parameter, value: Value | None, out:
         _put(shell, assigned, part, out)
         return True
     if is_quoted and not argument:
-        out.literal(Piece("", None, "", outside, quoted=True))
+        out.literal(ValuePiece("", None, "", outside, quoted=True))
     _put_argument(shell, argument, part, out, outside=outside)
     return True
 
 
 def _put_argument(
-    shell: Shell, argument: syntax.Parts, part: syntax.Parameter, out: Splitter, *, outside: bool
+    shell: Shell, argument: syntax.Parts, part: syntax.ParameterNode, out: Splitter, *, outside: bool
 ) -> None:
     """Put the word of `${X:-word}`: its literal text is split as well, where the whole is not quoted."""
     if outside:
-        absent = Piece("", None, "", True, quoted=part.quoted and not part.is_beside_list)
+        absent = ValuePiece("", None, "", True, quoted=part.quoted and not part.is_beside_list)
         out.literal(absent) if part.quoted else out.expansion(absent)
     is_beside = part.quoted and part.is_beside_list
     for index, piece in enumerate(argument):
-        if isinstance(piece, syntax.Parameter) and is_beside:
+        if isinstance(piece, syntax.ParameterNode) and is_beside:
             _expand(shell, (piece._replace(is_beside_list=True),), out)
         elif not isinstance(piece, syntax.Literal) or not out.splits or not shell.signs.keys().isdisjoint(piece.text):
             _expand(shell, (piece,), out)
@@ -612,11 +612,11 @@ def _put_argument(
             if cuts:
                 out.close()
             if piece.text[cuts:]:
-                out.literal(Piece(piece.text[cuts:], piece.at[cuts:], quoted=True))
+                out.literal(ValuePiece(piece.text[cuts:], piece.at[cuts:], quoted=True))
         elif index == 0 and piece.text.startswith("~"):
             _put_tilde(shell, argument, 0, out)
         else:
-            out.expansion(Piece(piece.text, piece.at, "", outside))
+            out.expansion(ValuePiece(piece.text, piece.at, "", outside))
 
 
 def _is_escape(parts: syntax.Parts, index: int) -> bool:
@@ -627,13 +627,13 @@ def _is_escape(parts: syntax.Parts, index: int) -> bool:
     return not (isinstance(before, syntax.Literal) and before.at and before.at[-1] + 1 != part.at[0])
 
 
-def _read_untaken(shell: Shell, part: syntax.Parameter) -> None:
+def _read_untaken(shell: Shell, part: syntax.ParameterNode) -> None:
     for argument in part.arguments:
         if any(isinstance(piece, syntax.Substitution) for piece in argument):
             run_untaken(shell, partial(run_commands_in, shell, argument))
 
 
-def _applied(shell: Shell, part: syntax.Parameter, value: Value | None) -> Value:
+def _applied(shell: Shell, part: syntax.ParameterNode, value: Value | None) -> Value:
     """The value after an operator that cuts or replaces."""
     if part.operator in _DEFAULTS:
         return value or ()
@@ -655,11 +655,11 @@ def _applied(shell: Shell, part: syntax.Parameter, value: Value | None) -> Value
     if why:
         # It depends on a variable that nothing sets: what it then is serves conditions.
         cleared = tuple(piece._replace(why="") for piece in value)
-        return (*_operated(shell, part, cleared, text), Piece("", None, why, True))
+        return (*_operated(shell, part, cleared, text), ValuePiece("", None, why, True))
     return _operated(shell, part, value, text)
 
 
-def _operated(shell: Shell, part: syntax.Parameter, value: Value, text: str) -> Value:
+def _operated(shell: Shell, part: syntax.ParameterNode, value: Value, text: str) -> Value:
     """A value that is known after an operator."""
     operator = part.operator
     if operator == ":":
@@ -697,19 +697,19 @@ def _recased(shell: Shell, operator: str, pattern: GlobPattern | None, value: Va
     return tuple(pieces)
 
 
-def _replaced(shell: Shell, part: syntax.Parameter, pattern: GlobPattern, value: Value, text: str) -> Value:
+def _replaced(shell: Shell, part: syntax.ParameterNode, pattern: GlobPattern, value: Value, text: str) -> Value:
     template = expand_pieces(shell, part.arguments[1]) if len(part.arguments) > 1 else []
     if plain(tuple(template)) is None:
         return unknowable(reason(template))
 
     def replacement(start: int, end: int) -> Value:
         """What is put in place of a stretch: a `&` that is not quoted stands for it."""
-        made: list[Piece] = []
+        made: list[ValuePiece] = []
         for piece in template:
             place = 0
             for sign in () if piece.quoted else re.finditer(r"\\?&", piece.text or ""):
                 made += cut_value((piece,), place, sign.start())
-                made += cut_value(value, start, end) if len(sign[0]) == 1 else (Piece("&"),)
+                made += cut_value(value, start, end) if len(sign[0]) == 1 else (ValuePiece("&"),)
                 place = sign.end()
             made += cut_value((piece,), place, len(piece.text or "")) if place else (piece,)
         shell.spend(sum(1 + len(piece.text or "") for piece in made))
@@ -724,7 +724,7 @@ def _replaced(shell: Shell, part: syntax.Parameter, pattern: GlobPattern, value:
             return value
         start, end = (0, lengths[-1]) if operator == "/#" else (len(text) - lengths[-1], len(text))
         return (*cut_value(value, 0, start), *replacement(start, end), *cut_value(value, end, len(text)))
-    pieces: list[Piece] = []
+    pieces: list[ValuePiece] = []
     place = last = 0
     while place < len(text):
         if pattern.is_literal:
@@ -746,7 +746,7 @@ def _replaced(shell: Shell, part: syntax.Parameter, pattern: GlobPattern, value:
     return glued([*pieces, *cut_value(value, last, len(text))])
 
 
-def _substring(shell: Shell, part: syntax.Parameter, value: Value, text: str) -> Value:
+def _substring(shell: Shell, part: syntax.ParameterNode, value: Value, text: str) -> Value:
     numbers = [calculate(shell, argument)[0] for argument in part.arguments]
     if None in numbers:
         return unknowable("an index")
