@@ -404,6 +404,20 @@ class _SyntaxReader:
         """What stands in place of what should close something: nothing, or something else."""
         return _unclosed(begun, opener, closer) if self.index >= len(self.text) else self._unexpected()
 
+    def _take(self, pattern: str | re.Pattern[str]) -> str:
+        """Skip what a pattern matches here; empty if nothing."""
+        match = re.compile(pattern).match(self.text, self.index)
+        if match is None:
+            return ""
+        self.index = match.end()
+        return match[0]
+
+    def _skip(self, sign: str) -> bool:
+        """Skip a sign; whether it stands here."""
+        is_there = self.text.startswith(sign, self.index)
+        self.index += len(sign) * is_there
+        return is_there
+
     def _at_word(self) -> bool:
         """Whether a word begins here."""
         if self.index >= len(self.text):
@@ -569,8 +583,7 @@ class _SyntaxReader:
             self.index += len(word)
             self._blanks()
             if word == "time":
-                while match := re.compile(r"(?:-p|--)(?=[ \t\n;&|()]|\Z)").match(self.text, self.index):
-                    self.index = match.end()
+                while self._take(r"(?:-p|--)(?=[ \t\n;&|()]|\Z)"):
                     self._blanks()
         if prefixed and (self.index >= len(self.text) or self.text[self.index] in "\n;&|)"):
             if self.text[self.index : self.index + 1] in ("&", "|", ")"):
@@ -605,9 +618,8 @@ class _SyntaxReader:
             return Calculation(parts)
         self.index += 1
         items = self._body(frozenset())
-        if not self.text.startswith(")", self.index):
+        if not self._skip(")"):
             raise self._missing(begun, "(", ")")
-        self.index += 1
         return GroupNode(items, is_subshell=True)
 
     def _compound(self, word: str, begun: int) -> Command:
@@ -618,9 +630,7 @@ class _SyntaxReader:
             return self._function(begun)
         if word == "coproc":
             self._blanks()
-            match = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII).match(self.text, self.index)
-            if match:
-                self.index = match.end()
+            self._take(re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII))
             return GroupNode(
                 (Item((("", Pipeline((self._command(),), False)),), True, *self._span(begun, self.index)),), True
             )
@@ -661,7 +671,7 @@ class _SyntaxReader:
         self._blanks()
         if opener == "for" and self.text.startswith("((", self.index):
             return self._for_arithmetic(begun)
-        name = self._plain_word()
+        name = self._take(_PLAIN)
         if not name:
             raise self._unexpected()
         words: list[WordNode] | None = None
@@ -719,8 +729,7 @@ class _SyntaxReader:
                 break
             if self.index >= len(self.text):
                 raise _unclosed(begun, "case", "esac")
-            if self.text.startswith("(", self.index):
-                self.index += 1
+            if self._skip("("):
                 self._blanks()
             patterns = []
             while True:
@@ -732,9 +741,8 @@ class _SyntaxReader:
                 if not self.text.startswith("|", self.index) or self.text.startswith("||", self.index):
                     break
                 self.index += 1
-            if not self.text.startswith(")", self.index):
+            if not self._skip(")"):
                 raise self._unexpected()
-            self.index += 1
             body = self._list(frozenset({";;", "esac"}))
             end = next((e for e in (";;&", ";;", ";&") if self.text.startswith(e, self.index)), "")
             self.index += len(end)
@@ -748,13 +756,11 @@ class _SyntaxReader:
 
     def _function(self, begun: int) -> FunctionNode:
         self._blanks()
-        name = self._plain_word()
+        name = self._take(_PLAIN)
         if not name:
             raise self._unexpected()
         self._blanks()
-        match = re.compile(r"\([ \t]*\)").match(self.text, self.index)
-        if match:
-            self.index = match.end()
+        self._take(r"\([ \t]*\)")
         return self._function_body(name, begun)
 
     def _function_body(self, name: str, begun: int) -> FunctionNode:
@@ -764,13 +770,6 @@ class _SyntaxReader:
         if not self.text.startswith("(", self.index) and self._reserved() not in (*_CLOSES, "[["):
             raise self._unexpected()
         return FunctionNode(name, self._command())
-
-    def _plain_word(self) -> str:
-        match = re.compile(r"[^ \t\n|&;()<>\\'\"$`]+").match(self.text, self.index)
-        if not match:
-            return ""
-        self.index = match.end()
-        return match[0]
 
     # Simple commands
 
@@ -794,17 +793,15 @@ class _SyntaxReader:
             if sign in "&|":
                 break
             if sign == "(":
-                if len(words) == 1 and not assignments and not redirections and isinstance(words[0], WordNode):
-                    match = re.compile(r"\([ \t]*\)").match(self.text, self.index)
-                    if match:
-                        self.index = match.end()
-                        self._deeper()
-                        function = self._function_body(words[0].raw, begun)
-                        self.depth -= 1
-                        return function
-                raise self._unexpected()
-            first = words[0] if words else None
-            assigns = _ASSIGNS.match(self.text, self.index) if not words or self._declares(first) else None
+                name = words[0] if len(words) == 1 and not assignments and not redirections else None
+                if not isinstance(name, WordNode) or not self._take(r"\([ \t]*\)"):
+                    raise self._unexpected()
+                self._deeper()
+                function = self._function_body(name.raw, begun)
+                self.depth -= 1
+                return function
+            declares = bool(words) and isinstance(words[0], WordNode) and words[0].raw in _DECLARES
+            assigns = _ASSIGNS.match(self.text, self.index) if declares or not words else None
             if assigns and assigns[3] and words:
                 assigns = None  # an index is one before a command only
             assigned = self._assignment(assigns) if assigns else self._a_word()
@@ -822,9 +819,6 @@ class _SyntaxReader:
         if len(self.commands) > MOST_COMMANDS:
             raise SyntaxFault("too-much", begun, end, what="commands", limit=str(MOST_COMMANDS))
         return command
-
-    def _declares(self, first: WordNode | AssignmentNode | None) -> bool:
-        return isinstance(first, WordNode) and first.raw in _DECLARES
 
     def _redirection(self) -> Redirection | None:
         match = _REDIRECTS.match(self.text, self.index)
@@ -871,13 +865,11 @@ class _SyntaxReader:
         if sign is None:
             subscript = self.parts("subscript", match.start(3))
             self.index += 1
-            equals = re.compile(r"\+?=").match(self.text, self.index)
-            if not equals:
+            sign = self._take(r"\+?=")
+            if not sign:
                 name = Literal(self.text[begun : match.end()], self.at[begun : match.end()], quoted=False)
                 close = Literal("]", self.at[self.index - 1 : self.index], quoted=False)
                 return self._word((name, *subscript, close, *self.parts("word", begun)), begun, self.index)
-            sign = equals[0]
-            self.index = equals.end()
         is_appended = sign == "+="
         elements: tuple[Element, ...] | None = None
         value_start = self.index
@@ -1126,9 +1118,8 @@ class _SyntaxReader:
         self._deeper()
         self.index += 1
         items = self._list(frozenset())
-        if not self.text.startswith(")", self.index):
-            raise _unclosed(begun, "<(" if is_file and self.text[begun] == "<" else ">(" if is_file else "$(", ")")
-        self.index += 1
+        if not self._skip(")"):
+            raise _unclosed(begun, f"{self.text[begun]}(" if is_file else "$(", ")")
         self.depth -= 1
         return Substitution(tuple(items), quoted, *self._span(begun, self.index), is_file)
 
@@ -1174,51 +1165,34 @@ class _SyntaxReader:
         """The parts up to `))` (`last`) or `;`; None where it is no arithmetic."""
         parts = self.parts("arithmetic" if last else "step", self.index)
         closer = "))" if last else ";"
-        if not self.text.startswith(closer, self.index):
-            return None
-        self.index += len(closer)
-        return parts
+        return parts if self._skip(closer) else None
 
     def _braced(self, begun: int, *, quoted: bool) -> Part:
         """`${…}`."""
         self._deeper()
-        text = self.text
         self.index += 1
-        is_indirect = is_length = False
-        if match := re.compile(r"#(?=[A-Za-z_0-9@*?$!#-])").match(text, self.index):
-            # ${#} and ${#:-x} are the number of arguments; ${#X} is a length.
-            is_length = not re.compile(r"#[#?!$-]?\}|#[-:%#?+=/]").match(text, self.index) or bool(
-                re.compile(r"#[#?!$-]\}").match(text, self.index)
-            )
-            self.index += is_length
-        elif match := re.compile(r"!(?=[A-Za-z_0-9@*#])").match(text, self.index):
-            is_indirect = True
-            self.index += 1
-        match = _NAME.match(text, self.index) or re.compile(r"[0-9]+|[@*#?$!-]").match(text, self.index)
-        if not match:
+        # ${#} and ${#:-x} are the number of arguments; ${#X} is a length.
+        is_length = bool(self._take(r"#(?=[#?!$-]\})|#(?=[A-Za-z_0-9@*!$])"))
+        is_indirect = not is_length and bool(self._take(r"!(?=[A-Za-z_0-9@*#])"))
+        name = self._take(_NAME) or self._take(r"[0-9]+|[@*#?$!-]")
+        if not name:
             return self._bad_braced(begun, quoted=quoted)
-        name = match[0].replace("\\\n", "")
-        self.index = match.end()
         subscript: Parts | None = None
-        if text.startswith("[", self.index):
-            self.index += 1
+        if self._skip("["):
             subscript = self.parts("index", begun)
-            if not text.startswith("]", self.index):
+            if not self._skip("]"):
                 return self._bad_braced(begun, quoted=quoted)
-            self.index += 1
         operator = ""
         arguments: tuple[Parts, ...] = ()
-        if not text.startswith("}", self.index):
-            match = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]").match(text, self.index)
-            if not match:
+        if not self.text.startswith("}", self.index):
+            operator = self._take(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]")
+            if not operator:
                 return self._bad_braced(begun, quoted=quoted)
-            operator = match[0]
-            self.index = match.end()
             arguments = self._arguments(operator, begun, quoted=quoted)
-        if not text.startswith("}", self.index):
+        if not self._skip("}"):
             return self._bad_braced(begun, quoted=quoted)
-        self.index += 1
         self.depth -= 1
+        name = name.replace("\\\n", "")
         return ParameterNode(
             name, quoted, *self._span(begun, self.index), subscript, operator, arguments, is_length, is_indirect
         )
@@ -1226,20 +1200,13 @@ class _SyntaxReader:
     def _arguments(self, operator: str, begun: int, *, quoted: bool) -> tuple[Parts, ...]:
         if operator in ("/", "//", "/#", "/%"):
             pattern: Parts = ()
-            if operator == "//" and self.text.startswith("/", self.index):
-                pattern = (Literal("/", self.at[self.index : self.index + 1], quoted=False),)
-                self.index += 1
+            if operator == "//" and self._skip("/"):
+                pattern = (Literal("/", self.at[self.index - 1 : self.index], quoted=False),)
             pattern += self.parts("slash", begun)
-            if not self.text.startswith("/", self.index):
-                return (pattern,)
-            self.index += 1
-            return pattern, self.parts("brace", begun)
+            return (pattern, self.parts("brace", begun)) if self._skip("/") else (pattern,)
         if operator == ":":
             offset = self.parts("colon", begun)
-            if not self.text.startswith(":", self.index):
-                return (offset,)
-            self.index += 1
-            return offset, self.parts("brace", begun)
+            return (offset, self.parts("brace", begun)) if self._skip(":") else (offset,)
         is_pattern = operator[0] in "#%^,"
         return (self.parts("quoted-brace" if quoted and not is_pattern else "brace", begun),)
 
@@ -1255,9 +1222,8 @@ class _SyntaxReader:
     def _condition(self, begun: int) -> ConditionNode:
         condition = self._junction(begun, "||")
         self._linebreaks()
-        if not self.text.startswith("]]", self.index):
+        if not self._skip("]]"):
             raise self._missing(begun, "[[", "]]")
-        self.index += 2
         if self.index < len(self.text) and self.text[self.index] not in _WORD_END:
             raise self._unexpected()
         return condition
@@ -1268,16 +1234,14 @@ class _SyntaxReader:
         while True:
             operands.append(self._junction(begun, "&&") if sign == "||" else self._not(begun))
             self._linebreaks()
-            if not self.text.startswith(sign, self.index):
+            if not self._skip(sign):
                 return operands[0] if len(operands) == 1 else ConditionNode(sign, tuple(operands))
-            self.index += 2
 
     def _not(self, begun: int) -> ConditionNode:
         negated = False
         self._linebreaks()
-        while re.compile(r"!(?=[ \t\n(])").match(self.text, self.index):
+        while self._take(r"!(?=[ \t\n(])"):
             negated = not negated
-            self.index += 1
             self._linebreaks()
         condition = self._primary(begun)
         return ConditionNode("!", (condition,)) if negated else condition
@@ -1285,14 +1249,12 @@ class _SyntaxReader:
     def _primary(self, begun: int) -> ConditionNode:
         if self.index >= len(self.text):
             raise _unclosed(begun, "[[", "]]")
-        if self.text[self.index] == "(":
+        if self._skip("("):
             self._deeper()
-            self.index += 1
             condition = self._junction(begun, "||")
             self._linebreaks()
-            if not self.text.startswith(")", self.index):
+            if not self._skip(")"):
                 raise self._unexpected()
-            self.index += 1
             self.depth -= 1
             return condition
         if self.text.startswith("]]", self.index) or self.text[self.index] in _WORD_END:
@@ -1303,17 +1265,16 @@ class _SyntaxReader:
             if self.index >= len(self.text) or self.text[self.index] in _WORD_END or self._reserved() == "]]":
                 raise self._missing(begun, "[[", "]]")
             return ConditionNode(first.raw, (self._a_word(),))
-        match = re.compile(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])").match(self.text, self.index)
-        if not match:
+        operator = self._take(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])")
+        if not operator:
             following = re.compile(r"\]\](?=[ \t\n|&;()<>]|\Z)|&&|\|\||\)|\n").match(self.text, self.index)
             if self.index < len(self.text) and not following:
                 raise self._unexpected()
             return ConditionNode("-n", (first,))
-        self.index = match.end()
         self._blanks()
         if self.index >= len(self.text):
             raise _unclosed(begun, "[[", "]]")
-        if match[0] == "=~":
+        if operator == "=~":
             start = self.index
             second = self._word(self.parts("regex", start), start, self.index)
             if self.index == start:
@@ -1324,7 +1285,7 @@ class _SyntaxReader:
             takes_groups, self.takes_groups = self.takes_groups, True
             second = self._a_word()
             self.takes_groups = takes_groups
-        return ConditionNode("=" if match[0] == "==" else match[0], (first, second))
+        return ConditionNode("=" if operator == "==" else operator, (first, second))
 
 
 def _unclosed(begun: int, opener: str, closer: str) -> SyntaxFault:
