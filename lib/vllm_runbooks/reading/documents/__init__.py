@@ -1,4 +1,4 @@
-"""Every start of vLLM in a file of any kind, each word with its place: scripts, manifests, units, code, pages of text.
+"""Every launch of vLLM in a file of any kind, each word with its place: scripts, manifests, units, code, pages of text.
 
 `read(text, name)` tells the format by name and content; `from_argv` and `from_arguments` make the same record of an
 argument vector and of the arguments that a log prints. Nothing is run, and nothing in a text makes it raise.

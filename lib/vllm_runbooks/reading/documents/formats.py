@@ -87,7 +87,7 @@ def is_named(name: str) -> bool:
 
 
 def has_suffix(name: str) -> bool:
-    """Whether a file's name says that it is of some kind, one that is known here or another."""
+    """Whether a file's name says that it is of some kind, known or not."""
     return re.search(r"[^/\\]\.[A-Za-z]\w{0,15}\Z", name) is not None
 
 

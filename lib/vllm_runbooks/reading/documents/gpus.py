@@ -27,7 +27,7 @@ def seen(environment: Mapping[str, Setting], container: Gpus | None = None) -> G
         return named
     if any(int(device) >= container.count for device in devices):
         return container  # the variable names what is not there, and says nothing
-    # Of how many alone is written, it is not known which of the host's they are.
+    # Where only a number is written, it is unknown which of the host's they are.
     kept = tuple(container.devices[int(device)] for device in devices) if container.devices is not None else None
     return replace(named, devices=kept)
 

@@ -79,7 +79,7 @@ class Options:
     entrypoint: Word | None = None
     gpus: Gpus | None = None
     ports: list[str | None] = field(default_factory=list)
-    """That are published, as they are written; None: it is not known where."""
+    """Published ports as written; None if it is unknown where."""
     network: str | None = None
     rest: tuple[Word, ...] = ()
     size: int = 0

@@ -32,7 +32,7 @@ _MAGIC = re.compile(r"(?P<name>\w{1,60})[ \t]*")
 _OPEN = frozenset(("run", "pylab", "store", "load", "loadpy", "paste", "cpaste", "edit", "recall", "rerun", "macro"))
 """What may give any name a meaning."""
 _UNKNOWN = "get_ipython()"
-"""What stands for a value that a command gives: a call whose result is not known."""
+"""What stands for a value that a command gives: a call with an unknown result."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Cell:
     """One cell, by what reads it."""
 
     kind: str
-    """As of a file; "other": none that is known, or that is judged."""
+    """Format, as of a file; "other" if it is unknown or not checked."""
     text: Excerpt
     file: str | None = None
     """The file that it becomes; "" is a program of its own, None a part of the notebook's."""
@@ -58,7 +58,7 @@ class Lines:
     commands: list[Excerpt] = field(default_factory=list)
     """Behind `!` and `%`."""
     names: set[str] = field(default_factory=set)
-    """Those that commands say: what they are used for is not known."""
+    """Names in commands, with an unknown use."""
     is_open: bool = False
     """Whether any name may have been given a meaning."""
 
@@ -89,7 +89,7 @@ def cell(kind: str, text: Excerpt, depth: int = 0) -> Cell:
 
 
 def _program(words: str) -> str:
-    """What `%%script` is told to run."""
+    """The program that `%%script` runs."""
     command = re.sub(r"--(?:out|err|proc)[ \t=]+\S+|--\w[\w-]*", "", words).split()
     return re.split(r"[/\\]", command[0])[-1] if command else ""
 
@@ -105,7 +105,7 @@ def _written(text: Excerpt, words: str) -> Cell:
 def lines(text: Excerpt) -> Lines:
     """A cell of Python without its lines of shell (`!pip install …`), of IPython (`%cd …`), and questions (`name?`).
 
-    A command whose result is kept (`gpus = !nvidia-smi -L`) leaves a value that is not known.
+    A command whose result is kept (`gpus = !nvidia-smi -L`) leaves an unknown value.
     """
     result = Lines(text)
     parts: list[Excerpt] = []

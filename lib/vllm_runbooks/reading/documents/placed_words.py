@@ -37,7 +37,7 @@ def word_of_characters(characters: Characters, start: int, end: int, raw: str, w
 
 
 def unknown(start: int, end: int, why: str) -> Word:
-    """A word that cannot be known."""
+    """An unknown word."""
     return Word(None, start, end, "", why)
 
 
@@ -62,9 +62,9 @@ def setting_of(word: Word, form: str) -> Setting | None:
 
 
 def excerpt_of(word: Word) -> Excerpt:
-    """A word's value as a text with places; where they are not known, all at the word's beginning.
+    """A word's value as a text with places; where they are unknown, all at the word's beginning.
 
-    Of a word with a variable in it that is not known, what is written between its quotes: a script in it is read with
+    For a word with an unknown variable in it, what is written between its quotes: a script in it is read with
     the variable unknown.
     """
     value = word.value

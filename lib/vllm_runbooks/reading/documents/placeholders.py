@@ -28,7 +28,7 @@ _PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{
 _TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2984{2})")
 """An expression that a template fills in, as it is written and as `yaml_places` hands it on."""
 UNKNOWN = "\ue0b2x\ue0b0"
-"""What is put into a script for a part of it that cannot be known: `filled` makes the word unknown."""
+"""Stands in a script for an unknown part of it: `filled` makes the word unknown."""
 _PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
 """Signs without a meaning, which are characters like any other to a shell."""
 

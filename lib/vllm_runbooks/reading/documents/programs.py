@@ -36,9 +36,9 @@ _LEAD = re.compile(
 )
 """What stands in front of a line of a script in a page: the indentation or marks of a quotation, and a prompt."""
 _FAULTS = {"unexpected-token", "unclosed-bracket", "unclosed-quote"}
-"""By which a shell tells that a text is not meant for it."""
+"""Troubles of a text that is no shell script."""
 _HIDING = {"prompt", "command-as-names"}
-"""Troubles by which a shell runs something else than the command that was meant; what mends them is taken away."""
+"""Troubles by which a shell runs something else than intended; what hides the command is removed before reading."""
 _MAX_SEEN = 1000
 """Invocations, and words of each, that are looked through for what runs them."""
 _SUBCOMMANDS = {"serve", "run-batch"}
@@ -240,13 +240,13 @@ def _has_arguments(words: Sequence[Word], script: Word) -> bool:
 
 
 def _last_before(settings: Sequence[Setting], offset: int) -> Setting | None:
-    """Of settings in order, the last that begins before an offset."""
+    """The last of the settings, which are in order, that begins before an offset."""
     at = bisect_right(settings, offset, key=lambda setting: setting.start)
     return settings[at - 1] if at else None
 
 
 def _read_kept(script: shell.Script, around: Around, reading: DocumentReading) -> None:
-    """Commands kept in variables of which a part is not known, where nothing is seen to run them."""
+    """Read commands kept in variables that are partly unknown, where nothing runs them."""
     kept = [item for item in script.assignments if item.value.value is None and may_start(item.value.raw)]
     if not kept or around.depth >= _MAX_WITHIN:
         return
@@ -690,7 +690,7 @@ def _read_word(word: Word, around: Around, reading: DocumentReading) -> None:
 
 
 def _program(word: Word) -> str:
-    """The name of the program that a word is, as far as it can be told: of `$(which vllm)` and `$BIN/vllm`, too."""
+    """The name of the program that a word is, if known: also of `$(which vllm)` and `$BIN/vllm`."""
     if word.value is not None:
         return word.value.rsplit("/", 1)[-1]
     substitution = _SUBSTITUTION.fullmatch(word.raw)

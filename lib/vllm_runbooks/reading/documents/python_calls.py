@@ -26,7 +26,7 @@ _MAX_DEPTH = 40
 _MAX_WORK = 500_000
 """Values of one text that are worked out, and characters that are joined: names in lists of names multiply."""
 _MAX_BITS = 1024
-"""Of a whole number that is taken: more makes even its printing an error."""
+"""Bits of an integer that is read: printing a longer one is an error."""
 _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
 _PREFIX = re.compile(r"[A-Za-z]{0,2}('''|\"\"\"|'|\")")
@@ -42,7 +42,7 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 class _UnknownError(Exception):
-    """A value that cannot be known; the message says why."""
+    """A value is unknown; the message is the reason."""
 
 
 def read(source: Excerpt, around: Around, reading: DocumentReading) -> bool:
@@ -125,7 +125,7 @@ class _Program:
         """The literal that an expression stands for.
 
         Raises:
-            _UnknownError: It cannot be known without running the program.
+            _UnknownError: It is unknown without running the program.
         """
         self.work += 1
         if depth > _MAX_DEPTH or self.work > _MAX_WORK:
@@ -204,7 +204,7 @@ class _Program:
         return excerpt_of_characters([(character, self.source.at[place]) for character, place in characters], last)
 
     def _text(self, node: ast.expr) -> Excerpt | None:
-        """A text, formatted or not, with places; what cannot be known in it as something that is to be filled in."""
+        """A text, formatted or not, with places; what is unknown in it as a placeholder."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return self._characters(node)
         if not isinstance(node, ast.JoinedStr):
@@ -229,7 +229,7 @@ class _Program:
         """What a formatted text has in place of an expression.
 
         Raises:
-            _UnknownError: It cannot be known.
+            _UnknownError: It is unknown.
         """
         if not isinstance(part, ast.FormattedValue) or part.conversion not in {-1, ord("s")} or part.format_spec:
             raise _UnknownError("formatted text")

@@ -109,7 +109,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _later(text: str, line: int) -> str:
-    """The release whose grammar has what a line has that this one's has not; empty: none that is known."""
+    """The release whose grammar has what a line has that this one's has not; empty if unknown."""
     starts = line_starts(text)
     if not 1 <= line <= len(starts):
         return ""

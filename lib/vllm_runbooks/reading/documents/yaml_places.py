@@ -70,7 +70,7 @@ class Scalar:
 
     @property
     def has_template(self) -> bool:
-        """Whether a template's expression (`{{ … }}`) stands in it, so that the value cannot be known."""
+        """Whether a template's expression (`{{ … }}`) is in it, so that the value is unknown."""
         return _OPEN in self.text.text
 
 

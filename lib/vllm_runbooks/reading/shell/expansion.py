@@ -37,7 +37,7 @@ class _ExtGlob(NamedTuple):
 
 
 _PatternToken = str | tuple[bool, str, list[tuple[str, str]]] | _ExtGlob | None
-"""A sign, a bracket expression, a group; None: any sign."""
+"""A character, a bracket expression, a group; None for any character."""
 
 
 def _pattern_tokens(
@@ -245,7 +245,7 @@ class _Token(NamedTuple):
 
 
 class Calculator:
-    """Evaluates an arithmetic expression; `None` where a value in it cannot be known."""
+    """Evaluates an arithmetic expression; None if a value in it is unknown."""
 
     def __init__(
         self,
@@ -706,7 +706,7 @@ def single_quoted(text: str) -> str:
 
 
 def stretches(text: str, escaped: Container[int], ifs: str, most: int | None) -> list[tuple[int, int]]:
-    """Which parts of a line `read` gives to so many names (None: to a list); what is escaped separates nothing."""
+    """The parts of a line that `read` assigns to so many names (None for a list); what is escaped separates nothing."""
 
     def separates(place: int, signs: str) -> bool:
         return place < end and text[place] in signs and place not in escaped
@@ -755,7 +755,7 @@ _REGEX_CLASSES = {
 
 
 def search(pieces: Iterable[tuple[str, bool]], text: str, *, ignores_case: bool = False) -> list[str] | None:
-    """What a regular expression of `[[ =~ ]]` finds: the whole, and each group; None: nothing.
+    """What a regular expression of `[[ =~ ]]` matches: the whole, and each group; None if nothing.
 
     Quoted pieces stand for themselves. Raises Unreadable where it is not plain enough to be searched for soon.
     """

@@ -151,7 +151,7 @@ class While(NamedTuple):
 
 
 class For(NamedTuple):
-    """`for name in words` (None: the positional parameters) or `select`."""
+    """`for name in words` or `select`; words are None for the positional parameters."""
 
     name: str
     words: tuple[WordNode, ...] | None

@@ -1,7 +1,7 @@
-"""What in a shell script is not meant the way bash reads it, with the edits that mend it.
+"""What in a shell script bash reads otherwise than intended, with the edits that fix it.
 
 Two passes: signs that no shell knows (typographic quotes and dashes, blanks that are none, carriage returns, prompts),
-then, on the text with these mended, what is wrong with its lines and words. So one round of edits mends both.
+then, on the text with these fixed, what is wrong with its lines and words. So one round of edits fixes both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vllm_runbooks.reading.shell.values import ScriptRun
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that bash reads otherwise than it is meant, or not at all; offsets of the file."""
+    """Something that bash reads otherwise than intended, or not at all; offsets in the file."""
 
     kind: str
     start: int
@@ -30,7 +30,7 @@ class Trouble:
     says: Mapping[str, str]
     """Named details: what bash does, what is lost."""
     edits: tuple[Replacement, ...] = ()
-    """What mends it, where that is safe."""
+    """The fix, where it is safe."""
 
 
 Place = Callable[[int], int]
@@ -52,7 +52,7 @@ _PROMPT = re.compile(
     r"(?:[$%]|\[?[\w.-]{1,40}@[\w.-]{1,60}(?:[: ][^\s$#%\]]{0,120})?\]?[$#%]|>>>)[ \t]+)(?=[^\s=])"
 )
 _MORE_PROMPT = re.compile(r"[ \t]{0,16}(>[ \t])(?=[ \t]*-)")
-"""Of a continued line, in front of an option: in front of anything else it may send the output to a file."""
+"""The prompt of a continued line before an option: before anything else it may send the output to a file."""
 _START = (
     r"(?:(?:[\w.~$/-]{0,200}/)?vllm[ \t]+(?:serve|run-batch|bench)\b"
     r"|(?:[\w.~$/-]{0,200}/)?python[\d.]{0,5}[ \t]+-m[ \t]+vllm\b|(?:docker|podman|nerdctl)[ \t]+run[ \t])"
@@ -309,10 +309,10 @@ def _lines(text: str, tree: syntax.Syntax) -> Iterator[Trouble]:
             kept = text[start:end].rstrip().rstrip("\\").rstrip()
             edits.append(Replacement(head, head, f"{indent[0] if indent else ''}{kept}\n"))
         yield Trouble(cut.kind, cut.start, cut.end, says, tuple(edits))
-    mended = _Spans(covered)
+    fixed = _Spans(covered)
     for index in tree.continuations:
         start = _line_start(text, index)
-        if not text[start:index].strip(" \t") and not mended.around(index):
+        if not text[start:index].strip(" \t") and not fixed.around(index):
             yield Trouble("lone-backslash", index, index + 1, {}, (Replacement(start, _line_end(text, index) + 1, ""),))
 
 
@@ -564,7 +564,7 @@ def _globs(word: syntax.WordNode) -> bool:
 
 
 def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], place: Place) -> int | None:
-    """Where the JSON value ends that begins here; None: it is none."""
+    """Where the JSON value ends that begins here; None if it is none."""
     for word in words:
         end = place(word.end)
         piece = text[begin:end]

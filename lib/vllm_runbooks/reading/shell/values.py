@@ -14,7 +14,7 @@ from vllm_runbooks.reading.shell import syntax
 
 @dataclass(frozen=True)
 class Word:
-    """An argument as a program gets it. `value` is None where it cannot be known, `why` says why."""
+    """An argument as a program gets it. `value` is None if unknown, for the reason `why`."""
 
     value: str | None
     start: int
@@ -53,7 +53,7 @@ class Invocation:
     assignments: tuple[Assignment, ...]
     """`NAME=value` before the command."""
     environment: Mapping[str, str | None]
-    """What the script itself exports, with the assignments before the command; None: cannot be known."""
+    """What the script itself exports, with the assignments before the command; None for an unknown value."""
     start: int
     end: int
     is_background: bool = False
@@ -81,7 +81,7 @@ class ScriptRun:
 
 
 class ValuePiece(NamedTuple):
-    """Part of a value: text, its places, and what is not known of it."""
+    """Part of a value: text, its places, and what is unknown of it."""
 
     text: str | None
     at: Sequence[int] | None = None
@@ -100,7 +100,7 @@ class Variable:
     is_map: bool = False
     is_exported: bool = False
     export_doubt: str = ""
-    """Why it cannot be known whether it is exported, where it cannot."""
+    """The reason why it is unknown whether it is exported; empty if known."""
     is_integer: bool = False
     is_readonly: bool = False
     case: str = ""
@@ -136,7 +136,7 @@ class State:
     unset: set[str] = field(default_factory=set)
     functions: dict[str, syntax.Command] = field(default_factory=dict)
     name: Value = ()
-    """`$0`, where it is known."""
+    """`$0`, if known."""
     positional: list[Value] | None = None
     options: frozenset[str] = frozenset()
     sourced: bool = False
@@ -153,7 +153,7 @@ class State:
 
 
 def plain(value: Value) -> str | None:
-    """The text of a value; None where a part of it cannot be known."""
+    """The text of a value; None if a part of it is unknown."""
     texts = [piece.text for piece in value]
     return None if None in texts else "".join(text for text in texts if text is not None)
 
@@ -217,7 +217,7 @@ def without_start(value: Iterable[ValuePiece], size: int) -> Value:
 
 
 class Input:
-    """What a command reads: a value, taken from its beginning. None: it cannot be known."""
+    """What a command reads: a value, from its beginning on; None if unknown."""
 
     def __init__(self, value: Value | None) -> None:
         self.why = "input" if value is None else reason(value)
@@ -238,7 +238,7 @@ class Input:
         return (*cut_value(self._value, start, end if end >= 0 else len(self._text)), *self._mark), end >= 0
 
     def rest(self) -> Value | None:
-        """All that is left; None: it cannot be known."""
+        """The rest; None if unknown."""
         if self._text is None:
             return None
         start, self.place = self.place, len(self._text)
@@ -412,7 +412,7 @@ def is_several(value: Value) -> bool:
 def supposed(elements: Sequence[Value]) -> list[Value] | None:
     """The elements of a list as they are where nothing is set from outside, each marked as resting on that.
 
-    None where any of them cannot be known even then.
+    None if any of them is unknown even then.
     """
     doubts = [element for element in elements if is_several(element)]
     if any(plain(doubt) != "" for doubt in doubts):

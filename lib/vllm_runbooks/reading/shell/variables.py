@@ -42,7 +42,7 @@ _MACHINE = frozenset(
 
 
 def lookup(shell: Shell, name: str, subscript: str | int | None = None) -> Value | None:
-    """The value of a variable; None: certainly unset; a piece with `why`: from outside, or unknown."""
+    """The value of a variable, None if certainly unset; a piece with `why` is from outside, or unknown."""
     name = resolved_name(shell, name)
     variable = shell.state.variables.get(name)
     if variable is not None and variable.elements is not None:

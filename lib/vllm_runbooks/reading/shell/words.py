@@ -660,7 +660,7 @@ def _applied(shell: Shell, part: syntax.ParameterNode, value: Value | None) -> V
 
 
 def _operated(shell: Shell, part: syntax.ParameterNode, value: Value, text: str) -> Value:
-    """A value that is known after an operator."""
+    """A known value after an operator."""
     operator = part.operator
     if operator == ":":
         return _substring(shell, part, value, text)
