@@ -275,6 +275,16 @@ _RESERVED = re.compile(
     r"(?:if|then|elif|else|fi|do|done|case|esac|while|until|for|select|in|function|time|coproc|\{|\}|!|\[\[|\]\])"
     r"(?=[ \t\n;&|()<>]|\\\n|\Z)"
 )
+_TIME_OPTION = re.compile(r"(?:-p|--)(?=[ \t\n;&|()]|\Z)")
+_COPROCESS = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII)
+_NO_PARAMETERS = re.compile(r"\([ \t]*\)")
+_LENGTH = re.compile(r"#(?=[#?!$-]\})|#(?=[A-Za-z_0-9@*!$])")
+_INDIRECT = re.compile(r"!(?=[A-Za-z_0-9@*#])")
+_SPECIAL_NAME = re.compile(r"[0-9]+|[@*#?$!-]")
+_OPERATOR = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]")
+_NOT = re.compile(r"!(?=[ \t\n(])")
+_COMPARISON = re.compile(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])")
+_EQUALS = re.compile(r"\+?=")
 _WORD_END = " \t\n|&;()<>"
 _ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ANSI |= {sign: sign for sign in "\\'\"?"}
@@ -404,9 +414,9 @@ class _SyntaxReader:
         """What stands in place of what should close something: nothing, or something else."""
         return _unclosed(begun, opener, closer) if self.index >= len(self.text) else self._unexpected()
 
-    def _take(self, pattern: str | re.Pattern[str]) -> str:
+    def _take(self, pattern: re.Pattern[str]) -> str:
         """Skip what a pattern matches here; empty if nothing."""
-        match = re.compile(pattern).match(self.text, self.index)
+        match = pattern.match(self.text, self.index)
         if match is None:
             return ""
         self.index = match.end()
@@ -455,9 +465,10 @@ class _SyntaxReader:
         """Skip blanks and continued line ends."""
         match = _BLANKS.match(self.text, self.index)
         if match:
-            joints = re.compile(r"\\\n").finditer(self.text, match.start(), match.end())
-            self.continuations.extend(joint.start() for joint in joints)
             self.index = match.end()
+            if "\n" in match[0]:
+                joints = re.finditer(r"\\\n", match[0])
+                self.continuations.extend(match.start() + joint.start() for joint in joints)
 
     def _comment(self) -> bool:
         """Skip a comment that begins here, up to the line's end."""
@@ -583,7 +594,7 @@ class _SyntaxReader:
             self.index += len(word)
             self._blanks()
             if word == "time":
-                while self._take(r"(?:-p|--)(?=[ \t\n;&|()]|\Z)"):
+                while self._take(_TIME_OPTION):
                     self._blanks()
         if prefixed and (self.index >= len(self.text) or self.text[self.index] in "\n;&|)"):
             if self.text[self.index : self.index + 1] in ("&", "|", ")"):
@@ -630,7 +641,7 @@ class _SyntaxReader:
             return self._function(begun)
         if word == "coproc":
             self._blanks()
-            self._take(re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII))
+            self._take(_COPROCESS)
             return GroupNode(
                 (Item((("", Pipeline((self._command(),), False)),), True, *self._span(begun, self.index)),), True
             )
@@ -760,7 +771,7 @@ class _SyntaxReader:
         if not name:
             raise self._unexpected()
         self._blanks()
-        self._take(r"\([ \t]*\)")
+        self._take(_NO_PARAMETERS)
         return self._function_body(name, begun)
 
     def _function_body(self, name: str, begun: int) -> FunctionNode:
@@ -794,7 +805,7 @@ class _SyntaxReader:
                 break
             if sign == "(":
                 name = words[0] if len(words) == 1 and not assignments and not redirections else None
-                if not isinstance(name, WordNode) or not self._take(r"\([ \t]*\)"):
+                if not isinstance(name, WordNode) or not self._take(_NO_PARAMETERS):
                     raise self._unexpected()
                 self._deeper()
                 function = self._function_body(name.raw, begun)
@@ -865,7 +876,7 @@ class _SyntaxReader:
         if sign is None:
             subscript = self.parts("subscript", match.start(3))
             self.index += 1
-            sign = self._take(r"\+?=")
+            sign = self._take(_EQUALS)
             if not sign:
                 name = Literal(self.text[begun : match.end()], self.at[begun : match.end()], quoted=False)
                 close = Literal("]", self.at[self.index - 1 : self.index], quoted=False)
@@ -1172,9 +1183,9 @@ class _SyntaxReader:
         self._deeper()
         self.index += 1
         # ${#} and ${#:-x} are the number of arguments; ${#X} is a length.
-        is_length = bool(self._take(r"#(?=[#?!$-]\})|#(?=[A-Za-z_0-9@*!$])"))
-        is_indirect = not is_length and bool(self._take(r"!(?=[A-Za-z_0-9@*#])"))
-        name = self._take(_NAME) or self._take(r"[0-9]+|[@*#?$!-]")
+        is_length = bool(self._take(_LENGTH))
+        is_indirect = not is_length and bool(self._take(_INDIRECT))
+        name = self._take(_NAME) or self._take(_SPECIAL_NAME)
         if not name:
             return self._bad_braced(begun, quoted=quoted)
         subscript: Parts | None = None
@@ -1185,7 +1196,7 @@ class _SyntaxReader:
         operator = ""
         arguments: tuple[Parts, ...] = ()
         if not self.text.startswith("}", self.index):
-            operator = self._take(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]")
+            operator = self._take(_OPERATOR)
             if not operator:
                 return self._bad_braced(begun, quoted=quoted)
             arguments = self._arguments(operator, begun, quoted=quoted)
@@ -1240,7 +1251,7 @@ class _SyntaxReader:
     def _not(self, begun: int) -> ConditionNode:
         negated = False
         self._linebreaks()
-        while self._take(r"!(?=[ \t\n(])"):
+        while self._take(_NOT):
             negated = not negated
             self._linebreaks()
         condition = self._primary(begun)
@@ -1265,7 +1276,7 @@ class _SyntaxReader:
             if self.index >= len(self.text) or self.text[self.index] in _WORD_END or self._reserved() == "]]":
                 raise self._missing(begun, "[[", "]]")
             return ConditionNode(first.raw, (self._a_word(),))
-        operator = self._take(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])")
+        operator = self._take(_COMPARISON)
         if not operator:
             following = re.compile(r"\]\](?=[ \t\n|&;()<>]|\Z)|&&|\|\||\)|\n").match(self.text, self.index)
             if self.index < len(self.text) and not following:
