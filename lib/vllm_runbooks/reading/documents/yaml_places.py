@@ -41,6 +41,7 @@ _FLOW = {
     ),
 }
 """The pieces of a scalar in each style."""
+_LINE_ENDS = re.compile(r"\n*")
 _BREAK = re.compile(r"\r\n?|\n")
 _ESCAPES = {**escapes.SIMPLE, **dict(zip("0eN_LP", "\0\x1b\x85\xa0\u2028\u2029", strict=True))}
 
@@ -310,7 +311,8 @@ def _block(text: str, start: int, end: int, value: str) -> list[tuple[str, int]]
             done = len(characters)
             if done >= size:
                 break  # a comment behind the scalar
-            between = value[done : len(value) - len(value[done:].lstrip("\n"))]
+            ends = _LINE_ENDS.match(value, done)
+            between = ends[0] if ends else ""
             if not between and breaks and kept[0] not in " \t":
                 between, breaks = value[done : done + 1], breaks[:1]
             characters += zip(between, breaks[len(breaks) - len(between) :], strict=False)
