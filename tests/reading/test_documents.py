@@ -3101,7 +3101,7 @@ def test_python_is_run_by_itself_or_a_wrapper(heads: str, is_run: bool) -> None:
 
 def command_of(*values: str) -> programs._Command:
     words = tuple(Word(value, 0, 0, value) for value in values)
-    return programs._Command(words, starts.Around(), starts.Reading(), None)
+    return programs._Command(words, starts.Around(), starts.DocumentReading(), None)
 
 
 SERVER = "vllm.entrypoints.openai.api_server"
@@ -3703,7 +3703,7 @@ TOO_LONG = "it has more than 400000 characters, and no more are read here"
 )
 def test_where_a_text_is_no_python_is_told(text: str, says: str | None, at: int) -> None:
     """At the beginning of its line; one that is too long is not read."""
-    reading = starts.Reading()
+    reading = starts.DocumentReading()
     source = Excerpt(text, range(4, len(text) + 5))
     is_python = python_calls.read(source, starts.Around(), reading)
 

@@ -1,4 +1,4 @@
-"""Every start of vLLM in a file of any kind, each word with its place: scripts, manifests, units, code, pages of text.
+"""Every launch of vLLM in a file of any kind, each word with its place: scripts, manifests, units, code, pages of text.
 
 `read(text, name)` tells the format by name and content; `from_argv` and `from_arguments` make the same record of an
 argument vector and of the arguments that a log prints. Nothing is run, and nothing in a text makes it raise.
@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from vllm_runbooks.core import python_trees
@@ -31,7 +32,7 @@ from vllm_runbooks.reading.documents import (
     python_calls,
     unit_files,
 )
-from vllm_runbooks.reading.documents.starts import Around, Found, Loose, Reading, Setting
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Found, Loose, Setting
 from vllm_runbooks.reading.shell import Trouble, Word
 
 MAX_STARTS = 1000
@@ -62,6 +63,7 @@ _MAX_CALLS = 100
 """Calls that are looked for in code that does not parse as a whole."""
 _MAX_CALL = 8000
 """Characters of a call in code that does not parse as a whole."""
+_PLACE = attrgetter("start", "end")
 _TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*+\"|[\[\]{}:,]|[^\s\[\]{}:,\"]++")
 
 
@@ -105,7 +107,7 @@ def read(text: str, name: str = "", kind: str | None = None) -> Page:
 def read_kind(text: str, kind: str, *, is_page: bool) -> Page:
     """`read` for a known format; the last few are kept, as a fix is made, checked and shown by different modules."""
     source = Excerpt.whole(text[:MAX_LENGTH])
-    reading = Reading(file=source.text)
+    reading = DocumentReading(file=source.text)
     if len(text) > MAX_LENGTH:
         reading.troubles.append(_too_much(MAX_LENGTH, f"more than {MAX_LENGTH} characters"))
     _read(source, kind, Around(is_page=is_page), reading)
@@ -125,13 +127,14 @@ def from_argv(words: Sequence[str]) -> Page:
         places = range(at, at + len(word)) if raw == word else None
         made.append(Word(word, at, at + len(raw), raw, "", places))
         at += len(raw) + 1
-    reading = Reading()
+    reading = DocumentReading()
     pairs = 0
     while pairs < len(words) and re.match(r"[A-Za-z_]\w{0,200}=", words[pairs]):
         pairs += 1
-    settings = [one for word in made[:pairs] if (one := placed_words.setting_of(word, "assignment")) is not None]
-    reading.settings += settings
-    around = Around(kind="argv", language="argv", environment={one.name: one for one in settings})
+    assigned = [placed_words.setting_of(word, "assignment") for word in made[:pairs]]
+    reading.settings += [setting for setting in assigned if setting is not None]
+    environment = {setting.name: setting for setting in reading.settings}
+    around = Around(kind="argv", language="argv", environment=environment)
     programs.read_command(tuple(made[pairs:]), around, reading)
     return _page("argv", text, reading)
 
@@ -167,59 +170,39 @@ def option_words(option: str, value: Any) -> list[str]:
 
 
 def _too_much(at: int, what: str) -> Trouble:
-    return Trouble("file.too-much", at, at + 1, {"what": what}, ())
+    return Trouble("file.too-much", at, at + 1, {"what": what})
 
 
-def _page(kind: str, text: str, reading: Reading) -> Page:
-    def place(one: Found | Setting | Loose | Trouble) -> tuple[int, int]:
-        return one.start, one.end
-
-    every = sorted(reading.starts, key=place)
+def _page(kind: str, text: str, reading: DocumentReading) -> Page:
+    starts = sorted(reading.starts, key=_PLACE)
     return Page(
         kind,
         text,
-        tuple(one for one in every if one.entry != "node"),
-        tuple(one for one in every if one.entry == "node"),
-        _once(sorted(reading.settings, key=place)),
-        tuple(sorted(reading.loose, key=place)),
-        _once(sorted(reading.troubles, key=place)),
+        tuple(start for start in starts if start.entry != "node"),
+        tuple(start for start in starts if start.entry == "node"),
+        _once(reading.settings, attrgetter("start", "end", "name", "value.value")),
+        tuple(sorted(reading.loose, key=_PLACE)),
+        _once(reading.troubles, attrgetter("start", "end", "kind")),
         tuple(reading.images),
     )
 
 
-def _once(items: Sequence[Any]) -> tuple[Any, ...]:
-    """Items without those that stand at the same place with the same content; loops and functions repeat them."""
-    seen: set[str] = set()
-    found = []
-    for item in items:
-        key = repr(
-            (
-                item.start,
-                item.end,
-                getattr(item, "kind", ""),
-                getattr(item, "name", ""),
-                getattr(getattr(item, "value", None), "value", ""),
-            )
-        )
-        if key not in seen:
-            seen.add(key)
-            found.append(item)
-    return tuple(found)
+def _once(items: Sequence[Any], key: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """Items in order, without those that loops and functions repeat."""
+    unique: dict[Any, Any] = {}
+    for item in sorted(items, key=_PLACE):
+        unique.setdefault(key(item), item)
+    return tuple(unique.values())
 
 
-def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
+def _read(source: Excerpt, kind: str, around: Around, reading: DocumentReading) -> None:
+    readers = {"yaml": manifests.read, "unit": unit_files.read, "dockerfile": container_files.read}
     if kind == "page":
         _read_page(source, around, reading)
     elif kind == "shell":
         _read_shell(source, around, reading)
-    elif kind == "yaml":
-        manifests.read(source, around, reading)
-        _read_comments(source, reading)
-    elif kind == "unit":
-        unit_files.read(source, around, reading)
-        _read_comments(source, reading)
-    elif kind == "dockerfile":
-        container_files.read(source, around, reading)
+    elif kind in readers:
+        readers[kind](source, around, reading)
         _read_comments(source, reading)
     elif kind == "notebook":
         _check_json(source, reading)
@@ -233,10 +216,10 @@ def _read(source: Excerpt, kind: str, around: Around, reading: Reading) -> None:
             _read_python(code, replace(within, is_page=True), reading)
 
 
-def _read_shell(source: Excerpt, around: Around, reading: Reading) -> None:
+def _read_shell(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     before = len(reading.starts)
     programs.read_script(source, around, reading)
-    run = sorted(one.start for one in reading.starts[before:])
+    run = sorted(start.start for start in reading.starts[before:])
     for body, target, is_literal in heredocs(source):
         inner = formats.kind_of(body.text, target)
         is_run = bisect_left(run, body.at[0]) < bisect_left(run, body.at[-1])
@@ -245,31 +228,30 @@ def _read_shell(source: Excerpt, around: Around, reading: Reading) -> None:
         is_guess = inner == "shell" and not formats.is_named(target) and not body.text.startswith("#!")
         if is_guess and formats.has_suffix(target):
             continue
-        found = Reading(file=reading.file)
+        part = DocumentReading(file=reading.file)
         body = body if is_literal else _written(body)  # noqa: PLW2901 - as the file will have it
-        _read(body, inner, replace(around, depth=around.depth + 1, is_certain=False), found)
-        if is_guess and any(one.kind in _NOT_THE_GRAMMAR for one in found.troubles):
+        _read(body, inner, replace(around, depth=around.depth + 1, is_certain=False), part)
+        if is_guess and any(trouble.kind in _NOT_THE_GRAMMAR for trouble in part.troubles):
             continue
         if not is_literal:  # an edit with a backslash would have to be written in another way
-            found.troubles = [
-                replace(one, edits=()) if any("\\" in edit.new_text for edit in one.edits) else one
-                for one in found.troubles
+            part.troubles = [
+                replace(trouble, edits=()) if any("\\" in edit.new_text for edit in trouble.edits) else trouble
+                for trouble in part.troubles
             ]
-        reading.add(found)
+        reading.add(part)
     _read_comments(source, reading)
 
 
-def _read_comments(source: Excerpt, reading: Reading) -> None:
+def _read_comments(source: Excerpt, reading: DocumentReading) -> None:
     if "#" not in source.text or "--" not in source.text:
         return
-    spans = [(word.start, word.end) for one in reading.starts for word in (*one.prefix, *one.words)]
+    spans = [(word.start, word.end) for start in reading.starts for word in (*start.prefix, *start.words)]
     for comment in pages.comments(source, spans):
-        if _DIRECTIVE.match(comment.text):
-            continue
-        reading.loose += pages.options_in(comment, "comment")
+        if not _DIRECTIVE.match(comment.text):
+            reading.loose += pages.options_in(comment, "comment")
 
 
-def _read_page(source: Excerpt, around: Around, reading: Reading) -> None:
+def _read_page(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     around = replace(around, is_page=True)
     source = _with_backslashes(source)
     for block in pages.blocks(source):
@@ -278,32 +260,29 @@ def _read_page(source: Excerpt, around: Around, reading: Reading) -> None:
             continue
         if not _INTEREST.search(block.text.text):
             continue
-        inner = Reading(file=reading.file)
+        inner = DocumentReading(file=reading.file)
         if block.kind == "prose":
             _read_prose(block.text, around, inner)
         elif block.kind in {"command", "span"}:
-            one = replace(around, is_certain=block.kind == "command")
-            text = block.text
-            if glued.is_glued(text.text):
-                glued.read(text, one, inner)
-            else:
-                _read_shell(text, one, inner)
+            within = replace(around, is_certain=block.kind == "command")
+            read_commands = glued.read if glued.is_glued(block.text.text) else _read_shell
+            read_commands(block.text, within, inner)
         elif block.kind != "skip":
-            kind = block.kind or _kind_of_block(block.text.text)
+            kind = block.kind or formats.by_content(block.text.text)
+            kind = "shell" if kind == "page" and not block.kind else kind
             text = pages.without_prompts(block.text) if kind == "shell" else block.text
             _read(text, kind, around, inner)
         # `vllm serve` alone is a mention, where it is not typed into a script.
         inner.starts = [
-            one for one in inner.starts if one.words or one.keywords or one.is_elided or one.entry == "node"
+            start for start in inner.starts if start.words or start.keywords or start.is_elided or start.entry == "node"
         ]
-        is_ours = bool(inner.starts) or any(one.where == "bare" for one in inner.loose)
-        is_told = block.kind not in {"", "prose", "span"} and "vllm" in block.text.text.lower()
-        reading.starts += inner.starts
-        reading.loose += inner.loose
-        reading.images += inner.images
-        reading.settings += inner.settings
+        is_ours = bool(inner.starts) or any(option.where == "bare" for option in inner.loose)
+        is_named = block.kind not in {"", "prose", "span"} and "vllm" in block.text.text.lower()
         # A block about something else is no concern: what looks like a script there may be a program's output.
-        reading.troubles += inner.troubles if is_ours or is_told else ()
+        if not is_ours and not is_named:
+            inner.troubles.clear()
+        inner.code.clear()
+        reading.add(inner)
 
 
 def _with_backslashes(source: Excerpt) -> Excerpt:
@@ -313,12 +292,7 @@ def _with_backslashes(source: Excerpt) -> Excerpt:
     return Excerpt(_OTHER_CONTINUATION.sub("\\\\", source.text), source.at)
 
 
-def _kind_of_block(text: str) -> str:
-    kind = formats.by_content(text)
-    return "shell" if kind == "page" else kind
-
-
-def _read_prose(source: Excerpt, around: Around, reading: Reading) -> None:
+def _read_prose(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     loose, settings = pages.table_options(source)
     reading.loose += [*loose, *pages.bare_options(source)]
     reading.settings += settings
@@ -329,11 +303,9 @@ def _read_prose(source: Excerpt, around: Around, reading: Reading) -> None:
         begin += len(line) + 1
 
 
-def _read_python(source: Excerpt, around: Around, reading: Reading) -> None:
+def _read_python(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     text = source.text
-    if re.search(r"^[ \t]*[!%]", text, re.MULTILINE) or re.search(
-        r"^[ \t]*(?:>>>|\.\.\.)(?:[ \t]|$)", text, re.MULTILINE
-    ):
+    if re.search(r"^[ \t]*(?:[!%]|(?:>>>|\.\.\.)(?:[ \t]|$))", text, re.MULTILINE):
         source = _without_magic(source, around, reading)
     elif text[:1] in " \t" and around.is_page:
         source = pages.dedented(source)
@@ -341,12 +313,14 @@ def _read_python(source: Excerpt, around: Around, reading: Reading) -> None:
     if not python_calls.read(source, around, reading) and around.is_page:
         _read_calls(source, around, reading)
         # In a page code may be a fragment; it is reported only where nothing could be read of what matters.
-        has_calls = _CALL.search(source.text) is not None and not any(one.kind == "python" for one in reading.starts)
-        if not has_calls:
-            reading.troubles[count:] = [one for one in reading.troubles[count:] if one.kind == "file.too-much"]
+        is_read = any(start.kind == "python" for start in reading.starts)
+        if is_read or not _CALL.search(source.text):
+            reading.troubles[count:] = [
+                trouble for trouble in reading.troubles[count:] if trouble.kind == "file.too-much"
+            ]
 
 
-def _without_magic(source: Excerpt, around: Around, reading: Reading) -> Excerpt:
+def _without_magic(source: Excerpt, around: Around, reading: DocumentReading) -> Excerpt:
     """Python without prompts and without a notebook's lines of shell, which are read as such."""
     parts: list[tuple[int, int]] = []
     begin = 0
@@ -371,7 +345,7 @@ def _without_magic(source: Excerpt, around: Around, reading: Reading) -> Excerpt
     return source.joined(parts)
 
 
-def _read_calls(source: Excerpt, around: Around, reading: Reading) -> None:
+def _read_calls(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """The engine's calls in code that does not parse as a whole, each read alone."""
     text = source.text
     for count, match in enumerate(_CALL.finditer(text)):
@@ -419,17 +393,9 @@ def _closing(text: str, index: int) -> int | None:
 
 def _written(body: Excerpt) -> Excerpt:
     """A here-document without quotes around its mark, as the shell writes it: backslashes that quote are gone."""
-    text, kept = body.text, []
-    index = 0
-    while index < len(text):
-        if text[index] == "\\" and text[index + 1 : index + 2] in {"\\", "$", "`", "\n"}:
-            index += 1
-            if text[index] == "\n":
-                index += 1
-                continue
-        kept.append(index)
-        index += 1
-    return Excerpt("".join(text[at] for at in kept), [*(body.at[at] for at in kept), body.at[len(text)]])
+    matches = re.finditer(r"\\[\\$`\n]|.", body.text, re.DOTALL)
+    kept = [(match.end() - (match[0] != "\\\n"), match.end()) for match in matches]
+    return body.joined([*kept, (len(body.text), len(body.text))])
 
 
 def heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
@@ -444,33 +410,32 @@ def heredocs(source: Excerpt) -> Iterator[tuple[Excerpt, str, bool]]:
         )
         if not end:
             return
-        line = text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
-        target = _TARGET.search(line)
+        command = text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
+        target = _TARGET.search(command)
         body = source.part(match.end(), max(end.start(), match.end()))
         if match[1]:  # `<<-` takes the tabs away that its lines begin with
-            body = body.joined(one.span(1) for one in re.finditer(r"\t*([^\n]*\n?)", body.text))
+            body = body.joined(line.span(1) for line in re.finditer(r"\t*([^\n]*\n?)", body.text))
         place = end.end()
-        if _GIVEN_PYTHON.match(line):
+        name = (target[1] or target[2]) if target else ""
+        if _GIVEN_PYTHON.match(command):
             name = "a.py"
-        elif _GIVEN_SHELL.search(line):
+        elif _GIVEN_SHELL.search(command):
             name = "a.sh"
-        else:
-            name = (target[1] or target[2]) if target else ""
         yield body, name, bool(match[2])
 
 
-def _check_json(source: Excerpt, reading: Reading) -> None:
+def _check_json(source: Excerpt, reading: DocumentReading) -> None:
     """Tell where a notebook stops being JSON; what can be read of it is read nevertheless."""
-    if any(one.kind == "file.too-much" for one in reading.troubles):
+    if any(trouble.kind == "file.too-much" for trouble in reading.troubles):
         return
     try:
         json.loads(source.text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        told = same_words(error)
-        at = source.at[min(told.pos + source.text.startswith("\ufeff"), len(source.text))]
-        reading.troubles.append(Trouble("file.not-json", at, at, {"says": told.msg}, ()))
+        error = same_words(error)
+        at = source.at[min(error.pos + source.text.startswith("\ufeff"), len(source.text))]
+        reading.troubles.append(Trouble("file.not-json", at, at, {"says": error.msg}))
     except (ValueError, RecursionError):  # numbers with too many digits, lists in lists
-        reading.troubles.append(Trouble("file.not-json", source.at[0], source.at[0], {"says": "no JSON"}, ()))
+        reading.troubles.append(Trouble("file.not-json", source.at[0], source.at[0], {"says": "no JSON"}))
 
 
 def cells(source: Excerpt) -> Iterator[magics.Cell]:
@@ -478,7 +443,7 @@ def cells(source: Excerpt) -> Iterator[magics.Cell]:
     opened: list[str] = []
     keys: list[str] = [""]
     kind = ""
-    characters: list[tuple[str, int]] = []
+    characters: placed_words.Characters = []
     for match in _TOKEN.finditer(source.text):
         sign = match[0]
         is_cell = len(opened) == 3 and keys[1] == "cells"
@@ -505,6 +470,5 @@ def cells(source: Excerpt) -> Iterator[magics.Cell]:
         yield _cell(kind, characters)
 
 
-def _cell(kind: str, characters: Sequence[tuple[str, int]]) -> magics.Cell:
-    text = Excerpt("".join(one for one, _ in characters), [*(place for _, place in characters), characters[-1][1] + 1])
-    return magics.cell(kind, text)
+def _cell(kind: str, characters: placed_words.Characters) -> magics.Cell:
+    return magics.cell(kind, placed_words.excerpt_of_characters(characters, characters[-1][1] + 1))

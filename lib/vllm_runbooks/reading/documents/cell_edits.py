@@ -33,12 +33,12 @@ def fitted(text: str, edits: Iterable[Replacement]) -> tuple[Replacement, ...]:
         if index < 0 or not strings[index][0] < edit.start < strings[index][1]:
             made.append(edit)
             continue
-        said = edit.new_text
-        if "\r\n" in said and "\\r\\n" not in text[slice(*strings[index])]:
-            said = said.replace("\r\n", "\n")  # so end the lines of the file, and not those of the cell
+        new_text = edit.new_text
+        if "\r\n" in new_text and "\\r\\n" not in text[slice(*strings[index])]:
+            new_text = new_text.replace("\r\n", "\n")  # so end the lines of the file, and not those of the cell
         gap = _gap(text, strings[index][0])
         between = "\\n" if gap is None else f'\\n",{gap}"'
-        new = between.join(json.dumps(line, ensure_ascii=False)[1:-1] for line in said.split("\n"))
+        new = between.join(json.dumps(line, ensure_ascii=False)[1:-1] for line in new_text.split("\n"))
         made.append(Replacement(_whole(text, edit.start), _whole(text, edit.end), new))
     return tuple(made)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 SIMPLE = {
     "a": "\a",
     "b": "\b",
@@ -12,5 +14,13 @@ SIMPLE = {
     "v": "\v",
     **{sign: sign for sign in ("\\", "'", '"')},
 }
-DIGITS = {"x": 2, "u": 4, "U": 8}
-"""Hexadecimal digits behind the letters that begin a character's number."""
+NUMBER = r"x(?P<x>[\da-fA-F]{2})|u(?P<u>[\da-fA-F]{4})|U(?P<U>[\da-fA-F]{8})"
+"""The number of a character behind a backslash, in hexadecimal digits."""
+
+
+def numbered(match: re.Match[str], octal: str = "") -> str | None:
+    """The character of a number that `NUMBER` matches, or of octal digits; None if it is no character's."""
+    try:
+        return chr(int(octal, 8) if octal else int(match["x"] or match["u"] or match["U"], 16))
+    except (ValueError, OverflowError):
+        return None

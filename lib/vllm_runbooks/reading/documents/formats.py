@@ -87,7 +87,7 @@ def is_named(name: str) -> bool:
 
 
 def has_suffix(name: str) -> bool:
-    """Whether a file's name says that it is of some kind, one that is known here or another."""
+    """Whether a file's name says that it is of some kind, known or not."""
     return re.search(r"[^/\\]\.[A-Za-z]\w{0,15}\Z", name) is not None
 
 
@@ -109,22 +109,22 @@ def by_content(text: str) -> str:
         return "notebook"
     # What a script writes to a file says nothing about the script.
     lines = list(_written(head))
-    own = "\n".join(lines)
+    outer = "\n".join(lines)
     first = next((line.strip() for line in lines if line.strip() and line.lstrip()[:1] not in {"#", ";"}), "")
     if first.startswith("[") and re.search(
-        r"^\[(?:Unit|Service|Container|program:[^\]\n]{1,80})\][ \t\r]*$", own, re.MULTILINE
+        r"^\[(?:Unit|Service|Container|program:[^\]\n]{1,80})\][ \t\r]*$", outer, re.MULTILINE
     ):
         return "unit"
-    if _FENCED.search(own) or re.match(r"(?i)\s{0,40}(?:<!doctype html|<html\b)", head):
+    if _FENCED.search(outer) or re.match(r"(?i)\s{0,40}(?:<!doctype html|<html\b)", head):
         return "page"
-    if re.match(r"(?:FROM|ARG)[ \t]", first) and re.search(r"^FROM[ \t]+\S+", own, re.MULTILINE):
+    if re.match(r"(?:FROM|ARG)[ \t]", first) and re.search(r"^FROM[ \t]+\S+", outer, re.MULTILINE):
         return "dockerfile"
-    is_manifest = _MANIFEST.search(own) or (_CONTAINER.search(own) and not re.search(r"\\[ \t]*$", first))
+    is_manifest = _MANIFEST.search(outer) or (_CONTAINER.search(outer) and not re.search(r"\\[ \t]*$", first))
     if (is_manifest and _YAML_LINE.match(first)) or re.match(
         r"\s{0,40}[\[{]\s{0,40}(?:\{\s{0,40})?\"[\w$-]{1,60}\"\s{0,8}:", head
     ):
         return "yaml"
-    if _IMPORT.search(own) or (_CALL.search(own) and _CALLED.search(own)):
+    if _IMPORT.search(outer) or (_CALL.search(outer) and _CALLED.search(outer)):
         return "python"
     if _PROMPTED.match(head):
         head = _MARK.sub("", head)  # a session's prompts, unless sentences are quoted

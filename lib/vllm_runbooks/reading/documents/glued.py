@@ -10,7 +10,7 @@ from itertools import takewhile
 from vllm_runbooks.catalog import options
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import placed_words, programs
-from vllm_runbooks.reading.documents.starts import Around, Reading, Setting
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Word
 
 _MODEL = r"(?!rs?/|s/|d/)[\w.-]{1,96}/[\w-]"
@@ -47,7 +47,7 @@ def is_glued(text: str) -> bool:
     return next(_regions(text), None) is not None
 
 
-def read(source: Excerpt, around: Around, reading: Reading) -> None:
+def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add the commands of such a line."""
     around = replace(around, language="glued", is_reconstructed=True, is_certain=False)
     for head, end in _regions(source.text):
@@ -55,7 +55,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
         if len(words) > 1:
             settings = _settings(source, head.start())
             reading.settings += settings
-            environment = {**around.environment, **{one.name: one for one in settings}}
+            environment = {**around.environment, **{setting.name: setting for setting in settings}}
             programs.read_command(tuple(words), replace(around, environment=environment), reading)
 
 
@@ -65,7 +65,8 @@ def _settings(source: Excerpt, start: int) -> list[Setting]:
     parts = [(begin + match.start(), begin + match.end()) for match in re.finditer(r"\S+", source.text[begin:start])]
     last = takewhile(lambda part: _SETTING.fullmatch(source.text, *part), reversed(parts))
     words = [_word(source, *part) for part in last]
-    return [one for word in reversed(words) if (one := placed_words.setting_of(word, "assignment")) is not None]
+    settings = [placed_words.setting_of(word, "assignment") for word in reversed(words)]
+    return [setting for setting in settings if setting is not None]
 
 
 def _regions(text: str) -> Iterator[tuple[re.Match[str], int]]:
@@ -196,21 +197,12 @@ def _splits(text: str, start: int, cut: int, end: int) -> bool:
 
 def _word(source: Excerpt, start: int, end: int) -> Word:
     text = source.text
-    first, last = start, end
+    first, last = source.at[start], source.at[end - 1] + 1
     quote = text.find("=", start, end) + 1 if text.startswith("--", start) else start
-    if quote < end and text[quote] in "\"'" and text[end - 1] == text[quote] and end - quote > 1:
-        characters = [*range(start, quote), *range(quote + 1, end - 1)]
-        value = "".join(text[index] for index in characters)
-        if "$" in value:
-            return Word(None, source.at[first], source.at[last - 1] + 1, text[start:end], "variable")
-        return Word(
-            value,
-            source.at[first],
-            source.at[last - 1] + 1,
-            text[start:end],
-            "",
-            tuple(source.at[i] for i in characters),
-        )
     piece = source.part(start, end)
     why = "variable" if "$" in piece.text else ""
-    return placed_words.literal(piece, start=source.at[first], end=source.at[last - 1] + 1, why=why)
+    if quote < end and text[quote] in "\"'" and text[end - 1] == text[quote] and end - quote > 1:
+        bare = source.joined([(start, quote), (quote + 1, end - 1)])
+        if "$" not in bare.text:
+            return replace(placed_words.literal(bare, start=first, end=last), raw=piece.text)
+    return placed_words.literal(piece, start=first, end=last, why=why)

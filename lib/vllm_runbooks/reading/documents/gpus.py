@@ -17,19 +17,19 @@ VARIABLES = (*_NARROWING, *_GIVING)
 _NUMBER = re.compile(r"\d{1,4}", re.ASCII)
 
 
-def seen(environment: Mapping[str, Setting], given: Gpus | None = None) -> Gpus | None:
+def seen(environment: Mapping[str, Setting], container: Gpus | None = None) -> Gpus | None:
     """GPUs that a start sees: what a variable leaves of those that its container is given, with the host's numbers."""
-    own = _named(environment, _NARROWING)
-    if given is None or own is None:
-        return own or given or _named(environment, _GIVING)
-    devices = own.devices or ()
-    if given.count is None or not all(_NUMBER.fullmatch(one) for one in devices):
-        return own
-    if any(int(one) >= given.count for one in devices):
-        return given  # the variable names what is not there, and says nothing
-    # Of how many alone is written, it is not known which of the host's they are.
-    kept = tuple(given.devices[int(one)] for one in devices) if given.devices is not None else None
-    return replace(own, devices=kept)
+    named = _named(environment, _NARROWING)
+    if container is None or named is None:
+        return named or container or _named(environment, _GIVING)
+    devices = named.devices or ()
+    if container.count is None or not all(_NUMBER.fullmatch(device) for device in devices):
+        return named
+    if any(int(device) >= container.count for device in devices):
+        return container  # the variable names what is not there, and says nothing
+    # Where only a number is written, it is unknown which of the host's they are.
+    kept = tuple(container.devices[int(device)] for device in devices) if container.devices is not None else None
+    return replace(named, devices=kept)
 
 
 def _named(environment: Mapping[str, Setting], variables: tuple[str, ...]) -> Gpus | None:

@@ -31,7 +31,7 @@ _GLOBAL_VALUED = {
 }
 
 
-class Launch(NamedTuple):
+class ContainerLauncher(NamedTuple):
     """Where a command starts something in a container."""
 
     at: int
@@ -42,19 +42,19 @@ class Launch(NamedTuple):
     """"run" (an image), "exec" (in a container that runs), "kubectl" or "sandbox"."""
 
 
-def launch(values: Sequence[str], heads: Sequence[str]) -> Launch | None:
+def launcher(values: Sequence[str], heads: Sequence[str]) -> ContainerLauncher | None:
     """The launcher among the words of a command, by their values and the programs that they are."""
     for index, head in enumerate(heads):
         if head in _COMPOSERS:
-            return Launch(index, index + 1, "exec")
+            return ContainerLauncher(index, index + 1, "exec")
         if head in _SANDBOXES:
-            return Launch(index, index + 1, "sandbox")
+            return ContainerLauncher(index, index + 1, "sandbox")
         if head in _RUNTIMES or head == "kubectl":
             return _of_runtime(values, index, head)
     return None
 
 
-def _of_runtime(values: Sequence[str], index: int, head: str) -> Launch | None:
+def _of_runtime(values: Sequence[str], index: int, head: str) -> ContainerLauncher | None:
     at = index + 1
     while at < len(values) and values[at].startswith("-"):
         at += 2 if values[at] in _GLOBAL_VALUED else 1
@@ -62,12 +62,12 @@ def _of_runtime(values: Sequence[str], index: int, head: str) -> Launch | None:
         at += 1
     command = values[at] if at < len(values) else ""
     if command == "compose":
-        return Launch(index, at + 1, "exec")
+        return ContainerLauncher(index, at + 1, "exec")
     if head == "kubectl":
-        return Launch(index, at + 1, "kubectl") if command in {"run", "exec"} else None
+        return ContainerLauncher(index, at + 1, "kubectl") if command in {"run", "exec"} else None
     if command in {"run", "create"}:
-        return Launch(index, at + 1, "run")
-    return Launch(index, at + 1, "exec") if command == "exec" else None
+        return ContainerLauncher(index, at + 1, "run")
+    return ContainerLauncher(index, at + 1, "exec") if command == "exec" else None
 
 
 @dataclass
@@ -79,38 +79,35 @@ class Options:
     entrypoint: Word | None = None
     gpus: Gpus | None = None
     ports: list[str | None] = field(default_factory=list)
-    """That are published, as they are written; None: it is not known where."""
+    """Published ports as written; None if it is unknown where."""
     network: str | None = None
     rest: tuple[Word, ...] = ()
-    taken: int = 0
+    size: int = 0
     """Words up to the image, and with it."""
 
 
 def container_options(words: Sequence[Word], *, is_all: bool = False) -> Options:
     """Read the options in front of the image; with `is_all`, those anywhere, as a script hands them on."""
-    found = Options()
+    options = Options()
     index = 0
     while index < len(words):
         word = words[index]
         value = word.value or ""
         if not value.startswith("-") or value == "-":
-            if is_all:
-                index += 1
-                continue
-            if word.value is None and "[@]" in word.raw:
-                index += 1  # an array of further options
-                continue
-            break
+            if not is_all and not (word.value is None and "[@]" in word.raw):  # an array of further options
+                break
+            index += 1
+            continue
         if value == "--":
             index += 1  # the image comes next, whatever it begins with
             break
-        name, given, index = _option(words, index)
-        _take(found, name, given, word)
+        name, argument, index = _option(words, index)
+        _take(options, name, argument, word)
     if index < len(words) and not is_all:
-        found.image = words[index]
-        found.rest = tuple(words[index + 1 :])
-        found.taken = index + 1
-    return found
+        options.image = words[index]
+        options.rest = tuple(words[index + 1 :])
+        options.size = index + 1
+    return options
 
 
 def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
@@ -121,45 +118,43 @@ def _option(words: Sequence[Word], index: int) -> tuple[str, Word | None, int]:
         name, equals, _ = value.partition("=")
         if equals:
             return name, cut(word, len(name) + 1), index + 1
-        if name in _BOOLEAN or index + 1 >= len(words):
-            return name, None, index + 1
-        return name, words[index + 1], index + 2
-    at = 1
-    while at < len(value) and value[at] in _SHORT_BOOLEAN:
-        at += 1
-    if at >= len(value):
-        return value, None, index + 1
-    name = "-" + value[at]
-    if at + 1 < len(value):
-        return name, cut(word, at + 1 + (value[at + 1] == "=")), index + 1
-    return (name, words[index + 1], index + 2) if index + 1 < len(words) else (name, None, index + 1)
+        is_boolean = name in _BOOLEAN
+    else:
+        at = len(value) - len(value[1:].lstrip(_SHORT_BOOLEAN))
+        is_boolean = at >= len(value)
+        name = value if is_boolean else "-" + value[at]
+        if at + 1 < len(value):
+            return name, cut(word, at + 1 + (value[at + 1] == "=")), index + 1
+    if is_boolean or index + 1 >= len(words):
+        return name, None, index + 1
+    return name, words[index + 1], index + 2
 
 
-def _take(found: Options, name: str, given: Word | None, word: Word) -> None:
+def _take(options: Options, name: str, argument: Word | None, word: Word) -> None:
     if name == "--publish-all" or (name[1:2] != "-" and "P" in name):
-        found.ports.append(None)
-    if given is None:
+        options.ports.append(None)
+    if argument is None:
         return
-    value = given.value
+    value = argument.value
     if name in {"-e", "--env"} and value is not None:
-        setting = setting_of(given, "option")
+        setting = setting_of(argument, "option")
         if setting is not None:
-            found.settings.append(replace(setting, start=word.start))
+            options.settings.append(replace(setting, start=word.start))
         elif re.fullmatch(r"[A-Za-z_]\w*", value):
-            handed = Word(None, given.start, given.end, given.raw, "handed on")
-            found.settings.append(Setting(value, handed, word.start, given.end, "option"))
+            handed = Word(None, argument.start, argument.end, argument.raw, "handed on")
+            options.settings.append(Setting(value, handed, word.start, argument.end, "option"))
     elif name in {"-e", "--env"}:
-        match = re.match(r"[\"']?([A-Za-z_]\w{0,200})=", given.raw)
+        match = re.match(r"[\"']?([A-Za-z_]\w{0,200})=", argument.raw)
         if match:
-            found.settings.append(Setting(match[1], given, word.start, given.end, "option"))
+            options.settings.append(Setting(match[1], argument, word.start, argument.end, "option"))
     elif name == "--entrypoint":
-        found.entrypoint = given
+        options.entrypoint = argument
     elif name in {"--gpus", "--device"} and value is not None:
-        found.gpus = gpus.of_option(value, word.start, given.end) or found.gpus
+        options.gpus = gpus.of_option(value, word.start, argument.end) or options.gpus
     elif name in {"-p", "--publish"}:
-        found.ports.append(value)
+        options.ports.append(value)
     elif name in {"--net", "--network"}:
-        found.network = value
+        options.network = value
 
 
 def are_local(ports: Sequence[str | None], network: str | None) -> bool:
@@ -169,7 +164,7 @@ def are_local(ports: Sequence[str | None], network: str | None) -> bool:
         ports: As docker and compose write them: an address in front, or none for every address.
         network: Of the container; in that of its host nothing is published.
     """
-    return bool(ports) and network != "host" and all(each is not None and _LOOPBACK.match(each) for each in ports)
+    return bool(ports) and network != "host" and all(port is not None and _LOOPBACK.match(port) for port in ports)
 
 
 def is_node(options: Options) -> bool:
@@ -192,22 +187,22 @@ class Pod:
 
 def pod(words: Sequence[Word]) -> Pod:
     """Read the words behind `kubectl run` or `kubectl exec`."""
-    found = Pod()
+    result = Pod()
     for index, word in enumerate(words):
         value = word.value or ""
         if value == "--":
-            return replace(found, rest=tuple(words[index + 1 :]))
+            return replace(result, rest=tuple(words[index + 1 :]))
         if value.startswith("--image="):
-            found = replace(found, image=cut(word, len("--image=")))
+            result = replace(result, image=cut(word, len("--image=")))
         elif value == "--image" and index + 1 < len(words):
-            found = replace(found, image=words[index + 1])
+            result = replace(result, image=words[index + 1])
         elif value.startswith("--env=") and "=" in value[6:]:
             pair = cut(word, len("--env="))
             setting = of_pair(pair, (pair.value or "").index("=") + 1, "option")
-            found = replace(found, settings=(*found.settings, setting))
+            result = replace(result, settings=(*result.settings, setting))
         elif value == "--command":
-            found = replace(found, is_command=True)
-    return found
+            result = replace(result, is_command=True)
+    return result
 
 
 class Sandbox(NamedTuple):

@@ -32,7 +32,7 @@ _MAGIC = re.compile(r"(?P<name>\w{1,60})[ \t]*")
 _OPEN = frozenset(("run", "pylab", "store", "load", "loadpy", "paste", "cpaste", "edit", "recall", "rerun", "macro"))
 """What may give any name a meaning."""
 _UNKNOWN = "get_ipython()"
-"""What stands for a value that a command gives: a call whose result is not known."""
+"""What stands for a value that a command gives: a call with an unknown result."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Cell:
     """One cell, by what reads it."""
 
     kind: str
-    """As of a file; "other": none that is known, or that is judged."""
+    """Format, as of a file; "other" if it is unknown or not checked."""
     text: Excerpt
     file: str | None = None
     """The file that it becomes; "" is a program of its own, None a part of the notebook's."""
@@ -58,7 +58,7 @@ class Lines:
     commands: list[Excerpt] = field(default_factory=list)
     """Behind `!` and `%`."""
     names: set[str] = field(default_factory=set)
-    """Those that commands say: what they are used for is not known."""
+    """Names in commands, with an unknown use."""
     is_open: bool = False
     """Whether any name may have been given a meaning."""
 
@@ -84,14 +84,14 @@ def cell(kind: str, text: Excerpt, depth: int = 0) -> Cell:
         return Cell("shell", pages.without_prompts(rest), names=frozenset(kept))
     if _PYTHONS.fullmatch(program):
         return Cell("python", rest, "", names=frozenset(kept))
-    said = () if name in _SHOWN else _WORD.findall(text.text)
-    return Cell("other", rest, names=frozenset(said))
+    names = () if name in _SHOWN else _WORD.findall(text.text)
+    return Cell("other", rest, names=frozenset(names))
 
 
 def _program(words: str) -> str:
-    """What `%%script` is told to run."""
-    found = re.sub(r"--(?:out|err|proc)[ \t=]+\S+|--\w[\w-]*", "", words).split()
-    return re.split(r"[/\\]", found[0])[-1] if found else ""
+    """The program that `%%script` runs."""
+    command = re.sub(r"--(?:out|err|proc)[ \t=]+\S+|--\w[\w-]*", "", words).split()
+    return re.split(r"[/\\]", command[0])[-1] if command else ""
 
 
 def _written(text: Excerpt, words: str) -> Cell:
@@ -105,28 +105,28 @@ def _written(text: Excerpt, words: str) -> Cell:
 def lines(text: Excerpt) -> Lines:
     """A cell of Python without its lines of shell (`!pip install …`), of IPython (`%cd …`), and questions (`name?`).
 
-    A command whose result is kept (`gpus = !nvidia-smi -L`) leaves a value that is not known.
+    A command whose result is kept (`gpus = !nvidia-smi -L`) leaves an unknown value.
     """
-    found = Lines(text)
+    result = Lines(text)
     parts: list[Excerpt] = []
     for start, stop in _logical(text.text):
         line = text.text[start:stop].rstrip("\n")
         mark = _LINE.match(line)
-        asked = _ASKED.fullmatch(line)
-        if mark is None and asked is None:
+        question = _ASKED.fullmatch(line)
+        if mark is None and question is None:
             parts.append(text.part(start, stop))
             continue
-        head = (asked or mark)["head"]  # type: ignore[index]
+        head = (question or mark)["head"]  # type: ignore[index]
         behind = start + (mark.end() if mark else 0)
-        if mark is not None and mark["sign"] is not None and asked is None:
+        if mark is not None and mark["sign"] is not None and question is None:
             magic = _MAGIC.match(text.text, behind) if mark["sign"] == "%" else None
             name = magic["name"] if magic else ""
             if magic and name == "time":  # the rest is run as it stands
                 parts += [text.part(start, start + len(head)), text.part(magic.end(), stop)]
                 continue
-            found.is_open |= name in _OPEN
-            found.names.update(_WORD.findall(line) if name in _SAME else ())
-            found.commands.append(text.part(behind, stop))
+            result.is_open |= name in _OPEN
+            result.names.update(_WORD.findall(line) if name in _SAME else ())
+            result.commands.append(text.part(behind, stop))
         value = _UNKNOWN if head.strip() else "pass" if head else ""
         end = start + len(line)
         at = [*text.at[start : start + len(head)], *[text.at[behind]] * (len(value) + 1)]
@@ -134,8 +134,8 @@ def lines(text: Excerpt) -> Lines:
         parts.append(text.part(end, stop))
     if parts:
         places = [place for part in parts for place in part.at[: len(part.text)]]
-        found.python = Excerpt("".join(part.text for part in parts), [*places, text.at[len(text.text)]])
-    return found
+        result.python = Excerpt("".join(part.text for part in parts), [*places, text.at[len(text.text)]])
+    return result
 
 
 def _logical(text: str) -> Iterator[tuple[int, int]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.documents import launchers, programs, yaml_places
-from vllm_runbooks.reading.documents.starts import Around, Gpus, Reading, Setting, Within
+from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Gpus, Setting, Within
 from vllm_runbooks.reading.documents.yaml_places import Node, Scalar, YamlError
 from vllm_runbooks.reading.shell import Trouble, Word
 
@@ -19,8 +20,6 @@ _RUNS = {
 """Keys whose text other programs hand to a shell."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]{0,200})\)")
-_UNKNOWN = "\ufffc"
-"""Stands in a text for what cannot be known."""
 _PAIR = re.compile(
     r"(--?[A-Za-z][\w.-]{0,200})[ \t]+(\S.*)|(--[A-Za-z][\w.-]{0,200}=[^\s\"'{\[]{1,400})[ \t]+(--[A-Za-z].*)",
     re.DOTALL,
@@ -44,24 +43,22 @@ _MAX_NESTED = 8
 """Defaults within defaults (`${A:-${B:-…}}`)."""
 
 
-def read(source: Excerpt, around: Around, reading: Reading) -> None:
+def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add what the documents of a YAML stream start; one that is no YAML becomes a trouble."""
     count = 0
     for document in yaml_places.documents(source):
         if not _is_of_interest(document.text):
             continue
         if count >= _MAX_DOCUMENTS:
-            at = document.at[0]
-            reading.troubles.append(
-                Trouble("file.not-yaml", at, at, {"says": f"more than {_MAX_DOCUMENTS} documents"}, ())
-            )
+            details = {"says": f"more than {_MAX_DOCUMENTS} documents"}
+            reading.troubles.append(Trouble("file.not-yaml", document.at[0], document.at[0], details))
             return
         count += 1
         try:
             root = yaml_places.read(document)
         except YamlError as error:
             if not yaml_places.is_near_template(document, error.at):
-                reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}, ()))
+                reading.troubles.append(Trouble("file.not-yaml", error.at, error.at, {"says": str(error)}))
             continue
         if root is not None:
             _Manifest(root, around, reading).read()
@@ -75,12 +72,9 @@ def _is_of_interest(text: str) -> bool:
 class _Manifest:
     """One document being read."""
 
-    def __init__(self, root: Node, around: Around, reading: Reading) -> None:
+    def __init__(self, root: Node, around: Around, reading: DocumentReading) -> None:
         self.root, self.around, self.reading = root, around, reading
-        self.is_applied = isinstance(root, yaml_places.Mapping) and None not in (
-            root.get("apiVersion"),
-            root.get("kind"),
-        )
+        self.is_applied = _at(root, "apiVersion") is not None and _at(root, "kind") is not None
         """Whether the document is handed to Kubernetes as it is, rather than to a template."""
         self.done: set[int] = set()
         """Nodes that were read as part of a container."""
@@ -100,28 +94,27 @@ class _Manifest:
             elif isinstance(node, yaml_places.Sequence) and path and _FURTHER.fullmatch(path[-1]):
                 self._further(path, node)
         if count >= yaml_places.MAX_VISITED:
-            self.reading.troubles.append(
-                Trouble("file.too-much", root.start, root.start + 1, {"what": "values, aliases counted each time"}, ())
-            )
+            details = {"what": "values, aliases counted each time"}
+            self.reading.troubles.append(Trouble("file.too-much", root.start, root.start + 1, details))
 
     def _mapping(self, path: tuple[str, ...], node: yaml_places.Mapping, *, is_compose: bool) -> None:
-        given = {key.value: value for key, value in node.items()}
+        values = {key.value: value for key, value in node.items()}
         is_service = is_compose and len(path) == 2 and path[0] == "services"
-        is_container = is_service or bool(given.keys() & {"command", "args", "entrypoint"})
-        if not is_container or not (is_service or self._is_container(path, given)):
+        is_container = bool(values.keys() & {"command", "args", "entrypoint"}) and self._is_container(path, values)
+        if not is_service and not is_container:
             return
-        self._tell_repeated(node)
+        self._report_repeated(node)
         for key in ("command", "args", "entrypoint", "environment", "env"):
-            if key in given:
-                self.done |= _all_of(given[key])
+            if key in values:
+                self.done |= {id(inner) for _, inner in yaml_places.walk(values[key])}
         if (
             is_service
-            or (not is_compose and ("entrypoint" in given or "environment" in given))
-            or ("args" not in given and "image" in given and _is_of_arguments(given.get("command")))
+            or (not is_compose and ("entrypoint" in values or "environment" in values))
+            or ("args" not in values and "image" in values and _is_of_arguments(values.get("command")))
         ):
-            self._service(path[-1] if path else "", given, node)
+            self._service(path[-1] if path else "", values, node)
         else:
-            self._container(given, node)
+            self._container(values, node)
 
     def _further(self, path: tuple[str, ...], node: yaml_places.Sequence) -> None:
         """Arguments that a chart adds to a start of its own."""
@@ -129,18 +122,15 @@ class _Manifest:
         if any("vllm" in key.lower() for key in path) or programs.are_own(words):
             self.reading.loose += programs.options_of(words, "bare")
 
-    def _tell_repeated(self, node: yaml_places.Mapping) -> None:
+    def _report_repeated(self, node: yaml_places.Mapping) -> None:
         for key in node.repeated():
-            self.reading.troubles.append(Trouble("file.key-again", key.start, key.end, {"key": key.value}, ()))
+            self.reading.troubles.append(Trouble("file.key-again", key.start, key.end, {"key": key.value}))
 
-    def _is_container(self, path: tuple[str, ...], given: Mapping[str, Node]) -> bool:
-        if (
-            "image" in given
-            or _is_served_by_vllm(given)
-            or (path[-1:] == ("-",) and {"containers", "initContainers"} & set(path))
-        ):
+    def _is_container(self, path: tuple[str, ...], values: Mapping[str, Node]) -> bool:
+        is_listed = path[-1:] == ("-",) and not {"containers", "initContainers"}.isdisjoint(path)
+        if "image" in values or _is_served_by_vllm(values) or is_listed:
             return True
-        words = [item.value for key in ("command", "args") for item in _scalars(given.get(key))]
+        words = [item.value for key in ("command", "args") for item in _scalars(values.get(key))]
         return any(
             "vllm" in word or word.startswith(("--served-model-name", "--tensor-parallel-size")) for word in words
         )
@@ -152,52 +142,52 @@ class _Manifest:
             around = replace(self.around, within=(Within("yaml", node.start, node.end),), is_certain=False)
             programs.read_script(node.text, around, self.reading)
 
-    def _service(self, name: str, given: Mapping[str, Node], node: yaml_places.Mapping) -> None:
+    def _service(self, name: str, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         """A service of docker compose."""
-        text = given.get("command") or given.get("entrypoint")
-        environment = self._environment(given.get("environment"), is_interpolated=True)
-        image = self._image(given.get("image"), is_interpolated=True)
+        text = values.get("command") or values.get("entrypoint")
+        environment = self._environment(values.get("environment"), is_interpolated=True)
+        image = self._image(values.get("image"), is_interpolated=True)
         around = replace(
             self.around,
             kind="compose",
             name=name,
             environment=environment,
             image=image,
-            gpus=_reserved(node, given),
-            is_local=_is_local(given),
+            gpus=_reserved(node, values),
+            is_local=_is_local(values),
             language="compose" if isinstance(text, Scalar) else "yaml",
             within=(Within("yaml", text.start, text.end),) if isinstance(text, Scalar) else (),
             keys=_keys(node),
         )
-        entry = self._compose_words(given.get("entrypoint"))
-        words = self._compose_words(given.get("command"))
+        entry = self._compose_words(values.get("entrypoint"))
+        words = self._compose_words(values.get("command"))
         # An empty list, or an empty text, takes the image's own entry point away; nothing at all leaves it.
-        is_own = not entry and not _is_emptied(given.get("entrypoint"))
+        is_own = not entry and not _is_emptied(values.get("entrypoint"))
         self._run(None if is_own else tuple(entry), tuple(words), image, around, node)
 
-    def _container(self, given: Mapping[str, Node], node: yaml_places.Mapping) -> None:
+    def _container(self, values: Mapping[str, Node], node: yaml_places.Mapping) -> None:
         """A container of Kubernetes."""
-        environment = self._environment(given.get("env"), is_interpolated=False)
-        known = {key: one.value.value for key, one in environment.items()}
-        name = given.get("name")
-        image = self._image(given.get("image"), is_interpolated=False)
+        environment = self._environment(values.get("env"), is_interpolated=False)
+        variables = {key: setting.value.value for key, setting in environment.items()}
+        name = values.get("name")
+        image = self._image(values.get("image"), is_interpolated=False)
         around = replace(
             self.around,
             kind="kubernetes",
             name=name.value if isinstance(name, Scalar) else "",
             environment=environment,
             image=image,
-            gpus=_limits(given),
+            gpus=_limits(values),
             language="yaml",
             keys=_keys(node),
         )
         entry, words = (
-            tuple(_expanded(scalar, known) for scalar in _scalars(given.get(key))) for key in ("command", "args")
+            tuple(_expanded(scalar, variables) for scalar in _scalars(values.get(key))) for key in ("command", "args")
         )
-        count = len(self.reading.starts)
-        self._run(entry or None, words, image, around, node, is_served=_is_served_by_vllm(given))
-        if _is_served_by_vllm(given):
-            self.reading.starts[count:] = [replace(one, is_elided=True) for one in self.reading.starts[count:]]
+        count, is_served = len(self.reading.starts), _is_served_by_vllm(values)
+        self._run(entry or None, words, image, around, node, is_served=is_served)
+        if is_served:
+            self.reading.change_starts(count, lambda start: replace(start, is_elided=True))
 
     def _run(
         self,
@@ -213,61 +203,60 @@ class _Manifest:
         if image is not None:
             self.reading.images.append(image)
         programs.run_image(entry, words, image, around, self.reading, is_ours=is_served)
-        for index in range(count, len(self.reading.starts)):
-            one = self.reading.starts[index]
-            if not one.words and not one.prefix:
-                self.reading.starts[index] = replace(one, start=node.start, end=node.end)
+        self.reading.change_starts(
+            count,
+            lambda start: start if start.words or start.prefix else replace(start, start=node.start, end=node.end),
+        )
         if count == len(self.reading.starts):
             return
-        own = {(word.start, word.end) for one in self.reading.starts[count:] for word in one.words}
+        places = {(word.start, word.end) for start in self.reading.starts[count:] for word in start.words}
         for key in ("entrypoint", "command", "args"):
-            listed = node.get(key)
-            if isinstance(listed, yaml_places.Sequence):
-                self._tell_items(listed, own, around.kind)
+            if isinstance(listed := node.get(key), yaml_places.Sequence):
+                self._report_items(listed, places, around.kind)
         if around.kind == "kubernetes":
-            self._tell_values(node.get("env"))
+            self._report_values(node.get("env"))
 
-    def _tell_items(self, listed: yaml_places.Sequence, own: set[tuple[int, int]], kind: str) -> None:
-        """Items of a list that are not the one word that each is to be."""
+    def _report_items(self, listed: yaml_places.Sequence, places: set[tuple[int, int]], kind: str) -> None:
+        """Report items of a list that are not exactly one word; `places` are those of vLLM's arguments."""
         for item in listed.items:
             if not isinstance(item, Scalar):
-                self._tell_collection(item, kind)
+                self._report_collection(item, kind)
                 continue
             if item.has_template:
                 continue
-            pair = _PAIR.match(item.value) if (item.start, item.end) in own else None
+            pair = _PAIR.match(item.value) if (item.start, item.end) in places else None
             if pair:
                 option, value = pair[1] or pair[3], (pair[2] or pair[4]).strip()
-                says = {"option": option, "value": value[:80]}
+                details = {"option": option, "value": value[:80]}
                 edits = self._parted(listed, item, option, value)
-                self.reading.troubles.append(Trouble("file.two-words-in-item", item.start, item.end, says, edits))
+                self.reading.troubles.append(Trouble("file.two-words-in-item", item.start, item.end, details, edits))
             elif self.is_applied or kind == "compose":
-                self._tell_type(item, kind)
+                self._report_type(item, kind)
 
-    def _tell_collection(self, item: yaml_places.Mapping | yaml_places.Sequence, kind: str) -> None:
+    def _report_collection(self, item: yaml_places.Mapping | yaml_places.Sequence, kind: str) -> None:
         """An item that YAML makes a mapping of, as it does of JSON without quotes around it."""
         text = self.reading.file[item.start : item.end].rstrip()
         if kind not in _READERS or not text.startswith("-") or "\n" in text:
             return
-        says = {"value": text[:80], "type": "mapping", "by": _READERS[kind]}
+        details = {"value": text[:80], "type": "mapping", "by": _READERS[kind]}
         end = item.start + len(text)
         edits = (Replacement(item.start, item.start, "'"), Replacement(end, end, "'")) if "'" not in text else ()
-        self.reading.troubles.append(Trouble("file.not-a-text", item.start, end, says, edits))
+        self.reading.troubles.append(Trouble("file.not-a-text", item.start, end, details, edits))
 
-    def _tell_values(self, listed: Node | None) -> None:
-        for item in listed.items if isinstance(listed, yaml_places.Sequence) and self.is_applied else []:
-            value = item.get("value") if isinstance(item, yaml_places.Mapping) else None
+    def _report_values(self, listed: Node | None) -> None:
+        for item in _items(listed) if self.is_applied else []:
+            value = _at(item, "value")
             if isinstance(value, Scalar):
-                self._tell_type(value, "kubernetes")
+                self._report_type(value, "kubernetes")
 
-    def _tell_type(self, item: Scalar, kind: str) -> None:
+    def _report_type(self, item: Scalar, kind: str) -> None:
         """A number or a truth value where only a text is taken."""
         is_number = _NUMBER.fullmatch(item.value) is not None
         if item.style != "plain" or item.has_template or not (is_number or _BOOLEANS[kind].fullmatch(item.value)):
             return
-        says = {"value": item.value[:80], "type": "number" if is_number else "boolean", "by": _READERS[kind]}
+        details = {"value": item.value[:80], "type": "number" if is_number else "boolean", "by": _READERS[kind]}
         edits = (Replacement(item.start, item.start, '"'), Replacement(item.end, item.end, '"'))
-        self.reading.troubles.append(Trouble("file.not-a-text", item.start, item.end, says, edits))
+        self.reading.troubles.append(Trouble("file.not-a-text", item.start, item.end, details, edits))
 
     def _parted(self, listed: yaml_places.Sequence, item: Scalar, option: str, value: str) -> tuple[Replacement, ...]:
         """The item as several, where that is certain."""
@@ -276,11 +265,11 @@ class _Manifest:
             values = [value[1:-1]]
         elif value[:1] not in {"{", "["}:
             values = value.split()
-        if item.style in {"literal", "folded"} or any(re.search(r"[\\'\"\n]", one) for one in values):
+        if item.style in {"literal", "folded"} or any(re.search(r"[\\'\"\n]", text) for text in values):
             return ()
-        words = [option, *(one if _PLAIN.fullmatch(one) and not _is_typed(one) else f'"{one}"' for one in values)]
+        words = [option, *(text if _PLAIN.fullmatch(text) and not _is_typed(text) else f'"{text}"' for text in values)]
         if listed.is_flow:
-            quoted = [one if one[:1] == '"' else f'"{one}"' for one in words]
+            quoted = [text if text[:1] == '"' else f'"{text}"' for text in words]
             return (Replacement(item.start, item.end, ", ".join(quoted)),)
         line = self.reading.file.rfind("\n", 0, item.start) + 1
         lead = self.reading.file[line : item.start]
@@ -299,21 +288,18 @@ class _Manifest:
         return self._interpolated_word(node) if is_interpolated else _word(node)
 
     def _environment(self, node: Node | None, *, is_interpolated: bool) -> dict[str, Setting]:
-        found: list[Setting] = []
+        settings: list[Setting] = []
         if isinstance(node, yaml_places.Mapping):
             for key, value in node.items():
                 if isinstance(value, Scalar):
-                    found.append(
-                        Setting(
-                            key.value, self._value(value, is_interpolated=is_interpolated), key.start, value.end, "map"
-                        )
-                    )
-            self._tell_repeated(node)
+                    word = self._value(value, is_interpolated=is_interpolated)
+                    settings.append(Setting(key.value, word, key.start, value.end, "map"))
+            self._report_repeated(node)
         elif isinstance(node, yaml_places.Sequence):
             for item in node.items:
-                found += self._item(item, is_interpolated=is_interpolated)
-        self.reading.settings += found
-        return {one.name: one for one in found}
+                settings += self._item(item, is_interpolated=is_interpolated)
+        self.reading.settings += settings
+        return {setting.name: setting for setting in settings}
 
     def _item(self, item: Node, *, is_interpolated: bool) -> list[Setting]:
         if isinstance(item, Scalar):
@@ -346,21 +332,20 @@ class _Manifest:
         if not is_interpolated or word.value is None or "$" not in word.value or word.at is None:
             return word
         characters, why = self._interpolated(Excerpt(word.value, [*word.at, word.end]))
-        return _made(characters, word.start, word.end, word.raw, why)
+        return word_of_characters(characters, word.start, word.end, word.raw, why or "unset variable")
 
     def _interpolated_word(self, scalar: Scalar) -> Word:
         return self._filled(_word(scalar), is_interpolated=True)
 
-    def _interpolated(self, text: Excerpt) -> tuple[list[tuple[str, int]], str]:
+    def _interpolated(self, text: Excerpt) -> tuple[Characters, str]:
         """A compose file's text with its variables replaced, and why a part is unknown."""
-        found: list[tuple[str, int]] = []
+        characters: Characters = []
         reasons: list[str] = []
-        bad = _interpolate(text, 0, len(text.text), found, reasons, depth=0)
+        bad = _interpolate(text, 0, len(text.text), characters, reasons, depth=0)
         if bad is not None:
-            self.reading.troubles.append(
-                Trouble("file.compose-interpolation", text.at[bad], text.at[min(bad + 1, len(text.text))], {}, ())
-            )
-        return found, reasons[0] if reasons else ""
+            start, end = text.at[bad], text.at[min(bad + 1, len(text.text))]
+            self.reading.troubles.append(Trouble("file.compose-interpolation", start, end, {}))
+        return characters, reasons[0] if reasons else ""
 
     def _compose_words(self, node: Node | None) -> list[Word]:
         """The arguments that compose makes of a command: a list's items, or a text split by its own rules."""
@@ -385,28 +370,28 @@ def _is_typed(text: str) -> bool:
     return bool(_NUMBER.fullmatch(text) or re.fullmatch(r"(?i:true|false|yes|no|on|off|y|n|null)", text))
 
 
-def _is_served_by_vllm(given: Mapping[str, Node]) -> bool:
+def _is_served_by_vllm(values: Mapping[str, Node]) -> bool:
     """Whether a model of KServe's is served by a runtime with vLLM, which the arguments are added to."""
-    names = (_at(given.get("modelFormat"), "name"), given.get("runtime") if "modelFormat" in given else None)
-    return "args" in given and any(isinstance(one, Scalar) and "vllm" in one.value.lower() for one in names)
+    names = (_at(values.get("modelFormat"), "name"), values.get("runtime") if "modelFormat" in values else None)
+    return "args" in values and any(isinstance(name, Scalar) and "vllm" in name.value.lower() for name in names)
 
 
-def _without_templates(text: Excerpt) -> list[tuple[str, int]]:
+def _without_templates(text: Excerpt) -> Characters:
     """The characters of a text with one that is unknown for each expression of a template."""
-    found: list[tuple[str, int]] = []
+    characters: Characters = []
     done = 0
     for match in yaml_places.EXPRESSION.finditer(text.text):
-        found += zip(text.text[done : match.start()], text.at[done : match.start()], strict=True)
-        found.append((_UNKNOWN, text.at[match.start()]))
+        characters += zip(text.text[done : match.start()], text.at[done : match.start()], strict=True)
+        characters.append((UNKNOWN, text.at[match.start()]))
         done = match.end()
-    return [*found, *zip(text.text[done:], text.at[done:-1], strict=True)]
+    return [*characters, *zip(text.text[done:], text.at[done:-1], strict=True)]
 
 
 def _is_of_arguments(node: Node | None) -> bool:
     """Whether a command is a text, or begins with an option: it takes the place of the image's, not of its program."""
     if isinstance(node, Scalar):
         return True
-    return isinstance(node, yaml_places.Sequence) and any(one.value.startswith("-") for one in _scalars(node)[:1])
+    return isinstance(node, yaml_places.Sequence) and any(item.value.startswith("-") for item in _scalars(node)[:1])
 
 
 def _is_emptied(node: Node | None) -> bool:
@@ -416,14 +401,10 @@ def _is_emptied(node: Node | None) -> bool:
     return isinstance(node, yaml_places.Sequence) and not node.items
 
 
-def _all_of(node: Node) -> set[int]:
-    return {id(inner) for _, inner in yaml_places.walk(node)}
-
-
 def _scalars(node: Node | None) -> list[Scalar]:
     if isinstance(node, Scalar):
         return [node] if node.value not in {"", "~", "null"} else []
-    return [item for item in node.items if isinstance(item, Scalar)] if isinstance(node, yaml_places.Sequence) else []
+    return [item for item in _items(node) if isinstance(item, Scalar)]
 
 
 def _keys(node: yaml_places.Mapping) -> dict[str, tuple[int, int]]:
@@ -437,23 +418,12 @@ def _word(scalar: Scalar) -> Word:
     """A scalar as an argument of its own."""
     if scalar.has_template:
         return Word(None, scalar.start, scalar.end, scalar.value, "template")
-    return Word(scalar.value, scalar.start, scalar.end, _raw(scalar), "", scalar.text.at[:-1])
-
-
-def _raw(scalar: Scalar) -> str:
     quote = {"single": "'", "double": '"'}.get(scalar.style, "")
-    return f"{quote}{scalar.value}{quote}"
-
-
-def _made(characters: Sequence[tuple[str, int]], start: int, end: int, raw: str, why: str) -> Word:
-    value = "".join(character for character, _ in characters)
-    if _UNKNOWN in value:
-        return Word(None, start, end, raw, why or "unset variable")
-    return Word(value, start, end, raw, "", tuple(place for character, place in characters if character))
+    return Word(scalar.value, scalar.start, scalar.end, f"{quote}{scalar.value}{quote}", "", scalar.text.at[:-1])
 
 
 def _interpolate(
-    text: Excerpt, start: int, end: int, found: list[tuple[str, int]], reasons: list[str], *, depth: int
+    text: Excerpt, start: int, end: int, made: Characters, reasons: list[str], *, depth: int
 ) -> int | None:
     """Append the text with its variables replaced; the index of a `$` that compose refuses, or None."""
     index, bad = start, None
@@ -461,16 +431,16 @@ def _interpolate(
     while index < end:
         character = whole[index]
         if character != "$":
-            found.append((character, text.at[index]))
+            made.append((character, text.at[index]))
             index += 1
             continue
         following = whole[index + 1 : index + 2]
         name = _NAME.match(whole, index + 1, end)
         if following == "$":
-            found.append(("$", text.at[index]))
+            made.append(("$", text.at[index]))
             index += 2
         elif name:
-            found.append((_UNKNOWN, text.at[index]))
+            made.append((UNKNOWN, text.at[index]))
             reasons.append(f"unset variable {name[0]}")
             index = name.end()
         elif following == "{":
@@ -482,17 +452,17 @@ def _interpolate(
             if not operator:
                 return index
             if operator[0] in {":-", "-"}:
-                found.append(("", text.at[index]))  # the word begins here, though its characters come later
-                inner = _interpolate(text, name.end() + len(operator[0]), stop, found, reasons, depth=depth + 1)
+                made.append(("", text.at[index]))  # the word begins here, though its characters come later
+                inner = _interpolate(text, name.end() + len(operator[0]), stop, made, reasons, depth=depth + 1)
                 bad = bad if inner is None else inner
-                found.append(("", text.at[stop]))  # and ends here
+                made.append(("", text.at[stop]))  # and ends here
             else:
-                found.append((_UNKNOWN, text.at[index]))
+                made.append((UNKNOWN, text.at[index]))
                 reasons.append(f"unset variable {name[0]}")
             index = stop + 1
         else:
             bad = index if bad is None else bad
-            found.append(("$", text.at[index]))
+            made.append(("$", text.at[index]))
             index += 1
     return bad
 
@@ -510,14 +480,14 @@ def _closing(text: str, start: int, end: int) -> int:
     return end
 
 
-def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Trouble]) -> list[Word]:
+def _split(characters: Characters, why: str, troubles: list[Trouble]) -> list[Word]:
     r"""Split a command as compose does: quotes and backslashes, and nothing else of a shell.
 
     A backslash before a line end does not continue the line: it makes the line end a part of a word. An operator
     (`; & | < >`) ends the command, and what follows is dropped.
     """
     words: list[Word] = []
-    word: list[tuple[str, int]] = []
+    word: Characters = []
     begun: int | None = None
     """Index of the character that the word begins with."""
     quote = ""
@@ -527,7 +497,8 @@ def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Troub
         nonlocal begun
         if begun is not None:
             raw = "".join(character for character, _ in characters[begun:index])
-            words.append(_made(word, characters[begun][1], characters[index - 1][1] + 1, raw, why))
+            start, end = characters[begun][1], characters[index - 1][1] + 1
+            words.append(word_of_characters(word, start, end, raw, why or "unset variable"))
             word.clear()
             begun = None
 
@@ -540,11 +511,11 @@ def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Troub
         if begun is None:
             begun = index
             if character == "#":
-                troubles.append(Trouble("file.compose-comment", place, place + 1, {}, ()))
+                troubles.append(Trouble("file.compose-comment", place, place + 1, {}))
         if is_escaped:
             is_escaped = False
             if character in "\r\n":
-                troubles.append(Trouble("file.compose-backslash", place - 1, place, {}, ()))
+                troubles.append(Trouble("file.compose-backslash", place - 1, place, {}))
             word.append((character, place))
         elif character == "\\" and quote != "'":
             is_escaped = True
@@ -556,7 +527,7 @@ def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Troub
         elif character in "\"'":
             quote = character
         elif character in ";&|<>":
-            troubles.append(Trouble("file.compose-operator", place, place + 1, {"operator": character}, ()))
+            troubles.append(Trouble("file.compose-operator", place, place + 1, {"operator": character}))
             if begun == index:
                 begun = None
             break
@@ -566,32 +537,27 @@ def _split(characters: Sequence[tuple[str, int]], why: str, troubles: list[Troub
         index = len(characters)
     if quote and begun is not None:
         at = characters[begun][1]
-        troubles.append(Trouble("file.compose-quote", at, characters[-1][1] + 1, {"quote": quote}, ()))
+        troubles.append(Trouble("file.compose-quote", at, characters[-1][1] + 1, {"quote": quote}))
     finish(index)
     return words
 
 
-def _expanded(scalar: Scalar, known: Mapping[str, str | None]) -> Word:
+def _expanded(scalar: Scalar, variables: Mapping[str, str | None]) -> Word:
     """A Kubernetes argument: `$(NAME)` becomes the container's own variable, else it stays."""
     word = _word(scalar)
     if word.value is None or "$" not in word.value or word.at is None:
         return word
-    characters: list[tuple[str, int]] = []
+    characters: Characters = []
     done, why = 0, ""
     for match in _REFERENCE.finditer(word.value):
         characters += zip(word.value[done : match.start()], word.at[done : match.start()], strict=True)
-        place = word.at[match.start()]
-        if match[0] == "$$":
-            characters.append(("$", place))
-        elif match[1] in known:
-            value = known[match[1]]
-            why = why or ("" if value is not None else f"unset variable {match[1]}")
-            characters += [(character, place) for character in (_UNKNOWN if value is None else value)]
-        else:
-            characters += [(character, place) for character in match[0]]
+        value = "$" if match[0] == "$$" else variables.get(match[1], match[0])
+        if value is None:
+            why, value = why or f"unset variable {match[1]}", UNKNOWN
+        characters += [(character, word.at[match.start()]) for character in value]
         done = match.end()
     characters += zip(word.value[done:], word.at[done:], strict=True)
-    return _made(characters, word.start, word.end, word.raw, why)
+    return word_of_characters(characters, word.start, word.end, word.raw, why or "unset variable")
 
 
 def _at(node: Node | None, *path: str) -> Node | None:
@@ -600,55 +566,48 @@ def _at(node: Node | None, *path: str) -> Node | None:
     return node
 
 
-def _reserved(node: yaml_places.Mapping, given: Mapping[str, Node]) -> Gpus | None:
+def _items(node: Node | None) -> list[Node]:
+    return node.items if isinstance(node, yaml_places.Sequence) else []
+
+
+def _count(node: Scalar) -> int | None:
+    return int(node.value) if node.value.isdecimal() and len(node.value) < 5 else None
+
+
+def _reserved(node: yaml_places.Mapping, values: Mapping[str, Node]) -> Gpus | None:
     """GPUs that a compose service reserves."""
-    devices = _at(node, "deploy", "resources", "reservations", "devices")
-    asked = given.get("gpus")
-    if isinstance(asked, Scalar):
-        return Gpus(
-            None, int(asked.value) if asked.value.isdecimal() and len(asked.value) < 5 else None, asked.start, asked.end
-        )
-    for listed in (devices, asked):
-        for device in listed.items if isinstance(listed, yaml_places.Sequence) else []:
-            if not isinstance(device, yaml_places.Mapping):
-                continue
-            ids, count = _scalars(device.get("device_ids")), device.get("count")
-            if ids:
-                return Gpus(tuple(one.value for one in ids), len(ids), ids[0].start, ids[-1].end)
-            if isinstance(count, Scalar):
-                return Gpus(
-                    None,
-                    int(count.value) if count.value.isdecimal() and len(count.value) < 5 else None,
-                    count.start,
-                    count.end,
-                )
-            return Gpus(None, None, device.start, device.end)
+    gpus = values.get("gpus")
+    if isinstance(gpus, Scalar):
+        return Gpus(None, _count(gpus), gpus.start, gpus.end)
+    for device in (*_items(_at(node, "deploy", "resources", "reservations", "devices")), *_items(gpus)):
+        if not isinstance(device, yaml_places.Mapping):
+            continue
+        ids, count = _scalars(device.get("device_ids")), device.get("count")
+        if ids:
+            return Gpus(tuple(item.value for item in ids), len(ids), ids[0].start, ids[-1].end)
+        if isinstance(count, Scalar):
+            return Gpus(None, _count(count), count.start, count.end)
+        return Gpus(None, None, device.start, device.end)
     return None
 
 
-def _is_local(given: Mapping[str, Node]) -> bool:
+def _is_local(values: Mapping[str, Node]) -> bool:
     """Whether a compose service publishes its ports to its host alone."""
-    ports, network = given.get("ports"), given.get("network_mode")
-    found: list[str | None] = []
-    for port in ports.items if isinstance(ports, yaml_places.Sequence) else []:
-        if isinstance(port, yaml_places.Mapping):
-            address = port.get("host_ip")
-            found.append(f"{address.value}:" if isinstance(address, Scalar) else None)
-        else:
-            found.append(port.value if isinstance(port, Scalar) else None)
-    return launchers.are_local(found, network.value if isinstance(network, Scalar) else None)
+    network = values.get("network_mode")
+    ports: list[str | None] = []
+    for port in _items(values.get("ports")):
+        address = port.get("host_ip") if isinstance(port, yaml_places.Mapping) else port
+        mark = ":" if address is not port else ""
+        ports.append(f"{address.value}{mark}" if isinstance(address, Scalar) else None)
+    return launchers.are_local(ports, network.value if isinstance(network, Scalar) else None)
 
 
-def _limits(given: Mapping[str, Node]) -> Gpus | None:
+def _limits(values: Mapping[str, Node]) -> Gpus | None:
     """GPUs that a Kubernetes container is limited to."""
     for part in ("limits", "requests"):
-        limits = _at(given.get("resources"), part)
+        limits = _at(values.get("resources"), part)
         for key, value in limits.items() if isinstance(limits, yaml_places.Mapping) else []:
-            if (
-                key.value.endswith("/gpu")
-                and isinstance(value, Scalar)
-                and value.value.isdecimal()
-                and len(value.value) < 5
-            ):
-                return Gpus(None, int(value.value), value.start, value.end)
+            count = _count(value) if key.value.endswith("/gpu") and isinstance(value, Scalar) else None
+            if count is not None:
+                return Gpus(None, count, value.start, value.end)
     return None

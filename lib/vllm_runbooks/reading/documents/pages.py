@@ -10,9 +10,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import formats, glued, placed_words, programs
+from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters
 from vllm_runbooks.reading.documents.starts import Loose, Setting
 from vllm_runbooks.reading.shell import Word
 
@@ -103,7 +105,7 @@ _MAX_LINES = 400
 
 
 @dataclass(frozen=True)
-class Block:
+class PageBlock:
     """A piece of a page."""
 
     text: Excerpt
@@ -112,7 +114,7 @@ class Block:
     command line amid prose), "span" (one within a line), "cut" (a line of which the rest is not read)."""
 
 
-def blocks(source: Excerpt) -> list[Block]:
+def blocks(source: Excerpt) -> list[PageBlock]:
     """The page cut up, in order; "prose" has the lines that belong to nothing else."""
     if _is_html(source.text):
         return [
@@ -154,18 +156,18 @@ def _resumed(text: str, lines: Sequence[tuple[int, int]], prompts: Sequence[re.M
 
     "option", "indented" (deeper than a prompt), or "" where something else follows; one more than there are lines.
     """
-    found = [""]
+    kinds = [""]
     for (start, end), prompt in zip(reversed(lines), reversed(prompts), strict=True):
         line = text[start:end]
+        kind = "indented" if _SECONDARY.match(line) or line[:1] in " \t" else ""
         if prompt:
-            found.append("")
+            kind = ""
         elif _is_empty(line):
-            found.append(found[-1])
+            kind = kinds[-1]
         elif _BARE_OPTION.match(line):
-            found.append("option")
-        else:
-            found.append("indented" if _SECONDARY.match(line) or line[:1] in " \t" else "")
-    return found[::-1]
+            kind = "option"
+        kinds.append(kind)
+    return kinds[::-1]
 
 
 def _is_empty(line: str) -> bool:
@@ -208,7 +210,7 @@ def table_options(source: Excerpt) -> tuple[list[Loose], list[Setting]]:
 
 def options_in(source: Excerpt, where: str) -> list[Loose]:
     """The options that a comment or a row names, each with its value where what follows can be nothing else."""
-    found = []
+    options = []
     text = source.text
     for match in _OPTION.finditer(text):
         words = [_word(source, match.start(), match.end())]
@@ -223,19 +225,15 @@ def options_in(source: Excerpt, where: str) -> list[Loose]:
                 words[0] = _word(source, match.start(), end)
             elif end > start and (is_span or is_plain) and text[start : start + 1] not in {"-", "|", ""}:
                 words.append(_quoted(source, start, end))
-        found.append(Loose(tuple(words), where, words[0].start, words[-1].end))
-    return found
+        options.append(Loose(tuple(words), where, words[0].start, words[-1].end))
+    return options
 
 
 def comments(source: Excerpt, words: Sequence[tuple[int, int]]) -> Iterator[Excerpt]:
     """Comments of a script (`# …` to the line's end) that begin in none of the words, given as file offsets."""
     spans = sorted(words)
     begins = [start for start, _ in spans]
-    reach = 0
-    ends = []
-    for _, end in spans:
-        reach = max(reach, end)
-        ends.append(reach)
+    ends = list(accumulate((end for _, end in spans), max))
     for match in re.finditer(r"(?:^|(?<=[ \t]))#[^\n]*", source.text, re.MULTILINE):
         at = source.at[match.start()]
         index = bisect_right(begins, at) - 1
@@ -245,7 +243,7 @@ def comments(source: Excerpt, words: Sequence[tuple[int, int]]) -> Iterator[Exce
 
 def bare_options(source: Excerpt) -> list[Loose]:
     """Lines of prose that are nothing but an option and its value."""
-    found = []
+    options = []
     for start, end in _lines(source.text):
         lead = _LEAD.match(source.text, start, end)
         begin = lead.end() if lead else start
@@ -254,26 +252,24 @@ def bare_options(source: Excerpt) -> list[Loose]:
             words = [_word(source, begin, begin + match.end(3 if match[2] == "=" else 1))]
             if match[3] and match[2] != "=":
                 words.append(_quoted(source, begin + match.start(3), begin + match.end(3)))
-            found.append(Loose(tuple(words), "bare", words[0].start, words[-1].end))
-    return found
+            options.append(Loose(tuple(words), "bare", words[0].start, words[-1].end))
+    return options
 
 
 def _variables(row: Excerpt) -> list[Setting]:
     """Variables of a table's row; the value behind `=`, else the code that the last cell begins with."""
-    found = []
+    settings = []
     cells = row.text.rstrip().rstrip("|").rfind("|")
+    code = re.compile(r"\|[ \t]*`([^`\n]{1,200})`").match(row.text, max(cells, 0))
     for match in _VARIABLE.finditer(row.text):
         start, end = match.span()
+        value = placed_words.unknown(row.at[start], row.at[end], "not written")
         if match[2]:
             value = _word(row, match.start(2) + 1, match.end(2))
-        else:
-            code = re.compile(r"\|[ \t]*`([^`\n]{1,200})`").match(row.text, max(cells, 0))
-            if code and code.start() > match.end():
-                value = _word(row, *code.span(1))
-            else:
-                value = placed_words.unknown(row.at[start], row.at[end], "not written")
-        found.append(Setting(match[1], value, row.at[start], max(row.at[end], value.end), "table"))
-    return found
+        elif code and code.start() > match.end():
+            value = _word(row, *code.span(1))
+        settings.append(Setting(match[1], value, row.at[start], max(row.at[end], value.end), "table"))
+    return settings
 
 
 def _word(source: Excerpt, start: int, end: int) -> Word:
@@ -282,39 +278,21 @@ def _word(source: Excerpt, start: int, end: int) -> Word:
 
 def _quoted(source: Excerpt, start: int, end: int) -> Word:
     """A word that may stand in quotes."""
-    text = source.text
-    if end - start > 1 and text[start] == text[end - 1] and text[start] in "\"'":
-        inner = [(index, text[index]) for index in range(start + 1, end - 1)]
-        if text[start] == '"':
-            kept = []
-            is_escaped = False
-            for index, character in inner:
-                if character == "\\" and not is_escaped:
-                    is_escaped = True
-                    continue
-                kept.append((index, character))
-                is_escaped = False
-            inner = kept
-        return Word(
-            "".join(character for _, character in inner),
-            source.at[start],
-            source.at[end - 1] + 1,
-            text[start:end],
-            "",
-            tuple(source.at[index] for index, _ in inner),
-        )
-    return _word(source, start, end)
+    text, quote = source.text, source.text[start]
+    if end - start < 2 or quote != text[end - 1] or quote not in "\"'":
+        return _word(source, start, end)
+    pattern = re.compile(r"\\(.)|[^\\]" if quote == '"' else "(.)", re.DOTALL)
+    characters = [(match[0][-1], source.at[match.end() - 1]) for match in pattern.finditer(text, start + 1, end - 1)]
+    return placed_words.word_of_characters(characters, source.at[start], source.at[end - 1] + 1, text[start:end])
 
 
 def _lines(text: str) -> list[tuple[int, int]]:
     """Where each line begins and ends, without its line end."""
-    found, begin = [], 0
-    while begin <= len(text):
-        stop = text.find("\n", begin)
-        stop = len(text) if stop < 0 else stop
-        found.append((begin, stop - (stop > begin and text[stop - 1] == "\r")))
-        begin = stop + 1
-    return found
+    lines, begin = [], 0
+    for line in text.split("\n"):
+        lines.append((begin, begin + len(line) - line.endswith("\r")))
+        begin += len(line) + 1
+    return lines
 
 
 def _behind(text: str, end: int) -> int:
@@ -322,31 +300,31 @@ def _behind(text: str, end: int) -> int:
     return min(end + (2 if text.startswith("\r\n", end) else 1), len(text))
 
 
-def _markdown(source: Excerpt) -> list[Block]:
+def _markdown(source: Excerpt) -> list[PageBlock]:
     text, lines = source.text, _lines(source.text)
-    found: list[Block] = []
+    blocks: list[PageBlock] = []
     prose: list[tuple[int, int]] = []
     index = 0
     while index < len(lines):
         start, end = lines[index]
         fence = _FENCE.match(text[start:end]) if end - start < 2000 else None
         directive = _DIRECTIVE.match(text[start:end]) if fence is None and end - start < 200 else None
-        if fence or directive:
-            found += _prose(source, prose)
-            prose = []
-            if fence:
-                index, block = _fenced(source, lines, index, fence)
-            else:
-                assert directive is not None  # noqa: S101 - for the type checker: one of the two matched
-                index, block = _indented(source, lines, index, directive)
-            found.append(block)
+        if fence:
+            index, block = _fenced(source, lines, index, fence)
+        elif directive:
+            index, block = _indented(source, lines, index, directive)
         else:
             prose.append((start, end))
             index += 1
-    return found + _prose(source, prose)
+            continue
+        blocks += [*_prose(source, prose), block]
+        prose = []
+    return blocks + _prose(source, prose)
 
 
-def _fenced(source: Excerpt, lines: Sequence[tuple[int, int]], index: int, fence: re.Match[str]) -> tuple[int, Block]:
+def _fenced(
+    source: Excerpt, lines: Sequence[tuple[int, int]], index: int, fence: re.Match[str]
+) -> tuple[int, PageBlock]:
     """The block that a fence begins on a line, and the index of the line behind it."""
     is_quoted, indent, mark = bool(fence[1]), len(fence[2]), fence[3]
     parts: list[tuple[int, int]] = []
@@ -362,16 +340,16 @@ def _fenced(source: Excerpt, lines: Sequence[tuple[int, int]], index: int, fence
             begin = quote.end() if quote else 0
         stripped = text[begin:].strip()
         if stripped and stripped == mark[0] * len(stripped) and len(stripped) >= len(mark):
-            return index + 1, Block(source.joined(parts), _kind(fence[4]))
+            return index + 1, PageBlock(source.joined(parts), _kind(fence[4]))
         blanks = len(text[begin:]) - len(text[begin:].lstrip(" \t"))
         parts.append((start + begin + min(blanks, indent), _behind(source.text, end)))
         index += 1
-    return index, Block(source.joined(parts), _kind(fence[4]))
+    return index, PageBlock(source.joined(parts), _kind(fence[4]))
 
 
 def _indented(
     source: Excerpt, lines: Sequence[tuple[int, int]], index: int, directive: re.Match[str]
-) -> tuple[int, Block]:
+) -> tuple[int, PageBlock]:
     """The indented block of a directive of reStructuredText."""
     outer = len(directive[1])
     index += 1
@@ -387,7 +365,7 @@ def _indented(
         not source.text[slice(*body[0])].strip() or re.match(r"[ \t]+:[\w-]+:", source.text[slice(*body[0])])
     ):
         body.pop(0)
-    return index, Block(dedented(source, body), _kind(directive[2]))
+    return index, PageBlock(dedented(source, body), _kind(directive[2]))
 
 
 def dedented(source: Excerpt, lines: Sequence[tuple[int, int]] | None = None) -> Excerpt:
@@ -405,9 +383,9 @@ def _kind(info: str) -> str:
     return _LANGUAGES.get(match[1].lower(), "") if match else ""
 
 
-def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[Block]:
+def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[PageBlock]:
     """Lines outside of any block: commands among them, and the rest."""
-    found: list[Block] = []
+    blocks: list[PageBlock] = []
     rest: list[tuple[int, int]] = []
     index = looked = 0
     text = source.text
@@ -420,7 +398,7 @@ def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[Block]:
             stop = _manifest_end(text, lines, index) or _part_end(text, lines, index)
         if stop:
             kind = "yaml" if _MANIFEST.match(line) else "command"
-            found.append(Block(source.part(start, _behind(text, lines[stop - 1][1])), kind))
+            blocks.append(PageBlock(source.part(start, _behind(text, lines[stop - 1][1])), kind))
             index = stop
             continue
         is_cut = line.endswith("\\") and programs.may_start(line)
@@ -444,14 +422,14 @@ def _prose(source: Excerpt, lines: Sequence[tuple[int, int]]) -> list[Block]:
                     break
                 parts.append((_content(text, start, end), _behind(text, end)))
                 index += 1
-            found.append(Block(source.joined(parts), "command"))
+            blocks.append(PageBlock(source.joined(parts), "command"))
         else:
-            found += _spans(source, start, end)
+            blocks += _spans(source, start, end)
             rest.append((start, _behind(text, end)))
             index += 1
     if rest:
-        found.append(Block(source.joined(rest), "prose"))
-    return found
+        blocks.append(PageBlock(source.joined(rest), "prose"))
+    return blocks
 
 
 def _manifest_end(text: str, lines: Sequence[tuple[int, int]], index: int) -> int:
@@ -542,7 +520,7 @@ def _is_argument(word: str, following: str) -> bool:
     return word[:1] in "-\"'$<{/\\~./" or bool(re.search(r"[/\d]|\w-\w", word)) or following.startswith(("--", "\\"))
 
 
-def _spans(source: Excerpt, start: int, end: int) -> Iterator[Block]:
+def _spans(source: Excerpt, start: int, end: int) -> Iterator[PageBlock]:
     """Commands within a line: in backquotes, or behind a colon or letters of another script."""
     line = source.text[start:end]
     if glued.is_glued(line):
@@ -556,9 +534,9 @@ def _spans(source: Excerpt, start: int, end: int) -> Iterator[Block]:
         if "--" in inner and _mentions(inner) and _is_command(inner):
             count += 1
             if count > _MAX_SPANS:
-                yield Block(source.part(start + first, end), "cut")
+                yield PageBlock(source.part(start + first, end), "cut")
                 return
-            yield Block(source.part(start + first, start + last), "span")
+            yield PageBlock(source.part(start + first, start + last), "span")
 
 
 def _is_within(spans: Sequence[tuple[int, int]], index: int) -> bool:
@@ -575,75 +553,52 @@ def _without_quotes(line: str, matches: Sequence[re.Match[str]]) -> Iterator[tup
             begins.append((match, match[0].startswith("docker"), before == '"'))
     ends = [len(line)] * 2
     """Where a container's start and another one end: the container is handed the command in quotes that follows."""
-    found = []
-    for match, is_container, is_quoted in reversed(begins):
-        limit = min(ends[not is_container], match.start() + _MAX_SPAN)
-        stops = (form.search(line, match.end(), limit) for form in (_CJK, _SENTENCE_ENDS))
-        stop = min((one.start() for one in stops if one), default=limit)
-        inner = line[match.start() : stop].rstrip(' \t."\u201d`')
-        found.append((match.start(), match.start() + len(inner)))
-        ends[1] = match.start()
+    spans = []
+    for begin, is_container, is_quoted in reversed(begins):
+        limit = min(ends[not is_container], begin.start() + _MAX_SPAN)
+        stops = (form.search(line, begin.end(), limit) for form in (_CJK, _SENTENCE_ENDS))
+        stop = min((match.start() for match in stops if match), default=limit)
+        inner = line[begin.start() : stop].rstrip(' \t."\u201d`')
+        spans.append((begin.start(), begin.start() + len(inner)))
+        ends[1] = begin.start()
         if is_container or not is_quoted:
-            ends[0] = match.start()
-    yield from reversed(found)
+            ends[0] = begin.start()
+    yield from reversed(spans)
 
 
 def _is_html(text: str) -> bool:
     head = text[:4000].lower()
-    return (
-        "<!doctype html" in head
-        or "<html" in head
-        or (
-            re.search(r"<(?:pre|code|p|div|td)\b[^>]{0,200}>", head) is not None
-            and ("</pre>" in text or "</p>" in text or "</td>" in text)
-        )
-    )
+    if "<!doctype html" in head or "<html" in head:
+        return True
+    has_tags = re.search(r"<(?:pre|code|p|div|td)\b[^>]{0,200}>", head) is not None
+    return has_tags and any(tag in text for tag in ("</pre>", "</p>", "</td>"))
 
 
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]{0,20})([^<>]{0,2000})>|<!--|&(#?\w{1,32});")
-_LINE_TAGS = {
-    "p",
-    "br",
-    "div",
-    "li",
-    "tr",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "table",
-    "ul",
-    "ol",
-    "section",
-    "article",
-    "dt",
-    "dd",
-}
+_LINE_TAG = re.compile(r"p|br|div|li|tr|h[1-5]|table|ul|ol|section|article|dt|dd")
 _UNSEEN = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style", "svg")}
 """What ends an element whose content nobody sees."""
 
 
-def _html(source: Excerpt) -> list[Block]:
+def _html(source: Excerpt) -> list[PageBlock]:
     """The text of an HTML page: what stands in `<pre>` as blocks, the rest as prose, tags and entities undone."""
     import html
 
-    found: list[Block] = []
-    characters: list[tuple[str, int]] = []
+    blocks: list[PageBlock] = []
+    characters: Characters = []
     text = source.text
     place, language, is_pre = 0, "", False
 
     def flush(kind: str) -> None:
         if characters:
-            value = "".join(character for character, _ in characters)
-            at = [source.at[index] for _, index in characters]
-            found.append(Block(Excerpt(value, [*at, at[-1] + 1]), kind))
+            text = excerpt_of_characters(characters, characters[-1][1] + 1)
+            blocks.append(PageBlock(text, kind))
             characters.clear()
 
     while True:
         match = _TAG.search(text, place)
         stop = match.start() if match else len(text)
-        characters += zip(text[place:stop], range(place, stop), strict=True)
+        characters += zip(text[place:stop], source.at[place:stop], strict=True)
         if not match:
             break
         place = match.end()
@@ -652,21 +607,21 @@ def _html(source: Excerpt) -> list[Block]:
             stop = text.find("-->", place)
             place = len(text) if stop < 0 else stop + 3
         elif match[4]:
-            characters += [(one, match.start()) for one in html.unescape(match[0])]
+            characters += [(character, source.at[stop]) for character in html.unescape(match[0])]
         elif name in _UNSEEN and not match[1]:
             end = _UNSEEN[name].search(text, place)
             place = end.start() if end else len(text)
         elif name == "pre":
             flush(_kind(language) if match[1] else "prose")
             is_pre, language = not match[1], ""
-        elif name in _LINE_TAGS and not (is_pre and name != "br"):
-            characters.append(("\n", match.start()))
+        elif _LINE_TAG.fullmatch(name) and not (is_pre and name != "br"):
+            characters.append(("\n", source.at[match.start()]))
         elif name in {"td", "th"}:
-            characters.append(("|", match.start()))
+            characters.append(("|", source.at[match.start()]))
         elif name == "code" and not is_pre:
-            characters.append(("`", match.start()))
+            characters.append(("`", source.at[match.start()]))
         if is_pre and not language:
-            told = re.search(r"(?:language|lang|highlight|brush)[-:= \"']{1,3}([\w-]{1,20})", match[3] or "")
-            language = told[1] if told else ""
+            mark = re.search(r"(?:language|lang|highlight|brush)[-:= \"']{1,3}([\w-]{1,20})", match[3] or "")
+            language = mark[1] if mark else ""
     flush(_kind(language) if is_pre else "prose")
-    return found
+    return blocks

@@ -9,6 +9,10 @@ from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents.starts import Setting
 from vllm_runbooks.reading.shell import Word
 
+Characters = list[tuple[str, int]]
+"""Characters, each with its place."""
+UNKNOWN = "\ufffc"
+"""Stands in a text for what is unknown."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,200})=")
 
 
@@ -19,8 +23,21 @@ def literal(source: Excerpt, *, start: int | None = None, end: int | None = None
     return Word(None if why else source.text, first, last, source.text, why, None if why else source.at[:-1])
 
 
+def excerpt_of_characters(characters: Characters, end: int) -> Excerpt:
+    """Characters as a text; `end` is the place of its end."""
+    return Excerpt("".join(character for character, _ in characters), [*(place for _, place in characters), end])
+
+
+def word_of_characters(characters: Characters, start: int, end: int, raw: str, why: str = "") -> Word:
+    """Characters as a word, unknown where one of them is; `why` is the reason then."""
+    value = "".join(character for character, _ in characters)
+    if UNKNOWN in value:
+        return Word(None, start, end, raw, why)
+    return Word(value, start, end, raw, "", tuple(place for character, place in characters if character))
+
+
 def unknown(start: int, end: int, why: str) -> Word:
-    """A word that cannot be known."""
+    """An unknown word."""
     return Word(None, start, end, "", why)
 
 
@@ -45,9 +62,9 @@ def setting_of(word: Word, form: str) -> Setting | None:
 
 
 def excerpt_of(word: Word) -> Excerpt:
-    """A word's value as a text with places; where they are not known, all at the word's beginning.
+    """A word's value as a text with places; where they are unknown, all at the word's beginning.
 
-    Of a word with a variable in it that is not known, what is written between its quotes: a script in it is read with
+    For a word with an unknown variable in it, what is written between its quotes: a script in it is read with
     the variable unknown.
     """
     value = word.value
@@ -74,25 +91,20 @@ def _between_quotes(word: Word) -> Excerpt:
             if not is_escaped and not (character == "\n" and raw[index - 1] == "\\"):
                 unescaped.append((index, character))
         kept = unescaped
-    return Excerpt("".join(one for _, one in kept), [*(places[index] for index, _ in kept), word.end])
+    return excerpt_of_characters([(character, places[index]) for index, character in kept], word.end)
 
 
 def without_escaped_blanks(words: list[Word]) -> tuple[list[Word], bool]:
     r"""Words of a command whose line ends were lost: `\ --port` is the word ` --port` to a shell."""
-    found, is_pasted = [], False
+    kept, is_pasted = [], False
     for word in words:
-        value = word.value
-        if (
-            value is not None
-            and value.lstrip(" ").startswith("--")
-            and value != value.lstrip(" ")
-            and "\\ " in word.raw
-        ):
-            found.append(cut(word, len(value) - len(value.lstrip(" "))))
+        blanks = re.match(r" +(?=--)", word.value or "")
+        if blanks and "\\ " in word.raw:
+            kept.append(cut(word, blanks.end()))
             is_pasted = True
         elif not is_escaped_blank(word):
-            found.append(word)
-    return found, is_pasted
+            kept.append(word)
+    return kept, is_pasted
 
 
 def is_escaped_blank(word: Word) -> bool:

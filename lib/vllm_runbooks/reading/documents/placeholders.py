@@ -28,7 +28,7 @@ _PLACEHOLDER = re.compile(r"<(?=[^\W\d_][^<>\n|&;$\"'`]{0,80}>)([^<>\n|&;$\"'`]{
 _TEMPLATE = re.compile(r"(?:\{\{|\u2983{2})[^{}\n\u2983\u2984]{1,500}(?:\}\}|\u2984{2})")
 """An expression that a template fills in, as it is written and as `yaml_places` hands it on."""
 UNKNOWN = "\ue0b2x\ue0b0"
-"""What is put into a script for a part of it that cannot be known: `filled` makes the word unknown."""
+"""Stands in a script for an unknown part of it: `filled` makes the word unknown."""
 _PLACEHOLDER_SIGNS = str.maketrans("<>", "\ue0b2\ue0b0")
 """Signs without a meaning, which are characters like any other to a shell."""
 
@@ -58,23 +58,23 @@ def arguments(words: Sequence[Word], *, is_page: bool) -> tuple[list[Word] | Non
 
     That is so for a question for help and for a description (`vllm serve MODEL [--port PORT]`).
     """
-    own: list[Word] = []
+    kept: list[Word] = []
     is_elided = False
     for index, word in enumerate(words):
         value = word.value
         if value is None:
-            own.append(word)
+            kept.append(word)
         elif _HELP.match(value) or _SYNOPSIS.match(value) or (index == 0 and re.fullmatch(r"\[[\w <>|-]+\]", value)):
             return None, False
         elif value in _ELISION or _OMITTED.fullmatch(value):
             is_elided = True
         elif is_page and ("..." in value or "\u2026" in value):
-            own.append(replace(word, value=None, why="left out", at=None))
-        elif is_page and _is_to_be_filled(value, own[-1].value if own else None):
-            own.append(replace(word, value=None, why="placeholder", at=None))
+            kept.append(replace(word, value=None, why="left out", at=None))
+        elif is_page and _is_to_be_filled(value, kept[-1].value if kept else None):
+            kept.append(replace(word, value=None, why="placeholder", at=None))
         else:
-            own.append(word)
-    return own, is_elided
+            kept.append(word)
+    return kept, is_elided
 
 
 def _is_to_be_filled(value: str, option: str | None) -> bool:

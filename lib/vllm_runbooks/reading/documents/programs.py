@@ -19,8 +19,8 @@ from vllm_runbooks.reading.documents.placed_words import (
     without_escaped_blanks,
 )
 from vllm_runbooks.reading.documents.placeholders import filled
-from vllm_runbooks.reading.documents.starts import Around, Found, Loose, Reading, Setting, Within
-from vllm_runbooks.reading.shell import Invocation, Trouble, Word
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Found, Loose, Setting, Within
+from vllm_runbooks.reading.shell import Assignment, Invocation, Trouble, Word
 
 _MAX_WITHIN = 6
 """How deep a script may stand within a word of a script, and a container's start within one's."""
@@ -36,9 +36,9 @@ _LEAD = re.compile(
 )
 """What stands in front of a line of a script in a page: the indentation or marks of a quotation, and a prompt."""
 _FAULTS = {"unexpected-token", "unclosed-bracket", "unclosed-quote"}
-"""By which a shell tells that a text is not meant for it."""
+"""Troubles of a text that is no shell script."""
 _HIDING = {"prompt", "command-as-names"}
-"""Troubles by which a shell runs something else than the command that was meant; what mends them is taken away."""
+"""Troubles by which a shell runs something else than intended; what hides the command is removed before reading."""
 _MAX_SEEN = 1000
 """Invocations, and words of each, that are looked through for what runs them."""
 _SUBCOMMANDS = {"serve", "run-batch"}
@@ -81,7 +81,7 @@ _HANDS_TO_SHELL = {
     *("pdsh", "clush", "mosh", "flock", "at", "bsub"),
 }
 """Programs that hand a word to a shell, so that the shell's rules hold for it."""
-_HELD = re.compile(
+_SUBSTITUTION = re.compile(
     r"[\"']?(?:\$\(|`)(?:which|command[ \t]+-v|type[ \t]+-[pP]+)[ \t]+([\w./-]{1,200})[^|;&)`]{0,40}[)`][\"']?"
 )
 """A command substitution that finds a program."""
@@ -111,46 +111,29 @@ def may_start(text: str) -> bool:
     return _START.search(text) is not None
 
 
-def read_script(source: Excerpt, around: Around, reading: Reading) -> None:
+def read_script(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add what a shell script starts and sets."""
     text = placeholders.marked(source.text, is_page=around.is_page, is_within=bool(around.within))
     around = replace(around, language="shell")
     whole = Excerpt(text, source.at)
     script = shell.read(whole, known=around.known)
-    meant = _meant(whole, script.troubles)
-    if meant is not None:
-        script = replace(shell.read(meant, known=around.known), troubles=script.troubles)
-    settings = [
-        Setting(one.name, filled(one.value), one.start, one.end, "assignment", one.exported)
-        for one in script.assignments
-    ]
+    visible = _without_hidden(whole, script.troubles)
+    if visible is not None:
+        script = replace(shell.read(visible, known=around.known), troubles=script.troubles)
+    settings = [_assigned(assignment, is_exported=assignment.exported) for assignment in script.assignments]
     reading.settings += settings
     by_name: dict[str, list[Setting]] = {}
-    for one in sorted(settings, key=lambda setting: setting.start):
-        by_name.setdefault(one.name, []).append(one)
+    for setting in sorted(settings, key=lambda setting: setting.start):
+        by_name.setdefault(setting.name, []).append(setting)
     followed: Word | None = None
     """The script of the last `bash -c SCRIPT`: the commands in it come next, and are not read twice."""
     is_read = False
     scripts: dict[int, int] = {}
     for invocation in script.invocations:
         words = tuple(filled(word) for word in invocation.words)
-        prefix = [
-            Setting(one.name, filled(one.value), one.start, one.end, "assignment") for one in invocation.assignments
-        ]
+        prefix = [_assigned(assignment) for assignment in invocation.assignments]
         reading.settings += prefix
-        environment = dict(around.environment)
-        own = {one.name: one for one in prefix}
-        for name, value in invocation.environment.items():
-            written = own.get(name) or _last_before(by_name.get(name, ()), invocation.start)
-            if written is not None:
-                same = written.value
-                word = same if same.value == value else replace(same, value=value, at=None)
-                environment[name] = replace(written, value=word, is_exported=True)
-            elif name in environment and environment[name].value.value != value:
-                environment[name] = replace(
-                    environment[name], value=replace(environment[name].value, value=value, at=None)
-                )
-        inner = replace(around, environment=environment)
+        inner = replace(around, environment=_environment(invocation, prefix, by_name, around))
         if followed is not None and followed.start <= invocation.start and invocation.end <= followed.end:
             if is_read:
                 continue
@@ -159,14 +142,36 @@ def read_script(source: Excerpt, around: Around, reading: Reading) -> None:
             followed = None
         script_word = read_command(words, inner, reading, invocation=invocation)
         if script_word is not None and followed is None:
-            followed, is_read = script_word, not _is_given_arguments(words, script_word)
+            followed, is_read = script_word, not _has_arguments(words, script_word)
             scripts[followed.start] = followed.end
     for trouble in _without_repeated(script.troubles, scripts):
         reading.troubles.append(replace(trouble, edits=_indented(trouble.edits, source, reading.file)))
     _read_kept(script, around, reading)
 
 
-def _meant(source: Excerpt, troubles: Sequence[Trouble]) -> Excerpt | None:
+def _assigned(assignment: Assignment, *, is_exported: bool = True) -> Setting:
+    value = filled(assignment.value)
+    return Setting(assignment.name, value, assignment.start, assignment.end, "assignment", is_exported)
+
+
+def _environment(
+    invocation: Invocation, prefix: Sequence[Setting], by_name: Mapping[str, Sequence[Setting]], around: Around
+) -> dict[str, Setting]:
+    """What a program sees, each variable with the place that set it last; `prefix` stands in front of the command."""
+    environment = dict(around.environment)
+    before = {setting.name: setting for setting in prefix}
+    for name, value in invocation.environment.items():
+        setting = before.get(name) or _last_before(by_name.get(name, ()), invocation.start)
+        setting = environment.get(name) if setting is None else replace(setting, is_exported=True)
+        if setting is None:
+            continue
+        if setting.value.value != value:
+            setting = replace(setting, value=replace(setting.value, value=value, at=None))
+        environment[name] = setting
+    return environment
+
+
+def _without_hidden(source: Excerpt, troubles: Sequence[Trouble]) -> Excerpt | None:
     """The script without what hides its commands from a shell; None where nothing does."""
     spans = [
         (bisect_left(source.at, edit.start), bisect_left(source.at, edit.end))
@@ -195,14 +200,14 @@ def _indented(edits: Sequence[Replacement], source: Excerpt, file: str) -> tuple
             made.append(edit)
             continue
         begin, lead = _lead(edit.end, source, file)
-        found = _LEAD.fullmatch(lead) if lead is not None else None
-        if lead is None or found is None or _lead(edit.start, source, file)[1] is None:
+        indentation = _LEAD.fullmatch(lead) if lead is not None else None
+        if lead is None or indentation is None or _lead(edit.start, source, file)[1] is None:
             return ()  # the line end is written in another way
         if edit.start == edit.end == begin and edit.new_text.endswith("\n"):
             # A line put in front of another stands in front of that one's prompt as well.
             at = begin - len(lead)
             lines = edit.new_text.removesuffix("\n").split("\n")
-            made.append(Replacement(at, at, "".join(f"{found[1]}{line}\n" for line in lines)))
+            made.append(Replacement(at, at, "".join(f"{indentation[1]}{line}\n" for line in lines)))
         else:
             made.append(edit._replace(new_text=edit.new_text.replace("\n", f"\n{lead}")))
     return tuple(made)
@@ -229,36 +234,30 @@ def _without_repeated(troubles: Iterable[Trouble], scripts: Mapping[int, int]) -
             yield trouble
 
 
-def _is_given_arguments(words: Sequence[Word], script: Word) -> bool:
+def _has_arguments(words: Sequence[Word], script: Word) -> bool:
     """Whether `bash -c SCRIPT` has arguments behind: what the shell's own reading makes of them is kept."""
     return script.value is not None and words[-1].start >= script.end
 
 
 def _last_before(settings: Sequence[Setting], offset: int) -> Setting | None:
-    """Of settings in order, the last that begins before an offset."""
+    """The last of the settings, which are in order, that begins before an offset."""
     at = bisect_right(settings, offset, key=lambda setting: setting.start)
     return settings[at - 1] if at else None
 
 
-def _read_kept(script: shell.Script, around: Around, reading: Reading) -> None:
-    """Commands kept in variables of which a part is not known, where nothing is seen to run them."""
-    kept = [one for one in script.assignments if one.value.value is None and may_start(one.value.raw)]
+def _read_kept(script: shell.Script, around: Around, reading: DocumentReading) -> None:
+    """Read commands kept in variables that are partly unknown, where nothing runs them."""
+    kept = [item for item in script.assignments if item.value.value is None and may_start(item.value.raw)]
     if not kept or around.depth >= _MAX_WITHIN:
         return
     run = " ".join(word.raw for invocation in script.invocations[:_MAX_SEEN] for word in invocation.words[:_MAX_SEEN])
-    for one in kept[:_MAX_KEPT]:
-        if f"${one.name}" in run or f"${{{one.name}" in run:
-            continue
-        within = (*around.within, Within("shell", one.value.start, one.value.end))
-        read_script(
-            excerpt_of(one.value),
-            replace(around, within=within, is_certain=False, depth=around.depth + 1),
-            reading,
-        )
+    for item in kept[:_MAX_KEPT]:
+        if f"${item.name}" not in run and f"${{{item.name}" not in run:
+            _read_word(item.value, replace(around, is_certain=False, language="shell"), reading)
 
 
 def read_command(
-    words: tuple[Word, ...], around: Around, reading: Reading, *, invocation: Invocation | None = None
+    words: tuple[Word, ...], around: Around, reading: DocumentReading, *, invocation: Invocation | None = None
 ) -> Word | None:
     """Add what one command starts, whose words are those that a program is given; the word that is a script, if any."""
     if not words or around.depth > _MAX_WITHIN:
@@ -285,7 +284,7 @@ class _Command:
     """One command being taken apart."""
 
     def __init__(
-        self, words: tuple[Word, ...], around: Around, reading: Reading, invocation: Invocation | None
+        self, words: tuple[Word, ...], around: Around, reading: DocumentReading, invocation: Invocation | None
     ) -> None:
         self.words, self.around, self.reading, self.invocation = words, around, reading, invocation
         self.values = [word.value or "" for word in words]
@@ -316,27 +315,29 @@ class _Command:
         return None
 
     def _read_for_each(self) -> bool:
-        """Read `parallel COMMAND ::: …` or `xargs COMMAND`: what is put in place of `{}`, or behind, is not known."""
+        """Read `parallel COMMAND ::: …` or `xargs COMMAND`: what is put in place of `{}`, or behind, is unknown."""
         end = next((at for at, value in enumerate(self.values) if re.fullmatch(r":{3,4}\+?", value)), len(self.words))
         words = [
             replace(word, value=None, why="placeholder", at=None)
-            if "{}" in (word.value or "") and may_start(word.value or "") is False
+            if "{}" in (word.value or "") and not may_start(word.value or "")
             else word
             for word in self.words[1:end]
         ]
         inner = _Command(tuple(words), replace(self.around, is_certain=False), self.reading, self.invocation)
         count = len(self.reading.starts)
-        begun = next(((index, *each) for index in range(len(words)) if (each := inner._begun(index))), None)
-        if begun is None:
+        index = next((index for index in range(len(words)) if inner._begun(index)), None)
+        begun = None if index is None else inner._begun(index)
+        if index is None or begun is None:
             return False
-        inner._add(*begun)
+        inner._add(index, *begun)
         is_filled = any(word.why == "placeholder" for word in words)
-        for index in range(count, len(self.reading.starts)):
-            one = self.reading.starts[index]
-            prefix = (self.words[0], *one.prefix)
-            self.reading.starts[index] = replace(
-                one, start=self.words[0].start, prefix=prefix, is_elided=one.is_elided or not is_filled
-            )
+        self.reading.change_starts(
+            count,
+            lambda start: replace(
+                start, start=self.words[0].start, prefix=(self.words[0], *start.prefix),
+                is_elided=start.is_elided or not is_filled,
+            ),
+        )  # fmt: skip
         return True
 
     def _read_code(self, index: int) -> bool:
@@ -349,12 +350,8 @@ class _Command:
         if at + 1 >= len(self.words) or not re.fullmatch(r"-[bBdEiIOPqsSuvx]*c", self.values[at]):
             return False
         word = self.words[at + 1]
-        within = (*self.around.within, Within(self.around.language, word.start, word.end))
-        settings = self._settings(index)
-        self.reading.settings += settings.values()
-        environment = {**self.around.environment, **settings}
-        around = replace(self.around, environment=environment, within=within, depth=self.around.depth + 1)
-        self.reading.code.append((excerpt_of(word), around))
+        around = self._with_settings(index)
+        self.reading.code.append((excerpt_of(word), around.inside(word)))
         return True
 
     def _begun(self, index: int) -> tuple[str, int] | None:
@@ -372,14 +369,11 @@ class _Command:
                 return _subcommand(values[index + 2 : index + 4], 2)
         if values[index].startswith("-mvllm.") and values[index][2:] in _MODULES:
             return _MODULES[values[index][2:]], 1
-        is_script = head == "api_server.py" and (
+        if head == "api_server.py" and (
             index == 0 or _is_python(self.heads[index - 1]) or values[index - 1][:1] == "-"
-        )
-        return (
-            ("api_server" if "vllm/entrypoints/api_server" not in values[index] else "demo_server", 1)
-            if is_script
-            else None
-        )
+        ):
+            return ("api_server" if "vllm/entrypoints/api_server" not in values[index] else "demo_server"), 1
+        return None
 
     def _is_name(self, index: int) -> bool:
         """Whether a word is the value of an option that names something: `conda run -n vllm serve`."""
@@ -388,36 +382,25 @@ class _Command:
             option in _NAMES_NEXT.get(head, ()) for head in self.heads[max(index - _MAX_BEFORE, 0) : index - 1]
         )
 
-    def _settings(self, until: int) -> dict[str, Setting]:
-        """Settings that wrappers (`env`, `sudo`) are given in front of the command."""
-        found = {}
-        for word in self.words[:until]:
-            setting = setting_of(word, "option") if self.heads[0] in _WRAPPERS else None
-            if setting is not None:
-                found[setting.name] = setting
-        return found
+    def _with_settings(self, until: int) -> Around:
+        """What the command is run in, with the settings that wrappers (`env`, `sudo`) in front of it are given."""
+        words = self.words[:until] if self.heads[0] in _WRAPPERS else ()
+        settings = {setting.name: setting for word in words if (setting := setting_of(word, "option")) is not None}
+        self.reading.settings += settings.values()
+        return replace(self.around, environment={**self.around.environment, **settings})
 
-    def _add(self, index: int, entry: str, taken: int) -> None:
-        around, words = self.around, self.words
-        begin = index + taken
+    def _add(self, index: int, entry: str, size: int) -> None:
+        words, begin = self.words, index + size
         prefix = words[:begin]
         is_certain = index == 0 or self.heads[0] in _WRAPPERS or _is_python_run(self.heads[:index])
-        settings = self._settings(index)
-        self.reading.settings += settings.values()
-        image = around.image or next(
-            (
-                word
-                for word in prefix
-                if word.value and "vllm" in word.value and ":" in word.value and images.release_of(word.value)
-            ),
-            None,
+        images_before = (
+            word
+            for word in prefix
+            if word.value and "vllm" in word.value and ":" in word.value and images.release_of(word.value)
         )
-        around = replace(
-            around,
-            environment={**around.environment, **settings},
-            image=image,
-            is_certain=is_certain and around.is_certain,
-        )
+        around = self._with_settings(index)
+        image = around.image or next(images_before, None)
+        around = replace(around, image=image, is_certain=is_certain and around.is_certain)
         _add_start(entry, words[begin:], words, around, self.reading, prefix=prefix, invocation=self.invocation)
 
     def _script_at(self, index: int) -> int | None:
@@ -435,33 +418,28 @@ class _Command:
         return None
 
     def _read_within(self, at: int, index: int) -> Word:
-        settings = self._settings(index)
-        self.reading.settings += settings.values()
-        word = self.words[at]
-        if self.invocation is None or not _is_given_arguments(self.words, word) or index:
-            around = replace(self.around, environment={**self.around.environment, **settings})
+        around, word = self._with_settings(index), self.words[at]
+        if self.invocation is None or not _has_arguments(self.words, word) or index:
             _read_word(word, around, self.reading)
         return word
 
     def _read_strings(self) -> None:
-        """Words of other programs that hold a command: `tmux new -d 'vllm serve …'`, `ssh host "…"`."""
+        """Read words of other programs that hold a command: `tmux new -d 'vllm serve …'`, `ssh host "…"`."""
         is_shell = any(head in _HANDS_TO_SHELL for head in self.heads[:_MAX_SEEN])
         for word in self.words[1:]:
             value = word.raw if word.value is None else word.value
             if len(value) <= _MIN_TEXT or not may_start(value) or not any(blank in value for blank in " \n"):
                 continue
             name = _NAMED.match(value)  # `sbatch --wrap="…"`
-            inner = Reading(file=self.reading.file)
+            inner = DocumentReading(file=self.reading.file)
             is_cut = name is not None and word.value is not None and not _is_set_in_front(value[name.end() :])
             text = cut(word, name.end()) if name is not None and is_cut else word
             _read_word(text, replace(self.around, is_certain=False), inner)
-            if is_shell or not any(one.kind in _FAULTS for one in inner.troubles):
-                self.reading.troubles += inner.troubles
-            self.reading.starts += inner.starts
-            self.reading.settings += inner.settings
-            self.reading.loose += inner.loose if is_shell else ()
-            self.reading.images += inner.images
-            self.reading.code += inner.code
+            if not is_shell:
+                inner.loose.clear()
+                if any(trouble.kind in _FAULTS for trouble in inner.troubles):
+                    inner.troubles.clear()
+            self.reading.add(inner)
 
     def _node(self) -> bool:
         """Whether this is the script that starts a node of a Ray cluster in a container; adds it."""
@@ -476,46 +454,33 @@ class _Command:
         return True
 
     def _add_node(self, image: Word, options: launchers.Options) -> None:
-        settings = {one.name: one for one in options.settings}
-        self.reading.starts.append(
-            Found(
-                kind="docker",
-                entry="node",
-                words=(),
-                start=self.words[0].start,
-                end=self.words[-1].end,
-                prefix=self.words,
-                environment=settings,
-                image=image,
-                release=images.release_of(image.value),
-                gpus=gpus.seen(settings, options.gpus),
-                given=options.gpus,
-                is_certain=self.around.is_certain,
-                is_reconstructed=self.around.is_reconstructed,
-                language=self.around.language,
-                within=self.around.within,
-                invocation=self.invocation,
-                container=self.words,
-            )
-        )
+        settings = {setting.name: setting for setting in options.settings}
+        around = replace(
+            self.around, kind="docker", environment=settings, image=image, gpus=options.gpus, name="", keys={},
+            is_local=False,
+        )  # fmt: skip
+        start = _start("node", (), self.words, around, prefix=self.words, invocation=self.invocation)
+        self.reading.starts.append(replace(start, container=self.words))
 
-    def _launch(self) -> launchers.Launch | None:
+    def _launch(self) -> launchers.ContainerLauncher | None:
         """What starts a container in front of any start of vLLM."""
-        found = launchers.launch(self.values, self.heads)
-        return None if found is None or any(self._begun(index) for index in range(found.at)) else found
+        launcher = launchers.launcher(self.values, self.heads)
+        return None if launcher is None or any(self._begun(index) for index in range(launcher.at)) else launcher
 
-    def _read_container(self, launch: launchers.Launch) -> None:
-        begin, how = launch.begin, launch.how
-        words = self.words
-        if how == "exec":
+    def _read_container(self, launcher: launchers.ContainerLauncher) -> None:
+        begin, words = launcher.begin, self.words
+        if launcher.how == "exec":
             self._read_inside(words[begin:])
-            return
-        if how == "kubectl":
+        elif launcher.how == "kubectl":
             self._read_kubectl(begin)
-            return
-        if how == "sandbox":
+        elif launcher.how == "sandbox":
             self._read_sandbox(begin)
-            return
+        else:
+            self._read_run(begin)
+
+    def _read_run(self, begin: int) -> None:
+        """Read `docker run` from its options on."""
+        words = self.words
         options = launchers.container_options(words[begin:])
         self.reading.settings += options.settings
         image = options.image
@@ -530,81 +495,78 @@ class _Command:
             gpus=options.gpus,
             is_local=launchers.are_local(options.ports, options.network),
         )
-        before = words[: begin + options.taken]
+        before = words[: begin + options.size]
         count = len(self.reading.starts)
         entry = (options.entrypoint,) if options.entrypoint is not None else None
         run_image(entry, options.rest, image, around, self.reading, invocation=self.invocation, before=before)
-        for index in range(count, len(self.reading.starts)):
-            one = self.reading.starts[index]
-            self.reading.starts[index] = replace(
-                one,
-                start=min(words[0].start, one.start),
-                end=max(words[-1].end, one.end),
-                prefix=(*before, *(word for word in one.prefix if word not in before))
-                if one.prefix != before
-                else before,
-                container=words[begin : begin + options.taken - 1],
+        self.reading.change_starts(
+            count,
+            lambda start: replace(
+                start,
+                start=min(words[0].start, start.start),
+                end=max(words[-1].end, start.end),
+                prefix=(*before, *(word for word in start.prefix if word not in before)),
+                container=words[begin : begin + options.size - 1],
                 invocation=self.invocation,
-            )
+            ),
+        )
         if count == len(self.reading.starts) and "vllm" in (image.value or "") and launchers.is_node(options):
             self._add_node(image, options)
 
     def _passed(self, settings: list[Setting]) -> dict[str, Setting]:
         """The container's environment; a name alone hands on the shell's own value."""
-        found = {}
-        for one in settings:
-            outer = self.around.environment.get(one.name)
-            if one.value.why == "handed on" and outer is not None:
-                found[one.name] = replace(one, value=replace(outer.value, start=one.start, end=one.end, at=None))
-            else:
-                found[one.name] = one
-        return found
+        environment = {}
+        for setting in settings:
+            outer = self.around.environment.get(setting.name)
+            if setting.value.why == "handed on" and outer is not None:
+                value = replace(outer.value, start=setting.start, end=setting.end, at=None)
+                setting = replace(setting, value=value)  # noqa: PLW2901
+            environment[setting.name] = setting
+        return environment
 
     def _read_sandbox(self, begin: int) -> None:
-        found = launchers.sandbox(self.words, begin)
-        image = found.image
+        sandbox = launchers.sandbox(self.words, begin)
+        image = sandbox.image
         around = replace(self.around, image=image, depth=self.around.depth + 1)
         count = len(self.reading.starts)
-        before = self.words[: found.behind]
+        before = self.words[: sandbox.behind]
         rest = self.words[len(before) :]
         if image is not None:
             self.reading.images.append(image)
-        if found.is_run:
+        if sandbox.is_run:
             around = replace(around, kind="docker" if around.kind == "shell" else around.kind)
             run_image(None, rest, image, around, self.reading, invocation=self.invocation, before=before)
         else:
-            inner = _Command(rest, around, self.reading, self.invocation)
-            for index in range(len(rest)):
-                if inner._begun(index) or inner._script_at(index) is not None:
-                    first = inner._behind_env(index)
-                    read_command(rest[first:], around, self.reading, invocation=self.invocation)
-                    before = (*before, *rest[:first])
-                    break
-        for index in range(count, len(self.reading.starts)):
-            one = self.reading.starts[index]
-            prefix = one.prefix if one.prefix[: len(before)] == before else (*before, *one.prefix)
-            self.reading.starts[index] = replace(
-                one, start=min(self.words[0].start, one.start), prefix=prefix, invocation=self.invocation
-            )
+            first = _Command(rest, around, self.reading, self.invocation).command_at()
+            if first is not None:
+                read_command(rest[first:], around, self.reading, invocation=self.invocation)
+                before = (*before, *rest[:first])
+        self.reading.change_starts(
+            count,
+            lambda start: replace(
+                start,
+                start=min(self.words[0].start, start.start),
+                prefix=start.prefix if start.prefix[: len(before)] == before else (*before, *start.prefix),
+                invocation=self.invocation,
+            ),
+        )
+
+    def command_at(self) -> int | None:
+        """Where a start, or a script that may hold one, begins: at the `env` that gives it variables, if any."""
+        for index in range(len(self.words)):
+            if self._begun(index) or self._script_at(index) is not None:
+                return next((at for at in range(index) if self.heads[at] == "env"), index)
+        return None
 
     def _read_inside(self, words: tuple[Word, ...]) -> None:
-        """The command of `docker exec [options] NAME COMMAND`: it begins where a start is found."""
-        inner = _Command(words, replace(self.around, environment={}), self.reading, self.invocation)
-        for index in range(len(words)):
-            begun = inner._begun(index)
-            script = inner._script_at(index)
-            if begun or script is not None:
-                options = launchers.container_options(words[:index])
-                settings = {one.name: one for one in options.settings}
-                around = replace(self.around, environment=settings, depth=self.around.depth + 1)
-                self.reading.settings += options.settings
-                first = inner._behind_env(index)
-                read_command(words[first:], around, self.reading, invocation=self.invocation)
-                return
-
-    def _behind_env(self, index: int) -> int:
-        """Where the command of a word begins: at the `env` that gives it variables, where there is one."""
-        return next((at for at in range(index) if self.heads[at] == "env"), index)
+        """Read the command of `docker exec [options] NAME COMMAND`: it begins where a start is found."""
+        first = _Command(words, replace(self.around, environment={}), self.reading, self.invocation).command_at()
+        if first is not None:
+            options = launchers.container_options(words[:first])
+            settings = {setting.name: setting for setting in options.settings}
+            self.reading.settings += options.settings
+            around = replace(self.around, environment=settings, depth=self.around.depth + 1)
+            read_command(words[first:], around, self.reading, invocation=self.invocation)
 
     def _read_kubectl(self, begin: int) -> None:
         pod = launchers.pod(self.words[begin:])
@@ -616,7 +578,7 @@ class _Command:
         around = replace(
             self.around,
             kind="kubernetes",
-            environment={one.name: one for one in pod.settings},
+            environment={setting.name: setting for setting in pod.settings},
             image=pod.image,
             depth=self.around.depth + 1,
         )
@@ -632,7 +594,7 @@ def run_image(
     rest: tuple[Word, ...],
     image: Word | None,
     around: Around,
-    reading: Reading,
+    reading: DocumentReading,
     *,
     invocation: Invocation | None = None,
     before: tuple[Word, ...] = (),
@@ -655,13 +617,11 @@ def run_image(
     if is_command:
         read_command(rest, replace(around, depth=around.depth + 1), reading, invocation=invocation)
         if len(reading.starts) > count and images.has_entry_point(name) and _is_program(first):
-            own = [word.start for word in reading.starts[count].words[:1]]
-            # A command is given in front of its arguments; a script is one as a whole.
-            end = next((index for index, word in enumerate(rest) if [word.start] == own), len(rest))
-            given = rest[:end]
-            reading.troubles.append(
-                Trouble("file.entry-point-again", given[0].start, given[-1].end, {"image": name or ""}, ())
-            )
+            first_argument = [word.start for word in reading.starts[count].words[:1]]
+            # A command stands in front of its arguments; a script is one as a whole.
+            end = next((index for index, word in enumerate(rest) if [word.start] == first_argument), len(rest))
+            details = {"image": name or ""}
+            reading.troubles.append(Trouble("file.entry-point-again", rest[0].start, rest[:end][-1].end, details))
         return
     if not is_ours and "vllm" not in (name or "").lower() and not are_own(rest):
         return
@@ -677,56 +637,65 @@ def _add_start(
     words: Sequence[Word],
     places: Sequence[Word],
     around: Around,
-    reading: Reading,
+    reading: DocumentReading,
     *,
     prefix: tuple[Word, ...],
     invocation: Invocation | None,
 ) -> None:
     """Add a start with these arguments, unless it only asks for help; `places` are the words that it consists of."""
-    own, is_elided = placeholders.arguments(words, is_page=around.is_page)
-    if own is None:
+    arguments, is_elided = placeholders.arguments(words, is_page=around.is_page)
+    if arguments is None:
         return
-    own, is_pasted = without_escaped_blanks(own)
-    image = around.image
-    reading.starts.append(
-        Found(
-            kind=around.kind,
-            entry=entry,
-            words=tuple(own),
-            start=min((word.start for word in places), default=0),
-            end=max((word.end for word in places), default=0),
-            prefix=prefix,
-            environment=around.environment,
-            image=image,
-            release=images.release_of(image.value) if image is not None else None,
-            gpus=gpus.seen(around.environment, around.gpus),
-            given=around.gpus,
-            name=around.name,
-            language=around.language,
-            within=around.within,
-            keys=around.keys,
-            is_certain=around.is_certain,
-            is_reconstructed=around.is_reconstructed or is_pasted,
-            is_elided=is_elided,
-            invocation=invocation,
-            is_local=around.is_local,
-        )
+    arguments, is_pasted = without_escaped_blanks(arguments)
+    around = replace(around, is_reconstructed=around.is_reconstructed or is_pasted)
+    start = _start(entry, tuple(arguments), places, around, prefix=prefix, invocation=invocation)
+    reading.starts.append(replace(start, is_elided=is_elided))
+
+
+def _start(
+    entry: str,
+    words: tuple[Word, ...],
+    places: Sequence[Word],
+    around: Around,
+    *,
+    prefix: tuple[Word, ...],
+    invocation: Invocation | None,
+) -> Found:
+    return Found(
+        kind=around.kind,
+        entry=entry,
+        words=words,
+        start=min((word.start for word in places), default=0),
+        end=max((word.end for word in places), default=0),
+        prefix=prefix,
+        environment=around.environment,
+        image=around.image,
+        release=images.release_of(around.image.value) if around.image is not None else None,
+        gpus=gpus.seen(around.environment, around.gpus),
+        given=around.gpus,
+        name=around.name,
+        language=around.language,
+        within=around.within,
+        keys=around.keys,
+        is_certain=around.is_certain,
+        is_reconstructed=around.is_reconstructed,
+        invocation=invocation,
+        is_local=around.is_local,
     )
 
 
-def _read_word(word: Word, around: Around, reading: Reading) -> None:
+def _read_word(word: Word, around: Around, reading: DocumentReading) -> None:
     """Read a word as a script of its own."""
-    within = (*around.within, Within(around.language, word.start, word.end))
-    read_script(excerpt_of(word), replace(around, within=within, depth=around.depth + 1), reading)
+    read_script(excerpt_of(word), around.inside(word), reading)
 
 
 def _program(word: Word) -> str:
-    """The name of the program that a word is, as far as it can be told: of `$(which vllm)` and `$BIN/vllm`, too."""
+    """The name of the program that a word is, if known: also of `$(which vllm)` and `$BIN/vllm`."""
     if word.value is not None:
         return word.value.rsplit("/", 1)[-1]
-    held = _HELD.fullmatch(word.raw)
-    if held:
-        return held[1].rsplit("/", 1)[-1]
+    substitution = _SUBSTITUTION.fullmatch(word.raw)
+    if substitution:
+        return substitution[1].rsplit("/", 1)[-1]
     named = _VARIABLE_PROGRAM.fullmatch(word.raw)
     if named:
         return (named[1] or named[2]).lower()
@@ -734,13 +703,11 @@ def _program(word: Word) -> str:
     return tail[1].strip("\"'") if len(tail) > 1 and re.fullmatch(r"[\w.-]{1,60}[\"']?", tail[1]) else ""
 
 
-def _subcommand(following: Sequence[str], taken: int) -> tuple[str, int] | None:
-    if not following:
-        return None
-    if following[0] in _SUBCOMMANDS:
-        return following[0], taken + 1
-    if following[0] == "bench" and len(following) > 1 and following[1] in _BENCHMARKS:
-        return f"bench {following[1]}", taken + 2
+def _subcommand(following: Sequence[str], size: int) -> tuple[str, int] | None:
+    if following and following[0] in _SUBCOMMANDS:
+        return following[0], size + 1
+    if following and following[0] == "bench" and len(following) > 1 and following[1] in _BENCHMARKS:
+        return f"bench {following[1]}", size + 2
     return None
 
 
@@ -778,6 +745,6 @@ def are_own(words: Sequence[Word]) -> bool:
     names = {value.partition("=")[0].replace("_", "-") for value in values if re.match(r"--[a-z]", value)} - _COMMON
     if len(names) < _TELLING:
         return False
-    known = options.load(options.known_releases()[-1]).by_string
-    own = sum(name in known for name in names)
-    return own >= _TELLING and (len(names) - own) * 2 <= own
+    options_of_vllm = options.load(options.known_releases()[-1]).by_string
+    count = sum(name in options_of_vllm for name in names)
+    return count >= _TELLING and (len(names) - count) * 2 <= count

@@ -6,15 +6,19 @@ The code is parsed (`ast`) and never run. Names are followed where they are give
 from __future__ import annotations
 
 import ast
+import operator
 import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.catalog.options import CALLS
 from vllm_runbooks.core.excerpt import Excerpt
 from vllm_runbooks.reading.documents import escapes, gpus, placeholders, programs
+from vllm_runbooks.reading.documents.placed_words import Characters, excerpt_of_characters, literal
 from vllm_runbooks.reading.documents.python_text import MAX_LENGTH, NotPythonError, PythonText, line_starts
-from vllm_runbooks.reading.documents.starts import Around, Found, Keyword, Reading, Setting, Within
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Found, Keyword, Setting, Within
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _MAX_DEPTH = 40
@@ -22,18 +26,26 @@ _MAX_DEPTH = 40
 _MAX_WORK = 500_000
 """Values of one text that are worked out, and characters that are joined: names in lists of names multiply."""
 _MAX_BITS = 1024
-"""Of a whole number that is taken: more makes even its printing an error."""
+"""Bits of an integer that is read: printing a longer one is an error."""
 _SUBPROCESS = {"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 _SHELL_CALLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
 _PREFIX = re.compile(r"[A-Za-z]{0,2}('''|\"\"\"|'|\")")
-_SIMPLE = {**escapes.SIMPLE, "\n": ""}
+_RAW = re.compile(r"\r\n?|\\[^\r]|[^\\\r'\"]+|.", re.DOTALL)
+_ESCAPED = re.compile(
+    rf"\r\n?|\\(?:(?P<break>\r\n?|\n)|{escapes.NUMBER}|(?P<octal>[0-7]{{1,3}})|(?P<code>.))|[^\\\r'\"]+|.", re.DOTALL
+)
+"""Pieces of the text of a raw string, and of any other."""
+_OPERATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv, ast.Pow: operator.pow, ast.LShift: operator.lshift,
+}  # fmt: skip
 
 
 class _UnknownError(Exception):
-    """A value that cannot be known; the message says why."""
+    """A value is unknown; the message is the reason."""
 
 
-def read(source: Excerpt, around: Around, reading: Reading) -> bool:
+def read(source: Excerpt, around: Around, reading: DocumentReading) -> bool:
     """Add what a Python text starts and sets; False where it is no Python, which is left to the caller to report."""
     try:
         text = PythonText(source)
@@ -41,7 +53,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> bool:
         lines = line_starts(source.text)
         line = min(max(error.line or 1, 1), len(lines)) - 1
         at = source.at[min(lines[line], len(source.text))]
-        reading.troubles.append(Trouble("file.not-python", at, at, error.told, ()))
+        reading.troubles.append(Trouble("file.not-python", at, at, error.told))
         return len(source.text) > MAX_LENGTH
     _Program(text, replace(around, kind="python", language="python"), reading).read()
     return True
@@ -50,7 +62,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> bool:
 class _Program:
     """A parsed text being looked through."""
 
-    def __init__(self, text: PythonText, around: Around, reading: Reading) -> None:
+    def __init__(self, text: PythonText, around: Around, reading: DocumentReading) -> None:
         self.source, self.around, self.reading = text.source, around, reading
         self._span, self._places = text.span, text.places
         self.nodes = sorted(
@@ -77,7 +89,8 @@ class _Program:
         for node in self.nodes:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
-                    self._item(target, node)
+                    if isinstance(target, ast.Subscript) and _last_name(target.value) == "environ":
+                        self._set(target.slice, node.value, node)
             elif isinstance(node, ast.Call):
                 self._call(node)
             elif isinstance(node, (ast.List, ast.Tuple)) and id(node) not in self.run:
@@ -86,34 +99,25 @@ class _Program:
             self._extension(node)
 
     def _names(self) -> tuple[dict[str, ast.expr], dict[str, str]]:
-        given: dict[str, list[ast.expr | None]] = {}
+        """The names that are assigned once, with their values; and the imported ones, with where they come from."""
+        values: dict[str, ast.expr | None] = {}
         imported: dict[str, str] = {}
+        assigned: Counter[str] = Counter()
         for node in self.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                given.setdefault(node.targets[0].id, []).append(node.value)
+                values[node.targets[0].id] = node.value
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                given.setdefault(node.target.id, []).append(node.value)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-                given.setdefault(node.id, [])
+                values[node.target.id] = node.value
+            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                assigned[node.id] += 1
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-                for one in node.names:
-                    imported[one.asname or one.name.split(".")[0]] = f"{module}.{one.name}".strip(".")
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                given.setdefault(node.target.id, []).append(None)
+                for alias in node.names:
+                    imported[alias.asname or alias.name.split(".")[0]] = f"{module}.{alias.name}".strip(".")
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                for argument in every:
-                    given.setdefault(argument.arg, []).append(None)
-        stores: dict[str, int] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-                stores[node.id] = stores.get(node.id, 0) + 1
-        return {
-            name: values[0]
-            for name, values in given.items()
-            if len(values) == 1 and values[0] is not None and stores.get(name, 0) == 1
-        }, imported
+                arguments = node.args
+                assigned.update(item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+        return {name: value for name, value in values.items() if value is not None and assigned[name] == 1}, imported
 
     # Values
 
@@ -121,7 +125,7 @@ class _Program:
         """The literal that an expression stands for.
 
         Raises:
-            _UnknownError: It cannot be known without running the program.
+            _UnknownError: It is unknown without running the program.
         """
         self.work += 1
         if depth > _MAX_DEPTH or self.work > _MAX_WORK:
@@ -192,15 +196,15 @@ class _Program:
     def _characters(self, node: ast.Constant) -> Excerpt:
         """A string's value with the place of each character in the file."""
         start, end = self._span(node)
-        found = _string_characters(self.source.text, start, end)
+        characters = _string_characters(self.source.text, start, end)
         value = str(node.value)
-        if "".join(character for character, _ in found) != value:
-            found = [(character, start) for character in value]
-        last = self.source.at[found[-1][1]] + 1 if found else self.source.at[start]
-        return Excerpt(value, [*(self.source.at[place] for _, place in found), last])
+        if "".join(character for character, _ in characters) != value:
+            characters = [(character, start) for character in value]
+        last = self.source.at[characters[-1][1]] + 1 if characters else self.source.at[start]
+        return excerpt_of_characters([(character, self.source.at[place]) for character, place in characters], last)
 
     def _text(self, node: ast.expr) -> Excerpt | None:
-        """A text, formatted or not, with places; what cannot be known in it as something that is to be filled in."""
+        """A text, formatted or not, with places; what is unknown in it as a placeholder."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return self._characters(node)
         if not isinstance(node, ast.JoinedStr):
@@ -225,7 +229,7 @@ class _Program:
         """What a formatted text has in place of an expression.
 
         Raises:
-            _UnknownError: It cannot be known.
+            _UnknownError: It is unknown.
         """
         if not isinstance(part, ast.FormattedValue) or part.conversion not in {-1, ord("s")} or part.format_spec:
             raise _UnknownError("formatted text")
@@ -271,17 +275,15 @@ class _Program:
         return ""
 
     def _engine(self, node: ast.Call, called: str) -> None:
-        keywords: list[Keyword] = []
-        for index, argument in enumerate(node.args[:1]):
-            if not isinstance(argument, ast.Starred) and index == 0:
-                keywords.append(self._keyword("model", argument, None))
-        for keyword in node.keywords:
-            if keyword.arg:
-                keywords.append(self._keyword(keyword.arg, keyword.value, keyword))
+        positional = [argument for argument in node.args[:1] if not isinstance(argument, ast.Starred)]
+        keywords = [self._keyword("model", argument, None) for argument in positional]
+        for item in node.keywords:
+            if item.arg:
+                keywords.append(self._keyword(item.arg, item.value, item))
             else:
-                keywords += self._unpacked(keyword.value)
+                keywords += self._unpacked(item.value)
         is_elided = any(isinstance(argument, ast.Constant) and argument.value is Ellipsis for argument in node.args)
-        keywords = [one for one in keywords if one.why != "left out"]
+        keywords = [keyword for keyword in keywords if keyword.why != "left out"]
         start, end = self._places(node)
         environment = {**self.around.environment, **self.environment}
         self.reading.starts.append(
@@ -323,22 +325,19 @@ class _Program:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str)
             ]
         if _is_call(node, "dict"):
-            return [self._keyword(one.arg, one.value, one) for one in node.keywords if one.arg]  # type: ignore[attr-defined]
+            return [self._keyword(item.arg, item.value, item) for item in node.keywords if item.arg]  # type: ignore[attr-defined]
         return []
 
     # The environment
 
-    def _item(self, target: ast.expr, statement: ast.Assign) -> None:
-        if isinstance(target, ast.Subscript) and _last_name(target.value) == "environ":
-            self._set(target.slice, statement.value, statement)
-
     def _mapping(self, node: ast.Dict) -> dict[str, Setting]:
-        found = {}
-        for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                found[key.value] = self._setting(key.value, value, self._places(key)[0], self._places(value)[1])
-        self.reading.settings += found.values()
-        return found
+        settings = {
+            key.value: self._setting(key.value, value, self._places(key)[0], self._places(value)[1])
+            for key, value in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant) and isinstance(key.value, str)
+        }
+        self.reading.settings += settings.values()
+        return settings
 
     def _set(self, key: ast.expr, value: ast.expr, whole: ast.AST) -> None:
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -372,15 +371,16 @@ class _Program:
         text = self._text(command)
         if text is not None:
             is_shell = name in _SHELL_CALLS or any(
-                one.arg == "shell" and isinstance(one.value, ast.Constant) and one.value.value for one in node.keywords
+                item.arg == "shell" and isinstance(item.value, ast.Constant) and item.value.value
+                for item in node.keywords
             )
             if is_shell or programs.may_start(text.text):
                 within = (*around.within, Within("python", *self._places(command)))
                 programs.read_script(text, replace(around, within=within, is_certain=is_shell), self.reading)
         elif isinstance(command, (ast.List, ast.Tuple)):
             self._list(command, around if named is None else replace(around, is_certain=False))
-        elif self._split_words(command):
-            programs.read_command(tuple(self._split_words(command)), around, self.reading)
+        elif words := self._split_words(command):
+            programs.read_command(tuple(words), around, self.reading)
 
     def _given_environment(self, node: ast.expr) -> dict[str, Setting]:
         if isinstance(node, ast.Name) and node.id in self.names:
@@ -388,13 +388,13 @@ class _Program:
         if isinstance(node, ast.Dict):
             return self._mapping(node)
         if _is_call(node, "dict"):
-            found = {
-                one.arg: self._setting(one.arg, one.value, *self._places(one))
-                for one in node.keywords  # type: ignore[attr-defined]
-                if one.arg
+            settings = {
+                item.arg: self._setting(item.arg, item.value, *self._places(item))
+                for item in node.keywords  # type: ignore[attr-defined]
+                if item.arg
             }
-            self.reading.settings += found.values()
-            return found
+            self.reading.settings += settings.values()
+            return settings
         return {}
 
     def _split_words(self, node: ast.expr) -> list[Word]:
@@ -410,28 +410,21 @@ class _Program:
         text = self._text(inner)
         if text is None:
             return []
-        words = [
-            Word(
-                match[0],
-                text.at[match.start()],
-                text.at[match.end() - 1] + 1,
-                match[0],
-                "",
-                text.at[match.start() : match.end()],
-            )
-            for match in re.finditer(r"\S+", text.text)
-        ]
-        return [placeholders.filled(word) for word in words]
+        words = []
+        for match in re.finditer(r"\S+", text.text):
+            part = text.part(*match.span())
+            words.append(placeholders.filled(literal(part, end=part.at[len(part.text) - 1] + 1)))
+        return words
 
     def _list(self, node: ast.List | ast.Tuple, around: Around | None = None) -> None:
         """A list of a command's words, wherever it is then used."""
         if id(node) in self.lists or not 2 <= len(node.elts) <= 1000:
             return
-        texts = [one.value for one in node.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        texts = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         if not any("vllm" in text or text.endswith("api_server.py") or text == "-c" for text in texts):
             return
         self.lists.add(id(node))
-        words = tuple(self._word(one) for one in node.elts if not isinstance(one, ast.Starred))
+        words = tuple(self._word(item) for item in node.elts if not isinstance(item, ast.Starred))
         if words[0].value is None and words[0].why.startswith("variable python"):
             words = (replace(words[0], value="python", why=""), *words[1:])
         environment = {**self.around.environment, **self.environment}
@@ -452,7 +445,7 @@ class _Program:
         else:
             return
         if isinstance(target, ast.Name) and target.id in self.commands and isinstance(value, (ast.List, ast.Tuple)):
-            self.reading.loose += programs.options_of([self._word(one) for one in value.elts], "bare")
+            self.reading.loose += programs.options_of([self._word(item) for item in value.elts], "bare")
 
 
 def _last_name(node: ast.expr) -> str:
@@ -484,12 +477,19 @@ def _negated(operator: ast.unaryop, value: Any) -> Any:
     raise _UnknownError("expression")
 
 
-def _calculated(operator: ast.operator, left: Any, right: Any) -> Any:
+def _calculated(sign: ast.operator, left: Any, right: Any) -> Any:
     """The result of simple arithmetic on numbers."""
-    if not all(isinstance(one, (int, float)) for one in (left, right)):
+    operation = _OPERATIONS.get(type(sign))
+    is_small = abs(left) < 1 << 16 if isinstance(left, (int, float)) else False
+    if isinstance(sign, ast.LShift):
+        is_small = isinstance(left, int) and abs(left) < 1 << 32
+    is_power = isinstance(sign, (ast.Pow, ast.LShift))
+    if operation is None or not all(isinstance(number, (int, float)) for number in (left, right)):
+        raise _UnknownError("expression")
+    if is_power and not (is_small and 0 <= right < 64):
         raise _UnknownError("expression")
     try:
-        result = _arithmetic(operator, left, right)
+        result = operation(left, right)
     except (ArithmeticError, TypeError):
         raise _UnknownError("expression") from None
     if isinstance(result, int) and result.bit_length() > _MAX_BITS:
@@ -497,27 +497,9 @@ def _calculated(operator: ast.operator, left: Any, right: Any) -> Any:
     return result
 
 
-def _arithmetic(operator: ast.operator, left: Any, right: Any) -> Any:
-    if isinstance(operator, ast.Add):
-        return left + right
-    if isinstance(operator, ast.Sub):
-        return left - right
-    if isinstance(operator, ast.Mult):
-        return left * right
-    if isinstance(operator, ast.FloorDiv):
-        return left // right
-    if isinstance(operator, ast.Div):
-        return left / right
-    if isinstance(operator, ast.Pow) and abs(left) < 1 << 16 and 0 <= right < 64:
-        return left**right
-    if isinstance(operator, ast.LShift) and isinstance(left, int) and abs(left) < 1 << 32 and 0 <= right < 64:
-        return left << right
-    raise _UnknownError("expression")
-
-
-def _string_characters(text: str, start: int, end: int) -> list[tuple[str, int]]:
+def _string_characters(text: str, start: int, end: int) -> Characters:
     """The characters of string literals that follow each other, each with its index in the text."""
-    found: list[tuple[str, int]] = []
+    characters: Characters = []
     index = start
     while index < end:
         match = _PREFIX.match(text, index, end)
@@ -530,23 +512,30 @@ def _string_characters(text: str, start: int, end: int) -> list[tuple[str, int]]
         quote, is_raw = match[1], "r" in match[0].lower()
         index = match.end()
         while index < end and not text.startswith(quote, index):
-            index = _one(text, index, end, found, is_raw=is_raw)
+            piece = (_RAW if is_raw else _ESCAPED).match(text, index, end)
+            assert piece is not None  # noqa: S101 - for the type checker: it matches any character
+            value = "\n" if piece[0][0] == "\r" else None if is_raw else _unescaped(piece)
+            if value is None:
+                characters += zip(piece[0], range(index, piece.end()), strict=True)
+            else:
+                characters += [(character, index) for character in value]
+            index = piece.end()
         index += len(quote)
-    return found
+    return characters
 
 
-def _formatted_places(characters: list[tuple[str, int]], node: ast.JoinedStr, pieces: list[str]) -> list[int]:
+def _formatted_places(characters: Characters, node: ast.JoinedStr, pieces: list[str]) -> list[int]:
     """Where each character of a formatted text stands, by what is written; fewer where that cannot be told.
 
     What an expression stands for begins where the expression does.
     """
-    found: list[int] = []
+    places: list[int] = []
     index = 0
     for part, piece in zip(node.values, pieces, strict=True):
         if not isinstance(part, ast.Constant):
             if index >= len(characters) or characters[index][0] != "{":
                 return []
-            found += [characters[index][1]] * len(piece)
+            places += [characters[index][1]] * len(piece)
             depth = 0
             while index < len(characters):
                 depth += {"{": 1, "}": -1}.get(characters[index][0], 0)
@@ -557,47 +546,17 @@ def _formatted_places(characters: list[tuple[str, int]], node: ast.JoinedStr, pi
         for character in piece:
             if index >= len(characters) or characters[index][0] != character:
                 return []
-            found.append(characters[index][1])
-            is_brace = character in "{}"
+            places.append(characters[index][1])
             index += 1
-            if is_brace and characters[index : index + 1] == [(character, found[-1] + 1)]:
+            if character in "{}" and characters[index : index + 1] == [(character, places[-1] + 1)]:
                 index += 1  # written twice
-    return found if index == len(characters) else []
+    return places if index == len(characters) else []
 
 
-def _one(text: str, index: int, end: int, found: list[tuple[str, int]], *, is_raw: bool) -> int:
-    """Append the character written at an index; the index behind it."""
-    character = text[index]
-    if character == "\r":
-        found.append(("\n", index))
-        return index + (2 if text[index + 1 : index + 2] == "\n" else 1)
-    if character != "\\" or index + 1 >= end:
-        found.append((character, index))
-        return index + 1
-    code = text[index + 1]
-    if is_raw and code == "\r":
-        found.append(("\\", index))
-        return index + 1
-    if is_raw:
-        found += [("\\", index), (code, index + 1)]
-        return index + 2
-    if code == "\r":
-        return index + (3 if text[index + 2 : index + 3] == "\n" else 2)
-    if code in _SIMPLE:
-        found += [(one, index) for one in _SIMPLE[code]]
-        return index + 2
-    if code in "01234567":
-        stop = index + 2
-        while stop < min(index + 4, end) and text[stop] in "01234567":
-            stop += 1
-        found.append((chr(int(text[index + 1 : stop], 8)), index))
-        return stop
-    digits = escapes.DIGITS.get(code, 0)
-    if digits:
-        try:
-            found.append((chr(int(text[index + 2 : index + 2 + digits], 16)), index))
-        except (ValueError, OverflowError):
-            found.append(("\ufffd", index))
-        return index + 2 + digits
-    found += [("\\", index), (code, index + 1)]
-    return index + 2
+def _unescaped(match: re.Match[str]) -> str | None:
+    """What a piece of a string's text stands for; None for itself."""
+    if match["break"]:
+        return ""
+    if match["code"]:
+        return escapes.SIMPLE.get(match["code"])
+    return escapes.numbered(match, match["octal"] or "") if match[0][0] == "\\" and len(match[0]) > 1 else None

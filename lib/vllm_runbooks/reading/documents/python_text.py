@@ -109,14 +109,14 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _later(text: str, line: int) -> str:
-    """The release whose grammar has what a line has that this one's has not; empty: none that is known."""
+    """The release whose grammar has what a line has that this one's has not; empty if unknown."""
     starts = line_starts(text)
     if not 1 <= line <= len(starts):
         return ""
     begin = starts[line - 1]
-    shown = text[begin : starts[line] if line < len(starts) else len(text)]
+    source_line = text[begin : starts[line] if line < len(starts) else len(text)]
     for release, pattern in _LATER:
-        if release > sys.version_info[:2] and pattern.match(shown):
+        if release > sys.version_info[:2] and pattern.match(source_line):
             return ".".join(map(str, release))
     return ""
 

@@ -1,9 +1,9 @@
-"""A start of vLLM, and what stands around it, as every kind of document is read into them."""
+"""A launch of vLLM, and what surrounds it: the records that every kind of document is read into."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from vllm_runbooks.core.excerpt import Excerpt
@@ -14,7 +14,7 @@ class Within(NamedTuple):
     """What a command stands in, where that is not the file itself: a quoted string, a scalar."""
 
     language: str
-    """Of whatever it is quoted in: "shell", "compose", "yaml", "systemd", "python" or "json"."""
+    """The language that it is quoted in: "shell", "compose", "yaml", "systemd", "python" or "json"."""
     start: int
     """Offsets in the file, quotes included."""
     end: int
@@ -62,14 +62,14 @@ class Gpus:
     devices: tuple[str, ...] | None = None
     """Numbers or UUIDs; None where only their count is written."""
     count: int | None = None
-    """How many; None: all of the host."""
+    """Number of GPUs; None for all of the host."""
     start: int = 0
     end: int = 0
 
 
 @dataclass(frozen=True)
 class Found:
-    """A start of vLLM."""
+    """A launch of vLLM."""
 
     kind: str
     """"shell", "docker", "compose", "kubernetes", "systemd", "dockerfile", "python", "argv" or "log"."""
@@ -92,7 +92,7 @@ class Found:
     given: Gpus | None = None
     """Those that its container is given: the start counts them from 0, and sees fewer where a variable says so."""
     name: str = ""
-    """Of the service, container or unit."""
+    """Name of the service, container or unit."""
     keywords: tuple[Keyword, ...] = ()
     """Arguments of a Python call."""
     language: str = "shell"
@@ -103,7 +103,7 @@ class Found:
     keys: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """In a manifest: the keys of the container, each with where its pair begins and ends."""
     is_certain: bool = True
-    """False where something in front of the command is not known, or where it stands in the middle of a sentence."""
+    """False if something before the command is unknown, or if it is in the middle of a sentence."""
     is_reconstructed: bool = False
     """Whether blanks or line ends that a paste lost were put back."""
     is_elided: bool = False
@@ -129,8 +129,8 @@ class Loose:
 
 
 @dataclass
-class Reading:
-    """What was found so far."""
+class DocumentReading:
+    """Everything read from a document so far."""
 
     starts: list[Found] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
@@ -142,8 +142,12 @@ class Reading:
     file: str = ""
     """The text of the file, as far as it is read."""
 
-    def add(self, other: Reading) -> None:
-        """Take what was found in a part of the file."""
+    def change_starts(self, first: int, change: Callable[[Found], Found]) -> None:
+        """Change each start from an index on."""
+        self.starts[first:] = map(change, self.starts[first:])
+
+    def add(self, other: DocumentReading) -> None:
+        """Add what a part of the file has."""
         self.starts += other.starts
         self.settings += other.settings
         self.loose += other.loose
@@ -175,5 +179,10 @@ class Around:
 
     @property
     def known(self) -> dict[str, str]:
-        """Variables with a value that is known."""
-        return {name: one.value.value for name, one in self.environment.items() if one.value.value is not None}
+        """Variables with a known value."""
+        return {name: item.value.value for name, item in self.environment.items() if item.value.value is not None}
+
+    def inside(self, word: Word) -> Around:
+        """What a script, or code, is run in that a word holds."""
+        within = (*self.within, Within(self.language, word.start, word.end))
+        return replace(self, within=within, depth=self.depth + 1)

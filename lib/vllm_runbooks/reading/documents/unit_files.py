@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.documents import escapes, programs
-from vllm_runbooks.reading.documents.starts import Around, Reading, Setting
+from vllm_runbooks.reading.documents.placed_words import UNKNOWN, Characters, word_of_characters
+from vllm_runbooks.reading.documents.starts import Around, DocumentReading, Setting
 from vllm_runbooks.reading.shell import Trouble, Word
 
 _ASSIGNMENT = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9-]{0,60})[ \t]*=[ \t]*")
@@ -20,13 +21,14 @@ _OPERATOR = re.compile(r"(?:\d?>{1,2}&?\d?|&>{1,2}|<{1,3}|\|{1,2}|&{1,2})\Z|\d?&
 _ESCAPES = {**escapes.SIMPLE, "s": " "}
 _GIVEN = {"PATH", "LANG", "USER", "LOGNAME", "HOME", "SHELL", "MAINPID", "INVOCATION_ID", "XDG_RUNTIME_DIR", "TERM"}
 """Variables that systemd itself sets."""
-_UNKNOWN = "\ufffc"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w{0,200})\}|\$([A-Za-z_]\w{0,200})|\$\$", re.ASCII)
+_PIECE = re.compile(
+    rf"\\(?:{escapes.NUMBER}|(?P<octal>[0-7]{{3}})|(?P<code>.))|%(?P<specifier>.)|(?P<blanks>[ \t\n\r]+)|.", re.DOTALL
+)
+"""A piece of a command line: an escape, a specifier (`%i`), blanks, a character."""
 
-_Characters = list[tuple[str, int]]
 
-
-def read(source: Excerpt, around: Around, reading: Reading) -> None:
+def read(source: Excerpt, around: Around, reading: DocumentReading) -> None:
     """Add what a unit starts and sets. Settings count wherever they stand, as systemd reads the unit whole."""
     commands: list[tuple[str, Excerpt]] = []
     environment: dict[str, Setting] = {}
@@ -50,8 +52,7 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
         elif name == "Environment":
             if not value.text:
                 environment.clear()
-            for one in _settings(value, reading.troubles):
-                environment[one.name] = one
+            environment |= {setting.name: setting for setting in _settings(value, reading.troubles)}
         elif name == "EnvironmentFile" and value.text:
             has_file = True
         elif section == "Container" and name in {"Image", "Exec", "Entrypoint"}:
@@ -65,61 +66,53 @@ def read(source: Excerpt, around: Around, reading: Reading) -> None:
         _read_container(container, around, reading, has_file=has_file)
 
 
-def _read_container(container: Mapping[str, Excerpt], around: Around, reading: Reading, *, has_file: bool) -> None:
+def _read_container(
+    container: Mapping[str, Excerpt], around: Around, reading: DocumentReading, *, has_file: bool
+) -> None:
     """A unit of podman's (`[Container]`): the image with the arguments that it is given."""
-    found: dict[str, tuple[Word, ...]] = {}
+    words: dict[str, tuple[Word, ...]] = {}
     for name, value in container.items():
         lines = _command_lines(value, around.environment, reading.troubles, has_file=has_file, prefixes="")
-        found[name] = tuple(word for line in lines for word in line)
-    image = found.get("Image", (None,))[0]
+        words[name] = tuple(word for line in lines for word in line)
+    image = words.get("Image", (None,))[0]
     if image is not None:
         reading.images.append(image)
     around = replace(around, image=image)
-    programs.run_image(found.get("Entrypoint"), found.get("Exec", ()), image, around, reading)
+    programs.run_image(words.get("Entrypoint"), words.get("Exec", ()), image, around, reading)
 
 
 def _without_operators(words: list[Word], troubles: list[Trouble]) -> tuple[Word, ...]:
     """The words up to one that is there for a shell: systemd would pass it on as it is, and what follows as well."""
-    if not any("vllm" in one.raw for one in words):
-        return tuple(words)
     for index, word in enumerate(words):
-        found = _OPERATOR.match(word.raw) if index else None
-        if found:
-            says = {"operator": found[0]}
-            troubles.append(Trouble("file.systemd-operator", word.start, words[-1].end, says, ()))
+        operator = _OPERATOR.match(word.raw) if index else None
+        if operator and any("vllm" in other.raw for other in words):
+            details = {"operator": operator[0]}
+            troubles.append(Trouble("file.systemd-operator", word.start, words[-1].end, details))
             return tuple(words[:index])
     return tuple(words)
 
 
 def _lines(source: Excerpt) -> list[Excerpt]:
     """The logical lines: a backslash at a line's end joins the next; comment lines in between are left out."""
-    found: list[Excerpt] = []
+    lines: list[Excerpt] = []
     parts: list[tuple[int, int]] = []
-    begin = 0
-    text = source.text
-    while begin <= len(text):
-        stop = text.find("\n", begin)
-        stop = len(text) if stop < 0 else stop
-        end = stop - (text[stop - 1 : stop] == "\r" and stop > begin)
-        first = text[begin:end].lstrip()[:1]
-        if first in {"#", ";"} and first:
-            pass
-        elif end > begin and text[end - 1] == "\\":
+    for match in re.finditer(r"([^\n]*?)\r?(\n|\Z)", source.text):
+        line = match[1]
+        begin, end = match.span(1)
+        if line.lstrip().startswith(("#", ";")):
+            continue
+        if line.endswith("\\"):
             # systemd puts a blank in place of the backslash and the line end: the line end itself stands for it.
-            parts += [(begin, end - 1), (stop, stop + 1)] if stop < len(text) else [(begin, end - 1)]
-        else:
-            if parts or text[begin:end].strip():
-                parts.append((begin, end))
-                found.append(source.joined(parts))
-            parts = []
-        begin = stop + 1
-    if parts:
-        found.append(source.joined(parts))
-    return found
+            parts += [(begin, end - 1), match.span(2)]
+            continue
+        if parts or line.strip():
+            lines.append(source.joined([*parts, (begin, end)]))
+        parts = []
+    return [*lines, source.joined(parts)] if parts else lines
 
 
 def _settings(value: Excerpt, troubles: list[Trouble]) -> list[Setting]:
-    found = []
+    settings = []
     lost: list[tuple[str, int, int]] = []
     for characters, first, end in _split(value, troubles):
         text = "".join(character for character, _ in characters)
@@ -127,16 +120,17 @@ def _settings(value: Excerpt, troubles: list[Trouble]) -> list[Setting]:
         if match:
             word = _word(characters[match.end() :], first, end, value)
             at = word.at[0] if word.at else first
-            found.append(Setting(match[1], replace(word, start=min(at, end)), first, end, "unit", pair=(first, end)))
+            placed = replace(word, start=min(at, end))
+            settings.append(Setting(match[1], placed, first, end, "unit", pair=(first, end)))
         else:
             lost.append((text, first, end))
     if lost:
-        is_plain = len(found) == 1 and found[0].start < lost[0][1] and not re.search(r"[\"'\\]", value.text)
-        says = {"word": lost[0][0][:80].replace(_UNKNOWN, "%")}
-        places = (found[0].start, lost[-1][2]) if is_plain else ()
+        is_plain = len(settings) == 1 and settings[0].start < lost[0][1] and not re.search(r"[\"'\\]", value.text)
+        details = {"word": lost[0][0][:80].replace(UNKNOWN, "%")}
+        places = (settings[0].start, lost[-1][2]) if is_plain else ()
         edits = tuple(Replacement(place, place, '"') for place in places)
-        troubles.append(Trouble("file.systemd-assignment", lost[0][1], lost[-1][2], says, edits))
-    return found
+        troubles.append(Trouble("file.systemd-assignment", lost[0][1], lost[-1][2], details, edits))
+    return settings
 
 
 def _command_lines(
@@ -163,128 +157,73 @@ def _command_lines(
     return [line for line in lines if line]
 
 
-def _split(value: Excerpt, troubles: list[Trouble]) -> list[tuple[_Characters, int, int]]:
+def _split(value: Excerpt, troubles: list[Trouble]) -> list[tuple[Characters, int, int]]:
     """The words of a line with the place of each character, and where each begins and ends in the file."""
-    found: list[tuple[_Characters, int, int]] = []
+    words: list[tuple[Characters, int, int]] = []
     text, at = value.text, value.at
-    word: _Characters = []
+    word: Characters = []
     begun: int | None = None
-    quote, index = "", 0
-    while index < len(text):
-        character = text[index]
-        if character == "\\" and index + 1 < len(text):
-            begun = index if begun is None else begun
-            made, length = _escape(text, index)
-            if made is None:
-                troubles.append(
-                    Trouble("file.systemd-escape", at[index], at[index] + 2, {"escape": text[index : index + 2]}, ())
-                )
-                made = text[index : index + 2]
-            word += [(one, at[index]) for one in made]
-            index += length
-            continue
-        if quote:
-            if character == quote:
-                quote = ""
-            else:
-                index += _put(word, text, index, at[index])
-                continue
-        elif character in "\"'":
-            quote, begun = character, index if begun is None else begun
-        elif character in " \t\n\r":
+    quote = ""
+    for match in _PIECE.finditer(text):
+        index, piece = match.start(), match[0]
+        if match["blanks"] and not quote:
             if begun is not None:
-                found.append((word, at[begun], at[index - 1] + 1))
+                words.append((word, at[begun], at[index - 1] + 1))
                 word, begun = [], None
-        else:
-            begun = index if begun is None else begun
-            index += _put(word, text, index, at[index])
             continue
-        index += 1
+        begun = index if begun is None else begun
+        if piece == quote:
+            quote = ""
+        elif not quote and piece in "\"'":
+            quote = piece
+        elif piece[0] == "\\" and len(piece) > 1:
+            made = _ESCAPES.get(match["code"]) if match["code"] else escapes.numbered(match, match["octal"] or "")
+            if made is None:
+                escape = piece[:2]
+                troubles.append(Trouble("file.systemd-escape", at[index], at[index] + 2, {"escape": escape}))
+            word += [(character, at[index]) for character in made or piece]
+        elif match["specifier"]:
+            word.append(("%" if piece == "%%" else UNKNOWN, at[index]))
+        else:
+            word += zip(piece, at[index : match.end()], strict=True)
     if begun is not None:
-        found.append((word, at[begun], at[len(text) - 1] + 1))
+        words.append((word, at[begun], at[len(text) - 1] + 1))
     if quote:
-        troubles.append(Trouble("file.systemd-quote", at[begun or 0], at[len(text)], {"quote": quote}, ()))
-    return found
+        troubles.append(Trouble("file.systemd-quote", at[begun or 0], at[len(text)], {"quote": quote}))
+    return words
 
 
-def _put(word: _Characters, text: str, index: int, place: int) -> int:
-    """Append a character, a specifier (`%i`) as what cannot be known; how many characters that took."""
-    if text[index] == "%" and index + 1 < len(text):
-        word.append(("%" if text[index + 1] == "%" else _UNKNOWN, place))
-        return 2
-    word.append((text[index], place))
-    return 1
-
-
-def _escape(text: str, index: int) -> tuple[str | None, int]:
-    code = text[index + 1]
-    if code in _ESCAPES:
-        return _ESCAPES[code], 2
-    digits, base, offset = escapes.DIGITS.get(code, 0), 16, 2
-    if code in "01234567":
-        digits, base, offset = 3, 8, 1
-    if digits:
-        try:
-            return chr(int(text[index + offset : index + offset + digits], base)), offset + digits
-        except (ValueError, OverflowError):
-            return None, 2
-    return None, 2
-
-
-def _word(characters: _Characters, start: int, end: int, value: Excerpt) -> Word:
-    text = "".join(character for character, _ in characters)
-    raw = _raw(value, start, end)
-    if _UNKNOWN in text:
-        return Word(None, start, end, raw, "specifier")
-    return Word(text, start, end, raw, "", tuple(place for _, place in characters))
+def _word(characters: Characters, start: int, end: int, value: Excerpt) -> Word:
+    return word_of_characters(characters, start, end, _raw(value, start, end), "specifier")
 
 
 def _raw(value: Excerpt, start: int, end: int) -> str:
     return value.text[bisect_left(value.at, start) : bisect_left(value.at, end)]
 
 
-def _value_of(name: str, environment: Mapping[str, Setting], *, has_file: bool) -> str | None:
-    """A variable as the service sees it; None where it cannot be known."""
-    setting = environment.get(name)
-    if setting is not None:
-        return setting.value.value
-    return None if has_file or name in _GIVEN else ""
-
-
 def _filled(
-    characters: _Characters,
-    start: int,
-    end: int,
-    value: Excerpt,
-    environment: Mapping[str, Setting],
-    *,
-    has_file: bool,
+    characters: Characters, start: int, end: int, value: Excerpt, environment: Mapping[str, Setting], *, has_file: bool
 ) -> list[Word]:
     """A word with its variables replaced: `$NAME` as a word of its own is split at blanks, `${NAME}` never is."""
     text = "".join(character for character, _ in characters)
-    if "$" not in text:
-        return [_word(characters, start, end, value)]
     alone = re.fullmatch(r"\$([A-Za-z_]\w{0,200})", text, re.ASCII)
-    made: _Characters = []
+    made: Characters = []
     why, done = "", 0
     for match in _VARIABLE.finditer(text):
         if match[2] and not alone:
             continue  # only a word of its own
-        made += characters[done : match.start()]
-        place = characters[match.start()][1]
         name = match[1] or match[2]
-        if name is None:
-            made.append(("$", place))
-        else:
-            known = _value_of(name, environment, has_file=has_file)
-            why = why or (f"unset variable {name}" if known is None else "")
-            made += [(one, place) for one in (_UNKNOWN if known is None else known)]
+        replacement: str | None = "$"
+        if name:
+            setting = environment.get(name)
+            unset = None if has_file or name in _GIVEN else ""
+            replacement = setting.value.value if setting else unset
+        if replacement is None:
+            why, replacement = why or f"unset variable {name}", UNKNOWN
+        place = characters[match.start()][1]
+        made += [*characters[done : match.start()], *((character, place) for character in replacement)]
         done = match.end()
-    made += characters[done:]
-    whole = "".join(character for character, _ in made)
-    raw = _raw(value, start, end)
-    if _UNKNOWN in whole:
-        return [Word(None, start, end, raw, why or "specifier")]
-    if alone:
-        return [Word(part, start, end, raw) for part in whole.split()]
-    return [Word(whole, start, end, raw, "", tuple(place for _, place in made))]
+    word = word_of_characters([*made, *characters[done:]], start, end, _raw(value, start, end), why or "specifier")
+    if alone and word.value is not None:
+        return [Word(part, start, end, word.raw) for part in word.value.split()]
+    return [word]

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from vllm_runbooks.core.excerpt import Excerpt
+from vllm_runbooks.reading.documents import escapes
 
 _MAX_LENGTH = 200_000
 """Characters of one document that are read: the reader takes some 70,000 a second."""
@@ -29,31 +31,19 @@ EXPRESSION = re.compile(f"{_OPEN * 2}[^{_OPEN}{_CLOSE}]*{_CLOSE * 2}")
 """A template's expression in the value of a scalar."""
 _QUIET = str.maketrans({'"': "\u2033", "'": "\u2032", "#": "\u266f", "\\": "\u2216"})
 """Signs that would mean something to YAML in the middle of an expression."""
-_SIMPLE_ESCAPES = {
-    "0": "\0",
-    "a": "\a",
-    "b": "\b",
-    "t": "\t",
-    "\t": "\t",
-    "n": "\n",
-    "v": "\v",
-    "f": "\f",
-    "r": "\r",
-    "e": "\x1b",
-    " ": " ",
-    '"': '"',
-    "/": "/",
-    "\\": "\\",
-    "N": "\x85",
-    "_": "\xa0",
-    "L": "\u2028",
-    "P": "\u2029",
+_FOLDED = r"[ \t]*+(?P<breaks>[\r\n][ \t\r\n]*+)|[ \t]++|"
+"""A line end with the blanks around it; blanks."""
+_FLOW = {
+    "plain": re.compile(_FOLDED + r"[^ \t\r\n]++"),
+    "single": re.compile(_FOLDED + r"(?P<quote>'')|[^ \t\r\n']++|'"),
+    "double": re.compile(
+        _FOLDED + r"(?P<cut>\\[\r\n][ \t\r\n]*+)|\\(?P<code>x.{2}|u.{4}|U.{8}|.)|[^ \t\r\n\\]++|\\", re.DOTALL
+    ),
 }
-_LEAD = re.compile(r"(?: |-(?= ))*")
-"""What stands in front of a key: the indentation, and dashes of the lists in which it is the first of an item."""
-_BLANKS = re.compile(r"[ \t\r\n]*")
+"""The pieces of a scalar in each style."""
+_LINE_ENDS = re.compile(r"\n*")
 _BREAK = re.compile(r"\r\n?|\n")
-_HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
+_ESCAPES = {**escapes.SIMPLE, **dict(zip("0eN_LP", "\0\x1b\x85\xa0\u2028\u2029", strict=True))}
 
 
 class YamlError(Exception):
@@ -81,7 +71,7 @@ class Scalar:
 
     @property
     def has_template(self) -> bool:
-        """Whether a template's expression (`{{ … }}`) stands in it, so that the value cannot be known."""
+        """Whether a template's expression (`{{ … }}`) is in it, so that the value is unknown."""
         return _OPEN in self.text.text
 
 
@@ -106,37 +96,28 @@ class Mapping:
 
     def get(self, key: str) -> Node | None:
         """The value of a key, its own before one that is merged in (`<<`)."""
-        return _get(self, key, [_MAX_MERGES])
+        for mapping in _merged(self, [_MAX_MERGES]):
+            for name, value in reversed(mapping.pairs):
+                if isinstance(name, Scalar) and name.value == key:
+                    return value
+        return None
 
     def items(self) -> list[tuple[Scalar, Node]]:
         """The pairs whose key is a scalar, merged ones last; of those with the same key the last that is its own."""
-        found: dict[str, tuple[Scalar, Node]] = {}
+        pairs: dict[str, tuple[Scalar, Node]] = {}
         for mapping in _merged(self, [_MAX_MERGES]):
-            own = {key.value: (key, value) for key, value in mapping.pairs if isinstance(key, Scalar)}
-            found |= {key: pair for key, pair in own.items() if key not in found and key != "<<"}
-        return list(found.values())
+            last = {key.value: (key, value) for key, value in mapping.pairs if isinstance(key, Scalar)}
+            pairs |= {key: pair for key, pair in last.items() if key not in pairs and key != "<<"}
+        return list(pairs.values())
 
     def repeated(self) -> list[Scalar]:
         """Keys that stand a second time."""
-        seen: set[str] = set()
-        again = []
-        for key, _ in self.pairs:
-            if isinstance(key, Scalar):
-                if key.value in seen:
-                    again.append(key)
-                seen.add(key.value)
-        return again
+        keys = [key for key, _ in self.pairs if isinstance(key, Scalar)]
+        first = {key.value: key for key in reversed(keys)}
+        return [key for key in keys if first[key.value] is not key]
 
 
 Node = Scalar | Sequence | Mapping
-
-
-@dataclass
-class _Open:
-    """A collection whose end has not come yet."""
-
-    node: Sequence | Mapping
-    key: list[Node] = field(default_factory=list)
 
 
 def documents(source: Excerpt) -> Iterator[Excerpt]:
@@ -196,7 +177,7 @@ def is_near_template(source: Excerpt, at: int) -> bool:
     """Whether a template's mark stands about an offset, so that only what the template makes can be judged."""
     line = source.text.count("\n", 0, bisect_left(source.at, at))
     near = source.text.split("\n")[max(line - 1, 0) : line + 2]
-    return any("{{" in one or "{%" in one for one in near)
+    return any("{{" in text or "{%" in text for text in near)
 
 
 def walk(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
@@ -228,74 +209,57 @@ def _merged(mapping: Mapping, left: list[int]) -> Iterator[Mapping]:
                     yield from _merged(other, left)
 
 
-def _get(mapping: Mapping, key: str, left: list[int]) -> Node | None:
-    for one in _merged(mapping, left):
-        for name, value in reversed(one.pairs):
-            if isinstance(name, Scalar) and name.value == key:
-                return value
-    return None
-
-
-def _composed(source: Excerpt, text: str, events: Iterator[object]) -> list[Node]:
-    root: list[Node] = []
+def _composed(source: Excerpt, text: str, events: Iterator[Any]) -> list[Node]:
+    roots: list[Node] = []
     anchors: dict[str, Node] = {}
-    open_: list[_Open] = []
+    levels: list[tuple[Sequence | Mapping, list[Node]]] = []
+    """The collections that are open, each with what is in it so far, keys and values in turn."""
     for count, event in enumerate(events):
         kind = type(event).__name__
-        if count > _MAX_EVENTS or len(open_) > _MAX_DEPTH:
-            raise YamlError("too large or too deep", source.at[min(event.start_mark.index, len(text))])  # type: ignore[attr-defined]
-        node: Node
+        start = min(event.start_mark.index, len(text))
+        if count > _MAX_EVENTS or len(levels) > _MAX_DEPTH:
+            raise YamlError("too large or too deep", source.at[start])
         if kind in {"SequenceEndEvent", "MappingEndEvent"}:
-            end = source.at[min(event.end_mark.index, len(text))]  # type: ignore[attr-defined]
-            object.__setattr__(open_.pop().node, "end", end)
+            closed, children = levels.pop()
+            object.__setattr__(closed, "end", source.at[min(event.end_mark.index, len(text))])
+            if isinstance(closed, Sequence):
+                closed.items.extend(children)
+            else:
+                closed.pairs.extend(zip(children[::2], children[1::2], strict=True))
             continue
+        siblings = levels[-1][1] if levels else roots
         if kind == "AliasEvent":
-            if event.anchor not in anchors:  # type: ignore[attr-defined]
-                raise YamlError(f"unknown alias {event.anchor}", source.at[event.start_mark.index])  # type: ignore[attr-defined]
-            node = anchors[event.anchor]  # type: ignore[attr-defined]
-        elif kind == "ScalarEvent":
+            if event.anchor not in anchors:
+                raise YamlError(f"unknown alias {event.anchor}", source.at[start])
+            siblings.append(anchors[event.anchor])
+            continue
+        node: Node
+        if kind == "ScalarEvent":
             node = _scalar(source, text, event)
         elif kind in {"SequenceStartEvent", "MappingStartEvent"}:
-            start = source.at[event.start_mark.index]  # type: ignore[attr-defined]
             made = Sequence if kind == "SequenceStartEvent" else Mapping
-            node = made([], start, start, bool(event.flow_style))  # type: ignore[attr-defined]
+            node = made([], source.at[start], source.at[start], bool(event.flow_style))
+            levels.append((node, []))
         else:
             continue
-        if kind != "AliasEvent" and event.anchor:  # type: ignore[attr-defined]
-            anchors[event.anchor] = node  # type: ignore[attr-defined]
-        _put(open_[-1] if open_ else None, node, root)
-        if kind in {"SequenceStartEvent", "MappingStartEvent"}:
-            open_.append(_Open(node))  # type: ignore[arg-type]
-    return root
+        if event.anchor:
+            anchors[event.anchor] = node
+        siblings.append(node)
+    return roots
 
 
-def _put(within: _Open | None, node: Node, root: list[Node]) -> None:
-    if within is None:
-        root.append(node)
-    elif isinstance(within.node, Sequence):
-        within.node.items.append(node)
-    elif within.key:
-        within.node.pairs.append((within.key.pop(), node))
-    else:
-        within.key.append(node)
-
-
-def _scalar(source: Excerpt, text: str, event: object) -> Scalar:
-    start, end = event.start_mark.index, min(event.end_mark.index, len(text))  # type: ignore[attr-defined]
+def _scalar(source: Excerpt, text: str, event: Any) -> Scalar:
+    start, end = event.start_mark.index, min(event.end_mark.index, len(text))
     mark = text[start] if start < len(text) and end > start else ""
-    style = {"'": "single", '"': "double", "|": "literal", ">": "folded"}.get(event.style or "", "plain")  # type: ignore[attr-defined]
+    style = {"'": "single", '"': "double", "|": "literal", ">": "folded"}.get(event.style or "", "plain")
     while style == "plain" and end > start and text[end - 1] in " \t\r\n":
         end -= 1  # the mark of a plain scalar stands behind the line's end in some positions
-    characters: list[tuple[str, int]]
+    value = event.value
     if style in {"literal", "folded"} and mark in "|>":
-        characters = _block(text, start, end, is_folded=style == "folded")
-    elif style == "double":
-        characters = _double(text, start + 1, end - 1)
-    elif style == "single":
-        characters = _folded_lines(text, start + 1, end - 1, is_single=True)
+        characters = _block(text, start, end, value)
     else:
-        characters = _folded_lines(text, start, end)
-    value = event.value  # type: ignore[attr-defined]
+        inset = style in {"single", "double"}
+        characters = _flow(text, start + inset, end - inset, style)
     if "".join(character for character, _ in characters) == value:
         at = [source.at[place] for _, place in characters]
     else:  # a rare form whose characters this module places otherwise: the scalar as a whole is the place
@@ -303,134 +267,58 @@ def _scalar(source: Excerpt, text: str, event: object) -> Scalar:
     return Scalar(Excerpt(value, [*at, source.at[end]]), source.at[start], source.at[end], style)
 
 
-def _folded_lines(text: str, start: int, end: int, *, is_single: bool = False) -> list[tuple[str, int]]:
-    """Characters of a plain or single-quoted scalar: line ends become blanks, empty lines line ends, `''` a quote."""
-    found: list[tuple[str, int]] = []
-    place = start
-    while place < end:
-        character = text[place]
-        if character in "\r\n":
-            place = _fold(text, place, end, found)
-        elif is_single and character == "'" and text[place + 1 : place + 2] == "'":
-            found.append(("'", place))
-            place += 2
-        else:
-            found.append((character, place))
-            place += 1
-    return found
-
-
-def _fold(text: str, place: int, end: int, found: list[tuple[str, int]], keep: int = 0) -> int:
-    """Fold a line end and the blanks around it; the first `keep` characters stay. Where to go on."""
-    while len(found) > keep and found[-1][0] in " \t":
-        found.pop()
-    match = _BLANKS.match(text, place, end)
-    blanks = match[0] if match else ""
-    breaks = len(_BREAK.findall(blanks))
-    found += [(" ", place)] if breaks == 1 else [("\n", place)] * (breaks - 1)
-    return place + len(blanks)
-
-
-def _double(text: str, start: int, end: int) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = []
-    place, kept = start, 0
-    while place < end:
-        character = text[place]
-        if character in "\r\n":
-            place = _fold(text, place, end, found, kept)
-        elif character == "\\" and place + 1 < end:
-            code = text[place + 1]
-            if code in "\r\n":  # an escaped line end: nothing, and the blanks that follow belong to it
-                place += 2
-                while place < end and text[place] in " \t\r\n":
-                    place += 1
-                kept = len(found)
-                continue
-            digits = _HEX_ESCAPES.get(code, 0)
+def _flow(text: str, start: int, end: int, style: str) -> list[tuple[str, int]]:
+    """Characters of a plain or quoted scalar with their places: line ends become blanks, empty lines line ends."""
+    characters: list[tuple[str, int]] = []
+    for match in _FLOW.get(style, _FLOW["plain"]).finditer(text, start, end):
+        groups = match.groupdict()
+        made, place = match[0], match.start()
+        if groups["breaks"]:
+            count = len(_BREAK.findall(match["breaks"]))
+            made, place = " " if count == 1 else "\n" * (count - 1), match.start("breaks")
+        elif groups.get("cut") or groups.get("quote"):
+            made = "" if groups.get("cut") else "'"
+        elif code := groups.get("code"):
             try:
-                made = chr(int(text[place + 2 : place + 2 + digits], 16)) if digits else _SIMPLE_ESCAPES[code]
-            except (ValueError, KeyError, OverflowError):
-                made = code
-            found.append((made, place))
-            place += 2 + digits
-            kept = len(found)
+                made = chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
+            except (ValueError, OverflowError):
+                made = code[0]
         else:
-            found.append((character, place))
-            place += 1
-    return found
+            characters += zip(made, range(place, match.end()), strict=True)
+            continue
+        characters += [(character, place) for character in made]
+    return characters
 
 
-def _block(text: str, start: int, end: int, *, is_folded: bool) -> list[tuple[str, int]]:
-    """Characters of a literal or folded scalar, without the indentation."""
-    header_end = text.find("\n", start, end)
-    if header_end < 0:
-        return []
-    header = text[start + 1 : header_end].split("#", maxsplit=1)[0]
-    chomp = "-" if "-" in header else "+" if "+" in header else ""
-    lines: list[tuple[int, int, int]] = []
-    place = header_end + 1
-    while place < end:
+def _block(text: str, start: int, end: int, value: str) -> list[tuple[str, int]]:
+    """Characters of a literal or folded scalar with their places: its lines are looked for in the value, in order."""
+    place = text.find("\n", start, end) + 1
+    body = value.lstrip("\n")
+    leading = len(body) - len(body.lstrip(" "))
+    size = len(value.rstrip("\n"))
+    indent = -1
+    characters: list[tuple[str, int]] = []
+    breaks: list[int] = []
+    """Line ends since the last line with text."""
+    while 0 < place < end:
         stop = text.find("\n", place, end)
         stop = end if stop < 0 else stop
-        lines.append((place, stop - (text[stop - 1] == "\r"), stop))
+        line = text[place : stop - (text[stop - 1] == "\r")]
+        if indent < 0 and line.strip(" "):
+            indent = len(line) - len(line.lstrip(" ")) - leading
+        kept = line[indent:] if indent >= 0 else ""
+        if kept:
+            done = len(characters)
+            if done >= size:
+                break  # a comment behind the scalar
+            ends = _LINE_ENDS.match(value, done)
+            between = ends[0] if ends else ""
+            if not between and breaks and kept[0] not in " \t":
+                between, breaks = value[done : done + 1], breaks[:1]
+            characters += zip(between, breaks[len(breaks) - len(between) :], strict=False)
+            characters += zip(kept, range(place + indent, stop), strict=False)
+            breaks = []
+        if stop < end:
+            breaks.append(stop)
         place = stop + 1
-    firsts = [_indentation(text, a, b) for a, b, _ in lines if text[a:b].strip(" ")]
-    given = re.search(r"[1-9]", header)
-    if given:
-        # Counted from the indentation of the collection around it: where its key stands, else the dash of its item.
-        written = text[text.rfind("\n", 0, start) + 1 : start]
-        lead = _LEAD.match(written)
-        outer = lead.end() if lead and lead.end() < len(written) else max(written.rfind("-"), 0)
-        indent = min(outer + int(given[0]), *firsts) if firsts else 0
-    else:
-        indent = firsts[0] if firsts else 0
-    found: list[tuple[str, int]] = []
-    for a, b, stop in lines:
-        if firsts and text[a:b].strip(" ") and _indentation(text, a, b) < indent:
-            break  # a comment behind the scalar
-        from_ = min(a + indent, b)
-        found += [(text[place], place) for place in range(from_, b)]
-        if stop < len(text) and stop < end:
-            found.append(("\n", stop))
-    found = _folded_block(found) if is_folded else found
-    while chomp != "+" and found and found[-1][0] == "\n" and (chomp == "-" or (found[-2:-1] and found[-2][0] == "\n")):
-        found.pop()
-    return [] if chomp != "+" and all(character == "\n" for character, _ in found) else found
-
-
-def _indentation(text: str, start: int, end: int) -> int:
-    place = start
-    while place < end and text[place] == " ":
-        place += 1
-    return place - start
-
-
-def _folded_block(characters: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Join lines that are neither empty nor indented further; the line ends at the end stay."""
-    lines: list[list[tuple[str, int]]] = [[]]
-    for pair in characters:
-        lines[-1].append(pair)
-        if pair[0] == "\n":
-            lines.append([])
-    if not lines[-1]:
-        lines.pop()
-    found: list[tuple[str, int]] = []
-    waiting: list[tuple[str, int]] = []
-    """Line ends since the last line with text."""
-    was_indented = False
-    for line in lines:
-        body = [pair for pair in line if pair[0] != "\n"]
-        breaks = [pair for pair in line if pair[0] == "\n"]
-        if not body:
-            waiting += breaks
-            continue
-        is_indented = body[0][0] in " \t"
-        if not found or was_indented or is_indented:
-            found += waiting
-        elif len(waiting) == 1:
-            found.append((" ", waiting[0][1]))
-        else:
-            found += waiting[1:]
-        found += body
-        waiting, was_indented = breaks, is_indented
-    return found + waiting
+    return [*characters, *zip(value[len(characters) :], breaks, strict=False)]

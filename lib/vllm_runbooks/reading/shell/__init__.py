@@ -1,4 +1,4 @@
-"""A shell script, read: what bash would run, word by word with places, and what in it is not meant that way."""
+"""Reads a shell script: what bash would run, word by word with places, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vllm_runbooks.reading.shell.values import Assignment, Invocation, Word
 __all__ = ["Assignment", "Invocation", "Script", "Trouble", "Word", "mended", "read"]
 
 _MOST_TURNS = 6
-"""Rounds of mending: what an edit uncovers is mended in the next."""
+"""Rounds of fixes: what an edit uncovers is fixed in the next."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -33,12 +33,11 @@ def read(source: Excerpt, *, known: Mapping[str, str] = _NOTHING) -> Script:
     """Read a script; `known` are variables that are set from outside. Nothing is executed, nothing raised."""
     tree = syntax.read(source)
     done = run.run(tree, known)
-    found = troubles.find(source, tree, done)
-    return Script(tuple(done.invocations), tuple(done.assignments), tuple(found))
+    return Script(tuple(done.invocations), tuple(done.assignments), tuple(troubles.find(source, tree, done)))
 
 
 def mended(text: str) -> str:
-    """The script that is meant: all edits made, until none is left."""
+    """The script with all fixes applied, until none is left."""
     for _ in range(_MOST_TURNS):
         edits = [edit for trouble in read(Excerpt.whole(text)).troubles for edit in trouble.edits]
         if not edits:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from vllm_runbooks.reading.shell.syntax import Literal, Parameter, Part, Parts
+from vllm_runbooks.reading.shell.syntax import Literal, ParameterNode, Part, Parts
 
 _MOST_BRACKETS = 40
 """Levels of brackets or braces in each other that are followed."""
@@ -28,15 +29,15 @@ _STAR = "**"
 """Any run of signs."""
 
 
-class _Group(NamedTuple):
+class _ExtGlob(NamedTuple):
     """`@(a|b)`, or with another sign before the bracket."""
 
     sign: str
     alternatives: list[list[_PatternToken]]
 
 
-_PatternToken = str | tuple[bool, str, list[tuple[str, str]]] | _Group | None
-"""A sign, a bracket expression, a group; None: any sign."""
+_PatternToken = str | tuple[bool, str, list[tuple[str, str]]] | _ExtGlob | None
+"""A character, a bracket expression, a group; None for any character."""
 
 
 def _pattern_tokens(
@@ -52,11 +53,10 @@ def _pattern_tokens(
             break
         index += 1
         if takes_groups and not quoted and sign in "@?*+!" and listed[index : index + 1] == [("(", False)]:
-            group = _Group(sign, [])
+            group = _ExtGlob(sign, [])
             while index < len(listed) and listed[index] in (("(", False), ("|", False)):
-                found = _pattern_tokens(listed, index + 1, takes_groups=True, depth=depth + 1)
-                group.alternatives.append(found[0])
-                index = found[1]
+                alternative, index = _pattern_tokens(listed, index + 1, takes_groups=True, depth=depth + 1)
+                group.alternatives.append(alternative)
             tokens.append(group)
             index += 1
         elif quoted or sign not in "*?[\\":
@@ -83,27 +83,27 @@ def _ends(tokens: Iterable[_PatternToken], text: str, starts: set[int]) -> set[i
             break
         if token == _STAR:
             starts = set(range(min(starts), len(text) + 1))
-        elif isinstance(token, _Group):
+        elif isinstance(token, _ExtGlob):
             starts = _group_ends(token, text, starts)
         else:
             starts = {place + 1 for place in starts if place < len(text) and _fits(token, text[place])}
     return starts
 
 
-def _group_ends(group: _Group, text: str, starts: set[int]) -> set[int]:
+def _group_ends(group: _ExtGlob, text: str, starts: set[int]) -> set[int]:
     def once(places: set[int]) -> set[int]:
         return {end for tokens in group.alternatives for end in _ends(tokens, text, places)}
 
     if group.sign == "!":
         return {end for start in starts for end in set(range(start, len(text) + 1)) - once({start})}
-    found = once(starts)
-    fresh = found if group.sign in "*+" else set()
-    while fresh := once(fresh) - found:
-        found |= fresh
-    return found | starts if group.sign in "?*" else found
+    ends = once(starts)
+    fresh = ends if group.sign in "*+" else set()
+    while fresh := once(fresh) - ends:
+        ends |= fresh
+    return ends | starts if group.sign in "?*" else ends
 
 
-class Pattern:
+class GlobPattern:
     """A glob pattern: signs with whether each is quoted. A text is matched in one pass over all places at once."""
 
     def __init__(
@@ -112,7 +112,7 @@ class Pattern:
         listed = [(sign.lower(), quoted) for sign, quoted in signs] if ignores_case else list(signs)
         self._ignores_case = ignores_case
         self._tokens, _ = _pattern_tokens(listed, 0, takes_groups=takes_groups)
-        self._has_groups = any(isinstance(token, _Group) for token in self._tokens)
+        self._has_groups = any(isinstance(token, _ExtGlob) for token in self._tokens)
         self.is_literal = not ignores_case and all(isinstance(token, str) and token != _STAR for token in self._tokens)
 
     def work(self, text: str) -> int:
@@ -212,7 +212,7 @@ def _bracket(
 def _fits(token: _PatternToken, sign: str) -> bool:
     if token is None:
         return True
-    if isinstance(token, str | _Group):
+    if isinstance(token, str | _ExtGlob):
         return token == sign
     negated, signs, ranges = token
     inside = sign in signs or any(
@@ -245,7 +245,7 @@ class _Token(NamedTuple):
 
 
 class Calculator:
-    """Evaluates an arithmetic expression; `None` where a value in it cannot be known."""
+    """Evaluates an arithmetic expression; None if a value in it is unknown."""
 
     def __init__(
         self,
@@ -261,23 +261,22 @@ class Calculator:
         place = 0
         text = text.rstrip()
         while place < len(text):
-            found = _TOKEN.match(text, place)
-            if not found:
+            match = _TOKEN.match(text, place)
+            if not match:
                 raise Unreadable
-            place = found.end()
-            if found[1]:
-                self._tokens.append(_Token("number", found[1]))
-            elif found[2]:
-                self._tokens.append(_Token("name", found[2], (found[3] or "")[1:-1]))
-            elif found[4] in ("++", "--") and self._kind_before() != "name" and not _NAMES.match(text, place):
+            place = match.end()
+            is_after_name = bool(self._tokens) and self._tokens[-1].kind == "name"
+            if match[1]:
+                token = _Token("number", match[1])
+            elif match[2]:
+                token = _Token("name", match[2], (match[3] or "")[1:-1])
+            elif match[4] in ("++", "--") and not is_after_name and not _NAMES.match(text, place):
                 # `+++N` is `+ ++N`: a doubled sign stands before a name or after one.
-                self._tokens.append(_Token("sign", found[4][0]))
+                token = _Token("sign", match[4][0])
                 place -= 1
             else:
-                self._tokens.append(_Token("sign", found[4]))
-
-    def _kind_before(self) -> str:
-        return self._tokens[-1].kind if self._tokens else ""
+                token = _Token("sign", match[4])
+            self._tokens.append(token)
 
     def value(self) -> int | None:
         """The value of the whole expression; 0 of an empty one."""
@@ -294,10 +293,13 @@ class Calculator:
     def _kind(self) -> str:
         return self._tokens[self._next].kind if self._next < len(self._tokens) else ""
 
-    def _comma(self) -> int | None:
+    def _enter(self) -> None:
         self._depth += 1
         if self._depth > _MOST_BRACKETS:
             raise TooMuch
+
+    def _comma(self) -> int | None:
+        self._enter()
         result = self._assignment()
         while self._peek() == ",":
             self._next += 1
@@ -310,9 +312,7 @@ class Calculator:
             name, sign = self._tokens[self._next], self._tokens[self._next + 1]
             if sign.kind == "sign" and sign.text in _ASSIGN:
                 self._next += 2
-                self._depth += 1
-                if self._depth > _MOST_BRACKETS:
-                    raise TooMuch
+                self._enter()
                 old = self._variable(name) if sign.text != "=" else 0
                 new = self._assignment()
                 self._depth -= 1
@@ -329,12 +329,10 @@ class Calculator:
         if self._peek() != "?":
             return condition
         self._next += 1
-        self._depth += 1
-        if self._depth > _MOST_BRACKETS:
-            raise TooMuch
-        self._skipping += condition != 1 and not condition
+        self._enter()
+        self._skipping += not condition
         yes = self._comma()
-        self._skipping -= condition != 1 and not condition
+        self._skipping -= not condition
         if self._peek() != ":":
             raise Unreadable
         self._next += 1
@@ -347,29 +345,28 @@ class Calculator:
     def _operation(self, level: int) -> int | None:
         """Binary operators of a level and above, by climbing."""
         left = self._unary()
-        while (operator := self._peek()) in _LEVEL and _LEVEL[operator] >= level:
+        while (sign := self._peek()) in _LEVEL and _LEVEL[sign] >= level:
             self._next += 1
-            strength = _LEVEL[operator]
-            skips = (operator == "&&" and left == 0) or (operator == "||" and bool(left))
+            skips = (sign == "&&" and left == 0) or (sign == "||" and bool(left))
             self._skipping += skips
-            self._depth += operator == "**"
-            if self._depth > _MOST_BRACKETS:
-                raise TooMuch
-            right = self._operation(strength + (operator != "**"))
-            self._depth -= operator == "**"
+            is_power = sign == "**"
+            if is_power:
+                self._enter()
+            right = self._operation(_LEVEL[sign] + (not is_power))
+            self._depth -= is_power
             self._skipping -= skips
-            left = (operator == "||") + 0 if skips else self._binary(operator, left, right)
+            left = int(sign == "||") if skips else self._binary(sign, left, right)
         return left
 
     def _unary(self) -> int | None:
-        signs: list[str] = []
-        while (sign := self._peek()) in ("+", "-", "!", "~"):
+        first = self._next
+        while self._peek() in ("+", "-", "!", "~"):
             self._next += 1
-            signs.append(sign)
+        signs = self._tokens[first : self._next]
         value = self._primary()
         for sign in reversed(signs):
             if value is not None:
-                value = {"+": value, "-": _wrap(-value), "!": int(not value), "~": ~value}[sign]
+                value = {"+": value, "-": _wrap(-value), "!": int(not value), "~": ~value}[sign.text]
         return value
 
     def _primary(self) -> int | None:
@@ -392,18 +389,16 @@ class Calculator:
                 raise Unreadable
             self._next += 1
             return value
-        if token.text in ("++", "--") and self._kind() == "name":
+        kind = self._kind() if token.text in ("++", "--") else ""
+        if kind == "name":
             name = self._tokens[self._next]
             self._next += 1
             old = self._variable(name)
             value = None if old is None else _wrap(old + (1 if token.text == "++" else -1))
             self._set(name, value)
             return value
-        if token.text in ("++", "--"):
-            value = self._primary() if self._kind() == "number" else None
-            if value is None:
-                raise Unreadable
-            return value
+        if kind == "number":
+            return self._primary()
         raise Unreadable
 
     def _variable(self, token: _Token) -> int | None:
@@ -423,39 +418,27 @@ class Calculator:
         if not self._skipping:
             self._put(token.text, token.subscript, value)
 
-    def _binary(self, operator: str, left: int | None, right: int | None) -> int | None:
+    def _binary(self, sign: str, left: int | None, right: int | None) -> int | None:
         if left is None or right is None:
             return None
-        if operator in ("/", "%", "**") and not self._skipping and (right < 0 if operator == "**" else right == 0):
+        if sign in ("/", "%", "**") and not self._skipping and (right < 0 if sign == "**" else right == 0):
             raise Unreadable
-        if operator in ("/", "%"):
+        if sign in ("/", "%"):
             if right == 0:
                 return 0
             quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-            return _wrap(quotient if operator == "/" else left - quotient * right)
-        if operator == "**":
+            return _wrap(quotient if sign == "/" else left - quotient * right)
+        if sign == "**":
             return _wrap(pow(left, right, 1 << 64)) if right >= 0 else 0
-        return _wrap(_OPERATIONS[operator](left, right))
+        return _wrap(_OPERATIONS[sign](left, right))
 
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "<<": lambda a, b: a << (b & 63),
-    ">>": lambda a, b: a >> (b & 63),
-    "<": lambda a, b: int(a < b),
-    ">": lambda a, b: int(a > b),
-    "<=": lambda a, b: int(a <= b),
-    ">=": lambda a, b: int(a >= b),
-    "==": lambda a, b: int(a == b),
-    "!=": lambda a, b: int(a != b),
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "&&": lambda a, b: int(bool(a) and bool(b)),
-    "||": lambda a, b: int(bool(a) or bool(b)),
-}
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+    "<<": lambda a, b: a << (b & 63), ">>": lambda a, b: a >> (b & 63),
+    "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b),
+}  # fmt: skip
 
 
 def _wrap(number: int) -> int:
@@ -478,13 +461,10 @@ def _number(text: str) -> int:
                 raise Unreadable
             number = number * size + value
         return _wrap(number)
-    if text[:2] in ("0x", "0X"):
-        return _wrap(int(text, 16))
-    if text.startswith("0"):
-        if set(text) & set("89"):
-            raise Unreadable
-        return _wrap(int(text, 8))
-    return _wrap(int(text))
+    try:
+        return _wrap(int(text, 16 if text[:2] in ("0x", "0X") else 8 if text.startswith("0") else 10))
+    except ValueError:
+        raise Unreadable from None
 
 
 # Braces
@@ -523,7 +503,7 @@ def expand_braces(parts: Parts, most: int) -> list[Parts]:
             opened.append(index)
         elif _is(token, "}") and opened and (start := opened.pop()) >= 0:
             pairs[start] = index
-        elif isinstance(token, Parameter):
+        elif isinstance(token, ParameterNode):
             # Brackets count as written: of `${X:-{y}` one is left open.
             inner = "".join(
                 part.text for word in token.arguments for part in word if isinstance(part, Literal) and not part.quoted
@@ -540,18 +520,18 @@ def _renamed(word: list[Part]) -> Parts:
     for part in word:
         last = parts[-1] if parts else None
         if (
-            isinstance(last, Parameter)
+            isinstance(last, ParameterNode)
             and isinstance(part, Literal)
             and not part.quoted
             and not last.quoted
             and last.end - last.start == len(last.name) + 1
             and not last.name.isdigit()
-            and (found := re.match(r"\w+", part.text, re.ASCII))
+            and (match := re.match(r"\w+", part.text, re.ASCII))
             and (last.name[0].isalpha() or last.name[0] == "_")
         ):
-            parts[-1] = last._replace(name=last.name + found[0], end=last.end + found.end())
-            if found.end() < len(part.text):
-                parts.append(Literal(part.text[found.end() :], part.at[found.end() :], quoted=False))
+            parts[-1] = last._replace(name=last.name + match[0], end=last.end + match.end())
+            if match.end() < len(part.text):
+                parts.append(Literal(part.text[match.end() :], part.at[match.end() :], quoted=False))
             continue
         parts.append(part)
     return tuple(parts)
@@ -605,18 +585,18 @@ class _Braces:
             edges = [start - 1, *commas, end]
             return [word for left, right in pairwise(edges) for word in self.words(left + 1, right, depth + 1)]
         only = self._tokens[start] if end == start + 1 else None
-        if isinstance(only, Literal) and not only.quoted and (found := _SEQUENCE.fullmatch(only.text)):
-            return [[Literal(text, [only.at[0]] * len(text), quoted=False)] for text in self._sequence(found)]
+        if isinstance(only, Literal) and not only.quoted and (match := _SEQUENCE.fullmatch(only.text)):
+            return [[Literal(text, [only.at[0]] * len(text), quoted=False)] for text in self._sequence(match)]
         return None
 
-    def _sequence(self, found: re.Match[str]) -> list[str]:
-        first, last, step = (found[1], found[2], found[3]) if found[1] else (found[4], found[5], found[6])
-        begin, end = (int(first), int(last)) if found[1] else (ord(first), ord(last))
+    def _sequence(self, match: re.Match[str]) -> list[str]:
+        first, last, step = (match[1], match[2], match[3]) if match[1] else (match[4], match[5], match[6])
+        begin, end = (int(first), int(last)) if match[1] else (ord(first), ord(last))
         stride = abs(int(step or 1)) or 1
         if abs(end - begin) // stride >= self._most:
             raise TooMuch
         numbers = range(begin, end + 1, stride) if begin <= end else range(begin, end - 1, -stride)
-        if not found[1]:
+        if not match[1]:
             return [chr(number) for number in numbers]
         padded = any(re.match(r"-?0\d", text) for text in (first, last))
         width = max(len(first), len(last)) if padded else 0
@@ -633,11 +613,11 @@ _FORMAT = re.compile(r"%(?:%|([-+ #0]*)(\*|\d{1,4})?(?:\.(\*|\d{0,4}))?([diouxXe
 def unescaped(text: str) -> str:
     """A text with its C escapes undone, as `echo -e` and `printf` do it."""
 
-    def sign(found: re.Match[str]) -> str:
-        if found[4]:
-            return _ESCAPES.get(found[4], found[4])
-        code = found[1] or found[2]
-        return chr(int(code, 16) if code else int(found[3], 8) & 0xFF)
+    def sign(match: re.Match[str]) -> str:
+        if match[4]:
+            return _ESCAPES.get(match[4], match[4])
+        code = match[1] or match[2]
+        return chr(int(code, 16) if code else int(match[3], 8) & 0xFF)
 
     return _ESCAPE.sub(sign, text)
 
@@ -653,9 +633,9 @@ def formatted(template: str, arguments: Sequence[str]) -> tuple[str, bool]:
     size = 0
     while True:
         before, last, place = len(left), len(made), 0
-        for found in _FORMAT.finditer(template):
-            made += [_escaped_only(template[place : found.start()]), _conversion(found, left, bad)]
-            place = found.end()
+        for match in _FORMAT.finditer(template):
+            made += [_escaped_only(template[place : match.start()]), _conversion(match, left, bad)]
+            place = match.end()
         made.append(_escaped_only(template[place:]))
         size += sum(map(len, made[last:]))
         if size > 1 << 20:
@@ -670,9 +650,9 @@ def _escaped_only(text: str) -> str:
     return unescaped(text)
 
 
-def _conversion(found: re.Match[str], left: deque[str], bad: list[str]) -> str:
+def _conversion(match: re.Match[str], left: deque[str], bad: list[str]) -> str:
     """One `%d` of a template, filled with the next argument; what is no number is noted."""
-    flags, width, precision, kind = found.groups()
+    flags, width, precision, kind = match.groups()
     if kind is None:
         return "%"
     width, precision = (
@@ -701,12 +681,12 @@ def _integer(text: str, bad: list[str]) -> int:
     """The number at the beginning of an argument of `printf`."""
     if text[:1] in ("'", '"'):
         return ord(text[1:2] or "\0")
-    found = re.match(
+    match = re.match(
         r"\s*([-+]?)(0[xX][0-9a-fA-F]{1,15}|0[0-7]{0,18}|[1-9]\d{0,17})(?![0-9a-fA-F]{16})", text, re.ASCII
     )
-    if text and (not found or found.end() < len(text)):
+    if text and (not match or match.end() < len(text)):
         bad.append(text)
-    return _number(found[2]) * (-1 if found[1] == "-" else 1) if found else 0
+    return _number(match[2]) * (-1 if match[1] == "-" else 1) if match else 0
 
 
 def backslashed(text: str) -> str:
@@ -726,7 +706,7 @@ def single_quoted(text: str) -> str:
 
 
 def stretches(text: str, escaped: Container[int], ifs: str, most: int | None) -> list[tuple[int, int]]:
-    """Which parts of a line `read` gives to so many names (None: to a list); what is escaped separates nothing."""
+    """The parts of a line that `read` assigns to so many names (None for a list); what is escaped separates nothing."""
 
     def separates(place: int, signs: str) -> bool:
         return place < end and text[place] in signs and place not in escaped
@@ -751,16 +731,16 @@ def stretches(text: str, escaped: Container[int], ifs: str, most: int | None) ->
         place += 1
     while end > place and separates(end - 1, blanks):
         end -= 1
-    found: list[tuple[int, int]] = []
-    while place < end and (most is None or len(found) < most - 1):
+    parts: list[tuple[int, int]] = []
+    while place < end and (most is None or len(parts) < most - 1):
         stop = word_end(place)
-        found.append((place, stop))
+        parts.append((place, stop))
         place = following(stop)
-    if most is not None and len(found) < most:
+    if most is not None and len(parts) < most:
         stop = word_end(place)
-        found.append((place, stop if following(stop) >= end else end))
-        found += [(end, end)] * (most - len(found))
-    return found
+        parts.append((place, stop if following(stop) >= end else end))
+        parts += [(end, end)] * (most - len(parts))
+    return parts
 
 
 # Regular expressions
@@ -775,7 +755,7 @@ _REGEX_CLASSES = {
 
 
 def search(pieces: Iterable[tuple[str, bool]], text: str, *, ignores_case: bool = False) -> list[str] | None:
-    """What a regular expression of `[[ =~ ]]` finds: the whole, and each group; None: nothing.
+    """What a regular expression of `[[ =~ ]]` matches: the whole, and each group; None if nothing.
 
     Quoted pieces stand for themselves. Raises Unreadable where it is not plain enough to be searched for soon.
     """
@@ -795,27 +775,27 @@ def search(pieces: Iterable[tuple[str, bool]], text: str, *, ignores_case: bool 
                 made.append(re.escape(piece[place + 1]))
                 place, is_closed = place + 2, False
                 continue
-            found = _REGEX.match(piece, place)
-            if not found or (found[3] and not made):
+            token = _REGEX.match(piece, place)
+            if not token or (token[3] and not made):
                 raise Unreadable
-            place = found.end()
-            made.append(found[0])
-            if found[0] == "(":
+            place = token.end()
+            made.append(token[0])
+            if token[0] == "(":
                 opened.append(repeats)
-            elif found[0] == ")":
+            elif token[0] == ")":
                 if not opened:
                     raise Unreadable
                 is_closed = opened.pop() < repeats
                 continue
-            elif found[2]:
-                made[-1] = re.sub(r"\[:([a-z]+):\]", lambda name: _REGEX_CLASSES.get(name[1], ""), found[2])
-            elif found[3]:
+            elif token[2]:
+                made[-1] = re.sub(r"\[:([a-z]+):\]", lambda name: _REGEX_CLASSES.get(name[1], ""), token[2])
+            elif token[3]:
                 repeats += 1
-                is_nested |= is_closed and found[0] != "?"
-            elif found[0] == "$":
+                is_nested |= is_closed and token[0] != "?"
+            elif token[0] == "$":
                 made[-1] = r"\Z"
-            elif found[5]:
-                made[-1] = re.escape(found[5])
+            elif token[5]:
+                made[-1] = re.escape(token[5])
             is_closed = False
     if opened or size > 200 or repeats > 6 or len(text) > (20 if is_nested else 128 if repeats <= 3 else 48):
         raise Unreadable

@@ -23,7 +23,7 @@ _MOST_RESUMED = 200
 """Faults after which reading resumes on the next line."""
 
 
-class Fault(Exception):  # noqa: N818 - what bash calls an error of syntax is an ordinary answer here
+class SyntaxFault(Exception):  # noqa: N818 - what bash calls an error of syntax is an ordinary answer here
     """What bash cannot read: `kind`, from which index to which, and details."""
 
     def __init__(self, kind: str, start: int, end: int, **says: str) -> None:
@@ -39,7 +39,7 @@ class Literal(NamedTuple):
     quoted: bool
 
 
-class Parameter(NamedTuple):
+class ParameterNode(NamedTuple):
     """`$name` or `${name…}`; `operator` is what follows the name, `arguments` the words after it."""
 
     name: str
@@ -74,7 +74,7 @@ class Arithmetic(NamedTuple):
     end: int
 
 
-Part = Literal | Parameter | Substitution | Arithmetic
+Part = Literal | ParameterNode | Substitution | Arithmetic
 Parts = tuple[Part, ...]
 
 
@@ -128,7 +128,7 @@ class Simple(NamedTuple):
     end: int
 
 
-class Group(NamedTuple):
+class GroupNode(NamedTuple):
     """`{ …; }` or `( … )`."""
 
     items: tuple[Item, ...]
@@ -151,7 +151,7 @@ class While(NamedTuple):
 
 
 class For(NamedTuple):
-    """`for name in words` (None: the positional parameters) or `select`."""
+    """`for name in words` or `select`; words are None for the positional parameters."""
 
     name: str
     words: tuple[WordNode, ...] | None
@@ -166,14 +166,14 @@ class ForArithmetic(NamedTuple):
     body: tuple[Item, ...]
 
 
-class Case(NamedTuple):
+class CaseNode(NamedTuple):
     """`case word in`: patterns, commands and what ends each branch (`;;`, `;&`, `;;&`)."""
 
     word: WordNode
     branches: tuple[tuple[tuple[WordNode, ...], tuple[Item, ...], str], ...]
 
 
-class Function(NamedTuple):
+class FunctionNode(NamedTuple):
     """The definition of a function."""
 
     name: str
@@ -186,11 +186,11 @@ class Calculation(NamedTuple):
     parts: Parts
 
 
-class Condition(NamedTuple):
+class ConditionNode(NamedTuple):
     """`[[ … ]]`: an operator with operands that are conditions or words."""
 
     operator: str
-    operands: tuple[Condition | WordNode, ...]
+    operands: tuple[ConditionNode | WordNode, ...]
 
 
 class Redirected(NamedTuple):
@@ -200,7 +200,19 @@ class Redirected(NamedTuple):
     redirections: tuple[Redirection, ...]
 
 
-Command = Simple | Group | If | While | For | ForArithmetic | Case | Function | Calculation | Condition | Redirected
+Command = (
+    Simple
+    | GroupNode
+    | If
+    | While
+    | For
+    | ForArithmetic
+    | CaseNode
+    | FunctionNode
+    | Calculation
+    | ConditionNode
+    | Redirected
+)
 
 
 class Pipeline(NamedTuple):
@@ -226,7 +238,7 @@ class Syntax(NamedTuple):
     """What bash reads before it gives up, in the pieces in which it reads and runs it."""
     rest: tuple[tuple[Item, ...], ...]
     """What can be read of the lines after the first fault: bash never comes there."""
-    faults: tuple[Fault, ...]
+    faults: tuple[SyntaxFault, ...]
     commands: tuple[Simple, ...]
     """Every simple command of the text itself, in order. Their places, as all places of nodes, are of the file."""
     fresh_lines: tuple[int, ...]
@@ -263,6 +275,16 @@ _RESERVED = re.compile(
     r"(?:if|then|elif|else|fi|do|done|case|esac|while|until|for|select|in|function|time|coproc|\{|\}|!|\[\[|\]\])"
     r"(?=[ \t\n;&|()<>]|\\\n|\Z)"
 )
+_TIME_OPTION = re.compile(r"(?:-p|--)(?=[ \t\n;&|()]|\Z)")
+_COPROCESS = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII)
+_NO_PARAMETERS = re.compile(r"\([ \t]*\)")
+_LENGTH = re.compile(r"#(?=[#?!$-]\})|#(?=[A-Za-z_0-9@*!$])")
+_INDIRECT = re.compile(r"!(?=[A-Za-z_0-9@*#])")
+_SPECIAL_NAME = re.compile(r"[0-9]+|[@*#?$!-]")
+_OPERATOR = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]")
+_NOT = re.compile(r"!(?=[ \t\n(])")
+_COMPARISON = re.compile(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])")
+_EQUALS = re.compile(r"\+?=")
 _WORD_END = " \t\n|&;()<>"
 _ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ANSI |= {sign: sign for sign in "\\'\"?"}
@@ -278,16 +300,16 @@ _CLOSES = {"if": "fi", "while": "done", "until": "done", "for": "done", "select"
 
 def read(source: Excerpt, *, takes_groups: bool = False) -> Syntax:
     """The tree of a script; with `takes_groups`, `extglob` is set."""
-    reader = _Reader(source)
+    reader = _SyntaxReader(source)
     reader.takes_groups = takes_groups
     lines: list[tuple[Item, ...]] = []
     rest: list[tuple[Item, ...]] = []
-    faults: list[Fault] = []
+    faults: list[SyntaxFault] = []
     while True:
         begun = reader.index
         try:
             line = reader.line()
-        except Fault as fault:
+        except SyntaxFault as fault:
             faults.append(fault)
             if not reader.resume(fault, begun) or len(faults) >= _MOST_RESUMED:
                 break
@@ -295,40 +317,26 @@ def read(source: Excerpt, *, takes_groups: bool = False) -> Syntax:
         if line is None:
             break
         (rest if faults else lines).append(tuple(line))
+    places = (reader.fresh_lines, reader.continuations, reader.broken)
+    spans = (reader.comments, reader.quotes, reader.documents, reader.lists)
+    fresh_lines, continuations, broken = (tuple(sorted(set(notes))) for notes in places)
+    comments, quotes, documents, lists = (tuple(sorted(set(notes))) for notes in spans)
     return Syntax(
-        tuple(lines),
-        tuple(rest),
-        tuple(faults),
-        tuple(reader.commands),
-        tuple(sorted(set(reader.fresh_lines))),
-        tuple(sorted(set(reader.continuations))),
-        tuple(sorted(set(reader.broken))),
-        tuple(sorted(set(reader.comments))),
-        tuple(sorted(set(reader.quotes))),
-        tuple(sorted(set(reader.documents))),
-        tuple(sorted(set(reader.lists))),
-        source.at,
-    )
+        tuple(lines), tuple(rest), tuple(faults), tuple(reader.commands), fresh_lines, continuations, broken, comments,
+        quotes, documents, lists, source.at,
+    )  # fmt: skip
 
 
 def read_document(body: Excerpt) -> Parts:
     """The text of a here-document whose end mark is not quoted: what is expanded in it."""
-    reader = _Reader(body)
+    reader = _SyntaxReader(body)
     try:
         return reader.parts("document", 0)
-    except Fault:
+    except SyntaxFault:
         return (Literal(body.text, body.at[: len(body.text)], quoted=True),)
 
 
-class _Mark(NamedTuple):
-    """Where a second try begins again."""
-
-    place: int
-    depth: int
-    sizes: tuple[int, ...]
-
-
-class _Reader:
+class _SyntaxReader:
     """A recursive descent over the text; `index` is where it has come to."""
 
     def __init__(self, source: Excerpt, depth: int = 0) -> None:
@@ -362,7 +370,7 @@ class _Reader:
         self.takes_groups |= self._will_take_groups
         return items
 
-    def resume(self, fault: Fault, begun: int) -> bool:
+    def resume(self, fault: SyntaxFault, begun: int) -> bool:
         """Go on with the line after a fault; whether there is one."""
         self.depth = 0
         self._pending.clear()
@@ -376,18 +384,24 @@ class _Reader:
         self.fresh_lines.append(self.index)
         return True
 
-    def _mark(self) -> _Mark:
-        return _Mark(self.index, self.depth, tuple(len(notes) for notes in self._notes()))
-
     def _notes(self) -> tuple[list[Any], ...]:
         """What is collected on the way, and taken back where a second try is made."""
         places = (self.comments, self.quotes, self.documents, self.lists)
         return (self.commands, self.fresh_lines, self.continuations, self.broken, *places, self._pending)
 
-    def _back(self, mark: _Mark) -> None:
-        self.index, self.depth = mark.place, mark.depth
-        for notes, size in zip(self._notes(), mark.sizes, strict=True):
-            del notes[size:]
+    def _try_arithmetic(self, begun: int) -> Parts | None:
+        """What stands between `((` and `))`; None, and nothing is read, where it is no arithmetic."""
+        if not self.text.startswith("((", self.index) or begun in self._no_arithmetic:
+            return None
+        place, depth, sizes = self.index, self.depth, [len(notes) for notes in self._notes()]
+        self.index += 2
+        parts = self._arithmetic()
+        if parts is None:
+            self._no_arithmetic.add(begun)
+            self.index, self.depth = place, depth
+            for notes, size in zip(self._notes(), sizes, strict=True):
+                del notes[size:]
+        return parts
 
     def _span(self, start: int, end: int) -> tuple[int, int]:
         """Offsets in the file of a piece that is not empty."""
@@ -396,40 +410,65 @@ class _Reader:
     def _word(self, parts: Sequence[Part], start: int, end: int) -> WordNode:
         return WordNode(tuple(parts), *self._span(start, end), self.text[start:end])
 
-    def _unexpected(self) -> Fault:
+    def _missing(self, begun: int, opener: str, closer: str) -> SyntaxFault:
+        """What stands in place of what should close something: nothing, or something else."""
+        return _unclosed(begun, opener, closer) if self.index >= len(self.text) else self._unexpected()
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        """Skip what a pattern matches here; empty if nothing."""
+        match = pattern.match(self.text, self.index)
+        if match is None:
+            return ""
+        self.index = match.end()
+        return match[0]
+
+    def _skip(self, sign: str) -> bool:
+        """Skip a sign; whether it stands here."""
+        is_there = self.text.startswith(sign, self.index)
+        self.index += len(sign) * is_there
+        return is_there
+
+    def _at_word(self) -> bool:
+        """Whether a word begins here."""
+        if self.index >= len(self.text):
+            return False
+        return self.text[self.index] not in _WORD_END or self.text.startswith(("<(", ">("), self.index)
+
+    def _unexpected(self) -> SyntaxFault:
         sign = self._token()
         if not sign:
-            return Fault("unclosed-bracket", self.index, self.index, found="end of file")
-        return Fault("unexpected-token", self.index, self.index + len(sign), found="newline" if sign == "\n" else sign)
+            return SyntaxFault("unclosed-bracket", self.index, self.index, found="end of file")
+        return SyntaxFault(
+            "unexpected-token", self.index, self.index + len(sign), found="newline" if sign == "\n" else sign
+        )
 
     def _token(self) -> str:
-        found = re.compile(r"\n|;;&|;;|;&|&&|\|\||\|&|[;&|()<>]|[^\s;&|()<>]{1,80}").match(self.text, self.index)
-        return found[0] if found else self.text[self.index : self.index + 1]
+        match = re.compile(r"\n|;;&|;;|;&|&&|\|\||\|&|[;&|()<>]|[^\s;&|()<>]{1,80}").match(self.text, self.index)
+        return match[0] if match else self.text[self.index : self.index + 1]
 
     def _count_word(self) -> None:
         self._words += 1
         if self._words > MOST_WORDS:
-            raise Fault("too-much", self.index, self.index + 1, what="words", limit=str(MOST_WORDS))
+            raise self._too_much("words", MOST_WORDS)
 
     def _deeper(self) -> None:
         self.depth += 1
         if self.depth > MOST_NESTED:
-            raise Fault("too-much", self.index, self.index + 1, what="nesting", limit=str(MOST_NESTED))
+            raise self._too_much("nesting", MOST_NESTED)
+
+    def _too_much(self, what: str, limit: int) -> SyntaxFault:
+        return SyntaxFault("too-much", self.index, self.index + 1, what=what, limit=str(limit))
 
     # Blanks
 
     def _blanks(self) -> None:
         """Skip blanks and continued line ends."""
-        found = _BLANKS.match(self.text, self.index)
-        if found:
-            self._joins(found.start(), found.end())
-            self.index = found.end()
-
-    def _joins(self, start: int, end: int) -> None:
-        found = self.text.find("\\\n", start, end)
-        while found >= 0:
-            self.continuations.append(found)
-            found = self.text.find("\\\n", found + 2, end)
+        match = _BLANKS.match(self.text, self.index)
+        if match:
+            self.index = match.end()
+            if "\n" in match[0]:
+                joints = re.finditer(r"\\\n", match[0])
+                self.continuations.extend(match.start() + joint.start() for joint in joints)
 
     def _comment(self) -> bool:
         """Skip a comment that begins here, up to the line's end."""
@@ -486,9 +525,7 @@ class _Reader:
                 self._comment()
             else:
                 self._linebreaks()
-            if self.index >= len(self.text) or self.text[self.index] == ")" or self._reserved() in ends:
-                return items
-            if self.text.startswith((";;", ";&"), self.index) and ";;" in ends:
+            if self._at_end(ends):
                 return items
             if one_line and self.text[self.index] == "\n":
                 self._newline()
@@ -510,11 +547,15 @@ class _Reader:
                 if one_line:
                     return items
                 continue
-            if self.index >= len(self.text) or (self.text[self.index] == ")" and not one_line):
-                return items
-            if self._reserved() in ends or (";;" in ends and self.text.startswith((";;", ";&"), self.index)):
+            if self._at_end(ends) and not (one_line and self.text.startswith(")", self.index)):
                 return items
             raise self._unexpected()
+
+    def _at_end(self, ends: frozenset[str]) -> bool:
+        """Whether a list of commands ends here."""
+        if self.index >= len(self.text) or self.text[self.index] == ")" or self._reserved() in ends:
+            return True
+        return ";;" in ends and self.text.startswith((";;", ";&"), self.index)
 
     def _body(self, ends: frozenset[str]) -> tuple[Item, ...]:
         items = self._list(ends)
@@ -523,16 +564,14 @@ class _Reader:
         return tuple(items)
 
     def _reserved(self) -> str:
-        """The reserved word that stands here; empty: none."""
-        found = _RESERVED.match(self.text, self.index)
-        return found[0] if found else ""
+        """The reserved word that stands here; empty if none."""
+        match = _RESERVED.match(self.text, self.index)
+        return match[0] if match else ""
 
     def _expect(self, word: str, opener: str, begun: int) -> None:
         """Skip a reserved word that must stand here."""
         if self._reserved() != word:
-            if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + len(opener), open=opener, wanted=word)
-            raise self._unexpected()
+            raise self._missing(begun, opener, word)
         self.index += len(word)
 
     def _and_or(self) -> list[tuple[str, Pipeline]]:
@@ -555,8 +594,7 @@ class _Reader:
             self.index += len(word)
             self._blanks()
             if word == "time":
-                while found := re.compile(r"(?:-p|--)(?=[ \t\n;&|()]|\Z)").match(self.text, self.index):
-                    self.index = found.end()
+                while self._take(_TIME_OPTION):
                     self._blanks()
         if prefixed and (self.index >= len(self.text) or self.text[self.index] in "\n;&|)"):
             if self.text[self.index : self.index + 1] in ("&", "|", ")"):
@@ -586,22 +624,14 @@ class _Reader:
     def _bracketed(self) -> Command:
         """`((…))` or `( … )`."""
         begun = self.index
-        if self.text.startswith("((", begun) and begun not in self._no_arithmetic:
-            mark = self._mark()
-            self.index += 2
-            parts = self._arithmetic()
-            if parts is not None:
-                return Calculation(parts)
-            self._no_arithmetic.add(begun)
-            self._back(mark)
+        parts = self._try_arithmetic(begun)
+        if parts is not None:
+            return Calculation(parts)
         self.index += 1
         items = self._body(frozenset())
-        if not self.text.startswith(")", self.index):
-            if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 1, open="(", wanted=")")
-            raise self._unexpected()
-        self.index += 1
-        return Group(items, is_subshell=True)
+        if not self._skip(")"):
+            raise self._missing(begun, "(", ")")
+        return GroupNode(items, is_subshell=True)
 
     def _compound(self, word: str, begun: int) -> Command:
         self.index += len(word)
@@ -611,16 +641,14 @@ class _Reader:
             return self._function(begun)
         if word == "coproc":
             self._blanks()
-            found = re.compile(r"[A-Za-z_]\w*[ \t]+(?=[{(])", re.ASCII).match(self.text, self.index)
-            if found:
-                self.index = found.end()
-            return Group(
+            self._take(_COPROCESS)
+            return GroupNode(
                 (Item((("", Pipeline((self._command(),), False)),), True, *self._span(begun, self.index)),), True
             )
         if word == "{":
             items = self._body(frozenset({"}"}))
             self._expect("}", "{", begun)
-            return Group(items, is_subshell=False)
+            return GroupNode(items, is_subshell=False)
         if word == "if":
             return self._if(begun)
         if word in ("while", "until"):
@@ -654,7 +682,7 @@ class _Reader:
         self._blanks()
         if opener == "for" and self.text.startswith("((", self.index):
             return self._for_arithmetic(begun)
-        name = self._plain_word()
+        name = self._take(_PLAIN)
         if not name:
             raise self._unexpected()
         words: list[WordNode] | None = None
@@ -664,11 +692,10 @@ class _Reader:
             words = []
             while True:
                 self._blanks()
-                if self.text.startswith("#", self.index) or self.index >= len(self.text):
-                    self._comment()
+                self._comment()
                 if self.index >= len(self.text) or self.text[self.index] in "\n;":
                     break
-                if self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index):
+                if not self._at_word():
                     raise self._unexpected()
                 words.append(self._a_word())
         body = self._braced_body(opener, begun)
@@ -679,12 +706,10 @@ class _Reader:
         steps = []
         for last in (False, False, True):
             parts = self._arithmetic(last=last)
+            if parts is None and self.index >= len(self.text):
+                raise SyntaxFault("unclosed-bracket", begun, begun + 3, open="for ((", wanted="))")
             if parts is None:
-                raise (
-                    self._unexpected()
-                    if self.index < len(self.text)
-                    else Fault("unclosed-bracket", begun, begun + 3, open="for ((", wanted="))")
-                )
+                raise self._unexpected()
             steps.append(parts)
         self._blanks()
         return ForArithmetic((steps[0], steps[1], steps[2]), self._braced_body("for", begun))
@@ -701,7 +726,7 @@ class _Reader:
         self._expect("}", opener, begun)
         return body
 
-    def _case(self, begun: int) -> Case:
+    def _case(self, begun: int) -> CaseNode:
         self._blanks()
         if self.index >= len(self.text) or self.text[self.index] in "\n;|&)":
             raise self._unexpected()
@@ -714,9 +739,8 @@ class _Reader:
             if self._reserved() == "esac":
                 break
             if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 4, open="case", wanted="esac")
-            if self.text.startswith("(", self.index):
-                self.index += 1
+                raise _unclosed(begun, "case", "esac")
+            if self._skip("("):
                 self._blanks()
             patterns = []
             while True:
@@ -728,9 +752,8 @@ class _Reader:
                 if not self.text.startswith("|", self.index) or self.text.startswith("||", self.index):
                     break
                 self.index += 1
-            if not self.text.startswith(")", self.index):
+            if not self._skip(")"):
                 raise self._unexpected()
-            self.index += 1
             body = self._list(frozenset({";;", "esac"}))
             end = next((e for e in (";;&", ";;", ";&") if self.text.startswith(e, self.index)), "")
             self.index += len(end)
@@ -738,37 +761,26 @@ class _Reader:
             if not end:
                 self._linebreaks()
                 if self._reserved() != "esac":
-                    if self.index >= len(self.text):
-                        raise Fault("unclosed-bracket", begun, begun + 4, open="case", wanted="esac")
-                    raise self._unexpected()
+                    raise self._missing(begun, "case", "esac")
         self.index += len("esac")
-        return Case(word, tuple(branches))
+        return CaseNode(word, tuple(branches))
 
-    def _function(self, begun: int) -> Function:
+    def _function(self, begun: int) -> FunctionNode:
         self._blanks()
-        name = self._plain_word()
+        name = self._take(_PLAIN)
         if not name:
             raise self._unexpected()
         self._blanks()
-        found = re.compile(r"\([ \t]*\)").match(self.text, self.index)
-        if found:
-            self.index = found.end()
+        self._take(_NO_PARAMETERS)
         return self._function_body(name, begun)
 
-    def _function_body(self, name: str, begun: int) -> Function:
+    def _function_body(self, name: str, begun: int) -> FunctionNode:
         self._linebreaks()
         if self.index >= len(self.text):
-            raise Fault("unclosed-bracket", begun, begun + 1, open=f"{name}()", wanted="{")
+            raise SyntaxFault("unclosed-bracket", begun, begun + 1, open=f"{name}()", wanted="{")
         if not self.text.startswith("(", self.index) and self._reserved() not in (*_CLOSES, "[["):
             raise self._unexpected()
-        return Function(name, self._command())
-
-    def _plain_word(self) -> str:
-        found = re.compile(r"[^ \t\n|&;()<>\\'\"$`]+").match(self.text, self.index)
-        if not found:
-            return ""
-        self.index = found.end()
-        return found[0]
+        return FunctionNode(name, self._command())
 
     # Simple commands
 
@@ -792,17 +804,15 @@ class _Reader:
             if sign in "&|":
                 break
             if sign == "(":
-                if len(words) == 1 and not assignments and not redirections and isinstance(words[0], WordNode):
-                    found = re.compile(r"\([ \t]*\)").match(self.text, self.index)
-                    if found:
-                        self.index = found.end()
-                        self._deeper()
-                        function = self._function_body(words[0].raw, begun)
-                        self.depth -= 1
-                        return function
-                raise self._unexpected()
-            first = words[0] if words else None
-            assigns = _ASSIGNS.match(self.text, self.index) if not words or self._declares(first) else None
+                name = words[0] if len(words) == 1 and not assignments and not redirections else None
+                if not isinstance(name, WordNode) or not self._take(_NO_PARAMETERS):
+                    raise self._unexpected()
+                self._deeper()
+                function = self._function_body(name.raw, begun)
+                self.depth -= 1
+                return function
+            declares = bool(words) and isinstance(words[0], WordNode) and words[0].raw in _DECLARES
+            assigns = _ASSIGNS.match(self.text, self.index) if declares or not words else None
             if assigns and assigns[3] and words:
                 assigns = None  # an index is one before a command only
             assigned = self._assignment(assigns) if assigns else self._a_word()
@@ -818,34 +828,27 @@ class _Reader:
         raws = {word.raw for word in words if isinstance(word, WordNode)}
         self._will_take_groups |= {"shopt", "-s", "extglob"} <= raws
         if len(self.commands) > MOST_COMMANDS:
-            raise Fault("too-much", begun, end, what="commands", limit=str(MOST_COMMANDS))
+            raise SyntaxFault("too-much", begun, end, what="commands", limit=str(MOST_COMMANDS))
         return command
 
-    def _declares(self, first: WordNode | AssignmentNode | None) -> bool:
-        return isinstance(first, WordNode) and first.raw in _DECLARES
-
     def _redirection(self) -> Redirection | None:
-        found = _REDIRECTS.match(self.text, self.index)
-        if not found or (found[1] in ("<", ">") and self.text.startswith("(", found.end())):
+        match = _REDIRECTS.match(self.text, self.index)
+        if not match or (match[1] in ("<", ">") and self.text.startswith("(", match.end())):
             return None
-        operator = found[1] or found[2]
-        descriptor = found[0].removesuffix(operator)
-        self.index = found.end()
+        operator = match[1] or match[2]
+        descriptor = match[0].removesuffix(operator)
+        self.index = match.end()
         self._blanks()
-        if self.index >= len(self.text) or (
-            self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index)
-        ):
-            raise (
-                self._unexpected()
-                if self.index < len(self.text)
-                else Fault("unexpected-token", found.start(), found.end(), found="newline")
-            )
+        if self.index >= len(self.text):
+            raise SyntaxFault("unexpected-token", match.start(), match.end(), found="newline")
+        if not self._at_word():
+            raise self._unexpected()
         if operator not in ("<<", "<<-"):
             return Redirection(operator, self._a_word(), lambda: None, False, descriptor)
-        start = self.index
-        mark = self._mark()
+        start, sizes = self.index, [len(notes) for notes in self._notes()]
         target = self._a_word()
-        self._back(mark._replace(place=self.index))
+        for notes, size in zip(self._notes(), sizes, strict=True):
+            del notes[size:]  # nothing is expanded in it
         raw = target.raw.replace("\\\n", "")
         is_literal = any(sign in raw for sign in "'\"\\")
         body: list[Excerpt | None] = [None]
@@ -864,46 +867,35 @@ class _Reader:
                 return tuple(redirections)
             redirections.append(redirection)
 
-    def _assignment(self, found: re.Match[str]) -> AssignmentNode | WordNode:
+    def _assignment(self, match: re.Match[str]) -> AssignmentNode | WordNode:
         """`NAME=…` or `NAME[i]=…`; a word where no `=` follows the index, which may hold blanks all the same."""
         begun = self.index
         subscript: Parts | None = None
-        self.index = found.end()
-        sign = found[2]
+        self.index = match.end()
+        sign = match[2]
         if sign is None:
-            subscript = self.parts("subscript", found.start(3))
+            subscript = self.parts("subscript", match.start(3))
             self.index += 1
-            equals = re.compile(r"\+?=").match(self.text, self.index)
-            if not equals:
-                name = Literal(self.text[begun : found.end()], self.at[begun : found.end()], quoted=False)
+            sign = self._take(_EQUALS)
+            if not sign:
+                name = Literal(self.text[begun : match.end()], self.at[begun : match.end()], quoted=False)
                 close = Literal("]", self.at[self.index - 1 : self.index], quoted=False)
                 return self._word((name, *subscript, close, *self.parts("word", begun)), begun, self.index)
-            sign = equals[0]
-            self.index = equals.end()
         is_appended = sign == "+="
-        elements: list[Element] | None = None
+        elements: tuple[Element, ...] | None = None
         value_start = self.index
         if self.text.startswith("(", self.index) and subscript is None:
             elements = self._elements()
             if self.index < len(self.text) and self.text[self.index] not in _WORD_END:
                 self._a_word()  # what is glued to a list is dropped
             value = self._word((), value_start, self.index)
-        elif (self.index < len(self.text) and self.text[self.index] not in _WORD_END) or self.text.startswith(
-            ("<(", ">("), self.index
-        ):
+        elif self._at_word():
             value = self._a_word()
         else:
             value = WordNode((), self.at[self.index], self.at[self.index], "")
-        return AssignmentNode(
-            found[1],
-            subscript,
-            is_appended,
-            value,
-            tuple(elements) if elements is not None else None,
-            *self._span(begun, self.index),
-        )
+        return AssignmentNode(match[1], subscript, is_appended, value, elements, *self._span(begun, self.index))
 
-    def _elements(self) -> list[Element]:
+    def _elements(self) -> tuple[Element, ...]:
         begun = self.index
         self.index += 1
         self._deeper()
@@ -911,20 +903,20 @@ class _Reader:
         while True:
             self._linebreaks()
             if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 1, open="(", wanted=")")
+                raise _unclosed(begun, "(", ")")
             if self.text[self.index] == ")":
                 self.index += 1
                 self.depth -= 1
                 self.lists.append((begun, self.index))
-                return elements
-            if self.text[self.index] in _WORD_END and not self.text.startswith(("<(", ">("), self.index):
+                return tuple(elements)
+            if not self._at_word():
                 raise self._unexpected()
             subscript: Parts | None = None
-            found = re.compile(r"\[(?:[^\[\]\n`\\]|\\.)*\]\+?=").match(self.text, self.index)
-            if found:
+            key = re.compile(r"\[(?:[^\[\]\n`\\]|\\.)*\]\+?=").match(self.text, self.index)
+            if key:
                 self.index += 1
                 subscript = self.parts("subscript", self.index)
-                self.index = found.end()
+                self.index = key.end()
                 if self.index >= len(self.text) or self.text[self.index] in _WORD_END:
                     elements.append(Element(subscript, WordNode((), self.at[self.index], self.at[self.index], "")))
                     continue
@@ -935,11 +927,11 @@ class _Reader:
     def _a_word(self) -> WordNode:
         start = self.index
         self._count_word()
-        found = _EASY_WORD.match(self.text, start)
-        if found and not (self.takes_groups and self.text.startswith("(", found.end())):
-            self.index = end = found.end()
-            literal = Literal(found[0], self.at[start:end], False)
-            return WordNode((literal,), self.at[start], self.at[end - 1] + 1, found[0])
+        match = _EASY_WORD.match(self.text, start)
+        if match and not (self.takes_groups and self.text.startswith("(", match.end())):
+            self.index = end = match.end()
+            literal = Literal(match[0], self.at[start:end], False)
+            return WordNode((literal,), self.at[start], self.at[end - 1] + 1, match[0])
         parts = self.parts("word", start)
         if self.index == start:
             raise self._unexpected()
@@ -951,102 +943,106 @@ class _Reader:
         `kind` says where: a "word", a "double" quote, a "brace" (`${X:-…`, "quoted-brace" within a double quote), its
         pieces up to `/` ("slash") or `:` ("colon"), its "index"), a "subscript", a "document", a "regex" of `[[ =~ ]]`.
         """
-        found: list[Part] = []
+        parts: list[Part] = []
         text, size = self.text, len(self.text)
         plain, ends = _KINDS[kind]
-        quoted = kind in ("double", "document", "quoted-brace")
+        quoted = kind in _QUOTING
+        is_arithmetic = kind in ("arithmetic", "step")
         brackets = 0
         while self.index < size:
             match = plain.match(text, self.index)
             if match:
-                self._plain(found, match, quoted=quoted)
+                self._plain(parts, match, quoted=quoted)
                 continue
             sign = text[self.index]
             if sign in ends:
                 if kind == "word" and sign in "<>" and text.startswith("(", self.index + 1) and not brackets:
-                    found.append(self._process())
+                    self.index += 1
+                    parts.append(self._substitution(self.index - 1, quoted=True, is_file=True))
                     continue
                 if kind == "word" and sign != "\n" and (brackets or self._opens_group(opened)):
                     brackets += (sign == "(") - (sign == ")")
-                elif (kind == "regex" and sign == ")" and brackets) or (
-                    kind in ("subscript", "index") and brackets and sign == "]"
-                ):
+                elif brackets and sign == _CLOSERS.get(kind):
                     brackets -= 1
+                elif is_arithmetic and (sign == "(" or (brackets and sign == ";")):
+                    brackets += sign == "("
+                    if brackets > MOST_NESTED:
+                        raise self._too_much("nesting", MOST_NESTED)
                 else:
                     break
             elif kind == "regex" and sign in "(|":
                 brackets += sign == "("
-            elif kind == "regex" and sign == " " and brackets:
-                pass
             elif kind in ("subscript", "index") and sign == "[":
                 brackets += 1
             elif sign == "\\":
-                self._escape(found, kind)
+                self._escape(parts, kind)
                 continue
-            elif sign == "$":
-                part = self._dollar(quoted=quoted)
-                found.extend(part if isinstance(part, list) else (part,))
+            elif (special := self._special_parts(kind, sign, quoted=quoted)) is not None:
+                parts += special
                 continue
-            elif sign == "`":
-                found.append(self._backticks(quoted=quoted))
-                continue
-            elif sign == "'" and not quoted:
-                found.append(self._single())
-                continue
-            elif sign == '"' and kind != "document":
-                found.extend(self._double())
-                continue
-            found.append(Literal(sign, self.at[self.index : self.index + 1], quoted))
+            parts.append(Literal(sign, self.at[self.index : self.index + 1], quoted))
             self.index += 1
         else:
-            if kind not in ("word", "document", "regex"):
-                raise _unclosed(kind, opened)
-        return tuple(found)
+            if kind == "double":
+                raise SyntaxFault("unclosed-quote", opened, opened + 1, quote='"')
+            if kind not in ("word", "document", "regex", "arithmetic", "step"):
+                raise _unclosed(opened, "[", "]") if kind == "subscript" else _unclosed(opened, "${", "}")
+        return tuple(parts)
 
-    def _plain(self, found: list[Part], match: re.Match[str], *, quoted: bool) -> None:
+    def _special_parts(self, kind: str, sign: str, *, quoted: bool) -> Sequence[Part] | None:
+        """What a character begins that means something within a word; None for an ordinary one."""
+        if sign == "$":
+            return self._dollar(quoted=quoted)
+        if sign == "`":
+            return (self._backticks(quoted=quoted),)
+        if sign == "'" and not quoted:
+            return (self._single(),)
+        return self._double() if sign == '"' and kind != "document" else None
+
+    def _plain(self, parts: list[Part], match: re.Match[str], *, quoted: bool) -> None:
         """Add plain text; what a continued line end cuts is one piece all the same."""
         start, self.index = match.span()
         literal = Literal(match[0], self.at[start : self.index], quoted)
-        last = found[-1] if found else None
+        last = parts[-1] if parts else None
         if isinstance(last, Literal) and not last.quoted and not quoted and len(last.text) < _MOST_JOINED:
-            found[-1] = Literal(last.text + literal.text, [*last.at, *literal.at], quoted=False)
+            parts[-1] = Literal(last.text + literal.text, [*last.at, *literal.at], quoted=False)
         else:
-            found.append(literal)
+            parts.append(literal)
 
     def _opens_group(self, start: int) -> bool:
         """Whether a bracket of a pattern, `@(a|b)`, opens here."""
         before = self.text[self.index - 1 : self.index] if self.index > start else ""
         return self.takes_groups and self.text[self.index] == "(" and before != "" and before in "@?*+!"
 
-    def _escape(self, found: list[Part], kind: str) -> None:
+    def _escape(self, parts: list[Part], kind: str) -> None:
         begun = self.index
         following = self.text[begun + 1 : begun + 2]
-        quoted = kind in ("double", "document", "quoted-brace")
+        quoted = kind in _QUOTING
         if following == "\n":
             if not quoted:
                 self.continuations.append(begun)
             self.index += 2
             return
         if not following:
-            found.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
+            parts.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
             self.index += 1
             return
         if quoted:
             special = "$`\\" + ('"' if kind != "document" else "") + ("}" if kind == "quoted-brace" else "")
             if following not in special:
-                found.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
+                parts.append(Literal("\\", self.at[begun : begun + 1], quoted=True))
                 self.index += 1
                 return
         elif kind == "word" and following in " \t#\r" and _BROKEN.match(self.text, begun):
             self.broken.append(begun)
-        found.append(Literal(following, self.at[begun + 1 : begun + 2], quoted=True))
+        parts.append(Literal(following, self.at[begun + 1 : begun + 2], quoted=True))
         self.index += 2
 
     def _single(self) -> Literal:
         begun = self.index
         end = self.text.find("'", begun + 1)
         if end < 0:
-            raise Fault("unclosed-quote", begun, begun + 1, quote="'")
+            raise SyntaxFault("unclosed-quote", begun, begun + 1, quote="'")
         self.index = end + 1
         self.quotes.append((begun, self.index))
         return Literal(self.text[begun + 1 : end], self.at[begun + 1 : end], quoted=True)
@@ -1059,8 +1055,10 @@ class _Reader:
         self.depth -= 1
         self.index += 1
         self.quotes.append((begun, self.index))
-        if len(parts) > 1 and any(isinstance(part, Parameter) and _is_list(part) for part in parts):
-            return tuple(part._replace(is_beside_list=True) if isinstance(part, Parameter) else part for part in parts)
+        if len(parts) > 1 and any(isinstance(part, ParameterNode) and _is_list(part) for part in parts):
+            return tuple(
+                part._replace(is_beside_list=True) if isinstance(part, ParameterNode) else part for part in parts
+            )
         return parts or (Literal("", (), quoted=True),)
 
     def _ansi(self, begun: int) -> Literal:
@@ -1070,7 +1068,7 @@ class _Reader:
         while True:
             sign = self.text[index : index + 1]
             if not sign:
-                raise Fault("unclosed-quote", begun, begun + 2, quote="'")
+                raise SyntaxFault("unclosed-quote", begun, begun + 2, quote="'")
             if sign == "'":
                 break
             value, step = sign, 1
@@ -1091,7 +1089,7 @@ class _Reader:
         joined = joined if cut < 0 else joined[:cut]
         return Literal(joined, at[: len(joined)], quoted=True)
 
-    def _dollar(self, *, quoted: bool) -> Part | list[Part]:
+    def _dollar(self, *, quoted: bool) -> Sequence[Part]:
         begun = self.index
         self._count_word()
         text = self.text
@@ -1101,41 +1099,40 @@ class _Reader:
         self.index = after
         sign = text[after : after + 1]
         if sign == "{":
-            return self._braced(begun, quoted=quoted)
+            return (self._braced(begun, quoted=quoted),)
         if sign == "(":
-            return self._commands_or_arithmetic(begun, quoted=quoted)
+            return (self._commands_or_arithmetic(begun, quoted=quoted),)
         if sign == "[":
-            return self._old_arithmetic(begun, quoted=quoted)
+            return (self._old_arithmetic(begun, quoted=quoted),)
         if sign == "'" and not quoted:
             self.index += 1
-            return self._ansi(begun)
+            return (self._ansi(begun),)
         if sign == '"' and not quoted:
-            return list(self._double())
-        found = _NAME.match(text, after) or _SPECIAL.match(text, after)
-        if found:
-            self.index = found.end()
-            return Parameter(found[0].replace("\\\n", ""), quoted, *self._span(begun, self.index))
+            return self._double()
+        match = _NAME.match(text, after) or _SPECIAL.match(text, after)
+        if match:
+            self.index = match.end()
+            return (ParameterNode(match[0].replace("\\\n", ""), quoted, *self._span(begun, self.index)),)
         self.index = begun + 1
-        return Literal("$", self.at[begun : begun + 1], quoted)
+        return (Literal("$", self.at[begun : begun + 1], quoted),)
 
     def _commands_or_arithmetic(self, begun: int, *, quoted: bool) -> Part:
         self._deeper()
-        if self.text.startswith("((", self.index) and begun not in self._no_arithmetic:
-            mark = self._mark()
-            self.index += 2
-            parts = self._arithmetic()
-            if parts is not None:
-                self.depth -= 1
-                return Arithmetic(parts, quoted, *self._span(begun, self.index))
-            self._no_arithmetic.add(begun)
-            self._back(mark)
+        parts = self._try_arithmetic(begun)
+        self.depth -= 1
+        if parts is not None:
+            return Arithmetic(parts, quoted, *self._span(begun, self.index))
+        return self._substitution(begun, quoted=quoted)
+
+    def _substitution(self, begun: int, *, quoted: bool, is_file: bool = False) -> Part:
+        """`$(…)` or `<(…)`, from its bracket on."""
+        self._deeper()
         self.index += 1
         items = self._list(frozenset())
-        if not self.text.startswith(")", self.index):
-            raise Fault("unclosed-bracket", begun, begun + 2, open="$(", wanted=")")
-        self.index += 1
+        if not self._skip(")"):
+            raise _unclosed(begun, f"{self.text[begun]}(" if is_file else "$(", ")")
         self.depth -= 1
-        return Substitution(tuple(items), quoted, *self._span(begun, self.index))
+        return Substitution(tuple(items), quoted, *self._span(begun, self.index), is_file)
 
     def _old_arithmetic(self, begun: int, *, quoted: bool) -> Part:
         self._deeper()
@@ -1145,34 +1142,23 @@ class _Reader:
         self.depth -= 1
         return Arithmetic(parts, quoted, *self._span(begun, self.index))
 
-    def _process(self) -> Part:
-        begun = self.index
-        self._deeper()
-        self.index += 2
-        items = self._list(frozenset())
-        if not self.text.startswith(")", self.index):
-            raise Fault("unclosed-bracket", begun, begun + 2, open=self.text[begun : begun + 2], wanted=")")
-        self.index += 1
-        self.depth -= 1
-        return Substitution(tuple(items), True, *self._span(begun, self.index), is_file=True)
-
     def _backticks(self, *, quoted: bool) -> Part:
         begun = self.index
-        found = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL).match(self.text, begun)
-        if not found:
-            raise Fault("unclosed-quote", begun, begun + 1, quote="`")
+        match = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL).match(self.text, begun)
+        if not match:
+            raise SyntaxFault("unclosed-quote", begun, begun + 1, quote="`")
         undone = '`\\$"' if quoted else "`\\$"
         pieces, last = [], begun + 1
-        for escape in re.compile(r"\\.", re.DOTALL).finditer(self.text, begun + 1, found.end() - 1):
+        for escape in re.compile(r"\\.", re.DOTALL).finditer(self.text, begun + 1, match.end() - 1):
             if escape[0][1] in undone:
                 pieces.append((last, escape.start()))
                 last = escape.start() + 1
-        pieces.append((last, found.end() - 1))
+        pieces.append((last, match.end() - 1))
         self._deeper()
-        inner = _Reader(self.source.joined(pieces), self.depth)
+        inner = _SyntaxReader(self.source.joined(pieces), self.depth)
         items = inner.whole()
         self.depth -= 1
-        self.index = found.end()
+        self.index = match.end()
         return Substitution(tuple(items), quoted, *self._span(begun, self.index))
 
     def whole(self) -> list[Item]:
@@ -1181,111 +1167,57 @@ class _Reader:
         try:
             while (line := self.line()) is not None:
                 items += line
-        except Fault as fault:
+        except SyntaxFault as fault:
             if fault.kind == "too-much":
                 raise
         return items
 
     def _arithmetic(self, *, last: bool = True) -> Parts | None:
-        """The parts up to `))` (`last`) or `;`; None: it is no arithmetic."""
-        found: list[Part] = []
-        brackets = 0
-        while self.index < len(self.text):
-            match = _PLAIN_ARITHMETIC.match(self.text, self.index)
-            if match:
-                found.append(Literal(match[0].replace("\\\n", ""), self.at[match.start() : match.end()], quoted=True))
-                self.index = match.end()
-                continue
-            sign = self.text[self.index]
-            if sign == "\\":
-                self._escape(found, "double")
-                continue
-            if sign == "$":
-                part = self._dollar(quoted=True)
-                found.extend(part if isinstance(part, list) else (part,))
-                continue
-            if sign == "`":
-                found.append(self._backticks(quoted=True))
-                continue
-            if sign == '"':
-                found.extend(self._double())
-                continue
-            if sign == ";" and not brackets and not last:
-                self.index += 1
-                return tuple(found)
-            if sign == ")" and not brackets:
-                if last and self.text.startswith("))", self.index):
-                    self.index += 2
-                    return tuple(found)
-                return None
-            brackets += (sign == "(") - (sign == ")")
-            if brackets > MOST_NESTED:
-                raise Fault("too-much", self.index, self.index + 1, what="nesting", limit=str(MOST_NESTED))
-            found.append(Literal(sign, self.at[self.index : self.index + 1], quoted=True))
-            self.index += 1
-        return None
+        """The parts up to `))` (`last`) or `;`; None where it is no arithmetic."""
+        parts = self.parts("arithmetic" if last else "step", self.index)
+        closer = "))" if last else ";"
+        return parts if self._skip(closer) else None
 
     def _braced(self, begun: int, *, quoted: bool) -> Part:
         """`${…}`."""
         self._deeper()
-        text = self.text
         self.index += 1
-        is_indirect = is_length = False
-        if found := re.compile(r"#(?=[A-Za-z_0-9@*?$!#-])").match(text, self.index):
-            # ${#} and ${#:-x} are the number of arguments; ${#X} is a length.
-            is_length = not re.compile(r"#[#?!$-]?\}|#[-:%#?+=/]").match(text, self.index) or bool(
-                re.compile(r"#[#?!$-]\}").match(text, self.index)
-            )
-            self.index += is_length
-        elif found := re.compile(r"!(?=[A-Za-z_0-9@*#])").match(text, self.index):
-            is_indirect = True
-            self.index += 1
-        found = _NAME.match(text, self.index) or re.compile(r"[0-9]+|[@*#?$!-]").match(text, self.index)
-        if not found:
+        # ${#} and ${#:-x} are the number of arguments; ${#X} is a length.
+        is_length = bool(self._take(_LENGTH))
+        is_indirect = not is_length and bool(self._take(_INDIRECT))
+        name = self._take(_NAME) or self._take(_SPECIAL_NAME)
+        if not name:
             return self._bad_braced(begun, quoted=quoted)
-        name = found[0].replace("\\\n", "")
-        self.index = found.end()
         subscript: Parts | None = None
-        if text.startswith("[", self.index):
-            self.index += 1
+        if self._skip("["):
             subscript = self.parts("index", begun)
-            if not text.startswith("]", self.index):
+            if not self._skip("]"):
                 return self._bad_braced(begun, quoted=quoted)
-            self.index += 1
         operator = ""
         arguments: tuple[Parts, ...] = ()
-        if not text.startswith("}", self.index):
-            found = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@[A-Za-z]|[@*]").match(text, self.index)
-            if not found:
+        if not self.text.startswith("}", self.index):
+            operator = self._take(_OPERATOR)
+            if not operator:
                 return self._bad_braced(begun, quoted=quoted)
-            operator = found[0]
-            self.index = found.end()
             arguments = self._arguments(operator, begun, quoted=quoted)
-        if not text.startswith("}", self.index):
+        if not self._skip("}"):
             return self._bad_braced(begun, quoted=quoted)
-        self.index += 1
         self.depth -= 1
-        return Parameter(
+        name = name.replace("\\\n", "")
+        return ParameterNode(
             name, quoted, *self._span(begun, self.index), subscript, operator, arguments, is_length, is_indirect
         )
 
     def _arguments(self, operator: str, begun: int, *, quoted: bool) -> tuple[Parts, ...]:
         if operator in ("/", "//", "/#", "/%"):
             pattern: Parts = ()
-            if operator == "//" and self.text.startswith("/", self.index):
-                pattern = (Literal("/", self.at[self.index : self.index + 1], quoted=False),)
-                self.index += 1
+            if operator == "//" and self._skip("/"):
+                pattern = (Literal("/", self.at[self.index - 1 : self.index], quoted=False),)
             pattern += self.parts("slash", begun)
-            if not self.text.startswith("/", self.index):
-                return (pattern,)
-            self.index += 1
-            return pattern, self.parts("brace", begun)
+            return (pattern, self.parts("brace", begun)) if self._skip("/") else (pattern,)
         if operator == ":":
             offset = self.parts("colon", begun)
-            if not self.text.startswith(":", self.index):
-                return (offset,)
-            self.index += 1
-            return offset, self.parts("brace", begun)
+            return (offset, self.parts("brace", begun)) if self._skip(":") else (offset,)
         is_pattern = operator[0] in "#%^,"
         return (self.parts("quoted-brace" if quoted and not is_pattern else "brace", begun),)
 
@@ -1294,64 +1226,46 @@ class _Reader:
         self.parts("quoted-brace" if quoted else "brace", begun)
         self.index += 1
         self.depth -= 1
-        return Parameter("", quoted, *self._span(begun, self.index), operator="bad")
+        return ParameterNode("", quoted, *self._span(begun, self.index), operator="bad")
 
     # Conditions
 
-    def _condition(self, begun: int) -> Condition:
-        condition = self._or(begun)
-        self._condition_blanks()
-        if not self.text.startswith("]]", self.index):
-            if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
-            raise self._unexpected()
-        self.index += 2
+    def _condition(self, begun: int) -> ConditionNode:
+        condition = self._junction(begun, "||")
+        self._linebreaks()
+        if not self._skip("]]"):
+            raise self._missing(begun, "[[", "]]")
         if self.index < len(self.text) and self.text[self.index] not in _WORD_END:
             raise self._unexpected()
         return condition
 
-    def _condition_blanks(self) -> None:
-        self._linebreaks()
-
-    def _or(self, begun: int) -> Condition:
-        operands = [self._and(begun)]
+    def _junction(self, begun: int, sign: str) -> ConditionNode:
+        """Conditions joined by `||`, or by `&&`."""
+        operands: list[ConditionNode] = []
         while True:
-            self._condition_blanks()
-            if not self.text.startswith("||", self.index):
-                return operands[0] if len(operands) == 1 else Condition("||", tuple(operands))
-            self.index += 2
-            operands.append(self._and(begun))
+            operands.append(self._junction(begun, "&&") if sign == "||" else self._not(begun))
+            self._linebreaks()
+            if not self._skip(sign):
+                return operands[0] if len(operands) == 1 else ConditionNode(sign, tuple(operands))
 
-    def _and(self, begun: int) -> Condition:
-        operands = [self._not(begun)]
-        while True:
-            self._condition_blanks()
-            if not self.text.startswith("&&", self.index):
-                return operands[0] if len(operands) == 1 else Condition("&&", tuple(operands))
-            self.index += 2
-            operands.append(self._not(begun))
-
-    def _not(self, begun: int) -> Condition:
+    def _not(self, begun: int) -> ConditionNode:
         negated = False
-        self._condition_blanks()
-        while re.compile(r"!(?=[ \t\n(])").match(self.text, self.index):
+        self._linebreaks()
+        while self._take(_NOT):
             negated = not negated
-            self.index += 1
-            self._condition_blanks()
+            self._linebreaks()
         condition = self._primary(begun)
-        return Condition("!", (condition,)) if negated else condition
+        return ConditionNode("!", (condition,)) if negated else condition
 
-    def _primary(self, begun: int) -> Condition:
+    def _primary(self, begun: int) -> ConditionNode:
         if self.index >= len(self.text):
-            raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
-        if self.text[self.index] == "(":
+            raise _unclosed(begun, "[[", "]]")
+        if self._skip("("):
             self._deeper()
-            self.index += 1
-            condition = self._or(begun)
-            self._condition_blanks()
-            if not self.text.startswith(")", self.index):
+            condition = self._junction(begun, "||")
+            self._linebreaks()
+            if not self._skip(")"):
                 raise self._unexpected()
-            self.index += 1
             self.depth -= 1
             return condition
         if self.text.startswith("]]", self.index) or self.text[self.index] in _WORD_END:
@@ -1359,22 +1273,19 @@ class _Reader:
         first = self._a_word()
         self._blanks()
         if first.raw in _CONDITION_UNARY:
-            if self.index >= len(self.text):
-                raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
-            if self.text[self.index] in _WORD_END or self._reserved() == "]]":
-                raise self._unexpected()
-            return Condition(first.raw, (self._a_word(),))
-        found = re.compile(r"=~|==|!=|=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)(?=[ \t])").match(self.text, self.index)
-        if not found:
+            if self.index >= len(self.text) or self.text[self.index] in _WORD_END or self._reserved() == "]]":
+                raise self._missing(begun, "[[", "]]")
+            return ConditionNode(first.raw, (self._a_word(),))
+        operator = self._take(_COMPARISON)
+        if not operator:
             following = re.compile(r"\]\](?=[ \t\n|&;()<>]|\Z)|&&|\|\||\)|\n").match(self.text, self.index)
             if self.index < len(self.text) and not following:
                 raise self._unexpected()
-            return Condition("-n", (first,))
-        self.index = found.end()
+            return ConditionNode("-n", (first,))
         self._blanks()
         if self.index >= len(self.text):
-            raise Fault("unclosed-bracket", begun, begun + 2, open="[[", wanted="]]")
-        if found[0] == "=~":
+            raise _unclosed(begun, "[[", "]]")
+        if operator == "=~":
             start = self.index
             second = self._word(self.parts("regex", start), start, self.index)
             if self.index == start:
@@ -1385,18 +1296,15 @@ class _Reader:
             takes_groups, self.takes_groups = self.takes_groups, True
             second = self._a_word()
             self.takes_groups = takes_groups
-        return Condition("=" if found[0] == "==" else found[0], (first, second))
+        return ConditionNode("=" if operator == "==" else operator, (first, second))
 
 
-def _unclosed(kind: str, opened: int) -> Fault:
-    """The end of the text where a piece of a word should end."""
-    if kind == "double":
-        return Fault("unclosed-quote", opened, opened + 1, quote='"')
-    sign, wanted = ("[", "]") if kind == "subscript" else ("${", "}")
-    return Fault("unclosed-bracket", opened, opened + len(sign), open=sign, wanted=wanted)
+def _unclosed(begun: int, opener: str, closer: str) -> SyntaxFault:
+    """The end of the text where something should be closed."""
+    return SyntaxFault("unclosed-bracket", begun, begun + len(opener), open=opener, wanted=closer)
 
 
-def _is_list(part: Parameter) -> bool:
+def _is_list(part: ParameterNode) -> bool:
     if part.is_length or part.operator in _DEFAULTS:
         return False
     return (part.name == "@" and part.subscript is None) or (
@@ -1413,6 +1321,10 @@ def _ansi_code(code: re.Match[str]) -> str:
     return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
 
 
+_CLOSERS = {"regex": ")", "subscript": "]", "index": "]", "arithmetic": ")", "step": ")"}
+"""What closes a bracket within a kind of parts."""
+_QUOTING = frozenset({"double", "document", "quoted-brace", "arithmetic", "step"})
+"""Kinds of parts in which characters are quoted."""
 _KINDS: dict[str, tuple[re.Pattern[str], str]] = {
     "word": (_PLAIN, _WORD_END),
     "double": (_PLAIN_DOUBLE, '"'),
@@ -1421,6 +1333,8 @@ _KINDS: dict[str, tuple[re.Pattern[str], str]] = {
     "quoted-brace": (_PLAIN_BRACE, "}"),
     "slash": (_PLAIN_PIECE, "}/"),
     "colon": (_PLAIN_PIECE, "}:"),
+    "arithmetic": (_PLAIN_ARITHMETIC, "()"),
+    "step": (_PLAIN_ARITHMETIC, "();"),
     "subscript": (_PLAIN_SUBSCRIPT, "]"),
     "index": (_PLAIN_PIECE, "]}"),
     "regex": (_PLAIN_REGEX, " \t\n)"),

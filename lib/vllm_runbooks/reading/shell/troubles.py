@@ -1,7 +1,7 @@
-"""What in a shell script is not meant the way bash reads it, with the edits that mend it.
+"""What in a shell script bash reads otherwise than intended, with the edits that fix it.
 
 Two passes: signs that no shell knows (typographic quotes and dashes, blanks that are none, carriage returns, prompts),
-then, on the text with these mended, what is wrong with its lines and words. So one round of edits mends both.
+then, on the text with these fixed, what is wrong with its lines and words. So one round of edits fixes both.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from vllm_runbooks.core.excerpt import Excerpt, Replacement
 from vllm_runbooks.reading.shell import syntax
-from vllm_runbooks.reading.shell.values import Result
+from vllm_runbooks.reading.shell.values import ScriptRun
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that bash reads otherwise than it is meant, or not at all; offsets of the file."""
+    """Something that bash reads otherwise than intended, or not at all; offsets in the file."""
 
     kind: str
     start: int
@@ -30,19 +30,11 @@ class Trouble:
     says: Mapping[str, str]
     """Named details: what bash does, what is lost."""
     edits: tuple[Replacement, ...] = ()
-    """What mends it, where that is safe."""
+    """The fix, where it is safe."""
 
 
-class _Found(NamedTuple):
-    """A trouble at indexes of a text; its edits as well."""
-
-    kind: str
-    start: int
-    end: int
-    says: Mapping[str, str]
-    edits: tuple[Replacement, ...] = ()
-
-
+Place = Callable[[int], int]
+"""The index in the text of the character at an offset of the file, or of the one after it."""
 _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _NOTHINGS = "\u200b\u200c\u200d\u2060\ufeff"
 _BLANK_SIGN = re.compile(f"[{_SPACES}]+|[{_NOTHINGS}]+")
@@ -60,7 +52,7 @@ _PROMPT = re.compile(
     r"(?:[$%]|\[?[\w.-]{1,40}@[\w.-]{1,60}(?:[: ][^\s$#%\]]{0,120})?\]?[$#%]|>>>)[ \t]+)(?=[^\s=])"
 )
 _MORE_PROMPT = re.compile(r"[ \t]{0,16}(>[ \t])(?=[ \t]*-)")
-"""Of a continued line, in front of an option: in front of anything else it may send the output to a file."""
+"""The prompt of a continued line before an option: before anything else it may send the output to a file."""
 _START = (
     r"(?:(?:[\w.~$/-]{0,200}/)?vllm[ \t]+(?:serve|run-batch|bench)\b"
     r"|(?:[\w.~$/-]{0,200}/)?python[\d.]{0,5}[ \t]+-m[ \t]+vllm\b|(?:docker|podman|nerdctl)[ \t]+run[ \t])"
@@ -89,23 +81,9 @@ _MOST_PIECES = 32
 """Words that together are tried as one JSON value."""
 _BESIDE = frozenset(
     (
-        *(
-            "cd",
-            "pushd",
-            "popd",
-            "mkdir",
-            "rm",
-            "touch",
-            "chmod",
-            "ulimit",
-            "echo",
-            "printf",
-            "date",
-            "sleep",
-            "true",
-            ":",
-        ),
+        *("cd", "pushd", "popd", "mkdir", "rm", "touch", "chmod", "ulimit", "echo", "printf", "date", "sleep"),
         *("cat", "tee", "grep", "egrep", "sed", "awk", "cut", "tr", "head", "tail", "sort", "ts", "less", "logger"),
+        *("true", ":"),
     )
 )
 """Programs that prepare a start or take what it prints: nobody waits for them."""
@@ -113,28 +91,26 @@ _SHOWN = 120
 """Characters of the script that a detail repeats."""
 
 
-def find(source: Excerpt, tree: syntax.Syntax, done: Result) -> list[Trouble]:
+def find(source: Excerpt, tree: syntax.Syntax, done: ScriptRun) -> list[Trouble]:
     """All troubles of a script that has been read and worked out, in order."""
     signs = list(_signs(source.text, tree))
-    found = [_placed(trouble, source) for trouble in signs]
-    mended, meant = source, tree
+    faults = [Trouble(fault.kind, fault.start, fault.end, fault.says) for fault in tree.faults]
+    troubles = [_placed(trouble, source) for trouble in (*signs, *faults)]
+    fixed, fixed_tree = source, tree
     edits = sorted({edit for trouble in signs for edit in trouble.edits})
     if edits:
-        mended = _mended(source, edits)
-        meant = syntax.read(mended)
-    delivered = _delivered(done)
-    found += [_placed(trouble, mended) for trouble in _lines(mended.text, meant)]
-    found += [_placed(trouble, mended) for trouble in _words(mended, meant, delivered)]
-    for fault in tree.faults:
-        found.append(_placed(_Found(fault.kind, fault.start, fault.end, fault.says), source))
+        fixed = _fixed(source, edits)
+        fixed_tree = syntax.read(fixed)
+    written = (*_lines(fixed.text, fixed_tree), *_words(fixed, fixed_tree, _delivered(done)))
+    troubles += [_placed(trouble, fixed) for trouble in written]
     if done.too_much:
-        found.append(Trouble("too-much", done.too_much[1], done.too_much[1] + 1, {"what": done.too_much[0]}))
-    found += _unwatched(done)
-    return sorted(found, key=lambda trouble: (trouble.start, trouble.end, trouble.kind))
+        troubles.append(Trouble("too-much", done.too_much[1], done.too_much[1] + 1, {"what": done.too_much[0]}))
+    troubles += _unwatched(done)
+    return sorted(troubles, key=lambda trouble: (trouble.start, trouble.end, trouble.kind))
 
 
-def _placed(trouble: _Found, source: Excerpt) -> Trouble:
-    """A trouble with offsets of the file."""
+def _placed(trouble: Trouble, source: Excerpt) -> Trouble:
+    """A trouble at indexes of a text, with offsets of the file."""
 
     def span(start: int, end: int) -> tuple[int, int]:
         start, end = min(start, len(source.text)), min(end, len(source.text))
@@ -144,7 +120,7 @@ def _placed(trouble: _Found, source: Excerpt) -> Trouble:
     return Trouble(trouble.kind, *span(trouble.start, trouble.end), trouble.says, edits)
 
 
-def _mended(source: Excerpt, edits: Sequence[Replacement]) -> Excerpt:
+def _fixed(source: Excerpt, edits: Sequence[Replacement]) -> Excerpt:
     """The text with edits made, each character at the place of what it replaces."""
     pieces: list[str] = []
     at: list[int] = []
@@ -190,12 +166,12 @@ def _line_end(text: str, index: int) -> int:
 # Signs
 
 
-def _signs(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
+def _signs(text: str, tree: syntax.Syntax) -> Iterator[Trouble]:
     literal = _Spans([*tree.quotes, *tree.documents, *tree.comments])
     quotes = _Spans(tree.quotes)
-    if returns := [found.span() for found in _RETURNS.finditer(text)]:
+    if returns := [match.span() for match in _RETURNS.finditer(text)]:
         edits = tuple(Replacement(start, end, "") for start, end in returns)
-        yield _Found("carriage-returns", *returns[0], {"lines": str(len(returns))}, edits)
+        yield Trouble("carriage-returns", *returns[0], {"lines": str(len(returns))}, edits)
     if not text.isascii():
         yield from _by_line(text, "no-break-space", _blank_edits(text, literal))
         yield from _quote_signs(text, literal, quotes)
@@ -203,64 +179,52 @@ def _signs(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
     yield from _prompts(text, _Spans([*tree.quotes, *tree.documents]))
 
 
-def _by_line(text: str, kind: str, edits: Iterable[Replacement]) -> Iterator[_Found]:
+def _by_line(text: str, kind: str, edits: Iterable[Replacement]) -> Iterator[Trouble]:
     """One trouble for each line, with the edits on it."""
-    line: list[Replacement] = []
-    end = -1
-    for edit in edits:
-        if line and edit.start >= end:
-            yield _sign_trouble(text, kind, line)
-            line = []
-        if not line:
-            end = _line_end(text, edit.start)
-        line.append(edit)
-    if line:
-        yield _sign_trouble(text, kind, line)
-
-
-def _sign_trouble(text: str, kind: str, edits: Sequence[Replacement]) -> _Found:
-    first = edits[0]
-    signs = Counter(sign for edit in edits for sign in text[edit.start : edit.end] if not sign.isascii())
-    codes = " ".join(f"U+{ord(sign):04X}" for sign in sorted(signs)[:8])
-    return _Found(kind, first.start, first.end, {"signs": codes, "count": str(len(edits))}, tuple(edits))
+    ends = [match.start() for match in re.finditer("\n", text)]
+    for _, group in groupby(edits, key=lambda edit: bisect_left(ends, edit.start)):
+        line = tuple(group)
+        signs = {sign for edit in line for sign in text[edit.start : edit.end] if not sign.isascii()}
+        codes = " ".join(f"U+{ord(sign):04X}" for sign in sorted(signs)[:8])
+        yield Trouble(kind, line[0].start, line[0].end, {"signs": codes, "count": str(len(line))}, line)
 
 
 def _blank_edits(text: str, literal: _Spans) -> Iterator[Replacement]:
-    for found in _BLANK_SIGN.finditer(text):
-        if not literal.around(found.start()):
-            new_text = " " * len(found[0]) if found[0][0] in _SPACES else ""
-            yield Replacement(*found.span(), new_text)
+    for match in _BLANK_SIGN.finditer(text):
+        if not literal.around(match.start()):
+            new_text = " " * len(match[0]) if match[0][0] in _SPACES else ""
+            yield Replacement(*match.span(), new_text)
 
 
 def _dash_edits(text: str, literal: _Spans) -> Iterator[Replacement]:
-    for found in _DASH_SIGN.finditer(text):
-        if not literal.around(found.start()):
-            yield Replacement(*found.span(), "-" if _ONE_LETTER.match(text, found.end()) else "--")
+    for match in _DASH_SIGN.finditer(text):
+        if not literal.around(match.start()):
+            yield Replacement(*match.span(), "-" if _ONE_LETTER.match(text, match.end()) else "--")
 
 
-def _quote_signs(text: str, literal: _Spans, quotes: _Spans) -> Iterator[_Found]:
+def _quote_signs(text: str, literal: _Spans, quotes: _Spans) -> Iterator[Trouble]:
     lines: dict[int, list[re.Match[str]]] = {}
-    for found in _QUOTE_SIGN.finditer(text):
-        around = literal.around(found.start())
+    for match in _QUOTE_SIGN.finditer(text):
+        around = literal.around(match.start())
         if around is None:
-            lines.setdefault(_line_start(text, found.start()), []).append(found)
+            lines.setdefault(_line_start(text, match.start()), []).append(match)
         elif (
-            found[0] in _DOUBLE_QUOTES
-            and quotes.around(found.start()) == around
+            match[0] in _DOUBLE_QUOTES
+            and quotes.around(match.start()) == around
             and re.match(r"'\s*[\[{]", text[around[0] : around[0] + 80])
         ):
             # JSON between single quotes: its own quotes must be straight.
-            edit = Replacement(*found.span(), '"')
-            yield _Found("typographic-quotes", *found.span(), {"signs": f"U+{ord(found[0]):04X}"}, (edit,))
+            edit = Replacement(*match.span(), '"')
+            yield Trouble("typographic-quotes", *match.span(), {"signs": f"U+{ord(match[0]):04X}"}, (edit,))
     for signs in lines.values():
         doubles = sum(sign[0] in _DOUBLE_QUOTES for sign in signs)
         edits = tuple(Replacement(*s.span(), '"' if s[0] in _DOUBLE_QUOTES else "'") for s in signs)
         is_paired = doubles % 2 == 0 and len(signs) % 2 == 0
         codes = " ".join(sorted({f"U+{ord(sign[0]):04X}" for sign in signs}))
-        yield _Found("typographic-quotes", *signs[0].span(), {"signs": codes}, edits if is_paired else ())
+        yield Trouble("typographic-quotes", *signs[0].span(), {"signs": codes}, edits if is_paired else ())
 
 
-def _prompts(text: str, literal: _Spans) -> Iterator[_Found]:
+def _prompts(text: str, literal: _Spans) -> Iterator[Trouble]:
     lines: list[tuple[int, int]] = []
     start = 0
     while start < len(text):
@@ -269,17 +233,17 @@ def _prompts(text: str, literal: _Spans) -> Iterator[_Found]:
     is_session = any(_FIRST_MORE_PROMPT.match(text, *line) and not literal.around(line[0]) for line in lines)
     continued = is_marked = False
     for start, end in lines:
-        found = None
+        prompt = None
         if not literal.around(start):
-            found = _PROMPT.match(text, start, end)
-            if not found and is_session and not continued:
-                found = _FIRST_MORE_PROMPT.match(text, start, end) or _BESIDE_MORE_PROMPT.match(text, start, end)
-            if not found and continued:
-                found = (_ANY_MORE_PROMPT if is_marked else _MORE_PROMPT).match(text, start, end)
-        if found:
-            edit = Replacement(*found.span(1), "")
-            yield _Found("prompt", *found.span(1), {"prompt": found[1].strip()}, (edit,))
-        is_marked = is_marked if continued else found is not None and found[1].startswith(">")
+            prompt = _PROMPT.match(text, start, end)
+            if not prompt and is_session and not continued:
+                prompt = _FIRST_MORE_PROMPT.match(text, start, end) or _BESIDE_MORE_PROMPT.match(text, start, end)
+            if not prompt and continued:
+                prompt = (_ANY_MORE_PROMPT if is_marked else _MORE_PROMPT).match(text, start, end)
+        if prompt:
+            edit = Replacement(*prompt.span(1), "")
+            yield Trouble("prompt", *prompt.span(1), {"prompt": prompt[1].strip()}, (edit,))
+        is_marked = is_marked if continued else prompt is not None and prompt[1].startswith(">")
         continued = text[start:end].rstrip().endswith("\\")
 
 
@@ -307,7 +271,7 @@ class _Gap(NamedTuple):
     """The last comment ends in a backslash."""
 
 
-def _lines(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
+def _lines(text: str, tree: syntax.Syntax) -> Iterator[Trouble]:
     documents = _Spans([*tree.documents, *tree.quotes])
     lists = _Spans(tree.lists)
     comments = dict(tree.comments)
@@ -323,16 +287,16 @@ def _lines(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
         head = joined.get(line, line)
         if lists.around(cut.start):
             if cut.kind in ("comment-after-continuation", "blank-after-continuation"):
-                yield _Found(cut.kind, cut.start, cut.end, {"in": "list"}, (_without_backslash(text, cut),))
+                yield Trouble(cut.kind, cut.start, cut.end, {"in": "list"}, (_without_backslash(text, cut),))
             continue
         if documents.around(cut.start):
             continue
         if not _goes_on(text, cut, gap, head) or documents.around(gap.content):
             if cut.kind in ("comment-after-continuation", "blank-after-continuation"):
                 edit = _without_backslash(text, cut)
-                yield _Found(cut.kind, cut.start, cut.end, {"adds": " ", "lost": ""}, (edit,))
+                yield Trouble(cut.kind, cut.start, cut.end, {"adds": " ", "lost": ""}, (edit,))
             elif cut.kind != "missing-continuation":
-                yield _Found("dangling-continuation", cut.start, cut.end, {})
+                yield Trouble("dangling-continuation", cut.start, cut.end, {})
             continue
         line = _line_start(text, gap.content)
         joined[line] = head
@@ -344,12 +308,12 @@ def _lines(text: str, tree: syntax.Syntax) -> Iterator[_Found]:
         for start, end in gap.comments:
             kept = text[start:end].rstrip().rstrip("\\").rstrip()
             edits.append(Replacement(head, head, f"{indent[0] if indent else ''}{kept}\n"))
-        yield _Found(cut.kind, cut.start, cut.end, says, tuple(edits))
-    mended = _Spans(covered)
+        yield Trouble(cut.kind, cut.start, cut.end, says, tuple(edits))
+    fixed = _Spans(covered)
     for index in tree.continuations:
         start = _line_start(text, index)
-        if not text[start:index].strip(" \t") and not mended.around(index):
-            yield _Found("lone-backslash", index, index + 1, {}, (Replacement(start, _line_end(text, index) + 1, ""),))
+        if not text[start:index].strip(" \t") and not fixed.around(index):
+            yield Trouble("lone-backslash", index, index + 1, {}, (Replacement(start, _line_end(text, index) + 1, ""),))
 
 
 def _without_backslash(text: str, cut: _Break) -> Replacement:
@@ -401,34 +365,23 @@ def _missing(text: str, tree: syntax.Syntax) -> Iterator[_Break]:
     """Commands that are options: the line before them lacks its backslash."""
     last: syntax.Simple | None = None
     is_headed = False
-    places = _Offsets(tree)
+    place = partial(bisect_left, tree.at)
     for command in tree.commands:
         first = command.words[0] if command.words and not command.assignments else None
         is_option = isinstance(first, syntax.WordNode) and _OPTION.match(first.raw) is not None
         # A list of options that no program is in front of is a list, not a command that was cut.
         is_headed = is_headed or not is_option
         if last is not None and is_headed and is_option and isinstance(first, syntax.WordNode):
-            begun, start = places.index(last.end), places.index(command.start)
+            begun, start = place(last.end), place(command.start)
             between = text[begun:start]
             if "\n" in between and _only_blank(between):
-                yield _Break("missing-continuation", start, places.index(first.end), begun)
+                yield _Break("missing-continuation", start, place(first.end), begun)
         last = command
 
 
 def _only_blank(between: str) -> bool:
     lines = (line.strip() for line in between.split("\n"))
     return all(not line or line.startswith("#") or line == "\\" for line in lines)
-
-
-class _Offsets:
-    """Indexes in the text for offsets in the file."""
-
-    def __init__(self, tree: syntax.Syntax) -> None:
-        self._at = tree.at
-
-    def index(self, offset: int) -> int:
-        """The index of the character at an offset, or of the one after it."""
-        return bisect_left(self._at, offset)
 
 
 def _gap(text: str, cut: _Break) -> _Gap:
@@ -473,77 +426,77 @@ def _goes_on(text: str, cut: _Break, gap: _Gap, head: int) -> bool:
 # Words
 
 
-def _delivered(done: Result) -> dict[int, list[str]]:
+def _delivered(done: ScriptRun) -> dict[int, list[str]]:
     """What bash makes of each word, by where the word begins."""
-    found: dict[int, list[str]] = {}
+    delivered: dict[int, list[str]] = {}
     for invocation in done.invocations:
-        made: dict[int, list[str]] = {}
+        values: dict[int, list[str]] = {}
         for word in invocation.words:
-            made.setdefault(word.start, []).append(word.value if word.value is not None else "?")
-        for start, values in made.items():
-            found.setdefault(start, values)
-    return found
+            values.setdefault(word.start, []).append(word.value if word.value is not None else "?")
+        for start, texts in values.items():
+            delivered.setdefault(start, texts)
+    return delivered
 
 
-def _words(source: Excerpt, tree: syntax.Syntax, delivered: Mapping[int, list[str]]) -> Iterator[_Found]:
-    places = _Offsets(tree)
+def _words(source: Excerpt, tree: syntax.Syntax, delivered: Mapping[int, list[str]]) -> Iterator[Trouble]:
+    place = partial(bisect_left, tree.at)
     for command in tree.commands:
         words = [word for word in command.words if isinstance(word, syntax.WordNode)]
         if not words:
             continue
-        yield from _assignments(source.text, command, words, places)
-        yield from _separated(command, words, places)
-        yield from _kept_blanks(source.text, words, places)
-        yield from _unquoted(source.text, words, places, delivered)
+        yield from _assignments(source.text, command, words, place)
+        yield from _separated(command, words, place)
+        yield from _kept_blanks(source.text, words, place)
+        yield from _unquoted(source.text, words, place, delivered)
 
 
 def _assignments(
-    text: str, command: syntax.Simple, words: Sequence[syntax.WordNode], places: _Offsets
-) -> Iterator[_Found]:
+    text: str, command: syntax.Simple, words: Sequence[syntax.WordNode], place: Place
+) -> Iterator[Trouble]:
     """Words that only look like assignments."""
     first = 1 if words[0].raw in _DECLARES else 0
     swallowed = next((word for word in command.words[first:] if isinstance(word, syntax.WordNode)), None)
     if first and swallowed is not None and isinstance(command.words[first], syntax.AssignmentNode):
-        begin = places.index(swallowed.start)
+        begin = place(swallowed.start)
         if _SWALLOWED.match(text, begin):
-            start, stop = places.index(words[0].start), places.index(command.words[first].start)
-            end = places.index(words[-1].end)
+            start, stop = place(words[0].start), place(command.words[first].start)
+            end = place(words[-1].end)
             says = {"declares": words[0].raw, "lost": text[begin:end][:_SHOWN]}
             edit = Replacement(start, stop, "")
-            yield _Found("command-as-names", start, places.index(words[0].end), says, (edit,))
+            yield Trouble("command-as-names", start, place(words[0].end), says, (edit,))
             return
     rest = words[first:]
     if not rest or len(rest) < len(command.words) - first:
         return
     name = rest[0]
-    start = places.index(name.start)
+    start = place(name.start)
     if len(rest) >= 2 and _NAME.match(name.raw) and rest[1].raw.startswith("=") and not rest[1].raw.startswith("=="):
         value = rest[1] if len(rest[1].raw) > 1 else (rest[2] if len(rest) > 2 else None)
-        end = places.index(rest[-1].end)
+        end = place(rest[-1].end)
         edits: tuple[Replacement, ...] = ()
         if value is not None and rest[-1] is value and (first or name.raw.isupper() or name.raw[0].isupper()):
-            begin = places.index(value.start) + (value is rest[1])
-            edits = (Replacement(places.index(name.end), begin, "="),)
+            begin = place(value.start) + (value is rest[1])
+            edits = (Replacement(place(name.end), begin, "="),)
         runs = "export" if first else name.raw
-        yield _Found("not-an-assignment", start, end, {"name": name.raw, "runs": runs, "meant": name.raw}, edits)
+        yield Trouble("not-an-assignment", start, end, {"name": name.raw, "runs": runs, "meant": name.raw}, edits)
         return
-    found = _ALMOST_NAME.match(name.raw)
-    if found and not first and not (_NAME.match(found[1])):
-        meant = re.sub(r"\W", "_", found[1].lstrip("$"))
-        meant = meant if found[1].startswith("$") else meant.upper().lstrip("0123456789")
-        says = {"name": found[1], "runs": text[start : places.index(name.end)][:_SHOWN], "meant": meant}
-        yield _Found("not-an-assignment", start, start + len(found[0]), says)
+    match = _ALMOST_NAME.match(name.raw)
+    if match and not first and not _NAME.match(match[1]):
+        intended = re.sub(r"\W", "_", match[1].lstrip("$"))
+        intended = intended if match[1].startswith("$") else intended.upper().lstrip("0123456789")
+        says = {"name": match[1], "runs": text[start : place(name.end)][:_SHOWN], "meant": intended}
+        yield Trouble("not-an-assignment", start, start + len(match[0]), says)
 
 
 _NUMBERS = re.compile(r"\d+(?:[.,:-]\d+)*", re.ASCII)
 _VALUE = re.compile(r"true|false|\".*\"|'.*'", re.DOTALL)
 
 
-def _separated(command: syntax.Simple, words: Sequence[syntax.WordNode], places: _Offsets) -> Iterator[_Found]:
+def _separated(command: syntax.Simple, words: Sequence[syntax.WordNode], place: Place) -> Iterator[Trouble]:
     """Values that a blank separates from their `NAME=`: as a command, or as a name to export, they make no sense."""
     declares = words[0].raw in _DECLARES
-    for given, word in pairwise((*command.assignments, *command.words)):
-        if not isinstance(given, syntax.AssignmentNode) or given.elements is not None or given.value.raw:
+    for node, word in pairwise((*command.assignments, *command.words)):
+        if not isinstance(node, syntax.AssignmentNode) or node.elements is not None or node.value.raw:
             continue
         if not isinstance(word, syntax.WordNode):
             continue
@@ -552,36 +505,36 @@ def _separated(command: syntax.Simple, words: Sequence[syntax.WordNode], places:
         else:
             is_value = bool(_NUMBERS.fullmatch(word.raw) or (len(words) == 1 and _VALUE.fullmatch(word.raw)))
         if is_value:
-            edit = Replacement(places.index(given.end), places.index(word.start), "")
-            says = {"name": given.name, "runs": (words[0] if declares else word).raw[:_SHOWN], "meant": given.name}
-            yield _Found("not-an-assignment", places.index(given.start), places.index(word.end), says, (edit,))
+            edit = Replacement(place(node.end), place(word.start), "")
+            says = {"name": node.name, "runs": (words[0] if declares else word).raw[:_SHOWN], "meant": node.name}
+            yield Trouble("not-an-assignment", place(node.start), place(word.end), says, (edit,))
 
 
-def _kept_blanks(text: str, words: Sequence[syntax.WordNode], places: _Offsets) -> Iterator[_Found]:
+def _kept_blanks(text: str, words: Sequence[syntax.WordNode], place: Place) -> Iterator[Trouble]:
     """Backslashes before a blank and an option on the same line: the blank becomes part of an argument."""
     for word in words[1:]:
-        found = _KEPT_BLANK.match(text, places.index(word.start)) if word.raw.startswith("\\") else None
-        if found:
+        match = _KEPT_BLANK.match(text, place(word.start)) if word.raw.startswith("\\") else None
+        if match:
             says = {"adds": word.raw[1:_SHOWN], "lost": ""}
-            yield _Found("blank-after-continuation", *found.span(), says, (Replacement(*found.span(), ""),))
+            yield Trouble("blank-after-continuation", *match.span(), says, (Replacement(*match.span(), ""),))
 
 
 def _unquoted(
-    text: str, words: Sequence[syntax.WordNode], places: _Offsets, delivered: Mapping[int, list[str]]
-) -> Iterator[_Found]:
+    text: str, words: Sequence[syntax.WordNode], place: Place, delivered: Mapping[int, list[str]]
+) -> Iterator[Trouble]:
     """Values that bash changes on the way to a program that wants them as they are written."""
     done = -1
     for index, word in enumerate(words):
         if word.start < done or (index == 0 and not _OPTION.match(word.raw)):
             continue
         head = _JSON_VALUE.match(word.raw)
-        start = places.index(word.start)
+        start = place(word.start)
         if head and '"' in word.raw and "\\\n" not in word.raw:
             begin = start + head.end()
             near = words[index : index + _MOST_PIECES]
-            end = _json_end(text, begin, near, places)
-            stop = end or places.index(word.end)
-            near = [piece for piece in near if places.index(piece.end) <= stop] if end else [word]
+            end = _json_end(text, begin, near, place)
+            stop = end or place(word.end)
+            near = [piece for piece in near if place(piece.end) <= stop] if end else [word]
             done = near[-1].end
             values = [value for piece in near for value in delivered.get(piece.start, [])]
             if end is None and (not values or text[begin] == "["):
@@ -590,17 +543,17 @@ def _unquoted(
             if end is not None and "'" not in text[begin:end]:
                 edits = (Replacement(begin, end, f"'{text[begin:end]}'"),)
             says = {"written": text[begin:stop][:_SHOWN], "delivered": " ".join(values)[:_SHOWN]}
-            yield _Found("unquoted-expansion", begin, stop, says, edits)
+            yield Trouble("unquoted-expansion", begin, stop, says, edits)
             continue
         is_value = word.raw.startswith("--") and "=" in word.raw
         is_value |= index > 0 and words[index - 1].raw.startswith("--") and "=" not in words[index - 1].raw
         if is_value and _globs(word) and not head:
             begin = start + (word.raw.find("=") + 1 if word.raw.startswith("--") else 0)
-            stop = places.index(word.end)
+            stop = place(word.end)
             plain = not re.search(r"['\"$`\\]", text[begin:stop])
             edits = (Replacement(begin, stop, f"'{text[begin:stop]}'"),) if plain else ()
             says = {"written": text[begin:stop][:_SHOWN], "delivered": "the names of files that match, if any do"}
-            yield _Found("unquoted-expansion", begin, stop, says, edits)
+            yield Trouble("unquoted-expansion", begin, stop, says, edits)
 
 
 def _globs(word: syntax.WordNode) -> bool:
@@ -610,10 +563,10 @@ def _globs(word: syntax.WordNode) -> bool:
     )
 
 
-def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], places: _Offsets) -> int | None:
-    """Where the JSON value ends that begins here; None: it is none."""
+def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], place: Place) -> int | None:
+    """Where the JSON value ends that begins here; None if it is none."""
     for word in words:
-        end = places.index(word.end)
+        end = place(word.end)
         piece = text[begin:end]
         if len(piece) > _LONGEST_JSON or "\n" in piece:
             return None
@@ -627,7 +580,7 @@ def _json_end(text: str, begin: int, words: Sequence[syntax.WordNode], places: _
     return None
 
 
-def _unwatched(done: Result) -> Iterator[Trouble]:
+def _unwatched(done: ScriptRun) -> Iterator[Trouble]:
     """Programs started in the background that nothing waits for."""
     seen: set[int] = set()
     head = None

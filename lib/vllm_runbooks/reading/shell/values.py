@@ -14,7 +14,7 @@ from vllm_runbooks.reading.shell import syntax
 
 @dataclass(frozen=True)
 class Word:
-    """An argument as a program gets it. `value` is None where it cannot be known, `why` says why."""
+    """An argument as a program gets it. `value` is None if unknown, for the reason `why`."""
 
     value: str | None
     start: int
@@ -53,7 +53,7 @@ class Invocation:
     assignments: tuple[Assignment, ...]
     """`NAME=value` before the command."""
     environment: Mapping[str, str | None]
-    """What the script itself exports, with the assignments before the command; None: cannot be known."""
+    """What the script itself exports, with the assignments before the command; None for an unknown value."""
     start: int
     end: int
     is_background: bool = False
@@ -72,7 +72,7 @@ class Invocation:
 
 
 @dataclass
-class Result:
+class ScriptRun:
     """What running a script gives."""
 
     invocations: list[Invocation] = field(default_factory=list)
@@ -80,8 +80,8 @@ class Result:
     too_much: tuple[str, int] | None = None
 
 
-class Piece(NamedTuple):
-    """Part of a value: text, its places, and what is not known of it."""
+class ValuePiece(NamedTuple):
+    """Part of a value: text, its places, and what is unknown of it."""
 
     text: str | None
     at: Sequence[int] | None = None
@@ -90,7 +90,7 @@ class Piece(NamedTuple):
     quoted: bool = False
 
 
-Value = tuple[Piece, ...]
+Value = tuple[ValuePiece, ...]
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,32 @@ class Variable:
     is_map: bool = False
     is_exported: bool = False
     export_doubt: str = ""
-    """Why it cannot be known whether it is exported, where it cannot."""
+    """The reason why it is unknown whether it is exported; empty if known."""
     is_integer: bool = False
     is_readonly: bool = False
     case: str = ""
     target: str = ""
     """The variable that a reference, `declare -n`, stands for."""
     owner: object = None
-    """The state whose own the elements are: while it is not copied, they may be changed in place."""
+    """The state that the elements belong to: until it is copied, they may be changed in place."""
+
+    @property
+    def first_key(self) -> int | str:
+        """The key of the element that the name alone stands for."""
+        return "0" if self.is_map else 0
+
+    @property
+    def keys(self) -> list[int | str]:
+        """The keys of the elements, those of a list in order."""
+        keys = list(self.elements or ())
+        return keys if self.is_map else sorted(keys, key=lambda key: (isinstance(key, str), key))
+
+    @property
+    def listed(self) -> Mapping[int | str, Value]:
+        """The elements; a value that is no list is one."""
+        if self.elements is None:
+            return {0: self.value} if self.value else {}
+        return self.elements
 
 
 @dataclass
@@ -118,12 +136,11 @@ class State:
     unset: set[str] = field(default_factory=set)
     functions: dict[str, syntax.Command] = field(default_factory=dict)
     name: Value = ()
-    """`$0`, where it is known."""
+    """`$0`, if known."""
     positional: list[Value] | None = None
     options: frozenset[str] = frozenset()
     sourced: bool = False
     environment: Mapping[str, str | None] | None = None
-    started: bool = False
     ifs: str | None = " \t\n"
     owner: object = field(default_factory=object)
 
@@ -136,31 +153,41 @@ class State:
 
 
 def plain(value: Value) -> str | None:
-    """The text of a value; None where a part of it cannot be known."""
+    """The text of a value; None if a part of it is unknown."""
     texts = [piece.text for piece in value]
     return None if None in texts else "".join(text for text in texts if text is not None)
 
 
-def is_outside(value: Iterable[Piece]) -> bool:
+def is_outside(value: Iterable[ValuePiece]) -> bool:
     return any(piece.outside for piece in value)
 
 
-def reason(value: Iterable[Piece]) -> str:
+def reason(value: Iterable[ValuePiece]) -> str:
     return next((piece.why for piece in value if piece.why), "")
 
 
-def doubt_of(value: Iterable[Piece]) -> Value:
+def doubt_of(value: Iterable[ValuePiece]) -> Value:
     """Nothing, but resting on what a value rests on that is not set; what has been cut out of the value is given it."""
     why = reason(value)
-    return (Piece("", None, why, outside=True),) if why else ()
+    return (ValuePiece("", None, why, outside=True),) if why else ()
 
 
 def unknowable(why: str) -> Value:
-    return (Piece(None, None, why),)
+    return (ValuePiece(None, None, why),)
+
+
+def several(why: str) -> Value:
+    """An element of a list that stands for an unknown number of unknown ones."""
+    return (*unknowable(why), ValuePiece("", None, "\0many"))
+
+
+def unset_value(name: str) -> Value:
+    """The value of a variable that nothing sets."""
+    return (ValuePiece("", None, f"unset variable {name}", True),)
 
 
 def text_value(text: str, *, outside: bool = False) -> Value:
-    return (Piece(text, None, "", outside),) if text or outside else ()
+    return (ValuePiece(text, None, "", outside),) if text or outside else ()
 
 
 def cut_value(value: Value, start: int, end: int) -> Value:
@@ -177,7 +204,7 @@ def cut_value(value: Value, start: int, end: int) -> Value:
     return tuple(pieces)
 
 
-def without_start(value: Iterable[Piece], size: int) -> Value:
+def without_start(value: Iterable[ValuePiece], size: int) -> Value:
     """A value without so many known characters at its beginning."""
     pieces = []
     for piece in value:
@@ -190,7 +217,7 @@ def without_start(value: Iterable[Piece], size: int) -> Value:
 
 
 class Input:
-    """What a command reads: a value, taken from its beginning. None: it cannot be known."""
+    """What a command reads: a value, from its beginning on; None if unknown."""
 
     def __init__(self, value: Value | None) -> None:
         self.why = "input" if value is None else reason(value)
@@ -200,7 +227,7 @@ class Input:
         self.place = 0
         """How many characters have been taken."""
 
-    def taken(self, delimiter: str, most: int | None = None) -> tuple[Value | None, bool]:
+    def take(self, delimiter: str, most: int | None = None) -> tuple[Value | None, bool]:
         """What stands before the next delimiter, or so many characters; and whether it came to that before the end."""
         if self._text is None:
             return None, False
@@ -211,7 +238,7 @@ class Input:
         return (*cut_value(self._value, start, end if end >= 0 else len(self._text)), *self._mark), end >= 0
 
     def rest(self) -> Value | None:
-        """All that is left; None: it cannot be known."""
+        """The rest; None if unknown."""
         if self._text is None:
             return None
         start, self.place = self.place, len(self._text)
@@ -224,7 +251,7 @@ class Field:
     __slots__ = ("is_many", "is_quoted", "pieces")
 
     def __init__(self) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[ValuePiece] = []
         self.is_quoted = False
         self.is_many = False
 
@@ -237,8 +264,10 @@ class Field:
 class Splitter:
     """Puts pieces together to fields, splitting those that are not quoted."""
 
-    def __init__(self, ifs: str | None, why: str = "") -> None:
-        self.ifs, self._why = ifs, why
+    def __init__(self, ifs: str | None, why: str = "", expands: set[str] | None = None, *, splits: bool = True) -> None:
+        self.ifs, self._why, self.splits = ifs, why, splits
+        self.expands = set() if expands is None else expands
+        """What is expanded in the word."""
         self.fields: list[Field] = []
         self._current: Field | None = None
         self._after_blank = False
@@ -254,17 +283,17 @@ class Splitter:
         self._after_blank = False
         return self._current
 
-    def literal(self, piece: Piece, *, many: bool = False) -> None:
+    def literal(self, piece: ValuePiece, *, many: bool = False) -> None:
         """A piece that is not split."""
         current = self._open()
         current.pieces.append(piece)
         current.is_quoted |= piece.quoted
         current.is_many |= many
 
-    def expansion(self, piece: Piece) -> None:
+    def expansion(self, piece: ValuePiece) -> None:
         """A piece that is split."""
         if piece.text is None or self.ifs is None:
-            self.literal(piece if piece.text is None else Piece(None, None, self._why), many=True)
+            self.literal(piece if piece.text is None else ValuePiece(None, None, self._why), many=True)
             return
         if not piece.text:
             if piece.why or piece.outside:
@@ -274,10 +303,10 @@ class Splitter:
             self.literal(piece)
             return
         place = 0
-        for found in self._tokens.finditer(piece.text):
-            self._some(piece, place, found.start())
-            place = found.end()
-            if found.lastgroup == "blank":
+        for match in self._tokens.finditer(piece.text):
+            self._some(piece, place, match.start())
+            place = match.end()
+            if match.lastgroup == "blank":
                 if self._current is not None and not self._empty():
                     self.close()
                     self._after_blank = True
@@ -289,7 +318,7 @@ class Splitter:
         current = self._current
         return current is None or (current.is_absent and not any(piece.why for piece in current.pieces))
 
-    def _some(self, piece: Piece, start: int, end: int) -> None:
+    def _some(self, piece: ValuePiece, start: int, end: int) -> None:
         if start < end and piece.text is not None:
             at = piece.at[start:end] if piece.at is not None else None
             self._open().pieces.append(piece._replace(text=piece.text[start:end], at=at))
@@ -334,41 +363,40 @@ def assignment_word(node: syntax.AssignmentNode) -> syntax.WordNode:
     return syntax.WordNode((name, *node.value.parts), node.start, node.end, node.value.raw)
 
 
-def merged(one: Variable, two: Variable, why: str) -> Variable:
-    """What two states of a variable have in common."""
-    common = _common(one, two, why)
-    if one.is_exported == two.is_exported and one.export_doubt == two.export_doubt:
+def merged(variable: Variable, other: Variable, why: str) -> Variable:
+    """What other states of a variable have in common."""
+    common = _common(variable, other, why)
+    if variable.is_exported == other.is_exported and variable.export_doubt == other.export_doubt:
         return common
     return replace(common, is_exported=True, export_doubt=why)
 
 
-def _common(one: Variable, two: Variable, why: str) -> Variable:
-    """What two values of a variable have in common, from the beginning."""
-    if one == two:
-        return one
-    if one.elements is not None and two.elements is not None and not one.is_map:
+def _common(variable: Variable, other: Variable, why: str) -> Variable:
+    """What other values of a variable have in common, from the beginning."""
+    if variable == other:
+        return variable
+    if variable.elements is not None and other.elements is not None and not variable.is_map:
         common: dict[int | str, Value] = {}
-        for key in sorted(key for key in one.elements if isinstance(key, int)):
-            if key not in two.elements or plain(one.elements[key]) != plain(two.elements[key]):
+        for key in sorted(key for key in variable.elements if isinstance(key, int)):
+            if key not in other.elements or plain(variable.elements[key]) != plain(other.elements[key]):
                 break
-            common[key] = one.elements[key]
-        if len(common) == len(one.elements) == len(two.elements):
-            return one
-        following = max((key for key in common if isinstance(key, int)), default=-1) + 1
-        common[following] = (*unknowable(why), Piece("", None, "\0many"))
-        return replace(one, elements=common)
-    if one.elements is None and two.elements is None:
-        left, right = one.value or (), two.value or ()
+            common[key] = variable.elements[key]
+        if len(common) == len(variable.elements) == len(other.elements):
+            return variable
+        common[next_index(common)] = several(why)
+        return replace(variable, elements=common)
+    if variable.elements is None and other.elements is None:
+        left, right = variable.value or (), other.value or ()
         texts = plain(left), plain(right)
         if texts[0] is not None and texts[0] == texts[1] and bool(reason(left)) == bool(reason(right)):
-            return one
+            return variable
         if texts[0] is None or texts[1] is None or is_unset(left) or is_unset(right):
-            return replace(one, value=unknowable(reason(left) or reason(right)))
+            return replace(variable, value=unknowable(reason(left) or reason(right)))
         size = len(commonprefix([texts[0], texts[1]]))  # noqa: RUF071 - just that
         rests = [rest for rest in (texts[0][size:], texts[1][size:]) if rest]
-        glue = (Piece(" "),) if size and all(rest[0].isspace() for rest in rests) else ()
-        return replace(one, value=(*cut_value(left, 0, size), *glue, *unknowable(why)))
-    return replace(one, value=None, elements={0: (*unknowable(why), Piece("", None, "\0many"))})
+        glue = (ValuePiece(" "),) if size and all(rest[0].isspace() for rest in rests) else ()
+        return replace(variable, value=(*cut_value(left, 0, size), *glue, *unknowable(why)))
+    return replace(variable, value=None, elements={0: several(why)})
 
 
 def is_unset(value: Value) -> bool:
@@ -384,13 +412,24 @@ def is_several(value: Value) -> bool:
 def supposed(elements: Sequence[Value]) -> list[Value] | None:
     """The elements of a list as they are where nothing is set from outside, each marked as resting on that.
 
-    None where any of them cannot be known even then.
+    None if any of them is unknown even then.
     """
     doubts = [element for element in elements if is_several(element)]
     if any(plain(doubt) != "" for doubt in doubts):
         return None
-    mark = [Piece("", None, reason(doubts[0]), outside=True)] if doubts else []
+    mark = [ValuePiece("", None, reason(doubts[0]), outside=True)] if doubts else []
     return [(*element, *mark) for element in elements if not is_several(element)]
+
+
+def counted(elements: Sequence[Value], doubt: Value) -> Value:
+    """The number of elements of a list that may be shorter or longer than it looks."""
+    certain = supposed(elements)
+    return unknowable(reason(doubt)) if certain is None else (ValuePiece(str(len(certain)), None, reason(doubt), True),)
+
+
+def next_index(elements: Iterable[int | str]) -> int:
+    """The index behind the last element."""
+    return max((key for key in elements if isinstance(key, int)), default=-1) + 1
 
 
 def list_sign(subscript: syntax.Parts | None) -> str:
@@ -406,10 +445,10 @@ def cased(value: Value, case: str) -> Value:
     )
 
 
-def glued(pieces: Sequence[Piece]) -> Value:
+def glued(pieces: Sequence[ValuePiece]) -> Value:
     """The same value with fewer pieces: those without a doubt are joined where they meet."""
-    glued: list[Piece] = []
-    run: list[Piece] = []
+    glued: list[ValuePiece] = []
+    run: list[ValuePiece] = []
 
     def flush() -> None:
         if len(run) == 1:
@@ -418,7 +457,7 @@ def glued(pieces: Sequence[Piece]) -> Value:
             at = None
             if run[0].at is not None:
                 at = [offset for piece in run for offset in piece.at or ()]
-            glued.append(Piece("".join(piece.text or "" for piece in run), at))
+            glued.append(ValuePiece("".join(piece.text or "" for piece in run), at))
         run.clear()
 
     for piece in pieces:
@@ -436,7 +475,7 @@ def glued(pieces: Sequence[Piece]) -> Value:
 def as_element(item: Field) -> Value:
     """An argument as an element of a list; one that may be none or several says so."""
     value = tuple(piece._replace(quoted=False) for piece in item.pieces)
-    return (*value, Piece("", None, "\0many")) if item.is_many or (item.is_absent and item.pieces) else value
+    return (*value, ValuePiece("", None, "\0many")) if item.is_many or (item.is_absent and item.pieces) else value
 
 
 def as_field(value: Value) -> Field:
@@ -453,7 +492,7 @@ def has_glob(item: Field) -> bool:
     return False
 
 
-def places_of(value: Iterable[Piece]) -> Sequence[int] | None:
+def places_of(value: Iterable[ValuePiece]) -> Sequence[int] | None:
     pieces = [piece for piece in value if piece.text]
     if any(piece.at is None for piece in pieces):
         return None
