@@ -138,7 +138,7 @@ def _as_started(found: Cluster, told: Mapping[str, Mapping[str, str]]) -> Cluste
         for each in found.collectives or ()
         if all(each.environments.get(node, {}).get(k) == v for node, own in told.items() for k, v in own.items())
     ]
-    return replace(clusters.given(found, told), collectives=tuple(like) or found.collectives)
+    return replace(clusters.with_variables(found, told), collectives=tuple(like) or found.collectives)
 
 
 def judged(checked: CheckedCluster) -> Check:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vllm_runbooks.core.records import Severity
+from vllm_runbooks.catalog.tables import RuleFinding
 
 KIND = "inventory"
 """What a snapshot calls itself."""
@@ -180,21 +180,6 @@ class Inventory:
 
 
 @dataclass(frozen=True)
-class HostFinding:
-    """What a fact of a host means for vLLM."""
-
-    id: str
-    severity: Severity
-    gpus: tuple[int, ...]
-    """Cards that it is about; none: it is about the host."""
-    text: str
-    do: str
-    """What to do about it."""
-    source: str
-    """Where the meaning can be looked up."""
-
-
-@dataclass(frozen=True)
 class UnknownFact:
     """Something that would mean something, and that nobody told."""
 
@@ -259,7 +244,7 @@ class Recommendation:
 class Inspected(Inventory):
     """A snapshot with what it means: what `inventory --format json` prints, and every command reads as a snapshot."""
 
-    findings: tuple[HostFinding, ...] = ()
+    findings: tuple[RuleFinding, ...] = ()
     unknown: tuple[UnknownFact, ...] = ()
     recommendation: Recommendation | None = None
     """None: there is no card."""

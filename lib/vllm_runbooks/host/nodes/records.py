@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
-from vllm_runbooks.core.records import Severity
+from vllm_runbooks.catalog.tables import RuleFinding
+from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.host.records import Inventory
 
 KIND = "cluster"
@@ -86,6 +87,17 @@ class Unread:
 
     name: str
     why: str
+
+
+@dataclass(frozen=True)
+class UnreadRemedy:
+    """What to do about a node that could not be asked: a row of `catalog/tables/unread_nodes.yaml`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    words: tuple[str, ...]
+    """Any of these is in the reason."""
+    do: str
 
 
 class Reachability(StrEnum):
@@ -182,22 +194,7 @@ class Cluster:
     """None: none was run."""
 
 
-@dataclass(frozen=True)
-class NodeFinding:
-    """What a fact of a node, or a difference between nodes, means for a server over them."""
-
-    id: str
-    severity: Severity
-    nodes: tuple[str, ...]
-    """That it is about; the one that differs where most agree."""
-    text: str
-    """What differs or is wrong, with the values."""
-    effect: str
-    """Why a start fails of it, and how that looks."""
-    do: str
-    source: str
-    symptom: str = ""
-    """Id of the symptom by which a log would show it; empty: none is known."""
+NodeFinding = RuleFinding
 
 
 @dataclass(frozen=True)
@@ -235,7 +232,7 @@ class Difference:
 class CheckedCluster(Cluster):
     """Nodes with what they mean: what `cluster check --format json` prints."""
 
-    findings: tuple[NodeFinding, ...] = ()
+    findings: tuple[RuleFinding, ...] = ()
     unmeasured: tuple[Unmeasured, ...] = ()
     environments: tuple[NodeEnvironment, ...] = ()
     """By node; none for one whose way to the others is not known."""

@@ -74,7 +74,7 @@ def selected(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
 
 
 @dataclass(frozen=True)
-class Way:
+class NodeRoute:
     """How a node is reached by the others."""
 
     interface: str
@@ -83,7 +83,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockedPorts:
     """Ports of a node that another does not reach."""
 
     source: str
@@ -97,7 +97,7 @@ class Block:
     """Whether the other way something was reached."""
 
 
-class Ways:
+class ReachabilityMatrix:
     """The matrix of a cluster."""
 
     def __init__(self, found: Cluster) -> None:
@@ -138,7 +138,7 @@ class Ways:
             return None
         return any(each.state is Reachability.OPEN for attempts in found for each in attempts)
 
-    def _choose(self, node: NodeFacts) -> Way | None:
+    def _choose(self, node: NodeFacts) -> NodeRoute | None:
         """The interface and address by which a node is reached best; None: none is known to lead to the others."""
         ranked = []
         set_by = variable(node, HOST_IP)
@@ -161,18 +161,20 @@ class Ways:
                 ranked.append((score, self._way(interface.name, address, opened)))
         return max(ranked, key=lambda one: one[0])[1] if ranked else None
 
-    def _way(self, interface: str, address: str, opened: Sequence[Sequence[Reach]]) -> Way:
+    def _way(self, interface: str, address: str, opened: Sequence[Sequence[Reach]]) -> NodeRoute:
         count = sum(map(bool, opened))
         if not count:
-            return Way(interface, address, f"{interface} leads to the others, and none of them reaches {address}")
+            return NodeRoute(interface, address, f"{interface} leads to the others, and none of them reaches {address}")
         other = "one other node reaches" if count == 1 else f"{count} other nodes reach"
         slow = [each.latency_ms for one in opened for each in one if each.latency_ms is not None]
         rates = [each.bandwidth_mbit_s for one in opened for each in one if each.bandwidth_mbit_s is not None]
         said = [f"at most {max(slow):.3g} ms"] if slow else []
         said += [f"at least {min(rates):,.0f} Mbit/s"] if rates else []
-        return Way(interface, address, f"{other} it at {address} on {interface}{': ' * bool(said)}{', '.join(said)}")
+        return NodeRoute(
+            interface, address, f"{other} it at {address} on {interface}{': ' * bool(said)}{', '.join(said)}"
+        )
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[BlockedPorts]:
         """What is not reached at the addresses that would be used, by source, target and state."""
         for (source, target), by_address in self._tried.items():
             for address in self._judged(target, by_address):
@@ -183,7 +185,7 @@ class Ways:
                 is_whole = sum(map(len, closed.values())) == len(by_address[address])
                 for attempts in closed.values():
                     back = self._is_open(target, source)
-                    yield Block(source, target, address, tuple(attempts), is_whole, back)
+                    yield BlockedPorts(source, target, address, tuple(attempts), is_whole, back)
 
     def _judged(self, target: str, by_address: Mapping[str, Collection[Reach]]) -> tuple[str, ...]:
         """Addresses of a node at which it has to be reached: the chosen one, else those that are likeliest."""
