@@ -321,7 +321,7 @@ def test_what_nobody_reads_is_let_go() -> None:
     program = f"import sys\nfor n in range({count}): sys.stdout.write('%063d\\n' % n)"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as printing:
         assert printing.stdout is not None
-        output = outputs.Output(printing.stdout)
+        output = outputs.CommandOutput(printing.stdout)
         assert printing.wait(30) == 0
         output.finish(5)
         begin, read = output.read(0)
@@ -567,9 +567,9 @@ def test_how_each_rank_fared_is_told() -> None:
         "no answer within 10 s",
         "No module named torch",
     ]
-    assert collective._judged(found[:4]) == tuple(found[:4])
-    assert [each.state for each in collective._judged(found)] == ["done", *["not started"] * 4]
-    assert collective._judged(found)[1].said == "rank 4 on 4 was not there"
+    assert collective._outcomes(found[:4]) == tuple(found[:4])
+    assert [each.state for each in collective._outcomes(found)] == ["done", *["not started"] * 4]
+    assert collective._outcomes(found)[1].said == "rank 4 on 4 was not there"
 
 
 def test_a_rank_that_cannot_import_torch_says_so(tmp_path: Path) -> None:

@@ -465,7 +465,7 @@ def test_what_is_asked_of_nvml_is_there() -> None:
         (str(node.args[0].value), len(node.args) - 1)
         for module in (inventory, gpu_memory)
         for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "told"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "ask"
         if isinstance(node.args[0], ast.Constant)
     ]
 

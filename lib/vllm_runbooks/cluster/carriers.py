@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from vllm_runbooks.cluster import hosts as lists
 from vllm_runbooks.cluster.agent import UNHEARD_S
-from vllm_runbooks.cluster.hosts import Host
+from vllm_runbooks.cluster.hosts import SshHost
 from vllm_runbooks.cluster.wires import UnansweredError, Wire
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.errors import InputError
@@ -149,7 +149,7 @@ class Processes(Carrier):
 class Ssh(Processes):
     """Hosts of a list, each asked over ssh by a Python there that has this package."""
 
-    def __init__(self, hosts: Sequence[Host], *, config: str | None = None, hello_s: float = _HELLO_S) -> None:
+    def __init__(self, hosts: Sequence[SshHost], *, config: str | None = None, hello_s: float = _HELLO_S) -> None:
         """Log in to each host, without asking for a password.
 
         Args:
@@ -171,7 +171,7 @@ class Ssh(Processes):
         return self._hosts[node].python
 
 
-def _ssh(host: Host, config: str | None) -> list[str]:
+def _ssh(host: SshHost, config: str | None) -> list[str]:
     """The command that starts a host's agent.
 
     Raises:
@@ -210,14 +210,14 @@ class Ray(Carrier):
         self._wire: Wire | None = None
         try:
             self._wire = Wire([python or sys.executable, "-P", "-m", "vllm_runbooks.cluster.ray_bridge", address])
-            told = self._wire.ask({"do": "join"}, _RAY_S)
+            answer = self._wire.ask({"do": "join"}, _RAY_S)
         except UnansweredError as error:
             self.unread = (Unread(address, str(error)),)
             self.close()
             return
-        self._addresses = {each["name"]: each["address"] for each in told["nodes"] if not each["why"]}
-        self.head = told["head"]
-        unread = [Unread(each["name"], each["why"]) for each in told["nodes"] if each["why"]]
+        self._addresses = {node["name"]: node["address"] for node in answer["nodes"] if not node["why"]}
+        self.head = answer["head"]
+        unread = [Unread(node["name"], node["why"]) for node in answer["nodes"] if node["why"]]
         alive = len(self._addresses)
         if expected is not None and alive + len(unread) < expected:
             missing = expected - alive - len(unread)
@@ -242,8 +242,8 @@ class Ray(Carrier):
         """A node's answer."""
         if self._wire is None:
             raise UnansweredError("the cluster is left")
-        asked = {"do": "ask", "node": node, "request": dict(request), "timeout_s": timeout_s}
-        return self._wire.ask(asked, timeout_s + 5)
+        question = {"do": "ask", "node": node, "request": dict(request), "timeout_s": timeout_s}
+        return self._wire.ask(question, timeout_s + 5)
 
     def close(self) -> None:
         """Leave the cluster, which ends every actor with all that it started."""

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, cast
 
-from vllm_runbooks.cluster.outputs import Output
+from vllm_runbooks.cluster.outputs import CommandOutput
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.host.processes import TAG, sweep
@@ -27,7 +27,7 @@ _ENDING_S = 8.0
 """Time within which a supervisor has ended all there is; it needs five seconds."""
 
 
-class Group:
+class CommandGroup:
     """A command with everything that it starts."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Group:
             )
         except (OSError, ValueError) as error:
             raise InputError(f"{command[0]}: cannot be run: {getattr(error, 'strerror', None) or error}") from None
-        self._output = Output(cast("IO[bytes]", self._supervisor.stdout))
+        self._output = CommandOutput(cast("IO[bytes]", self._supervisor.stdout))
         if limit_s is not None:
             threading.Thread(target=self._limited, args=(limit_s,), daemon=True).start()
 
@@ -89,7 +89,7 @@ class Group:
         """Its processes as they are now, each as a document."""
         from vllm_runbooks.host import progress
 
-        return [document(each) for each in progress.seen_below(self.pid).values()]
+        return [document(sight) for sight in progress.seen_below(self.pid).values()]
 
     def read(self, begin: int) -> tuple[int, bytes]:
         """What it printed, as `outputs.Output.read`."""
@@ -147,17 +147,17 @@ class Group:
             return self._said
 
 
-class Groups:
+class CommandGroups:
     """All groups of this process, by number."""
 
     def __init__(self) -> None:
-        self._groups = dict[str, Group]()
+        self._groups = dict[str, CommandGroup]()
         self._lock = threading.Lock()
         self._count = 0
 
     def start(
         self, command: Sequence[str], environment: Mapping[str, str | None], limit_s: float | None = None
-    ) -> tuple[str, Group]:
+    ) -> tuple[str, CommandGroup]:
         """Start a command; its number.
 
         Raises:
@@ -166,12 +166,12 @@ class Groups:
         with self._lock:
             self._count += 1
             number = f"{self._count}"
-        group = Group(number, command, environment, limit_s)
+        group = CommandGroup(number, command, environment, limit_s)
         with self._lock:
             self._groups[number] = group
         return number, group
 
-    def __getitem__(self, number: str) -> Group:
+    def __getitem__(self, number: str) -> CommandGroup:
         with self._lock:
             if number not in self._groups:
                 raise InputError(f"group {number[:20]}: is not known here; it was ended, or belongs to another process")

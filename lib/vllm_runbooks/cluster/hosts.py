@@ -34,7 +34,7 @@ _FORM = "write [USER@]HOST[:PORT] [name=NAME] [python=PATH] [agent=PATH] [VARIAB
 
 
 @dataclass(frozen=True)
-class Host:
+class SshHost:
     """A host of a list."""
 
     name: str
@@ -66,7 +66,7 @@ def check_ray(address: str) -> None:
         )
 
 
-def read(text: str, where: str) -> tuple[Host, ...]:
+def read(text: str, where: str) -> tuple[SshHost, ...]:
     """The hosts of a list, one a line; what stands behind `#` is left out.
 
     Raises:
@@ -74,15 +74,15 @@ def read(text: str, where: str) -> tuple[Host, ...]:
     """
     if len(text) > _MAX_TEXT:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no list of hosts; {_FORM}")
-    found = []
+    hosts = []
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         words = line.partition("#")[0].split()
         if words:
-            found.append(_host(words, f"{where}:{number}"))
-    return _checked(found, where)
+            hosts.append(_host(words, f"{where}:{number}"))
+    return _checked(hosts, where)
 
 
-def listed(text: str) -> tuple[Host, ...]:
+def listed(text: str) -> tuple[SshHost, ...]:
     """The hosts of a list in a word, as in `10.0.0.1,10.0.0.2 agent=/o/python`, or of the file that it names.
 
     Raises:
@@ -94,14 +94,14 @@ def listed(text: str) -> tuple[Host, ...]:
             with path.open(encoding="utf-8") as file:
                 return read(file.read(_MAX_TEXT + 1), visible(text[:200]))
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or "is no text"
-        raise InputError(f"{visible(text[:200])}: cannot be read: {said}; give a list of hosts") from None
+        reason = getattr(error, "strerror", None) or "is no text"
+        raise InputError(f"{visible(text[:200])}: cannot be read: {reason}; give a list of hosts") from None
     if "," not in text and ("/" in text or text.endswith((".txt", ".list", ".hosts", ".yaml"))):
         raise InputError(f"{visible(text[:200])}: no such file; give a list of hosts, or HOST,HOST")
     return _checked([_host(word.split() or [""], "--hosts") for word in text.split(",")], "--hosts")
 
 
-def _host(words: list[str], where: str) -> Host:
+def _host(words: list[str], where: str) -> SshHost:
     match = _HOST.fullmatch(words[0])
     if match is None:
         raise InputError(f"{where}: {visible(words[0][:80])!r} names no host; {_FORM}")
@@ -125,18 +125,18 @@ def _host(words: list[str], where: str) -> Host:
     port = None if match["port"] is None else int(match["port"])
     if port is not None and port >= 1 << 16:
         raise InputError(f"{where}: {port} is no port; give one from 1 to 65535")
-    return Host(
+    return SshHost(
         name,
         address,
         match["user"],
         port,
-        settings.get("agent", Host.agent),
+        settings.get("agent", SshHost.agent),
         settings.get("python"),
         tuple(variables.items()),
     )
 
 
-def _checked(hosts: list[Host], where: str) -> tuple[Host, ...]:
+def _checked(hosts: list[SshHost], where: str) -> tuple[SshHost, ...]:
     if not hosts:
         raise InputError(f"{where}: names no host; {_FORM}")
     if len(hosts) > _MAX_HOSTS:

@@ -45,8 +45,8 @@ def nodes(
         return checked(carrier, model=model.strip(), named=pythons, tried=tried, say=say)
 
 
-def _words(told: str) -> list[str]:
-    return [word for part in told.split(",") if (word := part.strip())]
+def _words(text: str) -> list[str]:
+    return [word for part in text.split(",") if (word := part.strip())]
 
 
 def opened(
@@ -68,44 +68,44 @@ def opened(
     return carriers.carrier(ray=ray, hosts=hosts, config=ssh_config, expected=expected)
 
 
-def read_pythons(told: Iterable[str]) -> dict[str, str]:
+def read_pythons(words: Iterable[str]) -> dict[str, str]:
     """The Pythons that vLLM runs with, by node, from words as in `PATH` and `NODE=PATH`; under "" that of all others.
 
     Raises:
         InputError: a word is neither.
     """
-    found = {}
-    for word in told:
+    by_node = {}
+    for word in words:
         node, sign, path = word.rpartition("=")
         if not path or (sign and not node):
             raise InputError(f"--python {word[:80]!r}: write PATH, or NODE=PATH")
-        found[node] = path
-    return found
+        by_node[node] = path
+    return by_node
 
 
 def of_nodes(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str]:
     """By node that answers its Python, as far as one is named; a node that is named and not there counts as unread."""
     nodes = carrier.nodes()
-    known = {*nodes, *(each.name for each in carrier.unread), ""}
+    names = {*nodes, *(unread.name for unread in carrier.unread), ""}
     why = f"--python names it, and it is not among those that are there: {', '.join(nodes) or 'none'}"
-    carrier.unread = (*carrier.unread, *(Unread(name, why) for name in named if name not in known))
+    carrier.unread = (*carrier.unread, *(Unread(name, why) for name in named if name not in names))
     return {node: path for node in nodes if (path := named.get(node, named.get(""))) is not None}
 
 
-def read_ports(told: Iterable[str]) -> dict[str, int]:
+def read_ports(words: Iterable[str]) -> dict[str, int]:
     """The ports that are tried, by their use: the usual ones, but for words as in `ray=6380`.
 
     Raises:
         InputError: a word names no use or no port.
     """
-    found = dict(measuring.PORTS)
-    for word in told:
+    by_use = dict(measuring.PORTS)
+    for word in words:
         use, _, number = word.partition("=")
-        if use not in found or not number.isdecimal() or not 0 < int(number[:6]) < 1 << 16:
-            uses = ", ".join(found)
+        if use not in by_use or not number.isdecimal() or not 0 < int(number[:6]) < 1 << 16:
+            uses = ", ".join(by_use)
             raise InputError(f"--port {word[:40]!r}: write USE=N, with {uses} and a number up to 65535")
-        found[use] = int(number)
-    return found
+        by_use[use] = int(number)
+    return by_use
 
 
 def checked(
@@ -129,7 +129,7 @@ def checked(
         is_collective_run: Whether an all-reduce is run.
         limit_s: Its limit, for every rank.
     """
-    found = measuring.measure(
+    cluster = measuring.measure(
         carrier,
         model=model or None,
         pythons=of_nodes(carrier, named),
@@ -138,4 +138,4 @@ def checked(
         limit_s=limit_s,
         say=say,
     )
-    return clusters.check(found, catalog.specs(), model=model)
+    return clusters.check(cluster, catalog.specs(), model=model)

@@ -70,19 +70,19 @@ def collect(name: str, *, model: str | None = None, python: str | None = None, s
 
 def resolved(name: str) -> tuple[str, ...] | None:
     """Addresses that a name stands for here, none where it stands for none; None: the resolver does not answer."""
-    found: list[tuple[str, ...]] = []
+    results: list[tuple[str, ...]] = []
 
     def ask() -> None:
         with contextlib.suppress(OSError, UnicodeError):
-            told = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-            found.append(tuple(dict.fromkeys(str(each[4][0]) for each in told)))
+            infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            results.append(tuple(dict.fromkeys(str(info[4][0]) for info in infos)))
             return
-        found.append(())
+        results.append(())
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(_RESOLVED_S)
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 def interfaces() -> tuple[Interface, ...]:
@@ -90,14 +90,14 @@ def interfaces() -> tuple[Interface, ...]:
     import psutil
 
     states = psutil.net_if_stats()
-    found = []
-    for name, told in psutil.net_if_addrs().items():
+    listed = []
+    for name, entries in psutil.net_if_addrs().items():
         addresses = tuple(
-            each.address.partition("%")[0] for each in told if each.family in (socket.AF_INET, socket.AF_INET6)
+            entry.address.partition("%")[0] for entry in entries if entry.family in (socket.AF_INET, socket.AF_INET6)
         )
         state = states.get(name)
         if addresses:
-            found.append(
+            listed.append(
                 Interface(
                     name,
                     addresses,
@@ -106,7 +106,7 @@ def interfaces() -> tuple[Interface, ...]:
                     None if state is None or not state.speed or state.speed >= (1 << 16) - 1 else state.speed,
                 )
             )
-    return tuple(found)
+    return tuple(listed)
 
 
 def environment(variables: Mapping[str, str], salt: str) -> dict[str, str]:
@@ -114,17 +114,17 @@ def environment(variables: Mapping[str, str], salt: str) -> dict[str, str]:
 
     The token that Ray reads from a file stands there as if it were in its variable.
     """
-    found = {}
+    heeded = {}
     token = variables.get(_TOKEN) or _token_of_file(variables)
     for name, value in sorted({**variables, **({} if token is None else {_TOKEN: token})}.items()):
         if HEEDED.fullmatch(name) is None or name.startswith(_OURS):
             continue
         if names_secret(name):
             mark = hmac.new(salt.encode(), value.encode("utf-8", "replace"), "sha256").hexdigest()[:8]
-            found[name] = f"<secret-{mark}>"
+            heeded[name] = f"<secret-{mark}>"
         else:
-            found[name] = redact_text(f"{name}={value}").partition("=")[2]
-    return found
+            heeded[name] = redact_text(f"{name}={value}").partition("=")[2]
+    return heeded
 
 
 def _token_of_file(variables: Mapping[str, str]) -> str | None:
@@ -147,14 +147,14 @@ def model_facts(model: str) -> ModelFacts:
     if folder is None:
         return ModelFacts(model, is_there=False, why="is not in this node's cache of the Hub")
     try:
-        names = sorted(each.name for each in folder.iterdir() if each.suffix in _OF_MODEL and each.is_file())
-        found = tuple(_file(folder / name) for name in names[:_MAX_FILES])
+        names = sorted(file.name for file in folder.iterdir() if file.suffix in _OF_MODEL and file.is_file())
+        files = tuple(_file(folder / name) for name in names[:_MAX_FILES])
     except OSError as error:
-        said = "is not there" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        return ModelFacts(model, is_there=False, why=said)
-    if not any(each.name in ("config.json", "params.json") or each.name.endswith(".gguf") for each in found):
-        return ModelFacts(model, is_there=False, why="the folder holds no config.json", files=found)
-    return ModelFacts(model, is_there=True, files=found)
+        reason = "is not there" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        return ModelFacts(model, is_there=False, why=reason)
+    if not any(file.name in ("config.json", "params.json") or file.name.endswith(".gguf") for file in files):
+        return ModelFacts(model, is_there=False, why="the folder holds no config.json", files=files)
+    return ModelFacts(model, is_there=True, files=files)
 
 
 def _folder(model: str) -> Path | None:

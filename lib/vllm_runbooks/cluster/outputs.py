@@ -13,7 +13,7 @@ _HELD = 8 << 20
 """Bytes that are held of what nobody has taken; beyond them the oldest is let go."""
 
 
-class Output:
+class CommandOutput:
     """The output of one command."""
 
     def __init__(self, pipe: IO[bytes]) -> None:

@@ -26,8 +26,8 @@ _TICK_S = 0.2
 
 def folder() -> Path:
     """Where the locks lie; the same for every user."""
-    given = os.environ.get(FOLDER)
-    return Path(given) if given else Path("/tmp/vllm-runbooks-locks")  # noqa: S108 - not $TMPDIR, which is one user's
+    path = os.environ.get(FOLDER)
+    return Path(path) if path else Path("/tmp/vllm-runbooks-locks")  # noqa: S108 - not $TMPDIR, which is one user's
 
 
 @contextlib.contextmanager
@@ -81,15 +81,15 @@ def holders(cards: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: the folder cannot be used.
     """
-    found = {}
+    by_card = {}
     for card in sorted(set(cards)):
         descriptor = _opened(card)
         try:
             if not _is_taken(descriptor):
-                found[card] = _holder(descriptor)
+                by_card[card] = _holder(descriptor)
         finally:
             os.close(descriptor)
-    return found
+    return by_card
 
 
 def _named(key: str) -> str:
@@ -105,11 +105,11 @@ def _is_taken(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    said = os.pread(descriptor, 60, 0).decode("ascii", "replace").split()
-    if len(said) != 2 or not said[0].isdecimal():
+    words = os.pread(descriptor, 60, 0).decode("ascii", "replace").split()
+    if len(words) != 2 or not words[0].isdecimal():
         return "another start"
     # In another namespace, as a container has, the number is somebody else's here.
-    return f"process {said[0]}" if said[1] == str(here().namespace) else f"process {said[0]} of another container"
+    return f"process {words[0]}" if words[1] == str(here().namespace) else f"process {words[0]} of another container"
 
 
 def _opened(card: str) -> int:

@@ -80,9 +80,9 @@ def usable_mib(gpu: GpuFacts, specs: Specs) -> float | None:
 def _card(gpu: GpuFacts, specs: Specs, where: str) -> Gpu:
     card = known(gpu, specs)
     if card is None and gpu.total_mib is None:
-        said = _line(gpu.name) or "it has no name"
+        name = _line(gpu.name) or "it has no name"
         raise InputError(
-            f"{where}: GPU {gpu.index}: neither its memory nor a name that the catalog knows ({said}); add total_mib"
+            f"{where}: GPU {gpu.index}: neither its memory nor a name that the catalog knows ({name}); add total_mib"
         )
     total = _total(gpu, card, specs)
     if card is None:
@@ -90,9 +90,9 @@ def _card(gpu: GpuFacts, specs: Specs, where: str) -> Gpu:
     return replace(card, total=total, capability=gpu.capability or card.capability)
 
 
-def _line(told: str | None) -> str:
+def _line(text: str | None) -> str:
     """A short text in one line, without what steers a terminal."""
-    return visible(" ".join(redact_text(told or "").split()))[:_MAX_NAME]
+    return visible(" ".join(redact_text(text or "").split()))[:_MAX_NAME]
 
 
 def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
@@ -101,18 +101,18 @@ def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
     A start finds what NVML calls the total less the reserved, or a little less. Where the reserved was not told, the
     lines of a known card say more than the total; of an unknown one it is the share that lines of other cards show.
     """
-    told = card.total if card is not None else None
+    printed = card.total if card is not None else None
     if gpu.total_mib is None:
-        return told
+        return printed
     size = gpu.total_mib / MIB_PER_GIB
     if gpu.reserved_mib is not None:
         left = size - gpu.reserved_mib / MIB_PER_GIB
         source = f"read from the driver: {gpu.total_mib:,.0f} MiB, of which it keeps {gpu.reserved_mib:,.0f}"
-        if told is not None and abs(told.expected / left - 1) <= _ALIKE:
-            return Total(min(told.low, left), left, max(told.high, left), f"{source}; {told.source}")
+        if printed is not None and abs(printed.expected / left - 1) <= _ALIKE:
+            return Total(min(printed.low, left), left, max(printed.high, left), f"{source}; {printed.source}")
         return Total(left, left, left, source)
-    if told is not None and told.low <= size and told.expected >= size * (1 - 2 * _ALIKE):
-        return replace(told, high=min(told.high, size))
+    if printed is not None and printed.low <= size and printed.expected >= size * (1 - 2 * _ALIKE):
+        return replace(printed, high=min(printed.high, size))
     shares = _shares(specs)
     source = (
         f"read from the driver: {gpu.total_mib:,.0f} MiB, of which lines of other cards leave "
@@ -124,8 +124,8 @@ def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
 def _shares(specs: Specs) -> list[float]:
     """Of what nvidia-smi prints, the share that starts found, over all cards that show both."""
     return sorted(
-        line.gib / (shown.mib / MIB_PER_GIB)
+        line.gib / (memory.mib / MIB_PER_GIB)
         for gpu in specs.table.gpus
         for line in gpu.reported
-        for shown in gpu.nvidia_smi[:1]
+        for memory in gpu.nvidia_smi[:1]
     ) or [1.0]

@@ -125,11 +125,11 @@ class Recorded:
         if self._began is None:
             self._began = now
         since = now - self._began + self._readings[0].at_s
-        return next((each for each in reversed(self._readings) if each.at_s <= since), self._readings[0])
+        return next((reading for reading in reversed(self._readings) if reading.at_s <= since), self._readings[0])
 
 
 @dataclass(frozen=True)
-class _Process:
+class _SeriesProcess:
     """A process as a line names it."""
 
     pid: int
@@ -138,7 +138,7 @@ class _Process:
 
 
 @dataclass(frozen=True)
-class _Card:
+class _SeriesGpu:
     """A card as a line tells of it."""
 
     index: int
@@ -148,15 +148,15 @@ class _Card:
     reserved_mib: float | None = None
     used_mib: float | None = None
     busy_percent: float | None = None
-    processes: tuple[_Process, ...] | None = None
+    processes: tuple[_SeriesProcess, ...] | None = None
 
 
 @dataclass(frozen=True)
-class _Line:
+class _SeriesLine:
     """A line of a series."""
 
     at_s: float
-    gpus: tuple[_Card, ...] = ()
+    gpus: tuple[_SeriesGpu, ...] = ()
 
 
 def series(path: Path) -> tuple[Reading, ...]:
@@ -174,14 +174,14 @@ def series(path: Path) -> tuple[Reading, ...]:
                 raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; give a file with a series of GPU memory") from None
-    found: list[Reading] = []
+    readings: list[Reading] = []
     for number, line in enumerate("".join(pieces).splitlines(), 1):
         if not line.strip():
             continue
-        found.append(_reading(line, f"{path}:{number}"))
-        if len(found) > 1 and found[-1].at_s < found[-2].at_s:
+        readings.append(_reading(line, f"{path}:{number}"))
+        if len(readings) > 1 and readings[-1].at_s < readings[-2].at_s:
             raise InputError(f"{path}:{number}: at_s is smaller than in the line before; sort the series by time")
-    return tuple(found)
+    return tuple(readings)
 
 
 def _reading(line: str, where: str) -> Reading:
@@ -193,34 +193,36 @@ def _reading(line: str, where: str) -> Reading:
         data = None
     if not isinstance(data, dict) or "gpus" not in data:
         raise InputError(f"{where}: is no reading of GPU memory; a line is {{at_s, gpus: [{{index, …}}]}}")
-    inventories.check(_Line, data, where)
-    told = record(_Line, data)
-    cards = tuple(map(_card, told.gpus))
+    inventories.check(_SeriesLine, data, where)
+    parsed = record(_SeriesLine, data)
+    cards = tuple(map(_card, parsed.gpus))
     for card in cards:
         inventories.check_card(card.facts, where)
     numbers = [card.index for card in cards]
     twice = next((number for number in numbers if numbers.count(number) > 1), None)
     if twice is not None:
         raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
-    return Reading(told.at_s, cards)
+    return Reading(parsed.at_s, cards)
 
 
-def _card(told: _Card) -> CardMemory:
+def _card(gpu: _SeriesGpu) -> CardMemory:
     return CardMemory(
-        index=told.index,
-        name=told.name,
-        uuid=told.uuid,
-        total_mib=told.total_mib,
-        reserved_mib=told.reserved_mib,
-        used_mib=told.used_mib,
-        busy_percent=told.busy_percent,
+        index=gpu.index,
+        name=gpu.name,
+        uuid=gpu.uuid,
+        total_mib=gpu.total_mib,
+        reserved_mib=gpu.reserved_mib,
+        used_mib=gpu.used_mib,
+        busy_percent=gpu.busy_percent,
         holders=None
-        if told.processes is None
-        else tuple(GpuProcess(each.pid, command=each.name, used_mib=each.used_mib) for each in told.processes),
+        if gpu.processes is None
+        else tuple(
+            GpuProcess(process.pid, command=process.name, used_mib=process.used_mib) for process in gpu.processes
+        ),
     )
 
 
-class Memory(NamedTuple):
+class DriverMemory(NamedTuple):
     """A card's memory as the driver counts it, in MiB."""
 
     total: float
@@ -263,27 +265,27 @@ class Nvml:
 
     def close(self) -> None:
         """End the connection; the driver counts them, so that others of this process go on."""
-        self.told("nvmlShutdown")
+        self.ask("nvmlShutdown")
 
     @property
     def driver(self) -> str | None:
         """Its version."""
-        found: str | None = self.told("nvmlSystemGetDriverVersion")
-        return found
+        version: str | None = self.ask("nvmlSystemGetDriverVersion")
+        return version
 
     def read(self) -> Reading:
         """All cards now; what the driver does not tell is None."""
         lost = (CardMemory(index, None, None, None, None, error=error) for index, error in self.lost.items())
-        cards = (*(self._card(*each) for each in self.handles.items()), *lost)
+        cards = (*(self._card(*handle) for handle in self.handles.items()), *lost)
         return Reading(time.monotonic(), tuple(sorted(cards, key=lambda card: card.index)))
 
     def _card(self, index: int, handle: Any) -> CardMemory:
         memory = self.memory(handle)
-        busy = self.told("nvmlDeviceGetUtilizationRates", handle)
+        busy = self.ask("nvmlDeviceGetUtilizationRates", handle)
         return CardMemory(
             index=index,
-            name=self.told("nvmlDeviceGetName", handle),
-            uuid=self.told("nvmlDeviceGetUUID", handle),
+            name=self.ask("nvmlDeviceGetName", handle),
+            uuid=self.ask("nvmlDeviceGetUUID", handle),
             total_mib=None if memory is None else memory.total,
             reserved_mib=None if memory is None else memory.reserved,
             used_mib=None if memory is None else memory.used,
@@ -292,46 +294,46 @@ class Nvml:
             holders=self.holders(handle),
         )
 
-    def memory(self, handle: Any) -> Memory | None:
+    def memory(self, handle: Any) -> DriverMemory | None:
         """The memory of a card or an instance; a driver that is too old for it does not tell the reserved apart."""
         version = self.constant("nvmlMemory_v2")
-        told = None if version is None else self.told("nvmlDeviceGetMemoryInfo", handle, version)
-        reserved = None if told is None else told.reserved / _MIB
-        told = told or self.told("nvmlDeviceGetMemoryInfo", handle)
-        return None if told is None else Memory(told.total / _MIB, reserved, told.used / _MIB, told.free / _MIB)
+        info = None if version is None else self.ask("nvmlDeviceGetMemoryInfo", handle, version)
+        reserved = None if info is None else info.reserved / _MIB
+        info = info or self.ask("nvmlDeviceGetMemoryInfo", handle)
+        return None if info is None else DriverMemory(info.total / _MIB, reserved, info.used / _MIB, info.free / _MIB)
 
     def is_parted(self, handle: Any) -> bool | None:
         """Whether a card is divided into instances (MIG); one that knows no such thing is not."""
-        told = self.told("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
-        return None if told is None else bool(told[0])
+        mode = self.ask("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
+        return None if mode is None else bool(mode[0])
 
     def holders(self, handle: Any) -> tuple[GpuProcess, ...] | None:
         """The processes that compute on a card; None: the driver does not tell."""
-        told = self.told("nvmlDeviceGetComputeRunningProcesses", handle)
-        if told is None:
+        processes = self.ask("nvmlDeviceGetComputeRunningProcesses", handle)
+        if processes is None:
             return None
         return tuple(
             GpuProcess(
-                each.pid,
-                used_mib=None if each.usedGpuMemory is None else each.usedGpuMemory / _MIB,
+                process.pid,
+                used_mib=None if process.usedGpuMemory is None else process.usedGpuMemory / _MIB,
                 is_of_host=self.is_inside,
             )
-            for each in told
+            for process in processes
         )
 
-    def told(self, name: str, *arguments: Any, unsupported: Any = None) -> Any:
+    def ask(self, name: str, *arguments: Any, unsupported: Any = None) -> Any:
         """What a function of NVML answers, text as text; None: it refuses, or this NVML has no such function.
 
         `unsupported` stands for the answer that the card has no such thing.
         """
-        ask = getattr(self._nvml, name, None)
-        if ask is None:
+        function = getattr(self._nvml, name, None)
+        if function is None:
             return None
         try:
-            found = ask(*arguments)
+            value = function(*arguments)
         except self._nvml.NVMLError as error:
             return unsupported if error.value == self._nvml.NVML_ERROR_NOT_SUPPORTED else None
-        return found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found
+        return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
 
     def constant(self, name: str) -> Any:
         """A constant of NVML; None: this one has none of that name."""
@@ -357,8 +359,8 @@ def unrest_mib(readings: Sequence[Reading], numbers: Sequence[int]) -> float | N
     moved = 0.0
     for number in numbers:
         used = [card.used_mib for reading in readings for card in reading.of([number])]
-        known = [each for each in used if each is not None]
-        if len(known) < len(readings) or not known:
+        sizes = [size for size in used if size is not None]
+        if len(sizes) < len(readings) or not sizes:
             return None
-        moved = max(moved, max(known) - min(known))
+        moved = max(moved, max(sizes) - min(sizes))
     return moved

@@ -350,13 +350,13 @@ def findings(inventory: Inventory, specs: Specs) -> tuple[tuple[RuleFinding, ...
             hits += [(rule, gpus, text) for gpus, text in several(context)]
         else:
             unknown.setdefault(table[rule].fact, {})
-    found = [
+    host_findings = [
         RuleFinding(rule, row.severity, text, row.do, row.source, gpus=gpus)
         for rule, gpus, text in hits
         for row in (table[rule],)
     ]
-    found.sort(key=lambda finding: list(Severity).index(finding.severity))
-    return tuple(found), tuple(UnknownFact(fact, tuple(gpus)) for fact, gpus in unknown.items())
+    host_findings.sort(key=lambda finding: list(Severity).index(finding.severity))
+    return tuple(host_findings), tuple(UnknownFact(fact, tuple(gpus)) for fact, gpus in unknown.items())
 
 
 def _joined(texts: Sequence[str]) -> str:

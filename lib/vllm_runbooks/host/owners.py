@@ -46,14 +46,14 @@ def state(owner: Mapping[str, Any]) -> Owner:
         return Owner.OF_ANOTHER_BOOT
     if boot != at.boot or owner.get("namespace") != at.namespace:
         return Owner.UNSEEN
-    there = _stat(owner["pid"])
-    if there is None:
+    stat = _stat(owner["pid"])
+    if stat is None:
         return Owner.GONE if _is_free(owner["pid"]) else Owner.UNSEEN
-    if there[_STATE] in _ENDED:
+    if stat[_STATE] in _ENDED:
         return Owner.GONE
     if ticks is None:
         return Owner.UNSEEN
-    return Owner.ALIVE if int(there[_BEGAN]) == ticks else Owner.GONE
+    return Owner.ALIVE if int(stat[_BEGAN]) == ticks else Owner.GONE
 
 
 def is_written(owner: Any) -> bool:
@@ -71,8 +71,8 @@ def began(pid: int) -> int | None:
 
     None: there is no such process any more, or the system does not tell.
     """
-    there = _stat(pid)
-    return None if there is None or there[_STATE] in _ENDED else int(there[_BEGAN])
+    stat = _stat(pid)
+    return None if stat is None or stat[_STATE] in _ENDED else int(stat[_BEGAN])
 
 
 def _stat(pid: int) -> list[bytes] | None:

@@ -46,7 +46,7 @@ def _end(find: Callable[[], tuple[set[psutil.Process], set[psutil.Process]]], pa
     import psutil
 
     deadline = time.monotonic() + patience_s
-    asked: set[psutil.Process] = set()
+    terminated: set[psutil.Process] = set()
     ask_until = time.monotonic() + 0.5
     while time.monotonic() < deadline:
         workers, others = find()
@@ -55,10 +55,10 @@ def _end(find: Callable[[], tuple[set[psutil.Process], set[psutil.Process]]], pa
             return
         for victim in victims:
             with contextlib.suppress(psutil.Error, OSError):
-                if victim in workers or (victim in asked and time.monotonic() > ask_until):
+                if victim in workers or (victim in terminated and time.monotonic() > ask_until):
                     victim.kill()
-                elif victim not in asked:
-                    asked.add(victim)
+                elif victim not in terminated:
+                    terminated.add(victim)
                     victim.terminate()
         time.sleep(0.02)
 
@@ -97,12 +97,12 @@ def _descendants(parents: Iterable[psutil.Process]) -> set[psutil.Process]:
     """Find what runs below these processes, but for this one."""
     import psutil
 
-    found: set[psutil.Process] = set()
+    descendants: set[psutil.Process] = set()
     for parent in parents:
         with contextlib.suppress(psutil.Error, OSError):
             children = parent.children(recursive=True)
-            found.update(child for child in children if child.pid != os.getpid() and _is_alive(child))
-    return found
+            descendants.update(child for child in children if child.pid != os.getpid() and _is_alive(child))
+    return descendants
 
 
 def _is_alive(process: psutil.Process) -> bool:

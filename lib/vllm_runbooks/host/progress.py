@@ -49,17 +49,17 @@ def seen(processes: Iterable[psutil.Process]) -> dict[int, Sight]:
     """Some processes as they are now; those that have ended are left out."""
     import psutil
 
-    found = {}
+    sights = {}
     for process in processes:
         with contextlib.suppress(psutil.Error, OSError), process.oneshot():
             state = process.status()
             if state == psutil.STATUS_ZOMBIE:
                 continue
             times = process.cpu_times()
-            found[process.pid] = Sight(
+            sights[process.pid] = Sight(
                 process.pid, _title(process), str(state), times.user + times.system, _io_bytes(process)
             )
-    return found
+    return sights
 
 
 def _title(process: psutil.Process) -> str:
@@ -73,9 +73,9 @@ def _io_bytes(process: psutil.Process) -> int | None:
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError, AttributeError):
-        told = process.io_counters()
+        counters = process.io_counters()
         # Through read() and write(), and through mapped files, which only the disk's own counters show.
-        return int(told.read_chars + told.write_chars + told.read_bytes)
+        return int(counters.read_chars + counters.write_chars + counters.read_bytes)
     return None
 
 
@@ -90,12 +90,12 @@ class Activity:
         """Of each process whether it worked since the last look; one that is new has."""
         at = time.monotonic() if at is None else at
         since = max(at - self._at, 1e-3) if self._at is not None else 0.0
-        found = {
+        by_pid = {
             pid: (before := self._before.get(pid)) is None or not since or _has_worked(before, sight, since)
             for pid, sight in now.items()
         }
         self._at, self._before = at, now
-        return found
+        return by_pid
 
 
 def _has_worked(before: Sight, now: Sight, since: float) -> bool:

@@ -132,12 +132,12 @@ def _unknown(host: Inspected) -> Iterator[str]:
         yield f"{of}: {', '.join(dict.fromkeys(names))}"
 
 
-def host(found: Inspected) -> Shown:
+def host(inspected: Inspected) -> Shown:
     """The GPUs of a host, for a notebook."""
-    summary = " ".join(f"{line}." for line in _summary(found))
-    if not found.gpus:
+    summary = " ".join(f"{line}." for line in _summary(inspected))
+    if not inspected.gpus:
         return Shown(summary, prose(summary))
-    return elements.grid(_HEAD, [_row(gpu) for gpu in found.gpus], summary)
+    return elements.grid(_HEAD, [_row(gpu) for gpu in inspected.gpus], summary)
 
 
 def findings(host: Inspected) -> Shown:

@@ -95,14 +95,14 @@ class Running:
     ) -> None:
         # The end of its input is the supervisor's order to end all; where it has, nothing is left to do.
         try:
-            said = self._end()
+            outcome = self._end()
         finally:
             self._blocks.close()
-        if "refused" in said:
-            raise InputError(f"{self._command[0]}: cannot be run: {said['refused']}; check the file") from error
-        if "returncode" not in said:
+        if "refused" in outcome:
+            raise InputError(f"{self._command[0]}: cannot be run: {outcome['refused']}; check the file") from error
+        if "returncode" not in outcome:
             self._said = self._said or "was ended when its supervisor was killed"
-        self.status = said.get("returncode")
+        self.status = outcome.get("returncode")
 
     @property
     def pid(self) -> int:
@@ -168,16 +168,16 @@ class Running:
         if self._supervisor.poll() not in (None, 0):
             sweep(self.id)  # it was killed: what it watched over holds its pipes open
         try:
-            _, said = self._supervisor.communicate(timeout=_ENDING_S)
+            _, errors = self._supervisor.communicate(timeout=_ENDING_S)
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             sweep(self.id)
-            _, said = self._supervisor.communicate()
+            _, errors = self._supervisor.communicate()
         try:
-            found: dict[str, Any] = json.loads(said.splitlines()[-1])  # an interpreter may have talked before
+            outcome: dict[str, Any] = json.loads(errors.splitlines()[-1])  # an interpreter may have talked before
         except (ValueError, IndexError):
             return {}
-        return found
+        return outcome
 
 
 def ending_of(status: int | None) -> str:
@@ -223,9 +223,9 @@ class Held:
 @contextlib.contextmanager
 def holding() -> Iterator[Held]:
     """Hold back SIGINT, SIGTERM and SIGHUP, where this thread may handle signals."""
-    held = Held()
-    with handled_by(held):
-        yield held
+    holder = Held()
+    with handled_by(holder):
+        yield holder
 
 
 @contextlib.contextmanager
@@ -275,5 +275,5 @@ class Live:
     def _show_lines(self, lines: bytes) -> None:
         if lines:
             # What the lines before began, such as a key, goes on in these.
-            shown = self._redactor.more(lines.decode("utf-8", "surrogateescape"))
-            self._show(shown.encode("utf-8", "surrogateescape"))
+            redacted = self._redactor.more(lines.decode("utf-8", "surrogateescape"))
+            self._show(redacted.encode("utf-8", "surrogateescape"))

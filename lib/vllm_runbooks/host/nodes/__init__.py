@@ -27,13 +27,13 @@ def check(cluster: Cluster, specs: Specs, *, model: str = "") -> CheckedCluster:
         model: Path of the model that every node must have; empty for the one that was looked at, if any.
     """
     context = ClusterRuleContext(cluster, specs)
-    found, facts = findings(context)
-    has_failed = any(finding.id == COLLECTIVE for finding in found)
+    node_findings, facts = findings(context)
+    has_failed = any(finding.id == COLLECTIVE for finding in node_findings)
     unknown = tuple(unmeasured(context, model=model, has_failed=has_failed))
-    is_wrong = any(finding.severity is not Severity.HINT for finding in found)
+    is_wrong = any(finding.severity is not Severity.HINT for finding in node_findings)
     return CheckedCluster(
         **{name: getattr(cluster, name) for name in Cluster.__dataclass_fields__},
-        findings=found,
+        findings=node_findings,
         unmeasured=unknown,
         environments=tuple(context.matrix.environments()),
         differences=tuple(differences(cluster.nodes, facts)),

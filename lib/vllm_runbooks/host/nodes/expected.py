@@ -8,17 +8,17 @@ from vllm_runbooks.core.records import Judgement, Severity, Verdict
 from vllm_runbooks.host.nodes.records import CheckedCluster
 
 
-def judge_nodes(found: CheckedCluster, case: Case | None) -> Judgement:
+def judge_nodes(cluster: CheckedCluster, case: Case | None) -> Judgement:
     """The verdict on several nodes: against what a case expects, else on whether a start over them would work."""
-    names = [one.id for one in found.findings]
-    told = {"nodes": len(found.nodes)}
+    names = [finding.id for finding in cluster.findings]
+    facts = {"nodes": len(cluster.nodes)}
     if case is not None:
         verdict, reason = verdict_on_findings(names, case.expect)
-    elif found.ok is False:
-        wrong = next(one for one in found.findings if one.severity is not Severity.HINT)
+    elif cluster.ok is False:
+        wrong = next(finding for finding in cluster.findings if finding.severity is not Severity.HINT)
         verdict, reason = Verdict.FAIL, f"{wrong.text} ({wrong.id})"
-    elif found.ok is None:
-        verdict, reason = Verdict.FAIL, f"not measured: {found.unmeasured[0].what}"
+    elif cluster.ok is None:
+        verdict, reason = Verdict.FAIL, f"not measured: {cluster.unmeasured[0].what}"
     else:
-        verdict, reason = Verdict.PASS, f"nothing stands in the way of a start over {len(found.nodes)} nodes"
-    return Judgement(verdict, reason, case.id if case else None, None, None, (), told)
+        verdict, reason = Verdict.PASS, f"nothing stands in the way of a start over {len(cluster.nodes)} nodes"
+    return Judgement(verdict, reason, case.id if case else None, None, None, (), facts)

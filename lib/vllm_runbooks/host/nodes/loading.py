@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WRITE_NODES = "give what vllm-runbooks cluster check --out FILE wrote, or a folder of such files"
 
 
-def read_nodes(given: Sequence[str | Evidence]) -> Cluster:
+def read_nodes(sources: Sequence[str | Evidence]) -> Cluster:
     """The nodes of snapshots as one cluster; each is a file, a folder of files, a recorded case, `-`, or was loaded.
 
     Raises:
@@ -27,8 +27,8 @@ def read_nodes(given: Sequence[str | Evidence]) -> Cluster:
     """
     from vllm_runbooks.host import nodes as clusters
 
-    spared = {file for one in given if isinstance(one, str) for file in snapshots_in(one) or ()}
-    return clusters.read((text for one in given for text in _node_texts(one)), spared=spared)
+    spared = {file for source in sources if isinstance(source, str) for file in snapshots_in(source) or ()}
+    return clusters.read((text for source in sources for text in _node_texts(source)), spared=spared)
 
 
 def snapshots_in(name: str) -> list[str] | None:
@@ -45,10 +45,10 @@ def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
     from vllm_runbooks.host.nodes import MAX_TEXT
 
     if isinstance(name, Evidence):
-        yield from ((each.name, beginning(each, MAX_TEXT)) for each in name.documents)
+        yield from ((document.name, beginning(document, MAX_TEXT)) for document in name.documents)
         return
     check_texts(snapshot=name)
-    files = [name] if (held := snapshots_in(name)) is None else held
+    files = [name] if (snapshots := snapshots_in(name)) is None else snapshots
     if not files:
         raise InputError(f"{name}: holds no *.json; {_WRITE_NODES}")
     for file in files:
@@ -79,8 +79,8 @@ def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
     return clusters.check(read_nodes(snapshots), specs(), model=model)
 
 
-def judge_nodes(found: CheckedCluster, evidence: Evidence) -> Judgement:
+def judge_nodes(cluster: CheckedCluster, evidence: Evidence) -> Judgement:
     """The verdict on several nodes: against what a case expects, else on whether a start over them would work."""
     from vllm_runbooks.host.nodes import expected as nodes_expected
 
-    return nodes_expected.judge_nodes(found, evidence.case)
+    return nodes_expected.judge_nodes(cluster, evidence.case)

@@ -70,13 +70,13 @@ IDS = frozenset(_CONDITIONS)
 def findings(context: ClusterRuleContext) -> tuple[tuple[RuleFinding, ...], frozenset[str]]:
     """Find what the nodes mean for a server, the most serious first, and the names of the facts that matter."""
     table = load_table("node_findings", FindingText)
-    found: list[RuleFinding] = []
+    node_findings: list[RuleFinding] = []
     facts: set[str] = set()
     for rule, condition in _CONDITIONS.items():
         row = table[rule]
         for hit in condition(context):
             facts.update(hit.facts)
-            found.append(
+            node_findings.append(
                 RuleFinding(
                     rule,
                     hit.severity or row.severity,
@@ -88,6 +88,6 @@ def findings(context: ClusterRuleContext) -> tuple[tuple[RuleFinding, ...], froz
                     nodes=hit.nodes,
                 )
             )
-    found += node_rules.single_node_findings(context)
-    found.sort(key=lambda finding: list(Severity).index(finding.severity))
-    return tuple(found), frozenset(facts)
+    node_findings += node_rules.single_node_findings(context)
+    node_findings.sort(key=lambda finding: list(Severity).index(finding.severity))
+    return tuple(node_findings), frozenset(facts)

@@ -233,7 +233,7 @@ def interface_names(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Interfaces that lead to the others under different names."""
     names = {name: None if route is None else route.interface for name, route in context.matrix.chosen.items()}
     if compared.differ(names) and any(node.inventory.gpus for node in context.nodes):
-        text = f"the interface that leads to the others has not one name: {compared.told(names)}"
+        text = f"the interface that leads to the others has not one name: {compared.phrase(names)}"
         yield RuleHit(compared.odd(names), text)
 
 
@@ -241,7 +241,7 @@ def mtu(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Different MTUs of the interfaces that lead to the others."""
     sizes = {node.name: None if (size := context.matrix.mtu(node)) is None else str(size) for node in context.nodes}
     if compared.differ(sizes):
-        text = f"the largest packet (MTU) of the interfaces differs: {compared.told(sizes)}"
+        text = f"the largest packet (MTU) of the interfaces differs: {compared.phrase(sizes)}"
         yield RuleHit(compared.odd(sizes), text)
 
 

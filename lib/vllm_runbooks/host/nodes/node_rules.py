@@ -38,7 +38,7 @@ def differs(fact: Fact) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
         values = compared.values(fact, context.nodes)
         if compared.differ(values):
-            yield RuleHit(compared.odd(values), f"{fact.what} differs: {compared.told(values)}", facts=(fact.what,))
+            yield RuleHit(compared.odd(values), f"{fact.what} differs: {compared.phrase(values)}", facts=(fact.what,))
 
     return condition
 
@@ -54,14 +54,14 @@ def environment(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Variables that the ranks have to agree on."""
     for name, values in context.variables.items():
         if compared.is_binding(name) and name != _TOKEN:
-            yield RuleHit(compared.odd(values), f"{name} differs: {compared.told(values)}", facts=(name,))
+            yield RuleHit(compared.odd(values), f"{name} differs: {compared.phrase(values)}", facts=(name,))
 
 
 def token(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Tokens of Ray, by their marks."""
     values = context.variables.get(_TOKEN)
     if values:
-        yield RuleHit(compared.odd(values), f"the token of Ray differs: {compared.told(values)}", facts=(_TOKEN,))
+        yield RuleHit(compared.odd(values), f"the token of Ray differs: {compared.phrase(values)}", facts=(_TOKEN,))
 
 
 def single_node_findings(context: ClusterRuleContext) -> Iterator[RuleFinding]:
@@ -93,7 +93,7 @@ def gpus_unequal(context: ClusterRuleContext) -> Iterator[RuleHit]:
     if len({names for names in models.values() if names}) > 1:
         counts = compared.values(compared.GPUS, context.nodes)
         values = {node: value for node, value in counts.items() if models[node]}
-        yield RuleHit(tuple(values), f"the cards differ: {compared.told(values)}", facts=(compared.GPUS.what,))
+        yield RuleHit(tuple(values), f"the cards differ: {compared.phrase(values)}", facts=(compared.GPUS.what,))
 
 
 def gpus_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
@@ -110,7 +110,7 @@ def gpu_counts(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Numbers of GPUs, of the nodes that have any."""
     counts = {node.name: str(len(node.inventory.gpus)) for node in context.nodes if node.inventory.gpus}
     if compared.differ(counts):
-        yield RuleHit(compared.odd(counts), f"numbers of cards differ: {compared.told(counts)}")
+        yield RuleHit(compared.odd(counts), f"numbers of cards differ: {compared.phrase(counts)}")
 
 
 # ---- the model
@@ -130,7 +130,7 @@ def model_path(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Paths of the model."""
     paths = {node.name: node.model.path for node in context.nodes if node.model is not None}
     if compared.differ(paths):
-        text = f"the model's path differs: {compared.told(paths)}"
+        text = f"the model's path differs: {compared.phrase(paths)}"
         yield RuleHit(compared.odd(paths), text, facts=(compared.MODEL.what,))
 
 
@@ -178,7 +178,7 @@ def shm(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Small shared memory."""
     small = _below(context, lambda host: host.shm_mib, inventories.SMALL_SHM_MIB, "{:,.0f} MiB")
     if small:
-        yield RuleHit(tuple(small), f"{SHARED} has {compared.told(small)}", facts=(compared.SHM.what,))
+        yield RuleHit(tuple(small), f"{SHARED} has {compared.phrase(small)}", facts=(compared.SHM.what,))
 
 
 def memlock(context: ClusterRuleContext) -> Iterator[RuleHit]:
@@ -186,7 +186,7 @@ def memlock(context: ClusterRuleContext) -> Iterator[RuleHit]:
     least = inventories.LEAST_MEMLOCK_MIB
     low = _below(context, lambda host: host.memlock_mib if host.rdma_devices else None, least, "{:g} MiB")
     if low:
-        text = f"a process may lock {compared.told(low)}, and there are RDMA devices"
+        text = f"a process may lock {compared.phrase(low)}, and there are RDMA devices"
         yield RuleHit(tuple(low), text, facts=(compared.MEMLOCK.what,))
 
 
@@ -194,5 +194,5 @@ def open_files(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """A low limit of open files."""
     low = _below(context, lambda host: host.open_files_max, inventories.OPEN_FILES, "{:,.0f}")
     if low:
-        text = f"files that a process may open: {compared.told(low)}"
+        text = f"files that a process may open: {compared.phrase(low)}"
         yield RuleHit(tuple(low), text, facts=(compared.OPEN_FILES.what,))

@@ -73,20 +73,20 @@ def unmeasured(context: ClusterRuleContext, *, model: str, has_failed: bool) -> 
 
 
 def _of_model(context: ClusterRuleContext, model: str) -> Iterator[Unmeasured]:
-    asked = {node.name: node.model for node in context.nodes if node.model is not None}
+    models = {node.name: node.model for node in context.nodes if node.model is not None}
     # Without a word about a model none was asked for.
-    wanted = [node.name for node in context.nodes] if asked or model else []
-    blank = tuple(name for name in wanted if name not in asked or model not in ("", asked[name].path))
+    expected = [node.name for node in context.nodes] if models or model else []
+    blank = tuple(name for name in expected if name not in models or model not in ("", models[name].path))
     if blank:
         yield Unmeasured(f"the model{f' {model}' if model else ''}", blank)
-    unread = tuple(name for name, told in asked.items() if told.is_there and not _is_read(told))
+    unread = tuple(name for name, facts in models.items() if facts.is_there and not _is_read(facts))
     if unread:
         yield Unmeasured("content of the model's files", unread)
 
 
-def _is_read(told: ModelFacts) -> bool:
+def _is_read(facts: ModelFacts) -> bool:
     """Whether each file has something to be compared by."""
-    return bool(told.files) and all(each.sha256 or each.sampled_sha256 for each in told.files)
+    return bool(facts.files) and all(file.sha256 or file.sampled_sha256 for file in facts.files)
 
 
 def _of_ways(context: ClusterRuleContext, names: tuple[str, ...]) -> Iterator[Unmeasured]:
@@ -106,7 +106,7 @@ def _of_collectives(context: ClusterRuleContext, names: tuple[str, ...]) -> Iter
     has_cards = all(node.inventory.gpus for node in context.nodes)
     missing: dict[tuple[str, ...], list[str]] = {}
     for backend, called in BACKENDS.items():
-        done = _through([each for each in context.cluster.collectives or () if each.backend == backend])
+        done = _through([run for run in context.cluster.collectives or () if run.backend == backend])
         without = tuple(name for name in names if name not in done)
         if without and (has_cards or backend == "gloo"):
             missing.setdefault(without, []).append(called)
@@ -118,16 +118,15 @@ def _of_collectives(context: ClusterRuleContext, names: tuple[str, ...]) -> Iter
 def _why_not(context: ClusterRuleContext, called: Sequence[str]) -> str:
     """Why the first rank that did not start did not; not that another waited for it."""
     ranks = [
-        rank
-        for each in context.cluster.collectives or ()
-        if BACKENDS.get(each.backend) in called
-        for rank in each.ranks
+        rank for run in context.cluster.collectives or () if BACKENDS.get(run.backend) in called for rank in run.ranks
     ]
     lacking = [rank for rank in ranks if rank.state is RankState.NOT_STARTED and not rank.said.endswith(ABSENT_RANK)]
-    told = next((f"{rank.node}: {' '.join(rank.said.split())[:200]}" for rank in lacking if rank.said), "")
-    return f"{told}; {_WITH_TORCH}" if "torch" in told else told
+    reason = next((f"{rank.node}: {' '.join(rank.said.split())[:200]}" for rank in lacking if rank.said), "")
+    return f"{reason}; {_WITH_TORCH}" if "torch" in reason else reason
 
 
 def _through(run: Sequence[Collective]) -> frozenset[str]:
     """Nodes whose rank came to an end of its own."""
-    return frozenset(rank.node for each in run for rank in each.ranks if rank.state is not RankState.NOT_STARTED)
+    return frozenset(
+        rank.node for collective in run for rank in collective.ranks if rank.state is not RankState.NOT_STARTED
+    )

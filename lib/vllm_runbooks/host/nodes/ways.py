@@ -29,21 +29,23 @@ def is_outward(address: str) -> bool:
 def usable(node: NodeFacts) -> tuple[Interface, ...]:
     """Interfaces of a node by which another node might reach it."""
     return tuple(
-        each for each in node.interfaces or () if each.is_up is not False and any(map(is_outward, each.addresses))
+        interface
+        for interface in node.interfaces or ()
+        if interface.is_up is not False and any(map(is_outward, interface.addresses))
     )
 
 
 def dialled(node: NodeFacts) -> tuple[str, ...]:
     """Addresses of a node at which another might reach it, in the order of its interfaces."""
-    found = (one for each in usable(node) for one in each.addresses if is_outward(one))
-    return tuple(dict.fromkeys(found))
+    outward = (address for interface in usable(node) for address in interface.addresses if is_outward(address))
+    return tuple(dict.fromkeys(outward))
 
 
 def addresses(node: NodeFacts) -> frozenset[str] | None:
     """All addresses of a node; None: they are not known."""
     if node.interfaces is None:
         return None
-    return frozenset(address for each in node.interfaces for address in each.addresses)
+    return frozenset(address for interface in node.interfaces for address in interface.addresses)
 
 
 def variable(node: NodeFacts, name: str) -> str | None:
@@ -62,7 +64,7 @@ def selected(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
         return None
     if name == GLOO:
         names = value.split(",")
-        return tuple(each for each in node.interfaces if each.name in names)
+        return tuple(interface for interface in node.interfaces if interface.name in names)
     is_without, value = value.startswith("^"), value.removeprefix("^")
     is_whole, value = value.startswith("="), value.removeprefix("=")
     words = tuple(word for word in value.split(",") if word)
@@ -70,7 +72,7 @@ def selected(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
     def is_named(interface: Interface) -> bool:
         return interface.name in words if is_whole else interface.name.startswith(words)
 
-    return tuple(each for each in node.interfaces if is_named(each) is not is_without)
+    return tuple(interface for interface in node.interfaces if is_named(interface) is not is_without)
 
 
 @dataclass(frozen=True)
@@ -100,31 +102,33 @@ class BlockedPorts:
 class ReachabilityMatrix:
     """The matrix of a cluster."""
 
-    def __init__(self, found: Cluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         """Sort what was measured by source, target and address."""
-        self.nodes = {node.name: node for node in found.nodes}
+        self.nodes = {node.name: node for node in cluster.nodes}
         self._tried: dict[tuple[str, str], dict[str, list[Reach]]] = defaultdict(lambda: defaultdict(list))
         self.unknown: set[str] = set()
         """Nodes towards which an attempt could not be made."""
         self._out: dict[str, Counter[str]] = defaultdict(Counter)
-        for each in found.reaches or ():
-            if each.state not in _TRIED:
-                self.unknown.add(each.target)
+        for attempt in cluster.reaches or ():
+            if attempt.state not in _TRIED:
+                self.unknown.add(attempt.target)
                 continue
-            self._tried[each.source, each.target][each.address].append(each)
-            if each.state is Reachability.OPEN and each.interface is not None:
-                self._out[each.source][each.interface] += 1
+            self._tried[attempt.source, attempt.target][attempt.address].append(attempt)
+            if attempt.state is Reachability.OPEN and attempt.interface is not None:
+                self._out[attempt.source][attempt.interface] += 1
         self._sources: dict[str, list[str]] = defaultdict(list)
         for source, target in self._tried:
             self._sources[target].append(source)
-        owners = Counter(one for node in found.nodes for one in addresses(node) or ())
+        owners = Counter(owned for node in cluster.nodes for owned in addresses(node) or ())
         self._shared = {address for address, count in owners.items() if count > 1}
-        self.chosen = {node.name: self._choose(node) for node in found.nodes}
+        self.chosen = {node.name: self._choose(node) for node in cluster.nodes}
 
     def mtu(self, node: NodeFacts) -> int | None:
         """The largest packet of the interface by which a node is reached; None: it, or that, is not known."""
-        way = self.chosen[node.name]
-        return next((each.mtu for each in node.interfaces or () if way and each.name == way.interface), None)
+        route = self.chosen[node.name]
+        return next(
+            (interface.mtu for interface in node.interfaces or () if route and interface.name == route.interface), None
+        )
 
     def untried(self) -> tuple[str, ...]:
         """Nodes that not every other node tried to reach."""
@@ -133,10 +137,10 @@ class ReachabilityMatrix:
 
     def is_reached(self, name: str, address: str) -> bool | None:
         """Whether any node reaches another at an address of it, on some port; None: nobody tried."""
-        found = [self._tried[source, name].get(address, []) for source in self._sources[name]]
-        if not any(found):
+        by_source = [self._tried[source, name].get(address, []) for source in self._sources[name]]
+        if not any(by_source):
             return None
-        return any(each.state is Reachability.OPEN for attempts in found for each in attempts)
+        return any(attempt.state is Reachability.OPEN for attempts in by_source for attempt in attempts)
 
     def _choose(self, node: NodeFacts) -> NodeRoute | None:
         """The interface and address by which a node is reached best; None: none is known to lead to the others."""
@@ -146,32 +150,44 @@ class ReachabilityMatrix:
             for address in interface.addresses:
                 if not is_outward(address) or address in self._shared:
                     continue
-                found = [self._tried[source, node.name].get(address, []) for source in self._sources[node.name]]
-                opened = [[each for each in one if each.state is Reachability.OPEN] for one in found]
+                by_source = [self._tried[source, node.name].get(address, []) for source in self._sources[node.name]]
+                opened = [
+                    [attempt for attempt in attempts if attempt.state is Reachability.OPEN] for attempts in by_source
+                ]
                 some = sum(map(bool, opened))
-                whole = sum(bool(one) and len(one) == len(every) for one, every in zip(opened, found, strict=True))
+                whole = sum(
+                    bool(attempts) and len(attempts) == len(every)
+                    for attempts, every in zip(opened, by_source, strict=True)
+                )
                 out = self._out[node.name][interface.name]
                 if not some and not out:
                     continue
-                rates = [each.bandwidth_mbit_s for one in opened for each in one if each.bandwidth_mbit_s]
+                rates = [
+                    attempt.bandwidth_mbit_s for attempts in opened for attempt in attempts if attempt.bandwidth_mbit_s
+                ]
                 score = (
                     some, whole, out > 0, round(math.log2(min(rates))) if rates else 0, address == set_by,
                     ":" not in address, -number,
                 )  # fmt: skip
                 ranked.append((score, self._way(interface.name, address, opened)))
-        return max(ranked, key=lambda one: one[0])[1] if ranked else None
+        return max(ranked, key=lambda attempts: attempts[0])[1] if ranked else None
 
     def _way(self, interface: str, address: str, opened: Sequence[Sequence[Reach]]) -> NodeRoute:
         count = sum(map(bool, opened))
         if not count:
             return NodeRoute(interface, address, f"{interface} leads to the others, and none of them reaches {address}")
         other = "one other node reaches" if count == 1 else f"{count} other nodes reach"
-        slow = [each.latency_ms for one in opened for each in one if each.latency_ms is not None]
-        rates = [each.bandwidth_mbit_s for one in opened for each in one if each.bandwidth_mbit_s is not None]
-        said = [f"at most {max(slow):.3g} ms"] if slow else []
-        said += [f"at least {min(rates):,.0f} Mbit/s"] if rates else []
+        slow = [attempt.latency_ms for attempts in opened for attempt in attempts if attempt.latency_ms is not None]
+        rates = [
+            attempt.bandwidth_mbit_s
+            for attempts in opened
+            for attempt in attempts
+            if attempt.bandwidth_mbit_s is not None
+        ]
+        speeds = [f"at most {max(slow):.3g} ms"] if slow else []
+        speeds += [f"at least {min(rates):,.0f} Mbit/s"] if rates else []
         return NodeRoute(
-            interface, address, f"{other} it at {address} on {interface}{': ' * bool(said)}{', '.join(said)}"
+            interface, address, f"{other} it at {address} on {interface}{': ' * bool(speeds)}{', '.join(speeds)}"
         )
 
     def blocks(self) -> Iterator[BlockedPorts]:
@@ -179,9 +195,9 @@ class ReachabilityMatrix:
         for (source, target), by_address in self._tried.items():
             for address in self._judged(target, by_address):
                 closed: dict[Reachability, list[Reach]] = defaultdict(list)
-                for each in by_address[address]:
-                    if each.state is not Reachability.OPEN:
-                        closed[each.state].append(each)
+                for attempt in by_address[address]:
+                    if attempt.state is not Reachability.OPEN:
+                        closed[attempt.state].append(attempt)
                 is_whole = sum(map(len, closed.values())) == len(by_address[address])
                 for attempts in closed.values():
                     back = self._is_open(target, source)
@@ -189,40 +205,43 @@ class ReachabilityMatrix:
 
     def _judged(self, target: str, by_address: Mapping[str, Collection[Reach]]) -> tuple[str, ...]:
         """Addresses of a node at which it has to be reached: the chosen one, else those that are likeliest."""
-        way = self.chosen.get(target)
-        if way is not None:
-            return (way.address,) if way.address in by_address else ()
+        route = self.chosen.get(target)
+        if route is not None:
+            return (route.address,) if route.address in by_address else ()
         # Of a node that is reached nowhere: where at least a firewall answers, or swallows.
         states = {
-            address: min(_LIKELY.index(each.state) for each in attempts) for address, attempts in by_address.items()
+            address: min(_LIKELY.index(attempt.state) for attempt in attempts)
+            for address, attempts in by_address.items()
         }
         best = min(states.values(), default=0)
         return tuple(address for address, state in states.items() if state == best)[:1]
 
     def _is_open(self, source: str, target: str) -> bool:
         tried = self._tried.get((source, target), {})
-        return any(each.state is Reachability.OPEN for attempts in tried.values() for each in attempts)
+        return any(attempt.state is Reachability.OPEN for attempts in tried.values() for attempt in attempts)
 
     def rates(self, name: str) -> Iterator[tuple[float, str]]:
         """Of the ways to a node that would be used, the bandwidths that were measured in Mbit/s, and from where."""
-        way = self.chosen.get(name)
-        if way is None:
+        route = self.chosen.get(name)
+        if route is None:
             return
         for source in self._sources[name]:
-            for each in self._tried[source, name].get(way.address, ()):
-                if each.bandwidth_mbit_s is not None:
-                    yield each.bandwidth_mbit_s, source
+            for attempt in self._tried[source, name].get(route.address, ()):
+                if attempt.bandwidth_mbit_s is not None:
+                    yield attempt.bandwidth_mbit_s, source
 
     def environments(self) -> Iterator[NodeEnvironment]:
         """What each node needs in its environment, as far as its way to the others is known."""
-        for name, way in self.chosen.items():
-            if way is None or not _NAME.fullmatch(way.interface):
+        for name, route in self.chosen.items():
+            if route is None or not _NAME.fullmatch(route.interface):
                 continue
-            others = [each.name for each in self.nodes[name].interfaces or () if each.name != way.interface]
+            others = [
+                interface.name for interface in self.nodes[name].interfaces or () if interface.name != route.interface
+            ]
             # NCCL takes a name for the beginning of one.
-            exactly = "=" if any(other.startswith(way.interface) for other in others) else ""
-            variables = {HOST_IP: way.address, NCCL: f"{exactly}{way.interface}", GLOO: way.interface}
-            yield NodeEnvironment(name, variables, way.why)
+            exactly = "=" if any(other.startswith(route.interface) for other in others) else ""
+            variables = {HOST_IP: route.address, NCCL: f"{exactly}{route.interface}", GLOO: route.interface}
+            yield NodeEnvironment(name, variables, route.why)
 
 
 _LIKELY = (Reachability.OPEN, Reachability.REFUSED, Reachability.DROPPED, Reachability.UNREACHABLE)
