@@ -1,11 +1,10 @@
-"""What runs on every node: answers questions about it, waits to be reached, reaches others, and runs commands.
+"""Program on every node: answers questions about it, listens, reaches others, and runs commands.
 
     python -P -m vllm_runbooks.cluster.agent NAME
 
-Run as a program it reads one JSON object a line, `{"id": …, "do": …}` with what the question needs, and writes one for
-each, `{"id": …, "is": …}` or `{"id": …, "error": …}`, in the order in which they are ready. The end of its input is its
-own end, and that of all it has started; so is a minute without a word, as a network that was cut leaves the input open.
-A Ray actor holds the same `Agent`, and Ray ends it.
+It reads one JSON object a line, `{"id": …, "do": …}` with the question's fields, and writes `{"id": …, "is": …}` or
+`{"id": …, "error": …}` for each, as they are ready. It ends, with all that it started, at the end of its input or after
+a minute without a line. A Ray actor uses the same `Agent`.
 """
 
 from __future__ import annotations
@@ -133,10 +132,9 @@ class Agent:
         return {"group": number, "pid": group.pid}
 
     def _read(self, request: Mapping[str, Any]) -> Answer:
-        """What a `group` printed from `begin` on, in base64, and whether it runs; at most a MiB at once.
+        """Output of a `group` from `begin` on, in base64, at most a MiB; what lies before is dropped.
 
-        What lies before is not asked for again. The answer's own `begin` is later where too much was printed meanwhile.
-        With `processes` those are told as well, a record of `host.progress.Sight` each.
+        The answer's `begin` is later if too much was printed meanwhile. With `processes` it lists those as well.
         """
         group = self._groups[str(request["group"])]
         is_running, was_late = group.is_running, group.was_late

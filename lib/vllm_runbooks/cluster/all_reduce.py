@@ -1,10 +1,10 @@
-"""Program for a Python that has torch: one rank of an all-reduce; says what it has come to, as lines of JSON.
+"""Program for a Python with torch: one rank of an all-reduce, which reports its state as lines of JSON.
 
     python all_reduce.py '{"rank": 0, "world": 2, "address": "10.0.0.1", "port": 29501, "backend": "gloo", "mib": 16,
                            "limit_s": 8}'
 
-It says "imported", "joined" and "done"; "unable" where it could not begin, "failed" where it broke off, each with
-`said`. It needs nothing of this project, and changes nothing. Whoever starts it ends it: a rank may hang for good.
+States are "imported", "joined" and "done"; "unable" if it could not begin, "failed" if it broke off, each with `said`.
+It needs nothing of this project. Its caller ends it: a rank may hang for good.
 """
 
 # ruff: noqa: T201, BLE001 - a program of its own, which speaks on its output and must say whatever went wrong
@@ -20,11 +20,7 @@ def _say(state: str, **told: object) -> None:
 
 
 def _device(backend: str) -> Any:
-    """Where the numbers lie: of cards the first, taken and tried before another rank is waited for.
-
-    Raises:
-        Exception: whatever torch raises where it is not there, or the card cannot be used.
-    """
+    """The device for the numbers, tried before another rank is waited for."""
     import torch  # type: ignore[import-not-found]
     import torch.distributed  # type: ignore[import-not-found]
 

@@ -1,7 +1,7 @@
-"""What carries questions to agents and answers back: processes of this host, ssh, or a Ray cluster.
+"""Carry questions to agents and answers back: processes of this host, ssh, or a Ray cluster.
 
-A node that cannot be asked is named with its reason and the rest goes on. Every wait has an end. What a carrier has
-started ends when it is closed, and when whoever holds it is killed: an agent ends with its input.
+A node that cannot be asked is named with its reason and the rest goes on. Every wait has an end. What a carrier started
+ends when it is closed, and when its process is killed: an agent ends with its input.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Carrier(ABC):
         """A node's answer to a question of `agent.Agent`.
 
         Raises:
-            UnansweredError: it is gone, did not answer in time, or answers with an error.
+            UnansweredError: it is gone, did not answer in time, or answered with an error.
         """
 
     @abstractmethod
@@ -100,12 +100,7 @@ class Processes(Carrier):
     by = "ssh"
 
     def __init__(self, commands: Mapping[str, Sequence[str]], *, hello_s: float = _HELLO_S) -> None:
-        """Start an agent by each command; who does not answer within `hello_s` is not read.
-
-        Args:
-            commands: By node's name, the words that start its agent.
-            hello_s: Seconds.
-        """
+        """Start an agent for each node by its command; those that do not answer within `hello_s` are unread."""
         super().__init__()
         self._wires = dict[str, Wire]()
         unread = list[Unread]()
@@ -150,13 +145,7 @@ class Ssh(Processes):
     """Hosts of a list, each asked over ssh by a Python there that has this package."""
 
     def __init__(self, hosts: Sequence[SshHost], *, config: str | None = None, hello_s: float = _HELLO_S) -> None:
-        """Log in to each host, without asking for a password.
-
-        Args:
-            hosts: The first is the one that others join.
-            config: A configuration of ssh in place of the user's own.
-            hello_s: Seconds within which a host must have answered.
-        """
+        """Log in to each host without a password, with another ssh configuration if given; the first is the head."""
         super().__init__({host.name: _ssh(host, config) for host in hosts}, hello_s=hello_s)
         self._hosts = {host.name: host for host in hosts}
         self.head = hosts[0].name if hosts else None
@@ -172,11 +161,7 @@ class Ssh(Processes):
 
 
 def _ssh(host: SshHost, config: str | None) -> list[str]:
-    """The command that starts a host's agent.
-
-    Raises:
-        InputError: a part of it would be read as something else.
-    """
+    """The command that starts a host's agent."""
     login = f"{host.user}@{host.address}" if host.user else host.address
     where = ["-F", config] if config is not None else []
     port = ["-p", str(host.port)] if host.port else []
@@ -190,9 +175,9 @@ def _ssh(host: SshHost, config: str | None) -> list[str]:
 
 
 class Ray(Carrier):
-    """The nodes of a running Ray cluster: one actor on each, held by a process of ours that joined it.
+    """The nodes of a running Ray cluster: one actor on each, held by a process that joined it.
 
-    Ray stays in that process, so that nothing of it, a join that never ends for instance, can hold us up.
+    Ray stays in that process, so that a join that never ends, for instance, cannot block this one.
     """
 
     by = "ray"
@@ -201,9 +186,9 @@ class Ray(Carrier):
         """Join the cluster and start an actor on each of its nodes.
 
         Args:
-            address: As `10.0.0.1:6379`, or `auto` for the one that this host belongs to.
-            expected: How many nodes there should be; fewer are named as missing.
-            python: A Python with this package and Ray that joins in place of this one.
+            address: As `10.0.0.1:6379`, or `auto` for the cluster of this host.
+            expected: Number of nodes; missing ones are reported.
+            python: Another Python with this package and Ray that joins.
         """
         super().__init__()
         self._addresses = dict[str, str | None]()

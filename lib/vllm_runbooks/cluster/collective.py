@@ -45,16 +45,16 @@ def run(
     advise: Callable[[Cluster], Variables],
     say: Callable[[str], None],
 ) -> tuple[Collective, ...] | None:
-    """Run it as the nodes are, and as they are advised to be where that fails; None: they have nowhere to meet.
+    """Run an all-reduce as the nodes are, and if it fails with the advised environment; None without an address.
 
     Args:
         carrier: Asks the nodes.
-        cluster: The nodes with the ways between them.
-        pythons: By node one that has torch; None: the agent's own.
+        cluster: The nodes with their reachability.
+        pythons: By node, a Python with torch; None for the agent's own.
         port: Of the head, where the ranks meet.
         limit_s: For every rank, once torch is imported.
-        advise: What the nodes are advised to set, from what was found.
-        say: Is told what is done.
+        advise: Returns the environments that are advised.
+        say: Reports progress.
     """
     names = [node.name for node in cluster.nodes]
     head = cluster.head or names[0]
@@ -85,10 +85,7 @@ def run(
 
 
 def meeting_address(cluster: Cluster) -> str | None:
-    """An address of the head that every other node reaches; its own where none does; None: it has none.
-
-    That at which most ports are open comes first, and among those the quicker.
-    """
+    """The head's address that every other node reaches, with most open ports and least latency; None if unknown."""
     head = next((node for node in cluster.nodes if node.name == cluster.head), None)
     if head is None:
         return None

@@ -1,4 +1,4 @@
-"""Several nodes, the logs of a start over them, and plans over their cards. What is not told is said in its place."""
+"""Several nodes, the logs of a launch over them, and plans over their GPUs, for the runbook."""
 
 from __future__ import annotations
 
@@ -55,19 +55,14 @@ class NodesEvidence:
 def read(
     evidence: str, *, logs: str = "", vllm: str = "", model: str = "", asked: CheckedCluster | None = None
 ) -> NodesEvidence:
-    """Nodes with the logs of a start over them, recorded or asked.
-
-    What is told with a recorded case is taken for what is not given: the log with the nodes, or the nodes with the log.
+    """Read nodes with the logs of a launch over them, recorded or asked.
 
     Args:
-        evidence: Recorded nodes (a case, a file, a folder of files), or a log.
-        logs: Logs of a start over them, separated by commas.
+        evidence: Recorded nodes (a case, a file, a folder of files), or a log; a case may bring its own logs or nodes.
+        logs: Logs of a launch over them, separated by commas.
         vllm: Release that wrote the logs, where they do not say.
         model: Path of the model that every node must have.
         asked: Nodes that were asked, in place of `evidence`.
-
-    Raises:
-        InputError: Something of it cannot be read.
     """
     check_texts(evidence=evidence, logs=logs, vllm=vllm, model=model)
     first, *others = [part.strip() for part in logs.split(",") if part.strip()] or [""]
@@ -161,9 +156,7 @@ def claims(told: NodesEvidence) -> tuple[JudgedClaim, ...]:
 
 
 def question(told: NodesEvidence, *, model: str = "", vllm: str = "", options: str = "") -> Request | str:
-    """What is asked of the planner over the nodes' cards; else what is missing.
-
-    What is not given is that of the log, and then that of the nodes. Of another model no option of the log holds.
+    """A plan request over the nodes' GPUs, else what is missing; defaults are those of the log, then of the nodes.
 
     Args:
         told: The nodes.
@@ -172,7 +165,7 @@ def question(told: NodesEvidence, *, model: str = "", vllm: str = "", options: s
         options: Further engine options as a JSON object.
 
     Raises:
-        InputError: Something that is given here is not known or refused.
+        InputError: an argument is unknown or rejected.
     """
     check_texts(model=model, vllm=vllm, options=options)
     arguments = plan_evidence.as_words(options)
@@ -218,13 +211,9 @@ def _seen(nodes: CheckedCluster) -> str:
 
 
 def over_all(asked: Request | str, found: Layouts | str, *, tp: int = 0, pp: int = 0) -> Plan | str:
-    """One server over all nodes in a layout; else why there is none.
+    """The plan of one server over all nodes, else why there is none.
 
-    Args:
-        asked: The question.
-        found: Its layouts.
-        tp: Cards that share every layer; 0: as many as each node has.
-        pp: Stages, one after the other; 0: as many as there are nodes.
+    `tp` is by default the number of GPUs of each node, `pp` the number of nodes.
     """
     if isinstance(asked, str) or isinstance(found, str):
         return str(asked if isinstance(asked, str) else found)
@@ -280,10 +269,10 @@ def confirmations(asked: Request | str, one: Plan | str) -> Mapping[str, Confirm
 
 
 def write(asked: Request | str, one: Plan | str, folder: str, *, apply: bool) -> Shown:
-    """Write what starts a layout on each node into a folder, where that is asked for; nothing is overwritten.
+    """Write what starts a layout on each node into a folder if `apply` is set; nothing is overwritten.
 
     Raises:
-        InputError: No folder is given, or a file is there already.
+        InputError: no folder is given, or a file exists already.
     """
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")

@@ -1,7 +1,4 @@
-"""Commands that a node runs for whoever asked it: started, read, signalled, and ended with all that they started.
-
-Each runs under a supervisor of its own, so nothing of it outlives the process that started it, however that ends.
-"""
+"""Commands of a node, each under its own supervisor: started, read, signalled, and ended with all that they started."""
 
 from __future__ import annotations
 
@@ -33,13 +30,7 @@ class CommandGroup:
     def __init__(
         self, number: str, command: Sequence[str], environment: Mapping[str, str | None], limit_s: float | None
     ) -> None:
-        """Start it.
-
-        Args:
-            number: What it is known by; its processes carry it.
-            command: Its words.
-            environment: Variables beside this process's own; None: without it.
-            limit_s: Seconds after which it is ended; None: it may go on.
+        """Start it, with changes to this process's environment (None to unset), and end it after `limit_s`.
 
         Raises:
             InputError: the supervisor cannot be started.
@@ -158,11 +149,7 @@ class CommandGroups:
     def start(
         self, command: Sequence[str], environment: Mapping[str, str | None], limit_s: float | None = None
     ) -> tuple[str, CommandGroup]:
-        """Start a command; its number.
-
-        Raises:
-            InputError: it cannot be started.
-        """
+        """Start a command; return its number and group."""
         with self._lock:
             self._count += 1
             number = f"{self._count}"

@@ -1,4 +1,4 @@
-"""A list of hosts: who is asked over ssh, and what is to be known of each for that; the address of a Ray cluster.
+"""Hosts that are asked over ssh, with their settings, and addresses of Ray clusters.
 
 # one host a line
 ubuntu@10.0.0.1 name=head python=/opt/vllm/bin/python GLOO_SOCKET_IFNAME=eth1
@@ -51,11 +51,7 @@ class SshHost:
 
 
 def check_ray(address: str) -> None:
-    """See that a word can be the address of a Ray cluster: `10.0.0.1:6379`, or `auto` for that of this host.
-
-    Raises:
-        InputError: it cannot.
-    """
+    """Check the address of a Ray cluster, `10.0.0.1:6379` or `auto` for that of this host; raises InputError."""
     host, _, port = address.rpartition(":")
     is_one = host and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16
     is_odd = address.startswith("-") or not address.isprintable() or not _NO_ADDRESS.isdisjoint(address)
@@ -67,11 +63,7 @@ def check_ray(address: str) -> None:
 
 
 def read(text: str, where: str) -> tuple[SshHost, ...]:
-    """The hosts of a list, one a line; what stands behind `#` is left out.
-
-    Raises:
-        InputError: it is no such list.
-    """
+    """Read a list of hosts, one a line, with comments behind `#`; raises InputError."""
     if len(text) > _MAX_TEXT:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no list of hosts; {_FORM}")
     hosts = []
@@ -83,11 +75,7 @@ def read(text: str, where: str) -> tuple[SshHost, ...]:
 
 
 def listed(text: str) -> tuple[SshHost, ...]:
-    """The hosts of a list in a word, as in `10.0.0.1,10.0.0.2 agent=/o/python`, or of the file that it names.
-
-    Raises:
-        InputError: there is no such file, and it is no such list.
-    """
+    """Read hosts from a word, as in `10.0.0.1,10.0.0.2 agent=/o/python`, or from its file; raises InputError."""
     path = Path(text)
     try:
         if path.is_file():

@@ -29,12 +29,9 @@ _NEIGHBOURS = 4
 
 
 def reaches(carrier: Carrier, nodes: Sequence[NodeFacts], ports: Mapping[str, int]) -> tuple[Reach, ...] | None:
-    """Every attempt of every node to reach every other at each of its addresses; None: none could be made.
+    """Have every node try to reach every other at each of its addresses; None if nothing could be tried.
 
-    Args:
-        carrier: Asks the nodes.
-        nodes: With the addresses that others try.
-        ports: By what each is for; one more is chosen by each node's system.
+    `ports` are by use; one more is chosen by each node's system.
     """
     names = [node.name for node in nodes]
     tokens = {name: secrets.token_hex(16) for name in names}
@@ -130,10 +127,7 @@ def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) 
 def _with_bandwidth(
     carrier: Carrier, names: Sequence[str], attempts: Sequence[Reach], tokens: Mapping[str, str]
 ) -> list[Reach]:
-    """The attempts, those at a port that the system chose with the bandwidth where they were open.
-
-    No node sends to two at once, nor takes from two.
-    """
+    """Measure the bandwidth of open ports that the system chose; no node sends or receives twice at a time."""
     measured = dict[Reach, Reach]()
     for step in range(1, min(len(names), _NEIGHBOURS + 1)):
         ways: dict[str, list[Reach]] = {name: [] for name in names}

@@ -1,6 +1,6 @@
-"""A cluster as it is: its nodes asked, every way between them tried in both directions, and an all-reduce really run.
+"""Measure a cluster: ask its nodes, try every way between them in both directions, and run an all-reduce.
 
-What could not be measured is left unknown, never taken for good. Everything has a time limit, on every node.
+What could not be measured stays unknown. Everything has a time limit, on every node.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def measure(
     on_facts: Callable[[Cluster], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Cluster:
-    """Ask and measure the nodes that a carrier reaches.
+    """Ask and measure the nodes of a carrier.
 
     Args:
-        carrier: Its nodes.
+        carrier: Asks its nodes.
         model: A folder, or a name on the Hub, that is looked at on every node.
-        pythons: By node the Python that vLLM runs with, where it is another than the carrier's.
-        ports: That are tried, by what each is for; "torch" is where the collective meets.
-        is_collective_run: Whether an all-reduce is run, and again as the nodes are advised to be where that fails.
-        limit_s: Its limit, for every rank, once torch is imported.
-        on_facts: Is given the nodes before anything between them is measured, and may refuse them.
-        say: Is told what is done.
+        pythons: By node, the Python that vLLM runs with, where it is not the carrier's.
+        ports: To try, by use; at "torch" the collective meets.
+        is_collective_run: Whether an all-reduce is run.
+        limit_s: Limit of the all-reduce, once torch is imported.
+        on_facts: Is given the nodes before anything between them is measured, and may reject them.
+        say: Reports progress.
     """
     named = {node: (pythons or {}).get(node) or carrier.python(node) for node in carrier.nodes()}
     lacking = f"; {len(carrier.unread)} could not be reached" if carrier.unread else ""

@@ -1,4 +1,4 @@
-"""Nodes as people name them: a Ray cluster or hosts, with their Pythons and ports; asked, measured and compared."""
+"""Nodes by name: a Ray cluster or hosts, with their Pythons and ports; asked, measured and compared."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ def nodes(
     ports: str = "",
     say: Callable[[str], None] = lambda _: None,
 ) -> CheckedCluster:
-    """Ask the nodes of a Ray cluster or of a list of hosts, measure between them, and say what that means.
+    """Ask the nodes of a Ray cluster or of a list of hosts, measure between them, and check them.
 
     Nothing is changed on them; ports are opened for seconds, and an all-reduce is run.
 
     Args:
         ray: Address of a running Ray cluster, as in 10.0.0.1:6379.
-        hosts: In place of it hosts that ssh reaches: a file with one a line, or HOST,HOST.
-        expect: How many nodes the Ray cluster has; 0: as many as it says.
-        model: A folder, or a name of the Hub, that is looked at on every node.
-        python: The Python that vLLM runs with, as PATH, or NODE=PATH for one node; several by commas. Empty: the one
-            that answers.
-        ports: Ports that are tried in place of the usual ones, as in ray=6380,vllm=8001.
-        say: Told in a line what is done.
+        hosts: Instead of it, hosts that ssh reaches: a file with one a line, or HOST,HOST.
+        expect: Number of nodes of the Ray cluster; 0 for any.
+        model: A folder, or a name on the Hub, that is looked at on every node.
+        python: The Python that vLLM runs with, as PATH, or NODE=PATH for one node, separated by commas.
+        ports: Other ports to try, as in ray=6380,vllm=8001.
+        say: Reports progress.
 
     Raises:
-        InputError: neither or both of `ray` and `hosts` are given, or something that is given cannot be read.
+        InputError: neither or both of `ray` and `hosts` are given, or an argument cannot be read.
     """
     check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
     tried, pythons = read_ports(_words(ports)), read_pythons(_words(python))
@@ -69,11 +68,7 @@ def opened(
 
 
 def read_pythons(words: Iterable[str]) -> dict[str, str]:
-    """The Pythons that vLLM runs with, by node, from words as in `PATH` and `NODE=PATH`; under "" that of all others.
-
-    Raises:
-        InputError: a word is neither.
-    """
+    """Read `PATH` and `NODE=PATH`: the Python of each node, under "" that of all others; raises InputError."""
     by_node = {}
     for word in words:
         node, sign, path = word.rpartition("=")
@@ -84,7 +79,7 @@ def read_pythons(words: Iterable[str]) -> dict[str, str]:
 
 
 def of_nodes(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str]:
-    """By node that answers its Python, as far as one is named; a node that is named and not there counts as unread."""
+    """Python of each node that answers, where one is named; a named node that is not there counts as unread."""
     nodes = carrier.nodes()
     names = {*nodes, *(unread.name for unread in carrier.unread), ""}
     why = f"--python names it, and it is not among those that are there: {', '.join(nodes) or 'none'}"
@@ -93,11 +88,7 @@ def of_nodes(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_ports(words: Iterable[str]) -> dict[str, int]:
-    """The ports that are tried, by their use: the usual ones, but for words as in `ray=6380`.
-
-    Raises:
-        InputError: a word names no use or no port.
-    """
+    """Read ports as in `ray=6380` on top of the usual ones, by use; raises InputError."""
     by_use = dict(measuring.PORTS)
     for word in words:
         use, _, number = word.partition("=")
@@ -118,17 +109,7 @@ def checked(
     is_collective_run: bool = True,
     limit_s: float = measuring.LIMIT_S,
 ) -> CheckedCluster:
-    """The nodes that a carrier reaches, measured and compared.
-
-    Args:
-        carrier: Its nodes.
-        model: A folder, or a name of the Hub, that every node must have; empty: none is looked at.
-        named: Their Pythons, as `read_pythons` gives them.
-        tried: Ports, as `read_ports` gives them.
-        say: Told in a line what is done.
-        is_collective_run: Whether an all-reduce is run.
-        limit_s: Its limit, for every rank.
-    """
+    """Measure and check the nodes of a carrier; `named` and `tried` as `read_pythons` and `read_ports` return them."""
     cluster = measuring.measure(
         carrier,
         model=model or None,

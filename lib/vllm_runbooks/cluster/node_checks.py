@@ -25,10 +25,10 @@ class NodeChecks:
         self._is_cancelled = False
 
     def check(self, request: Mapping[str, Any]) -> list[Any]:
-        """Make those of `names` for a `command` with its `environment` and release `vllm`; each as a document.
+        """Make the checks in `names` for a `command` with its `environment` and release `vllm`; each as a document.
 
-        The names are of `serve.preflight.NAMES`, `steady` is as in `serve.preflight.Steady`; with `is_check` nothing is
-        held afterwards. Memory is read from the driver, or from the recorded series that `gpu_memory` names.
+        `steady` is as in `serve.preflight.Steady`; with `is_check` no lock is held afterwards; `gpu_memory` names a
+        recorded series in place of the driver.
         """
         from vllm_runbooks.host import gpu_memory
         from vllm_runbooks.serve import preflight

@@ -1,4 +1,4 @@
-"""What a process of ours sees of the node that it runs on."""
+"""The facts of the node that this process runs on."""
 
 from __future__ import annotations
 
@@ -41,16 +41,9 @@ _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
 
 
 def collect(name: str, *, model: str | None = None, python: str | None = None, salt: str = "") -> NodeFacts:
-    """This node, secrets replaced.
+    """Facts of this node, with secrets replaced by marks: with one salt equal marks are equal secrets.
 
-    Args:
-        name: What it is called in the cluster.
-        model: A folder, or a name on the Hub that is looked up in the cache of it; None: none is looked at.
-        python: The Python that vLLM runs with; None: this one.
-        salt: By which secrets are marked: equal marks of one salt are equal secrets.
-
-    Raises:
-        InputError: that Python cannot be run.
+    `model` is a folder, or a name on the Hub that is looked up in its cache; `python` is the one that vLLM runs with.
     """
     host = inventory.collect(python=python)
     hostname = socket.gethostname()
@@ -69,7 +62,7 @@ def collect(name: str, *, model: str | None = None, python: str | None = None, s
 
 
 def resolved(name: str) -> tuple[str, ...] | None:
-    """Addresses that a name stands for here, none where it stands for none; None: the resolver does not answer."""
+    """Addresses that a name resolves to; None if the resolver does not answer."""
     results: list[tuple[str, ...]] = []
 
     def ask() -> None:
@@ -110,9 +103,9 @@ def interfaces() -> tuple[Interface, ...]:
 
 
 def environment(variables: Mapping[str, str], salt: str) -> dict[str, str]:
-    """Those that are heeded; of a secret a mark, as "<secret-0a1b2c3d>", equal where the secret and the salt are.
+    """Variables that matter; a secret is replaced by a mark, as "<secret-0a1b2c3d>".
 
-    The token that Ray reads from a file stands there as if it were in its variable.
+    The token that Ray reads from a file counts as its variable.
     """
     heeded = {}
     token = variables.get(_TOKEN) or _token_of_file(variables)
@@ -128,7 +121,7 @@ def environment(variables: Mapping[str, str], salt: str) -> dict[str, str]:
 
 
 def _token_of_file(variables: Mapping[str, str]) -> str | None:
-    """The token that Ray takes where its mode asks for one and its variable holds none."""
+    """The token that Ray reads from a file in its token mode."""
     if variables.get("RAY_AUTH_MODE", "").lower() != "token":
         return None
     with contextlib.suppress(OSError, ValueError):
@@ -158,7 +151,7 @@ def model_facts(model: str) -> ModelFacts:
 
 
 def _folder(model: str) -> Path | None:
-    """Where the files of a model lie; None: it is a name on the Hub, and its cache does not hold it."""
+    """Folder of a model's files; None if it is a name on the Hub that is not in the cache."""
     path = Path(model).expanduser()
     if path.is_dir() or path.is_absolute() or not _REPOSITORY.fullmatch(model):
         return path
@@ -185,11 +178,7 @@ def _file(path: Path) -> FileFacts:
 
 
 def python_with_torch(python: str | None) -> str:
-    """The Python that is to run a collective here.
-
-    Raises:
-        InputError: none was named, and this one has no torch.
-    """
+    """The Python that runs a collective here; raises InputError if there is none with torch."""
     if python is not None:
         return python
     if find_spec("torch") is None:

@@ -1,8 +1,7 @@
-"""What a node of a Ray cluster does for a suite: say what it is, and execute one run.
+"""What a node of a Ray cluster does for a suite: report its facts, and execute a run.
 
-A run's files travel with it, so a node needs this package and nothing of the host that asked; what the run wrote goes
-back with its answer. Ray keeps its processes, and each of them keeps a `runbooks.bench` with a worker that has
-papermill loaded.
+A run's files travel with it and its results go back with its answer, so a node needs only this package. Each of Ray's
+processes keeps a `runbooks.bench` with a worker that has papermill loaded.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ class Content(NamedTuple):
 
 
 def packed(path: Path) -> Content:
-    """What lies at a path, to travel.
+    """Read a file or folder to send it to a node.
 
     Raises:
-        InputError: it cannot be read, or is too large to be sent around.
+        InputError: it cannot be read, or is too large.
     """
     try:
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
@@ -118,15 +117,15 @@ def execute(
     board: Any,
     *contents: Content,
 ) -> dict[str, Any]:
-    """Execute one run; its answer, and what it wrote.
+    """Execute one run; return its answer, and the files that it wrote.
 
     Args:
-        tag: That the suite's processes carry.
+        tag: Tag of the suite's processes.
         index: Number of the run.
-        order: As `Bench` takes it, with names of the asking host.
-        luggage: What the contents stand for.
-        board: The actor that is told of the beginning.
-        contents: What the run reads.
+        order: As for `Bench`, with paths of the asking host.
+        luggage: What the contents are.
+        board: Actor that is told when the run begins.
+        contents: Files that the run reads.
     """
     import ray
 

@@ -1,4 +1,4 @@
-"""What a command prints, held in bounded memory for whoever reads it; the command never waits for that."""
+"""Output of a command, buffered in bounded memory; the command never waits for its reader."""
 
 from __future__ import annotations
 
@@ -39,12 +39,7 @@ class CommandOutput:
         self._begin += count
 
     def read(self, begin: int) -> tuple[int, bytes]:
-        """What was printed from a place on, at most a MiB of it.
-
-        Returns:
-            Where it begins, later than asked for where that is gone; and the bytes. What lies before has been taken,
-            and is let go.
-        """
+        """Read at most a MiB from a place on, and drop what lies before; also returns where it begins."""
         with self._lock:
             self._let_go(begin - self._begin)
             return self._begin, bytes(self._held[:MOST])

@@ -1,7 +1,7 @@
-"""One server over several nodes as it runs: its parts started together, read, watched, and ended in order.
+"""A running server over several nodes: its parts started together, read, watched, and ended in order.
 
-The part that serves is ended first: it lets go of its requests while the others still compute. It does not end the
-others, which would wait for it for ever. When any part ends, or a node is lost, all are ended that can be reached.
+The part that serves is ended first, while the others still compute for its requests. When any part ends, or a node is
+lost, all that can be reached are ended.
 """
 
 from __future__ import annotations
@@ -63,18 +63,11 @@ class _EndedCommand(NamedTuple):
 class OverNodes:
     """A server over nodes; leaving the block ends all of it.
 
-    SIGINT, SIGTERM and SIGHUP end it in order, a second one at once, where this thread may handle signals.
+    SIGINT, SIGTERM and SIGHUP end it in order, a second one immediately, in the main thread.
     """
 
     def __init__(self, carrier: Carrier, parts: Sequence[NodeCommand], folder: Path, number: int) -> None:
-        """What is to run.
-
-        Args:
-            carrier: Asks the nodes.
-            parts: The first is the one that serves, whose output is the server's.
-            folder: Where the others' logs go.
-            number: Of the try.
-        """
+        """Prepare a try: the first part serves, the others' logs go into `folder`."""
         self.id = uuid.uuid4().hex
         self.status: int | None = None
         self.stopped_by: int | None = None
@@ -109,11 +102,7 @@ class OverNodes:
         return self
 
     def _start(self) -> None:
-        """Start every part.
-
-        Raises:
-            InputError: one cannot be started.
-        """
+        """Start every part; raises InputError."""
         requests = {
             part.node: {
                 "do": "start",

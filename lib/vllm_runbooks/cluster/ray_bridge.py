@@ -2,8 +2,8 @@
 
     python -P -m vllm_runbooks.cluster.ray_bridge ADDRESS
 
-It reads and writes lines of JSON as `agent` does; `join` comes first, `ask` carries a question, `leave` is the last.
-The end of its input is its own end; Ray ends its actors then.
+It reads and writes lines of JSON as `agent` does: first `join`, then `ask`, last `leave`. It ends with its input, and
+Ray ends its actors then.
 """
 
 from __future__ import annotations
@@ -155,12 +155,12 @@ def joined(address: str) -> list[dict[str, Any]]:
 
 
 def _name(node: Mapping[str, Any]) -> str:
-    """A node's name, which its owner chose, without signs that a path or a terminal reads as something else."""
+    """A node's name without characters that a path or a terminal would interpret."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", str(node["NodeName"]))[:80]
 
 
 def _dial(address: str) -> None:
-    """See that something listens there: Ray would wait for it much longer, and not say what it waits for."""
+    """Check that something listens there: Ray would wait much longer without a message."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return
@@ -175,7 +175,7 @@ def _dial(address: str) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What Ray says, in one line that says something."""
+    """The most telling line of Ray's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = next((line for line in reversed(lines) if "Error" in line or "mismatch" in line), None)
     text = telling or (lines[0] if lines else "")

@@ -1,7 +1,7 @@
-"""Whether a node reaches another: ports that wait to be reached, attempts to reach them, and how fast that is.
+"""Whether a node reaches another: listening ports, attempts to reach them, and latency and bandwidth.
 
-Who waits answers nobody but who brings its token, and says by it that it is who was meant: two hosts may have the same
-address, as that of a bridge for containers. What goes over is a few bytes, and zeros for the bandwidth.
+A listener answers only who sends its token, which proves that it is the right one: two hosts may have the same address,
+such as that of a container bridge. Data is a few bytes, and zeros for the bandwidth.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNROUTED = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAI
 
 @dataclass(frozen=True)
 class Waiting:
-    """A port that waits to be reached."""
+    """A port that listens, or could not."""
 
     use: str
     port: int
@@ -50,16 +50,10 @@ class Waiting:
 
 
 class Listeners:
-    """Ports of this node that wait to be reached, for a limited time."""
+    """Ports of this node that listen for a limited time."""
 
     def __init__(self, token: str, ports: Sequence[tuple[str, int]], for_s: float) -> None:
-        """Wait at these ports, 0 for one that the system chooses, of all addresses.
-
-        Args:
-            token: What who comes must bring.
-            ports: Each with what it is for.
-            for_s: Seconds after which it is over, whatever becomes of who asked.
-        """
+        """Listen at these ports (use and number, 0 for any) of all addresses for `for_s` seconds."""
         self._token = token.encode()
         self._ends_at = time.monotonic() + for_s
         self._selector = selectors.DefaultSelector()
@@ -134,11 +128,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def reach(targets: Sequence[Mapping[str, Any]], wait_s: float) -> list[dict[str, Any]]:
-    """Try to reach each of these, all at once; what became of it, in their order.
-
-    Args:
-        targets: Each with `address`, `port` and `token`, None where somebody else listens.
-        wait_s: Seconds until what has not answered counts as dropped.
+    """Try to reach these listeners concurrently: each with `address`, `port` and `token`, None for somebody else's.
 
     Returns:
         Each with `state`, `source` (the address it went from), `latency_ms` and `why`.
@@ -183,14 +173,14 @@ class _Attempt:
             self._failed(failed)
 
     def connected(self) -> None:
-        """Take note of a connection that was not made; one that was is spoken to at the end."""
+        """Note a connection that failed; the others are greeted at the end."""
         assert self._socket is not None  # noqa: S101 - it was registered
         failed = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if failed:
             self._failed(failed)
 
     def finish(self, waited_s: float) -> None:
-        """Speak with who was reached; what has not answered was dropped."""
+        """Greet a listener that was reached; what has not answered was dropped."""
         if self.found["state"] is not None or self._socket is None:
             return
         with self._socket as connection:
@@ -254,7 +244,7 @@ def _latency_ms(connection: socket.socket) -> float:
 
 
 def stream(address: str, port: int, token: str, seconds: float) -> float:
-    """Bandwidth towards who waits there, in Mbit/s, over one connection of one process of Python: a lower bound.
+    """Measure the bandwidth to a listener in Mbit/s: a lower bound, over one connection.
 
     Raises:
         OSError: it cannot be measured.
@@ -276,7 +266,7 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def source_of(address: str) -> str | None:
-    """This node's address from which something to that one goes; None: there is no way."""
+    """This node's address on the way to another; None if there is no route."""
     with contextlib.suppress(OSError, OverflowError), socket.socket(_family(address), socket.SOCK_DGRAM) as probe:
         probe.connect((address, 9))  # a datagram socket sends nothing for it
         return str(probe.getsockname()[0])

@@ -63,7 +63,7 @@ _ROUNDS = (
 
 @dataclass(frozen=True)
 class ClusterLaunch:
-    """What is to be started."""
+    """A launch over several nodes."""
 
     model: str
     request: Request
@@ -92,10 +92,10 @@ class CheckedLaunchNodes:
 
 
 def look(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) -> CheckedLaunchNodes:
-    """Ask and measure the nodes; the check fails where what was found makes a start fail.
+    """Ask and measure the nodes; the check fails if a launch would fail.
 
     Raises:
-        InputError: it cannot be planned on nodes that are well so far: told before anything is measured.
+        InputError: the launch cannot be planned on nodes that are fine so far.
     """
     is_wanted = "nodes" not in launch.request.left_out
 
@@ -124,7 +124,7 @@ def look(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) ->
 def _environments(
     cluster: Cluster, advised: Mapping[str, Mapping[str, str]], variables: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """By node what a start sets there: what is given, else what the node has itself, else what was measured to do."""
+    """What a launch sets on each node: given variables, else the node's own, else the advised ones."""
     by_node = {}
     for node in cluster.nodes:
         node_variables = {name: value for name, value in (node.environment or {}).items() if name in _OF_START}
@@ -134,7 +134,7 @@ def _environments(
 
 
 def _as_started(cluster: Cluster, environments: Mapping[str, Mapping[str, str]]) -> Cluster:
-    """The nodes with the variables of the start, and of what was run over them what had those."""
+    """The nodes with the launch's variables, and only the collectives that ran with these."""
     like = [
         run
         for run in cluster.collectives or ()
@@ -173,20 +173,12 @@ def refused(looked: CheckedLaunchNodes, vllm: str | None) -> Guarded:
 
 
 def check_key(variables: Mapping[str, str]) -> None:
-    """See that there is a key by which others ask.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Check that the API key is set; raises InputError."""
     _own(fleet.KEY, variables)
 
 
 def _own(name: str, variables: Mapping[str, str]) -> str:
-    """A variable that who starts it has to set.
-
-    Raises:
-        InputError: it is not set.
-    """
+    """A variable that the user has to set; raises InputError."""
     if name not in variables:
         raise InputError(f"{name}: is not set; servers that others reach need it: set it and start again")
     return variables[name]
@@ -199,7 +191,7 @@ class _Planned(NamedTuple):
 
 
 def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]) -> _Planned:
-    """The start as it is planned on these nodes, one server over several of them.
+    """Plan one server over several of these nodes.
 
     Raises:
         InputError: it cannot be planned, or is no such server.
@@ -228,14 +220,10 @@ def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[st
 
 
 class PlannedClusterLaunch:
-    """A start over nodes that was planned: what `serve.guard.Request.elsewhere` takes."""
+    """A planned launch over nodes: `serve.guard.Request.elsewhere`."""
 
     def __init__(self, carrier: Carrier, launch: ClusterLaunch, looked: CheckedLaunchNodes) -> None:
-        """Plan it.
-
-        Raises:
-            InputError: it cannot be planned, is no one server over several nodes, or lacks a variable.
-        """
+        """Plan it; raises InputError."""
         self._carrier, self._asked, self._looked = carrier, launch, looked
         request, self._plan, planned = _plan_launch(launch, looked.nodes, looked.environments)
         self._gpus = ",".join(f"{card.gpu.name}@{card.node}" for card in request.cards)
@@ -250,11 +238,7 @@ class PlannedClusterLaunch:
         return replace(self._asked.request, subject=self.subject, gpus=self._gpus, elsewhere=self)
 
     def _part(self, part: fleet.Part) -> NodeCommand:
-        """A planned part with its variables.
-
-        Raises:
-            InputError: one of them is to be set by who starts it, and is not.
-        """
+        """A planned part with its variables."""
         environment = {
             name: _own(name, os.environ) if value is None else value for name, value in part.deployment.environment
         }
@@ -264,7 +248,7 @@ class PlannedClusterLaunch:
         return NodeCommand(str(part.node), tuple(words), environment)
 
     def checks(self, say: Callable[[str], None]) -> Iterator[Check]:
-        """What was found of the nodes, of the command and the plan, and what each node says of its part."""
+        """Checks of the nodes, the command and the plan, and those that each node makes of its part."""
         yield self._looked.check
         for name, made in (("command", self._command), ("plan", self._fits)):
             yield Check(name, Result.LEFT_OUT, "not wanted") if name in self._asked.request.left_out else made()
@@ -281,9 +265,9 @@ class PlannedClusterLaunch:
         return Check("plan", result, str(render_plan_words.headline(self._plan)))
 
     def _own_checks(self, say: Callable[[str], None], rounds: Sequence[_Round]) -> Iterator[Check]:
-        """What every node finds, side by side, and holds.
+        """Checks of the nodes themselves, side by side.
 
-        Locks are taken node by node in the order of names: two starts cannot hold one each and wait for the other.
+        Locks are taken node by node in the order of names: two launches cannot hold one each and wait for the other.
         """
         for round_ in rounds:
             if not (names := [name for name in round_.names if name not in self._asked.request.left_out]):
@@ -332,15 +316,11 @@ class PlannedClusterLaunch:
         return answers
 
     def again(self, say: Callable[[str], None]) -> Iterator[Check]:
-        """What is looked at before a further try; the locks are still held."""
+        """Checks before a further try; the locks are still held."""
         yield from self._own_checks(say, _ROUNDS[-1:])
 
     def edited(self, edits: Sequence[Edit]) -> PlannedClusterLaunch:
-        """The same start with changes made in the command of every part.
-
-        Raises:
-            InputError: they cannot be made without doubt.
-        """
+        """The same launch with edits made in the command of every part."""
         changed = copy(self)
         changed.parts = []
         for part in self.parts:
@@ -354,5 +334,5 @@ class PlannedClusterLaunch:
         return OverNodes(self._carrier, self.parts, folder, number)
 
     def unlock(self) -> None:
-        """Let other starts go on on all nodes."""
+        """Release the locks of all nodes."""
         self._carrier.ask_all({part.node: {"do": "unlock"} for part in self.parts}, 10)

@@ -1,10 +1,9 @@
-"""Program that joins a Ray cluster and has the runs of a suite executed by its nodes, each run a task of Ray.
+"""Program that joins a Ray cluster and executes the runs of a suite on its nodes, each run a task of Ray.
 
     python -P -m vllm_runbooks.cluster.task_bridge ADDRESS
 
-It writes lines of JSON: the nodes, or why there are none; then what happens to the runs that it is given in one line.
-Ray places the tasks, and begins one again elsewhere whose node was lost. The end of its input is its own end, and Ray
-ends the tasks then.
+It writes lines of JSON: the nodes, or an error; then what happens to the runs that it reads from one line. Ray places
+the tasks, and begins those of a lost node again. It ends with its input, and Ray ends the tasks then.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ class Spread:
         self._say({"nodes": nodes, "here": node_tasks.facts()})
 
     def run(self, request: Mapping[str, Any]) -> None:
-        """Have the runs executed, and say of each when it has begun and what it came to.
+        """Execute runs, and report when each begins and ends.
 
         Args:
             request: `tag`, `runs` with `index`, `order` and perhaps `node`; `fit`, ids of nodes that may be used;
-                `limit`, how many at a time; `catalogs` and `environment` that the runs have.
+                `limit`, how many concurrently; `catalogs` and `environment` of the runs.
         """
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -238,7 +237,7 @@ class _Contents:
 
 
 def _result(ref: Any, timeout_s: float, limit_s: float = 0.0) -> tuple[Any, str]:
-    """What a task came to; else None and why it came to nothing, where `limit_s` is what it was given in all."""
+    """The result of a task; else None and why there is none. `limit_s` is the time that it had in all."""
     import ray
 
     try:

@@ -1,10 +1,9 @@
-"""Execute a suite's runs on the nodes of a Ray cluster: the executor of `runbooks.suite` that `check --ray` gives it.
+"""Execute a suite's runs on the nodes of a Ray cluster: the executor of `check --ray`.
 
     with OnRay("10.0.0.1:6379", say=output.say) as nodes:
         run_all(nodes.requests(requests, every_node=False), out=out, executor=nodes)
 
-Ray stays in a process of its own (`task_bridge`), so that nothing of it, a join that never ends for instance, can hold
-this one up.
+Ray stays in its own process (`task_bridge`), so that a join that never ends, for instance, cannot block this one.
 """
 
 from __future__ import annotations
@@ -36,15 +35,9 @@ class OnRay:
     """The nodes of a running Ray cluster; leaving the block leaves the cluster, which ends what it executes."""
 
     def __init__(self, address: str, *, say: Callable[[str], None], jobs: int | None = None) -> None:
-        """A cluster that is joined when the block is entered.
+        """Prepare to join a cluster at an address such as `10.0.0.1:6379` or `auto`; raises InputError.
 
-        Args:
-            address: As `10.0.0.1:6379`, or `auto` for the one that this host belongs to.
-            say: Says one line to whoever runs the command.
-            jobs: How many runs at a time; None: as many as the cluster has CPUs for.
-
-        Raises:
-            InputError: the address cannot be one.
+        `jobs` is the number of concurrent runs; None for as many as the cluster has CPUs.
         """
         hosts.check_ray(address)
         self._address, self._say, self._jobs = address, say, jobs
@@ -110,10 +103,7 @@ class OnRay:
         return {node.name: node.facts for node in self.nodes if node.facts is not None}
 
     def requests(self, requests: Sequence[Request], *, every_node: bool) -> list[Request]:
-        """The runs to ask for: each once, or each once for every node.
-
-        With every node, those that judge otherwise take part too: that is what is looked for.
-        """
+        """The runs to execute: each once, or once on every node, including those that would judge otherwise."""
         if not every_node:
             return list(requests)
         self.nodes = tuple(replace(node, is_used=node.facts is not None) for node in self.nodes)

@@ -41,7 +41,7 @@ class Wire:
     """A process that answers lines of JSON with lines of JSON."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
             UnansweredError: there is no such program.
@@ -65,7 +65,7 @@ class Wire:
             thread.start()
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> Any:
-        """Its answer.
+        """The answer to a request.
 
         Raises:
             UnansweredError: it has ended, does not answer in time, or answers with an error.

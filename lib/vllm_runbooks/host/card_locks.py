@@ -1,6 +1,6 @@
-"""One lock for each graphics card, shared by all users of a host, so that two starts never profile at the same time.
+"""Locks of GPUs, shared by all users of a host, so that two launches never profile at the same time.
 
-A lock is one of the system's own on an open file: it ends with its process, however that ends. The files stay.
+A lock is the system's own on an open file: it ends with its process, however that ends. The files stay.
 """
 
 from __future__ import annotations
@@ -38,17 +38,12 @@ def held(
     told: Callable[[str, str], None],
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
-    """Hold the locks of some cards.
+    """Hold the locks of some GPUs, taken in the order of their keys so that two launches cannot wait for each other.
 
-    Args:
-        cards: Keys of the cards; the locks are taken in the order of these, so that two starts cannot wait for each
-            other.
-        wait_s: Time after which it is given up.
-        told: Called with a card and its holder as soon as there is something to wait for.
-        is_cancelled: Whether the wait is to be given up, asked several times a second.
+    `told` is called with a GPU and its holder as soon as there is something to wait for.
 
     Raises:
-        InputError: another start holds one of them all that time, or the folder cannot be used.
+        InputError: another launch holds one of them for `wait_s`, or the folder cannot be used.
     """
     began = time.monotonic()
     with contextlib.ExitStack() as open_files:
@@ -76,11 +71,7 @@ def held(
 
 
 def holders(cards: Sequence[str]) -> dict[str, str]:
-    """Who holds the locks of some cards, in words by card; nothing is waited for, and nothing held afterwards.
-
-    Raises:
-        InputError: the folder cannot be used.
-    """
+    """Find who holds the locks of some GPUs, by GPU, without waiting or holding anything."""
     by_card = {}
     for card in sorted(set(cards)):
         descriptor = _opened(card)

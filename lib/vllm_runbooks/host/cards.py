@@ -1,4 +1,4 @@
-"""The cards of a snapshot as a plan takes them: the catalog's card where it is known, with the memory that was read."""
+"""GPUs of a snapshot as a plan needs them: the catalog's GPU where it is known, with the memory that was read."""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ _SHOWN = 3
 
 
 def cards(found: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[Card, ...]:
-    """The cards of a snapshot, by their numbers.
-
-    A card that is divided into instances (MIG) is none: a start sees a part of it. Nor is one that the driver gives no
-    access to.
+    """List the GPUs of a snapshot by number, without those that are divided (MIG) or that the driver cannot reach.
 
     Raises:
-        InputError: there is none, or of one neither its memory nor a name that the catalog knows.
+        InputError: there is none, or neither the memory nor the model of one is known.
     """
     whole = [gpu for gpu in found.gpus if not gpu.is_parted and gpu.error is None]
     if not whole:
@@ -47,12 +44,12 @@ def cards(found: Inventory, specs: Specs, where: str, node: str | None = None) -
 
 
 def known(gpu: GpuFacts, specs: Specs) -> Gpu | None:
-    """The catalog's card of that name; None: there is none, or several."""
+    """The catalog's GPU of that name; None if there is none, or several."""
     return specs.known(gpu.name or "")
 
 
 def unfit(gpu: GpuFacts) -> str:
-    """Why no start should go to a card, whatever is free of it; empty: nothing is known that speaks against it."""
+    """Why no launch should use a GPU, however much of it is free; empty if nothing is known against it."""
     if gpu.error is not None:
         return f"cannot be reached through the driver ({_line(gpu.error)})"
     if gpu.is_parted:
@@ -70,7 +67,7 @@ def gib(mib: float) -> str:
 
 
 def usable_mib(gpu: GpuFacts, specs: Specs) -> float | None:
-    """Memory that processes can have of a card: as read, else as the catalog knows; None: not known."""
+    """Memory of a GPU for processes, as read or else by the catalog; None if unknown."""
     if gpu.total_mib is not None:
         return gpu.total_mib - (gpu.reserved_mib or 0)
     card = known(gpu, specs)
@@ -96,10 +93,10 @@ def _line(text: str | None) -> str:
 
 
 def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
-    """What a start will find: what was read less what the driver keeps, with the scatter of the card's printed lines.
+    """Memory that a launch will find: what was read less what the driver reserves, within the range of printed lines.
 
-    A start finds what NVML calls the total less the reserved, or a little less. Where the reserved was not told, the
-    lines of a known card say more than the total; of an unknown one it is the share that lines of other cards show.
+    Where the reserved memory is unknown, the lines of a known GPU are more exact than the total that was read; for an
+    unknown GPU the share is taken that lines of other GPUs show.
     """
     printed = card.total if card is not None else None
     if gpu.total_mib is None:

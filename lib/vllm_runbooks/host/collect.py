@@ -1,7 +1,7 @@
-"""Fetch a server's log from where it runs, with one command that only reads: docker, podman, kubectl or journalctl.
+"""Fetch a server's log from where it runs with one command that only reads: docker, podman, kubectl or journalctl.
 
-A source is `KIND:NAME`. The table below is all there is: a name that is not strictly one of its kind is refused, so no
-part of a command is an option, a path or text for a shell.
+A source is `KIND:NAME`. A name that is not strictly valid for its kind is rejected, so no part of a command is an
+option, a path or text for a shell.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ class LogCommand:
 
 
 def command(source: str) -> LogCommand:
-    """The command that fetches a source's log.
+    """Build the command that fetches a source's log.
 
     Raises:
-        InputError: there is no such kind of source, its name is not one, or its tool is not on this host.
+        InputError: the kind or the name is wrong, or the tool is not installed.
     """
     word, _, name = source.partition(":")
     kind = _KINDS.get(word)
@@ -117,12 +117,10 @@ def _shown(source: str) -> str:
 def fetch(
     command: LogCommand, *, quiet_s: float = 60.0, whole_s: float = 600.0, max_bytes: int = MAX_BYTES
 ) -> tuple[Document, str]:
-    """Run the command; the log it prints, and the last thing that the tool itself said beside it ("" for nothing).
-
-    It is given up when nothing comes for `quiet_s`, or when it is not through after `whole_s`.
+    """Run the command; return the log and the tool's own last message, empty if there is none.
 
     Raises:
-        InputError: the tool failed, took too long or printed too much, or there is no log.
+        InputError: the tool failed, took too long or printed too much, or the log is empty.
     """
     with contextlib.ExitStack() as files:
         log, beside = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))

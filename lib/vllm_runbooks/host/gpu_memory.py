@@ -1,12 +1,11 @@
-"""How much of each card's memory is used, and by whom: asked of the driver, or read from a recorded series.
+"""Memory of each GPU and who uses it, read from the driver or from a recorded series.
 
-A series is a text of JSON lines, each a reading: seconds from its beginning, and the cards.
+A series has a JSON line for each reading: seconds from its beginning, and the GPUs.
 
     {"at_s": 0.0, "gpus": [{"index": 4, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81920, "used_mib": 38900}]}
 
-What a line leaves out, such as `processes`, is not told; an empty list says that there is none. A field that is not
-known is refused, as is a figure that cannot be. A guard plays a series by the clock from the first reading on, and the
-last one stays; a watch reads it whole.
+A field that a line leaves out is unknown. A launch plays a series by the clock from the first reading on, and the last
+one stays; a watch reads it whole.
 """
 
 from __future__ import annotations
@@ -30,37 +29,36 @@ _MAX_SERIES = 64 << 20
 
 @dataclass(frozen=True)
 class CardMemory:
-    """One card at one moment."""
+    """Memory of one GPU at one time."""
 
     index: int
     name: str | None
     uuid: str | None
     total_mib: float | None
     used_mib: float | None
-    """By processes; where `reserved_mib` is None, with what the driver keeps."""
+    """By processes; includes the reserved memory where `reserved_mib` is None."""
     busy_percent: float | None = None
     holders: tuple[GpuProcess, ...] | None = None
-    """None: nobody tells of them."""
     is_parted: bool | None = None
-    """Whether it is divided into instances (MIG); None: not told."""
+    """Whether it is divided into MIG instances."""
     reserved_mib: float | None = None
-    """What the driver keeps for itself, of the total."""
+    """Part of the total that the driver reserves."""
     error: str | None = None
-    """What the driver answers in place of the card; None: it gives access, or nobody told."""
+    """The driver's error instead of access."""
 
     @property
     def usable_mib(self) -> float | None:
-        """What processes can have of it."""
+        """Memory for processes."""
         return None if self.total_mib is None else self.total_mib - (self.reserved_mib or 0)
 
     @property
     def free_mib(self) -> float | None:
-        """What is free of that."""
+        """Free memory for processes."""
         return None if self.usable_mib is None or self.used_mib is None else self.usable_mib - self.used_mib
 
     @property
     def facts(self) -> GpuFacts:
-        """As a snapshot tells of it."""
+        """The same as facts of a snapshot."""
         return GpuFacts(
             self.index,
             self.name,
@@ -76,20 +74,20 @@ class CardMemory:
 
     @property
     def key(self) -> str:
-        """What it is told by: its number may differ between two processes, its UUID does not."""
+        """UUID if known: the number of a GPU may differ between processes."""
         return self.uuid or f"{self.index}"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """All cards at one moment."""
+    """All GPUs at one time."""
 
     at_s: float
-    """Of the monotonic clock, or from the beginning of a series."""
+    """By the monotonic clock, or since the beginning of a series."""
     cards: tuple[CardMemory, ...]
 
     def of(self, numbers: Sequence[int]) -> tuple[CardMemory, ...]:
-        """The cards of some numbers, those that are there."""
+        """The GPUs of some numbers, where they exist."""
         by_number = {card.index: card for card in self.cards}
         return tuple(by_number[number] for number in numbers if number in by_number)
 
@@ -98,10 +96,10 @@ class Source(Protocol):
     """Where readings come from."""
 
     says: str
-    """What it is, as shown."""
+    """Description."""
 
     def read(self) -> Reading:
-        """The memory now."""
+        """Read the memory now."""
         ...
 
 
@@ -109,18 +107,14 @@ class Recorded:
     """A recorded series, played from its first reading on."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """A series that was read.
-
-        Raises:
-            InputError: the file cannot be read, or is no such series.
-        """
+        """Read a series."""
         self.says = f"recorded in {path.name}"
         self._readings = series(path)
         self._clock = clock
         self._began: float | None = None
 
     def read(self) -> Reading:
-        """The last reading that was made by now."""
+        """The reading of this time."""
         now = self._clock()
         if self._began is None:
             self._began = now
@@ -130,7 +124,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class _SeriesProcess:
-    """A process as a line names it."""
+    """A process of a line."""
 
     pid: int
     name: str | None = None
@@ -139,7 +133,7 @@ class _SeriesProcess:
 
 @dataclass(frozen=True)
 class _SeriesGpu:
-    """A card as a line tells of it."""
+    """A GPU of a line."""
 
     index: int
     name: str | None = None
@@ -160,10 +154,10 @@ class _SeriesLine:
 
 
 def series(path: Path) -> tuple[Reading, ...]:
-    """The readings of a recorded series, in order.
+    """Read a recorded series, in order.
 
     Raises:
-        InputError: the file cannot be read, is no such series, or tells what cannot be.
+        InputError: the file cannot be read, is no such series, or has impossible values.
     """
     try:
         pieces, size = [], 0
@@ -223,22 +217,22 @@ def _card(gpu: _SeriesGpu) -> CardMemory:
 
 
 class DriverMemory(NamedTuple):
-    """A card's memory as the driver counts it, in MiB."""
+    """Memory of a GPU in MiB."""
 
     total: float
     reserved: float | None
-    """What the driver keeps for itself; None: it does not tell, and counts it as used."""
+    """None where the driver counts it as used."""
     used: float
     free: float
 
 
 class Nvml:
-    """The driver of this host's NVIDIA cards."""
+    """The NVIDIA driver of this host."""
 
     says = "read from the driver (NVML)"
 
     def __init__(self) -> None:
-        """A connection to the driver.
+        """Connect to the driver.
 
         Raises:
             InputError: there is no driver, or it does not answer.
@@ -249,9 +243,9 @@ class Nvml:
         # The driver names processes by the host's numbers, whoever asks.
         self.is_inside = not here().has_hosts_numbers
         self.handles: dict[int, Any] = {}
-        """By a card's number what it is asked by."""
+        """Handles by number."""
         self.lost: dict[int, str] = {}
-        """By a card's number what the driver answers in its place: it is lost, has no power, or is somebody else's."""
+        """Errors by number, of GPUs without access."""
         try:
             pynvml.nvmlInit()
             count = pynvml.nvmlDeviceGetCount()
@@ -264,17 +258,17 @@ class Nvml:
                 self.lost[index] = f"{error}"
 
     def close(self) -> None:
-        """End the connection; the driver counts them, so that others of this process go on."""
+        """End the connection; others of this process stay."""
         self.ask("nvmlShutdown")
 
     @property
     def driver(self) -> str | None:
-        """Its version."""
+        """Version of the driver."""
         version: str | None = self.ask("nvmlSystemGetDriverVersion")
         return version
 
     def read(self) -> Reading:
-        """All cards now; what the driver does not tell is None."""
+        """Read all GPUs."""
         lost = (CardMemory(index, None, None, None, None, error=error) for index, error in self.lost.items())
         cards = (*(self._card(*handle) for handle in self.handles.items()), *lost)
         return Reading(time.monotonic(), tuple(sorted(cards, key=lambda card: card.index)))
@@ -295,7 +289,7 @@ class Nvml:
         )
 
     def memory(self, handle: Any) -> DriverMemory | None:
-        """The memory of a card or an instance; a driver that is too old for it does not tell the reserved apart."""
+        """Memory of a GPU or an instance; an old driver counts the reserved memory as used."""
         version = self.constant("nvmlMemory_v2")
         info = None if version is None else self.ask("nvmlDeviceGetMemoryInfo", handle, version)
         reserved = None if info is None else info.reserved / _MIB
@@ -303,12 +297,12 @@ class Nvml:
         return None if info is None else DriverMemory(info.total / _MIB, reserved, info.used / _MIB, info.free / _MIB)
 
     def is_parted(self, handle: Any) -> bool | None:
-        """Whether a card is divided into instances (MIG); one that knows no such thing is not."""
+        """Whether a GPU is divided into instances (MIG)."""
         mode = self.ask("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
         return None if mode is None else bool(mode[0])
 
     def holders(self, handle: Any) -> tuple[GpuProcess, ...] | None:
-        """The processes that compute on a card; None: the driver does not tell."""
+        """Processes that compute on a GPU; None if unknown."""
         processes = self.ask("nvmlDeviceGetComputeRunningProcesses", handle)
         if processes is None:
             return None
@@ -322,10 +316,7 @@ class Nvml:
         )
 
     def ask(self, name: str, *arguments: Any, unsupported: Any = None) -> Any:
-        """What a function of NVML answers, text as text; None: it refuses, or this NVML has no such function.
-
-        `unsupported` stands for the answer that the card has no such thing.
-        """
+        """Call a function of NVML; None if it fails or is missing, `unsupported` where the GPU lacks the feature."""
         function = getattr(self._nvml, name, None)
         if function is None:
             return None
@@ -336,16 +327,12 @@ class Nvml:
         return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
 
     def constant(self, name: str) -> Any:
-        """A constant of NVML; None: this one has none of that name."""
+        """A constant of NVML; None if this version lacks it."""
         return getattr(self._nvml, name, None)
 
 
 def source_of(series: str) -> tuple[Source | None, str]:
-    """The recorded series of that name, or for an empty one this host's driver; None, and why, where none answers.
-
-    Raises:
-        InputError: there is no such series.
-    """
+    """The recorded series of that name, or for an empty one the driver; else None and why there is no driver."""
     if series:
         return Recorded(Path(series)), ""
     try:
@@ -355,7 +342,7 @@ def source_of(series: str) -> tuple[Source | None, str]:
 
 
 def unrest_mib(readings: Sequence[Reading], numbers: Sequence[int]) -> float | None:
-    """By how much the memory in use of some cards moved over the readings; None: of one of them it is not known."""
+    """How much the memory in use of some GPUs changed over the readings; None if unknown for one of them."""
     moved = 0.0
     for number in numbers:
         used = [card.used_mib for reading in readings for card in reading.of([number])]

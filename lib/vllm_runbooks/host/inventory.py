@@ -1,6 +1,6 @@
-"""A snapshot of this host: its cards as the driver tells of them, its limits and its software.
+"""A snapshot of this host: its GPUs as NVML reports them, its limits and its software.
 
-What is not told is None. Nothing is changed. Command lines of processes are shown without their secrets.
+Nothing is changed. Command lines of processes are shown without their secrets.
 """
 
 from __future__ import annotations
@@ -62,14 +62,11 @@ _READ, _WRITE, _NVLINK, _ATOMICS = range(4)
 
 
 def collect(*, starts: Path | None = None, python: str | None = None) -> Inventory:
-    """A snapshot of this host. No driver is an answer: no cards, and why.
+    """Take a snapshot of this host; without a driver it has no GPUs, and the reason.
 
     Args:
-        starts: Folder of guarded starts, by which a process is known to be left by one; None: it is not looked for.
+        starts: Folder of supervised launches, to find orphans; None to skip that.
         python: Another Python whose packages are listed.
-
-    Raises:
-        InputError: that Python cannot be run.
     """
     version, packages = _software(python)
     host = _host()
@@ -95,11 +92,7 @@ def collect(*, starts: Path | None = None, python: str | None = None) -> Invento
 
 
 def gpus_alone() -> Inventory:
-    """The cards of this host and nothing else.
-
-    Raises:
-        InputError: no driver answers.
-    """
+    """The GPUs of this host and nothing else."""
     try:
         driver = Nvml()
     except InputError as error:
@@ -115,7 +108,7 @@ def watched(
     need_gib: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Inspected:
-    """The cards of this host, looked at so many times."""
+    """Look at the GPUs of this host several times."""
     try:
         driver = Nvml()
     except InputError as error:
@@ -129,16 +122,12 @@ def watched(
 
 
 def recorded(name: str, specs: Specs, *, need_gib: float | None = None) -> Inspected:
-    """The cards of a recorded series, each line of it a look.
-
-    Raises:
-        InputError: there is no such series.
-    """
+    """Read a recorded series, a look for each line."""
     return seen(series(Path(name)), f"recorded in {Path(name).name}", specs, need_gib)
 
 
 def seen(readings: Sequence[Reading], source: str, specs: Specs, need_gib: float | None) -> Inspected:
-    """The cards of the last look, with the one for the next start after all of them."""
+    """The GPUs of the last look, with the one recommended after all looks."""
     seconds = readings[-1].at_s - readings[0].at_s
     inventory = redact_record(Inventory(source=source, gpus=tuple(card.facts for card in readings[-1].cards)))
     totals = {gpu.index: inventories.usable_mib(gpu, specs) for gpu in inventory.gpus}
@@ -146,7 +135,7 @@ def seen(readings: Sequence[Reading], source: str, specs: Specs, need_gib: float
 
 
 def uses(readings: Sequence[Reading], totals: Mapping[int, float | None]) -> tuple[GpuUse, ...]:
-    """What was seen of each card over the looks; `totals` is what processes can have of a card, where that is known."""
+    """Use of each GPU over the looks; `totals` is the memory for processes, where known."""
     numbers = dict.fromkeys(card.index for reading in readings for card in reading.cards)
     return tuple(_use(number, [reading.of([number]) for reading in readings], totals) for number in numbers)
 
@@ -245,10 +234,7 @@ def _cuda(number: int | None) -> str | None:
 
 
 def _numa(bus: str | None, devices: Path = Path("/sys/bus/pci/devices")) -> int | None:
-    """The processor's memory that a card hangs from; the driver's own function counts memory of the card.
-
-    The driver writes eight digits of the domain, the kernel as many as it takes and four at least.
-    """
+    """NUMA node of a GPU, from the system: NVML's own function may count GPU memory as a node."""
     with contextlib.suppress(OSError, ValueError):
         domain, _, rest = (bus or "").lower().partition(":")
         node = int((devices / f"{int(domain, 16):04x}:{rest}" / "numa_node").read_text("ascii"))

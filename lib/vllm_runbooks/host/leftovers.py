@@ -1,9 +1,8 @@
-"""What earlier starts have left on this host, each with the proof of whose it is; nothing is removed unasked.
+"""What earlier launches left on this host, each with its evidence; nothing is removed unasked.
 
-Proven is what carries the mark of a guarded start whose guard is gone: a process by its environment, a segment of
-shared memory by its inode, which the guard wrote down while the start ran. A guard that ran in another process
-namespace, as in a container, cannot be seen: what carries its mark is not proven. Everything else that looks like a
-leftover of vLLM is told with what speaks for it, and left to a person.
+Proven is what carries the mark of a supervised launch whose supervisor has ended: a process by its environment, a
+segment of shared memory by its inode in the launch's record. A supervisor in another process namespace, such as a
+container, cannot be seen, so nothing of it is proven.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the control group of this process says of memory: its limit, its use, and whether the kernel killed for it."""
+"""The control group of this process: its memory limit, its use, and whether the kernel killed for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ _ROOT = Path("/sys/fs/cgroup")
 
 
 def kills(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> int | None:
-    """How many processes of this group the kernel has killed for memory so far; None: it does not tell.
-
-    A group that does not count leaves it to the next one around it.
+    """Count the processes of this group that the kernel killed for memory; None if unknown.
 
     Source: Documentation/admin-guide/cgroup-v2.rst, memory.events (of version 1: memory.oom_control).
     """
@@ -26,9 +24,7 @@ def kills(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> i
 
 
 def limit(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> tuple[int | None, int | None]:
-    """Bytes that this group may have and those that it has; a limit of -1 is none, None is not told.
-
-    Of several groups around this process that have a limit, the one with the least room.
+    """Memory limit and use of this group in bytes: of nested limits the one with the least room; -1 is no limit.
 
     Source: Documentation/admin-guide/cgroup-v2.rst, memory.max (of version 1: memory.limit_in_bytes).
     """
@@ -71,7 +67,7 @@ _NAMES_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_contr
 
 
 def _groups(membership: Path, root: Path) -> list[_ControlGroup]:
-    """The groups around this process from its own outwards; in a container the root alone."""
+    """The groups around this process, innermost first; in a container the root alone."""
     groups: list[_ControlGroup] = []
     with contextlib.suppress(OSError):
         for line in membership.read_text("utf-8").splitlines():

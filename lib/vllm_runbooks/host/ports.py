@@ -1,4 +1,4 @@
-"""Whether a port can be had on this host, and who has it."""
+"""Whether a port of this host is available, and who has it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ class PortConflict(NamedTuple):
 
 
 def taken(host: str | None, port: int) -> PortConflict | None:
-    """Why the address cannot be listened to; None: it can.
-
-    It is bound as vLLM binds it, for a moment and without listening.
-    """
+    """Why the address cannot be bound, as vLLM binds it; None if it can."""
     with socket.socket(_family(host), socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -35,7 +32,7 @@ def taken(host: str | None, port: int) -> PortConflict | None:
 
 
 def free(host: str) -> int:
-    """A port of this address that nobody has now."""
+    """A port of this address that is free now."""
     with socket.socket(_family(host), socket.SOCK_STREAM) as tried:
         tried.bind((host, 0))
         return int(tried.getsockname()[1])

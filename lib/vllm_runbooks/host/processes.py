@@ -1,7 +1,7 @@
-"""Know which processes belong to a suite or a run, and end them: by what they carry, never by their name.
+"""Find the processes of a suite or a run by a tag in their environment, and end them.
 
-Every process started for a suite carries the suite's id in its environment, a run's processes the run's id as well. Run
-as a program, this is the guard: it waits for its caller's death and then ends what the caller started.
+The processes of a suite carry its id, those of a run the run's id as well. Run as a program, this waits for its
+caller's death and then ends what the caller started.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None:
-    """End every process that carries the tag, or descends from one that does or from `root`; `root` itself stays.
+    """End every process that carries the tag, or descends from such a one or from `root`; `root` itself stays.
 
-    They are asked first and killed half a second later. Workers go last: orphans become their children (a process that
-    has overwritten its environment, as those that set their title do, is found that way alone).
+    They are terminated, and killed half a second later. Workers go last, as orphans become their children: a process
+    that has overwritten its environment is found only that way.
     """
     _end(lambda: _belonging(tag, root), patience_s)
 
@@ -130,13 +130,13 @@ def reap() -> None:
 
 
 def guard(suite_id: str, runtime: str, out: str, how: str = "") -> None:
-    """Wait for the caller's end; where it came without a word, end what the suite started and remove what it left.
+    """Wait for the caller's end; unless it said "done", end what the suite started and remove what it left.
 
     Args:
-        suite_id: What the processes carry.
+        suite_id: Tag of the processes.
         runtime: Folder that is removed.
         out: Folder whose unfinished files are removed.
-        how: "apart": this is no child of the caller any more, whose children may be killed with it.
+        how: "apart" to leave the caller's children, which may be killed with it.
     """
     if how == "apart" and os.fork():
         os._exit(0)

@@ -1,4 +1,4 @@
-"""What processes did since they were last looked at: processor time, bytes read and written, and whether they stand."""
+"""What processes did since the last look: processor time, bytes read and written, and whether they are stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIN_IO = 1 << 16
 
 @dataclass(frozen=True)
 class Sight:
-    """A process as it was seen."""
+    """A process at one time."""
 
     pid: int
     name: str
@@ -37,7 +37,7 @@ class Sight:
 
 
 def seen_below(root: int) -> dict[int, Sight]:
-    """Every process that descends from one, by number, without those that have ended."""
+    """Every running process that descends from one, by number."""
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
@@ -46,7 +46,7 @@ def seen_below(root: int) -> dict[int, Sight]:
 
 
 def seen(processes: Iterable[psutil.Process]) -> dict[int, Sight]:
-    """Some processes as they are now; those that have ended are left out."""
+    """Some processes as they are now, without those that have ended."""
     import psutil
 
     sights = {}
@@ -80,14 +80,14 @@ def _io_bytes(process: psutil.Process) -> int | None:
 
 
 class Activity:
-    """Which processes work, told from two looks at them."""
+    """Which processes work, by comparing two looks."""
 
     def __init__(self) -> None:
         self._at: float | None = None
         self._before: Mapping[int, Sight] = {}
 
     def working(self, now: Mapping[int, Sight], at: float | None = None) -> dict[int, bool]:
-        """Of each process whether it worked since the last look; one that is new has."""
+        """Whether each process worked since the last look; a new one has."""
         at = time.monotonic() if at is None else at
         since = max(at - self._at, 1e-3) if self._at is not None else 0.0
         by_pid = {

@@ -1,4 +1,4 @@
-"""Which card the next start should take: by its free memory, what moved there, its use and who else is on it."""
+"""Recommend a GPU for the next launch: by its free memory, what changed there, its use and who else is on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONE_LOOK = "one look shows no trend; --watch looks several times"
 
 
 def uses_of(inventory: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
-    """What one look at a host showed, as a series of one."""
+    """One look at a host, as a series of one."""
     return tuple(
         GpuUse(
             gpu.index,
@@ -33,12 +33,11 @@ def uses_of(inventory: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
 
 
 def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float | None = None) -> Recommendation:
-    """The card for the next start, with the reason for it and against each other.
+    """Recommend a GPU, with the reason for it and against each other.
 
-    Suitable is a card whose use is known, whose memory rests over the looks, and that has free what is needed: so much,
-    or else the share that a server takes by default. Of these the one with nobody else on it and the least use comes
-    first, then the one with the most free memory. A card whose memory or use is not told at every look is never
-    recommended: what is told of it is said, and no more.
+    A GPU is suitable if its use is known, its memory is steady over the looks, and enough is free: `need_gib`, or the
+    default share. The best has nobody else on it and the least use, then the most free memory. A GPU with memory or
+    use unknown at any look is never recommended.
     """
     judged = sorted((_judged(use, need_gib) for use in uses), key=_order)
     best = judged[0] if judged and judged[0].is_suitable else None

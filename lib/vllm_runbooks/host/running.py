@@ -1,9 +1,8 @@
-"""A command that runs under a supervisor: what it prints as it comes, signals handed on, nothing of it left behind.
+"""Run a command under a supervisor: its output as it comes, signals handed on, nothing of it left behind.
 
     caller ── supervisor ── command ── whatever the command starts
 
-Every process of it carries `processes.TAG` with the run's id in its environment, by which what a supervisor that was
-killed has left is found and ended.
+Every process of it carries `processes.TAG` with the run's id, by which it is ended if the supervisor was killed.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ Show = Callable[[bytes], None]
 class Running:
     """A command and all that it starts; leaving the block ends them.
 
-    SIGINT, SIGTERM and SIGHUP are handed on to it inside the block, where this thread may handle signals: the first
-    ends it within five seconds, a second at once.
+    SIGINT, SIGTERM and SIGHUP are handed on to it inside the block, in the main thread: the first ends it within five
+    seconds, a second immediately.
     """
 
     def __init__(
         self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, folder: Path | None = None
     ) -> None:
-        """What is to be run, with variables beside this process's own.
+        """Prepare the command.
 
         Raises:
             InputError: there is no such command.
@@ -121,12 +120,7 @@ class Running:
         return self._said or ending_of(self.status)
 
     def chunks(self, *, until: float = math.inf, tick_s: float = _TICK_S) -> Iterator[bytes]:
-        """What the command prints, as it comes; nothing (`b""`) at each tick without it, and from a moment on.
-
-        Args:
-            until: That moment, of the monotonic clock.
-            tick_s: Seconds between two ticks.
-        """
+        """The command's output as it comes; `b""` at each tick without any, and once at the monotonic time `until`."""
         pipe = cast("IO[bytes]", self._supervisor.stdout)
         while True:
             is_due = time.monotonic() >= until

@@ -1,4 +1,4 @@
-"""The text of a snapshot, or nvidia-smi's CSV, to an `Inventory`; what is damaged is refused in one line."""
+"""Read the text of a snapshot, or nvidia-smi's CSV; damaged ones are rejected in one line."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _WRITE = "write it with vllm-runbooks inventory -o FILE"
 
 
 def read(text: str, where: str) -> Inventory:
-    """The snapshot that a text holds, its secrets replaced.
+    """Read a snapshot, with secrets replaced.
 
     Raises:
         InputError: it is no snapshot, or something in it is damaged; `where` begins the message.
@@ -82,11 +82,7 @@ def read(text: str, where: str) -> Inventory:
 
 
 def check_host(inventory: Inventory, where: str) -> None:
-    """See that what is said of a host can be.
-
-    Raises:
-        InputError: it cannot.
-    """
+    """Check that the facts of a host are possible; raises InputError."""
     for gpu in inventory.gpus:
         check_card(gpu, where)
     counts = Counter(gpu.index for gpu in inventory.gpus)
@@ -104,11 +100,7 @@ def check_host(inventory: Inventory, where: str) -> None:
 
 
 def check_card(gpu: GpuFacts, where: str) -> None:
-    """See that what is said of a card can be.
-
-    Raises:
-        InputError: it cannot.
-    """
+    """Check that the facts of a GPU are possible; raises InputError."""
     total = gpu.total_mib
     if total is not None and not total:
         raise InputError(f"{where}: GPU {gpu.index}: total_mib is 0; leave it out where it is not known")
@@ -195,11 +187,7 @@ def _choices(hint: Any) -> tuple[Any, ...]:
 
 
 def check(hint: Any, value: Any, where: str, at: str = "") -> None:
-    """See that a value has the form of a record's field.
-
-    Raises:
-        InputError: it has another.
-    """
+    """Check that a value has the form of a record's field; raises InputError."""
     choices = _choices(hint)
     if NoneType in choices:
         if value is not None:

@@ -40,21 +40,10 @@ def start(
     show: Show,
     told: Callable[[Subject], AbstractContextManager[Callable[[Guarded], None]]],
 ) -> Guarded:
-    """Start a model over the nodes that answer.
+    """Launch a model over the nodes that answer.
 
-    Args:
-        words: The model, and options of `vllm serve`.
-        request: Makes a request of its subject and where it is started, with all else that was asked for.
-        ray: Address of a Ray cluster.
-        hosts: In place of it a list of hosts, or its file.
-        expect: How many nodes the Ray cluster has.
-        ssh_config: A configuration of ssh for the hosts.
-        pythons: As `--python` takes them.
-        environment: As `--env` takes them.
-        vllm: The release.
-        gpu_memory: A recorded series in place of the driver's readings; empty: none.
-        show: Shows the server's output.
-        told: Tells the history of what is started.
+    `words` are the model and options of `vllm serve`; `request` makes a request of its subject and source; `told`
+    records the launch in the history. The rest is as on the command line.
     """
     from vllm_runbooks.cluster import named, starting_nodes
     from vllm_runbooks.probe.starts import Result

@@ -19,12 +19,9 @@ __all__ = ["IDS", "MAX_NODES", "MAX_TEXT", "check", "read", "standing", "with_va
 
 
 def check(cluster: Cluster, specs: Specs, *, model: str = "") -> CheckedCluster:
-    """Check nodes for a server over all of them.
+    """Check nodes, asked or recorded, for a server over all of them.
 
-    Args:
-        cluster: The nodes, asked or recorded.
-        specs: The GPUs of the catalog.
-        model: Path of the model that every node must have; empty for the one that was looked at, if any.
+    `model` is the path of the model that every node must have; empty for the one that was looked at, if any.
     """
     context = ClusterRuleContext(cluster, specs)
     node_findings, facts = findings(context)
@@ -65,14 +62,9 @@ def standing(
     *,
     is_tensor_spread: bool,
 ) -> tuple[RuleFinding, ...]:
-    """Find what remains wrong for a launch that sets each node's environment.
+    """Find what remains wrong for a launch over the nodes in `used` that sets these environments.
 
-    Args:
-        found: The nodes, asked or recorded.
-        specs: The GPUs of the catalog.
-        environments: What the launch sets on each node.
-        used: Names of the nodes that it uses.
-        is_tensor_spread: Whether ranks of one tensor-parallel group are on several of them.
+    With `is_tensor_spread` ranks of one tensor-parallel group are on several nodes, so a slow network matters.
     """
     launched = with_variables(found, {environment.node: environment.variables for environment in environments})
     names = {*used, *(node.name for node in found.unread)}

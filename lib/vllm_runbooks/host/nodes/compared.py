@@ -1,4 +1,4 @@
-"""What is the same on all nodes of a working cluster: facts by name, their values by node, and who is the odd one."""
+"""Facts that have to be the same on all nodes: their values by node, and which node differs."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def differ(by_node: Mapping[str, str | None]) -> bool:
 
 
 def odd(by_node: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Who differs: those that have not the value of most; all that are known where no value is that of most."""
+    """The nodes that differ: those without the value of most, or all known ones where no value is that of most."""
     reported = {name: value for name, value in by_node.items() if value is not None}
     ((most, count),) = Counter(reported.values()).most_common(1)
     if count * 2 <= len(reported):
@@ -145,7 +145,7 @@ def phrase(by_node: Mapping[str, str | None]) -> str:
 
 
 def variables(nodes: Sequence[NodeFacts]) -> dict[str, dict[str, str | None]]:
-    """Variables of the environment that differ between nodes, by name; one that is not set is "not set"."""
+    """Variables of the environment that differ between nodes, by name and node."""
     told_by = [node for node in nodes if node.environment is not None]
     names = sorted({name for node in told_by for name in node.environment or {}})
     differing: dict[str, dict[str, str | None]] = {}
@@ -170,7 +170,7 @@ def is_binding(name: str) -> bool:
 
 
 def differences(nodes: Sequence[NodeFacts], about: frozenset[str]) -> Iterator[Difference]:
-    """Facts that are not the same on all nodes; `about` names those that a finding is about."""
+    """Facts that are not the same on all nodes; `about` names those with a finding."""
     for fact in FACTS:
         by_node = values(fact, nodes)
         if differ(by_node):
@@ -180,10 +180,7 @@ def differences(nodes: Sequence[NodeFacts], about: frozenset[str]) -> Iterator[D
 
 
 def file_faults(nodes: Sequence[NodeFacts]) -> dict[str, list[str]]:
-    """By node, in what its files of the model are not those of most nodes, a few words a file.
-
-    Where no form of a file is that of most nodes, the first node's is the one that the others are held against.
-    """
+    """How the model's files on a node differ from those of most nodes, else from the first node's; by node."""
     files_by_node = {
         node.name: {file.name: file for file in node.model.files}
         for node in nodes

@@ -1,4 +1,4 @@
-"""Several nodes' snapshots by name."""
+"""Snapshots of several nodes by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITE_NODES = "give what vllm-runbooks cluster check --out FILE wrote, or a fol
 
 
 def read_nodes(sources: Sequence[str | Evidence]) -> Cluster:
-    """The nodes of snapshots as one cluster; each is a file, a folder of files, a recorded case, `-`, or was loaded.
+    """Read snapshots as one cluster: files, folders of files, recorded cases, `-` or loaded evidence.
 
     Raises:
         InputError: one cannot be read, or holds no node.
@@ -32,7 +32,7 @@ def read_nodes(sources: Sequence[str | Evidence]) -> Cluster:
 
 
 def snapshots_in(name: str) -> list[str] | None:
-    """The snapshots in a folder, by name; None: it is no folder, or a recorded case."""
+    """The snapshots in a folder, by name; None if it is no folder, or a recorded case."""
     folder = Path(name)
     is_named = bool(name.strip()) and "\0" not in name
     if not is_named or not folder.is_dir() or (folder / "case.yaml").is_file():
@@ -41,7 +41,7 @@ def snapshots_in(name: str) -> list[str] | None:
 
 
 def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
-    """The recorded nodes that a name stands for, each with the name that messages begin with."""
+    """The recorded nodes of a name, each with the name for messages."""
     from vllm_runbooks.host.nodes import MAX_TEXT
 
     if isinstance(name, Evidence):
@@ -65,10 +65,10 @@ def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
 
 
 def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
-    """Several nodes with what differs between them, and what a server over all of them would meet.
+    """Several nodes with their differences, and what a server over all of them would meet.
 
-    Each snapshot is a file that `cluster check --out` or `inventory -o` wrote, a folder of such files, a recorded case,
-    or one that was loaded. `model` is the path of the model that every node must have.
+    A snapshot is a file of `cluster check --out` or `inventory -o`, a folder of such files, a recorded case, or loaded
+    evidence. `model` is the path of the model that every node must have.
 
     Raises:
         InputError: one of them cannot be read, or holds no node.

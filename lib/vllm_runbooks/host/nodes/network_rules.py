@@ -259,8 +259,7 @@ def slow(context: ClusterRuleContext) -> Iterator[RuleHit]:
 def blocked(*states: Reachability, one_way: bool = False) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
     """Ports that are blocked in one of these states, with or without a way back.
 
-    Blocks that are alike are one hit: first those of one target from several nodes, then those of several targets
-    from the same nodes, then both directions.
+    Blocks that are alike are one hit: by target, then by source, then in both directions.
     """
 
     def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:

@@ -274,9 +274,7 @@ def _sentence(text: str) -> Shown:
 def nodes(found: CheckedCluster | str, *, is_whole: bool = True) -> Shown:
     """The nodes, a column each; what differs is marked by a word, what does not is listed once.
 
-    Args:
-        found: The nodes; else why there are none.
-        is_whole: Whether all that is known of them is shown, or only what differs.
+    `found` may be the reason why there are no nodes; without `is_whole` only what differs is shown.
     """
     if isinstance(found, str):
         return _sentence(found)

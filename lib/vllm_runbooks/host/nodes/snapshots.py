@@ -1,4 +1,4 @@
-"""The texts of recorded clusters, nodes and hosts to a `Cluster`; what is damaged is refused in one line."""
+"""Read the texts of recorded clusters, nodes and hosts; damaged ones are rejected in one line."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ _WRITE = "write it with vllm-runbooks cluster check --out FILE"
 
 
 def read(texts: Iterable[tuple[str, str]], *, spared: Container[str] = ()) -> Cluster:
-    """The cluster that is recorded in texts, each with the name that messages begin with; secrets replaced.
+    """Read recorded texts, each with its name for messages, as one cluster, with secrets replaced.
 
-    A text is a whole cluster, one node, or the snapshot of a host, which is a node of the text's own name. Several are
-    put together: what one of them measured between its nodes stays with it. A damaged one whose name is among `spared`
-    counts as a node that could not be read, as long as there is another.
+    A text is a cluster, a node, or the snapshot of a host. What a text measured between its nodes is kept. A damaged
+    one in `spared` counts as a node that could not be read, as long as there is another.
 
     Raises:
-        InputError: there is no text, one is no such record, something in it is damaged, or two nodes have one name.
+        InputError: there is no text, one is damaged, or two nodes have one name.
     """
     clusters: list[Cluster] = []
     wrong: list[InputError] = []
@@ -61,7 +60,7 @@ def read(texts: Iterable[tuple[str, str]], *, spared: Container[str] = ()) -> Cl
 
 
 def _without_secrets(cluster: Cluster) -> Cluster:
-    """The same, its secrets replaced; the name of a variable may tell that its value is one."""
+    """Replace secrets; the name of a variable may show that its value is one."""
     texts: list[str] = []
     _gather(cluster, "", texts)
     text = "\n".join(texts)
@@ -77,7 +76,7 @@ def _without_secrets(cluster: Cluster) -> Cluster:
 
 
 def _gather(value: Any, named: str, texts: list[str]) -> None:
-    """Put all texts of a record into a list; what has a name stands behind it."""
+    """Collect all texts of a record, with the name of a variable before its value."""
     if isinstance(value, str):
         texts.append(named + value)
     elif isinstance(value, tuple):
@@ -93,7 +92,7 @@ def _gather(value: Any, named: str, texts: list[str]) -> None:
 
 
 def _redacted_value(name: str, value: str) -> str:
-    """A variable's value; its name may tell that it is a secret. The mark of one, as <secret-0a1b2c3d>, stays."""
+    """A variable's value, redacted by its name; the mark of a secret, as <secret-0a1b2c3d>, stays."""
     return redact_text(f"{name}={value}").partition("=")[2]
 
 
@@ -134,11 +133,7 @@ def _json(text: str, where: str) -> Any:
 
 
 def _check_links(cluster: Cluster, where: str) -> None:
-    """See that what was measured is between nodes that are there.
-
-    Raises:
-        InputError: it names another.
-    """
+    """Check that measurements are between nodes that are listed."""
     known_nodes = {*_names(cluster)}
     named = [("head", cluster.head)] if cluster.head is not None else []
     named += [("reaches", name) for attempt in cluster.reaches or () for name in (attempt.source, attempt.target)]
@@ -153,7 +148,7 @@ def _names(cluster: Cluster) -> list[str]:
 
 
 def _check_names(cluster: Cluster, names: Counter[str], where: str) -> None:
-    """See that the nodes have names, and none that is another's."""
+    """Check that the nodes have valid, unique names."""
     for name in _names(cluster):
         printable = visible(name[:60])
         if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
@@ -170,7 +165,7 @@ def _check_names(cluster: Cluster, names: Counter[str], where: str) -> None:
 
 
 def _joined(clusters: Sequence[Cluster]) -> Cluster:
-    """Clusters and nodes of several files as one; a collective ran over those of one file, and says nothing of all."""
+    """Merge clusters of several files; a collective covers the nodes of one file, so it is dropped."""
     reaches = tuple(item for cluster in clusters for item in cluster.reaches or ())
     return Cluster(
         constructed=any(
@@ -186,6 +181,6 @@ def _joined(clusters: Sequence[Cluster]) -> Cluster:
 
 
 def _name_of(where: str) -> str:
-    """A node's name by that of its file."""
+    """A node's name, from its file's name."""
     name = where.replace("\\", "/").rpartition("/")[2]
     return name.rpartition(".")[0] or name

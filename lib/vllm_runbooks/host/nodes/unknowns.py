@@ -1,4 +1,4 @@
-"""What would mean something and is not known of several nodes: whatever is listed here is never a pass."""
+"""Facts about several nodes that matter and are unknown: with any of these a check does not pass."""
 
 from __future__ import annotations
 
@@ -43,19 +43,13 @@ def _has_rdma(node: NodeFacts) -> bool:
 
 
 def _is_led(context: ClusterRuleContext, node: NodeFacts) -> bool:
-    """Whether an address is known at which others reach a node: where none is, that is said by itself."""
+    """Whether an address is known at which others reach a node; if not, there is a finding about that."""
     way = context.matrix.chosen.get(node.name)
     return way is not None and context.matrix.is_reached(node.name, way.address) is True
 
 
 def unmeasured(context: ClusterRuleContext, *, model: str, has_failed: bool) -> Iterator[Unmeasured]:
-    """What would mean something, and is not known.
-
-    Args:
-        context: The nodes.
-        model: Path of the model that every node must have; empty: the one that was looked at, if any.
-        has_failed: Whether a collective was found to fail: then it is known how it goes.
-    """
+    """List what matters and is unknown; `has_failed` says that a collective was found to fail."""
     names = tuple(node.name for node in context.nodes)
     if len(names) + len(context.cluster.unread) < 2:
         yield Unmeasured("a second node, without which nothing is compared", names)

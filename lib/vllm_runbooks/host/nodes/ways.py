@@ -1,4 +1,4 @@
-"""Which node reaches which: the measured matrix, the address by which each is reached, and what it needs for that."""
+"""Which node reaches which: the measured matrix, the address of each node, and the variables it needs for that."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from vllm_runbooks.host.nodes.records import Cluster, Interface, NodeEnvironment
 HOST_IP, NCCL, GLOO = "VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"
 _TRIED = frozenset(Reachability) - {Reachability.UNKNOWN}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", re.ASCII)
-"""Names of interfaces that are put into an environment; Linux gives one 15 signs at most."""
+"""Names of interfaces that are safe in an environment; Linux allows 15 characters."""
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address leads nowhere but to the node itself, or is none: 0.0.0.0."""
+    """Whether an address is a loopback or unspecified."""
     return address.startswith("127.") or address in ("::1", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 def is_outward(address: str) -> bool:
-    """Whether another node might reach an address: it is neither a loopback nor of one link alone."""
+    """Whether another node might reach an address: neither loopback nor link-local."""
     return not (is_loopback(address) or address.startswith("169.254.") or address.casefold().startswith("fe80:"))
 
 
@@ -42,22 +42,21 @@ def dialled(node: NodeFacts) -> tuple[str, ...]:
 
 
 def addresses(node: NodeFacts) -> frozenset[str] | None:
-    """All addresses of a node; None: they are not known."""
+    """All addresses of a node; None if unknown."""
     if node.interfaces is None:
         return None
     return frozenset(address for interface in node.interfaces for address in interface.addresses)
 
 
 def variable(node: NodeFacts, name: str) -> str | None:
-    """A variable of a node's environment; None: it is not set, or empty, or nobody told."""
+    """A variable of a node's environment; None if unset, empty or unknown."""
     return (node.environment or {}).get(name) or None
 
 
 def selected(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
-    """The interfaces that a variable of the node's environment selects, as who reads it does.
+    """The interfaces that a variable selects for its library; None if it is not set, or they are unknown.
 
     NCCL reads prefixes, a leading = for whole names, a leading ^ for those that are left out; Gloo reads whole names.
-    None: the variable is not set, or the interfaces are not known.
     """
     value = variable(node, name)
     if value is None or node.interfaces is None:
@@ -77,7 +76,7 @@ def selected(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
 
 @dataclass(frozen=True)
 class NodeRoute:
-    """How a node is reached by the others."""
+    """The interface and address by which others reach a node."""
 
     interface: str
     address: str
@@ -86,28 +85,27 @@ class NodeRoute:
 
 @dataclass(frozen=True)
 class BlockedPorts:
-    """Ports of a node that another does not reach."""
+    """Ports of a node that another does not reach, all for the same reason."""
 
     source: str
     target: str
     address: str
     reaches: tuple[Reach, ...]
-    """The attempts that failed, all in the same state."""
+    """Failed attempts, all in the same state."""
     is_whole: bool
     """Whether every attempt at the address failed."""
     is_open_back: bool
-    """Whether the other way something was reached."""
+    """Whether something is reached in the other direction."""
 
 
 class ReachabilityMatrix:
-    """The matrix of a cluster."""
+    """The reachability of a cluster's nodes."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Sort what was measured by source, target and address."""
         self.nodes = {node.name: node for node in cluster.nodes}
         self._tried: dict[tuple[str, str], dict[str, list[Reach]]] = defaultdict(lambda: defaultdict(list))
         self.unknown: set[str] = set()
-        """Nodes towards which an attempt could not be made."""
+        """Nodes with an attempt that could not be made."""
         self._out: dict[str, Counter[str]] = defaultdict(Counter)
         for attempt in cluster.reaches or ():
             if attempt.state not in _TRIED:
@@ -124,7 +122,7 @@ class ReachabilityMatrix:
         self.chosen = {node.name: self._choose(node) for node in cluster.nodes}
 
     def mtu(self, node: NodeFacts) -> int | None:
-        """The largest packet of the interface by which a node is reached; None: it, or that, is not known."""
+        """MTU of the interface by which a node is reached; None if unknown."""
         route = self.chosen[node.name]
         return next(
             (interface.mtu for interface in node.interfaces or () if route and interface.name == route.interface), None
@@ -136,14 +134,14 @@ class ReachabilityMatrix:
         return tuple(name for name in self.nodes if len([s for s in self._sources[name] if s in self.nodes]) < others)
 
     def is_reached(self, name: str, address: str) -> bool | None:
-        """Whether any node reaches another at an address of it, on some port; None: nobody tried."""
+        """Whether any node reaches another at an address; None if nobody tried."""
         by_source = [self._tried[source, name].get(address, []) for source in self._sources[name]]
         if not any(by_source):
             return None
         return any(attempt.state is Reachability.OPEN for attempts in by_source for attempt in attempts)
 
     def _choose(self, node: NodeFacts) -> NodeRoute | None:
-        """The interface and address by which a node is reached best; None: none is known to lead to the others."""
+        """The best route to a node; None if none is known to lead to the others."""
         ranked = []
         set_by = variable(node, HOST_IP)
         for number, interface in enumerate(usable(node)):
@@ -191,7 +189,7 @@ class ReachabilityMatrix:
         )
 
     def blocks(self) -> Iterator[BlockedPorts]:
-        """What is not reached at the addresses that would be used, by source, target and state."""
+        """Ports that are not reached at the addresses that would be used, by source, target and state."""
         for (source, target), by_address in self._tried.items():
             for address in self._judged(target, by_address):
                 closed: dict[Reachability, list[Reach]] = defaultdict(list)
@@ -204,7 +202,7 @@ class ReachabilityMatrix:
                     yield BlockedPorts(source, target, address, tuple(attempts), is_whole, back)
 
     def _judged(self, target: str, by_address: Mapping[str, Collection[Reach]]) -> tuple[str, ...]:
-        """Addresses of a node at which it has to be reached: the chosen one, else those that are likeliest."""
+        """Addresses at which a node has to be reached: the chosen one, else the likeliest."""
         route = self.chosen.get(target)
         if route is not None:
             return (route.address,) if route.address in by_address else ()
@@ -221,7 +219,7 @@ class ReachabilityMatrix:
         return any(attempt.state is Reachability.OPEN for attempts in tried.values() for attempt in attempts)
 
     def rates(self, name: str) -> Iterator[tuple[float, str]]:
-        """Of the ways to a node that would be used, the bandwidths that were measured in Mbit/s, and from where."""
+        """Bandwidths of the route to a node in Mbit/s, each with its source."""
         route = self.chosen.get(name)
         if route is None:
             return
@@ -231,7 +229,7 @@ class ReachabilityMatrix:
                     yield attempt.bandwidth_mbit_s, source
 
     def environments(self) -> Iterator[NodeEnvironment]:
-        """What each node needs in its environment, as far as its way to the others is known."""
+        """What each node needs in its environment, where the route to it is known."""
         for name, route in self.chosen.items():
             if route is None or not _NAME.fullmatch(route.interface):
                 continue
@@ -245,4 +243,4 @@ class ReachabilityMatrix:
 
 
 _LIKELY = (Reachability.OPEN, Reachability.REFUSED, Reachability.DROPPED, Reachability.UNREACHABLE)
-"""The states by how much speaks for it that the address is the right one."""
+"""States, those first that make an address likelier."""
