@@ -14,12 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Self
 
-from vllm_runbooks.cluster import hosts as lists
 from vllm_runbooks.cluster.agent import UNHEARD_S
 from vllm_runbooks.cluster.hosts import SshHost
 from vllm_runbooks.cluster.wires import UnansweredError, Wire
 from vllm_runbooks.core import host_commands
-from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host.nodes.records import Unread
 
 Answer = Any
@@ -237,30 +235,3 @@ class Ray(Carrier):
                 self._wire.ask({"do": "leave"}, 20)
             self._wire.end()
             self._wire = None
-
-
-def carrier(
-    *, ray: str | None = None, hosts: str | None = None, config: str | None = None, expected: int | None = None
-) -> Carrier:
-    """What carries questions to the nodes of a Ray cluster, or to hosts that ssh reaches.
-
-    Args:
-        ray: Address of the cluster.
-        hosts: In place of it a list of hosts in a word, or the file that holds it.
-        config: A configuration of ssh for them; None: the user's own.
-        expected: How many nodes the Ray cluster should have; None: not known.
-
-    Raises:
-        InputError: neither or both of them are given, or one of these cannot be read.
-    """
-    if (ray is None) == (hosts is None):
-        raise InputError("give --ray, the address of a Ray cluster, or --hosts, those that ssh reaches; one of them")
-    if expected is not None and ray is None:
-        raise InputError("--expect is for --ray; a list of hosts has its own number")
-    if config is not None and hosts is None:
-        raise InputError("--ssh-config is for --hosts; give them as well")
-    if hosts is not None:
-        return Ssh(lists.listed(hosts), config=config)
-    address = ray or ""
-    lists.check_ray(address)
-    return Ray(address, expected=expected)

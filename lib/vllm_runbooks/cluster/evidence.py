@@ -16,7 +16,6 @@ from vllm_runbooks.core.evidence import Case, CaseKind, Evidence
 from vllm_runbooks.core.records import Answer, Finding, JudgedClaim, Judgement, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis import diagnosing
-from vllm_runbooks.host.nodes import expected as nodes_expected
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeFacts
 from vllm_runbooks.host.records import Inventory
@@ -294,9 +293,7 @@ def judge(told: NodesEvidence) -> Judgement:
     """The verdict on nodes and logs, each against what its case expects, else on whether anything is wrong."""
     verdicts = []
     if isinstance(told.nodes, CheckedCluster):
-        verdicts.append(
-            nodes_expected.judge_nodes(told.nodes, told.recorded.case if told.recorded is not None else None)
-        )
+        verdicts.append(node_loading.judge_nodes(told.nodes, told.recorded))
     if told.answer is not None and told.logs is not None:
         verdicts.append(_of_logs(told.answer, told.logs))
     return expected.together(verdicts, told.case)

@@ -45,7 +45,13 @@ def reaches(carrier: Carrier, nodes: Sequence[NodeFacts], ports: Mapping[str, in
     }
     try:
         plans = {
-            name: [attempt for node in nodes if node.name != name for attempt in _attempts(node, waiting[node.name])]
+            name: [
+                {"target": node.name, "address": address, **port}
+                for node in nodes
+                if node.name != name
+                for address in dialled(node)[:_MAX_ADDRESSES]
+                for port in waiting[node.name]
+            ]
             for name in names
         }
         sent = {
@@ -66,15 +72,6 @@ def reaches(carrier: Carrier, nodes: Sequence[NodeFacts], ports: Mapping[str, in
         return tuple(_with_bandwidth(carrier, names, attempts, tokens)) or None
     finally:
         carrier.ask_all({name: {"do": "silence"} for name in names}, _ANSWERED_S)
-
-
-def _attempts(target: NodeFacts, waiting: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What another node tries, to reach this one."""
-    return [
-        {"target": target.name, "address": address, **port}
-        for address in dialled(target)[:_MAX_ADDRESSES]
-        for port in waiting
-    ]
 
 
 def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) -> list[Reach]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import carriers, measuring
+from vllm_runbooks.cluster import hosts as host_lists
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.host import nodes as clusters
@@ -51,20 +52,24 @@ def _words(text: str) -> list[str]:
 def opened(
     *, ray: str | None, hosts: str | None, expected: int | None = None, ssh_config: str | None = None
 ) -> Carrier:
-    """What carries questions to the nodes that are named; whoever calls closes it.
-
-    Args:
-        ray: Address of a running Ray cluster.
-        hosts: In place of it hosts that ssh reaches: a file with one a line, or HOST,HOST.
-        expected: How many nodes the Ray cluster should have; None: as many as it says.
-        ssh_config: A configuration of ssh in place of the user's own.
+    """Carry questions to the nodes of a Ray cluster, or to hosts that ssh reaches; the caller closes it.
 
     Raises:
-        InputError: none or both are named, what is named cannot be read, or something is given for the other.
+        InputError: neither or both are given, one cannot be read, or an option is for the other.
     """
     if expected is not None and not 0 < expected <= clusters.MAX_NODES:
         raise InputError(f"--expect {expected}: is no number of nodes; give one from 1 to {clusters.MAX_NODES:,}")
-    return carriers.carrier(ray=ray, hosts=hosts, config=ssh_config, expected=expected)
+    if (ray is None) == (hosts is None):
+        raise InputError("give --ray, the address of a Ray cluster, or --hosts, those that ssh reaches; one of them")
+    if expected is not None and ray is None:
+        raise InputError("--expect is for --ray; a list of hosts has its own number")
+    if ssh_config is not None and hosts is None:
+        raise InputError("--ssh-config is for --hosts; give them as well")
+    if hosts is not None:
+        return carriers.Ssh(host_lists.listed(hosts), config=ssh_config)
+    address = ray or ""
+    host_lists.check_ray(address)
+    return carriers.Ray(address, expected=expected)
 
 
 def read_pythons(words: Iterable[str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from vllm_runbooks.host.nodes.records import Reachability
+from vllm_runbooks.host.ports import family
 
 _HELLO = b"vllm-runbooks "
 _TOKEN = 32
@@ -157,7 +158,7 @@ class _Attempt:
 
     def begin(self, selector: selectors.BaseSelector) -> None:
         try:
-            self._socket = socket.socket(_family(self._at[0]), socket.SOCK_STREAM)
+            self._socket = socket.socket(family(self._at[0]), socket.SOCK_STREAM)
         except OSError as error:  # too many files
             self._ended(Reachability.UNKNOWN, error.strerror or str(error))
             return
@@ -261,13 +262,9 @@ def stream(address: str, port: int, token: str, seconds: float) -> float:
         return counted * 8 / 1e6 / (time.perf_counter() - begun)
 
 
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
-
-
 def source_of(address: str) -> str | None:
     """This node's address on the way to another; None if there is no route."""
-    with contextlib.suppress(OSError, OverflowError), socket.socket(_family(address), socket.SOCK_DGRAM) as probe:
+    with contextlib.suppress(OSError, OverflowError), socket.socket(family(address), socket.SOCK_DGRAM) as probe:
         probe.connect((address, 9))  # a datagram socket sends nothing for it
         return str(probe.getsockname()[0])
     return None

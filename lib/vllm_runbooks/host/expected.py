@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from vllm_runbooks.core.evidence import Case, Expectation
+from vllm_runbooks.core.evidence import Case
 from vllm_runbooks.core.expected import compare, finding_differences
 from vllm_runbooks.core.records import Judgement, Severity, Verdict
 from vllm_runbooks.host.records import Inspected
@@ -12,22 +10,15 @@ from vllm_runbooks.host.records import Inspected
 
 def judge_inventory(host: Inspected, case: Case | None) -> Judgement:
     """The verdict on a host: against what a case expects, else on whether anything is wrong."""
-    wrong = [finding for finding in host.findings if finding.severity is not Severity.HINT]
     if case is not None:
-        differences = list(_differences(host, case.expect))
-        chosen = host.recommendation.gpu if host.recommendation is not None else None
-        gpu = "no card" if chosen is None else f"GPU {chosen}"
-        verdict, reason = compare(differences, f"{gpu} is recommended")
-    elif wrong:
+        differences = list(finding_differences([finding.id for finding in host.findings], case.expect))
+        gpu = host.recommendation.gpu if host.recommendation is not None else None
+        recommended = "none" if gpu is None else gpu
+        if case.expect.recommended not in (None, recommended):
+            differences.append(f"recommended: expected {case.expect.recommended}, got {recommended}")
+        verdict, reason = compare(differences, f"{'no card' if gpu is None else f'GPU {gpu}'} is recommended")
+    elif wrong := [finding for finding in host.findings if finding.severity is not Severity.HINT]:
         verdict, reason = Verdict.FAIL, f"{wrong[0].text} ({wrong[0].id})"
     else:
         verdict, reason = Verdict.PASS, host.why_none or "nothing wrong that was told"
     return Judgement(verdict, reason, case.id if case else None, None, None, ())
-
-
-def _differences(host: Inspected, expect: Expectation) -> Iterator[str]:
-    yield from finding_differences([finding.id for finding in host.findings], expect)
-    chosen = host.recommendation.gpu if host.recommendation is not None else None
-    gpu = "none" if chosen is None else chosen
-    if expect.recommended is not None and expect.recommended != gpu:
-        yield f"recommended: expected {expect.recommended}, got {gpu}"

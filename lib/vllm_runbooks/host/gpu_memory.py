@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from vllm_runbooks.core.errors import InputError, WrongFileError
 from vllm_runbooks.core.record_forms import record
+from vllm_runbooks.host import snapshots
 from vllm_runbooks.host.here import here
 from vllm_runbooks.host.records import GpuFacts, GpuProcess
 from vllm_runbooks.reading import evidence
@@ -179,19 +180,17 @@ def series(path: Path) -> tuple[Reading, ...]:
 
 
 def _reading(line: str, where: str) -> Reading:
-    from vllm_runbooks.host import inspection as inventories
-
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or "gpus" not in data:
         raise InputError(f"{where}: is no reading of GPU memory; a line is {{at_s, gpus: [{{index, …}}]}}")
-    inventories.check(_SeriesLine, data, where)
+    snapshots.check(_SeriesLine, data, where)
     parsed = record(_SeriesLine, data)
     cards = tuple(map(_card, parsed.gpus))
     for card in cards:
-        inventories.check_card(card.facts, where)
+        snapshots.check_card(card.facts, where)
     numbers = [card.index for card in cards]
     twice = next((number for number in numbers if numbers.count(number) > 1), None)
     if twice is not None:
@@ -200,20 +199,10 @@ def _reading(line: str, where: str) -> Reading:
 
 
 def _card(gpu: _SeriesGpu) -> CardMemory:
-    return CardMemory(
-        index=gpu.index,
-        name=gpu.name,
-        uuid=gpu.uuid,
-        total_mib=gpu.total_mib,
-        reserved_mib=gpu.reserved_mib,
-        used_mib=gpu.used_mib,
-        busy_percent=gpu.busy_percent,
-        holders=None
-        if gpu.processes is None
-        else tuple(
-            GpuProcess(process.pid, command=process.name, used_mib=process.used_mib) for process in gpu.processes
-        ),
-    )
+    values = {**vars(gpu)}
+    processes = values.pop("processes")
+    holders = (GpuProcess(process.pid, command=process.name, used_mib=process.used_mib) for process in processes or ())
+    return CardMemory(**values, holders=None if processes is None else tuple(holders))
 
 
 class DriverMemory(NamedTuple):

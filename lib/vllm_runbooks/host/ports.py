@@ -18,7 +18,7 @@ class PortConflict(NamedTuple):
 
 def taken(host: str | None, port: int) -> PortConflict | None:
     """Why the address cannot be bound, as vLLM binds it; None if it can."""
-    with socket.socket(_family(host), socket.SOCK_STREAM) as tried:
+    with socket.socket(family(host), socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tried.bind((host or "", port))
@@ -33,12 +33,13 @@ def taken(host: str | None, port: int) -> PortConflict | None:
 
 def free(host: str) -> int:
     """A port of this address that is free now."""
-    with socket.socket(_family(host), socket.SOCK_STREAM) as tried:
+    with socket.socket(family(host), socket.SOCK_STREAM) as tried:
         tried.bind((host, 0))
         return int(tried.getsockname()[1])
 
 
-def _family(host: str | None) -> socket.AddressFamily:
+def family(host: str | None) -> socket.AddressFamily:
+    """IPv6 for an address with colons, else IPv4."""
     return socket.AF_INET6 if host and ":" in host else socket.AF_INET
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from vllm_runbooks.catalog.load import specs
 from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
 from vllm_runbooks.core.evidence import CaseKind, Evidence
-from vllm_runbooks.core.records import Judgement
+from vllm_runbooks.core.expected import verdict_on_findings
+from vllm_runbooks.core.records import Judgement, Severity, Verdict
 from vllm_runbooks.reading.sources import beginning, load_files
 
 if TYPE_CHECKING:
@@ -79,8 +80,17 @@ def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
     return clusters.check(read_nodes(snapshots), specs(), model=model)
 
 
-def judge_nodes(cluster: CheckedCluster, evidence: Evidence) -> Judgement:
-    """The verdict on several nodes: against what a case expects, else on whether a start over them would work."""
-    from vllm_runbooks.host.nodes import expected as nodes_expected
-
-    return nodes_expected.judge_nodes(cluster, evidence.case)
+def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> Judgement:
+    """The verdict on several nodes: against what a case expects, else on whether a launch over them would work."""
+    case = evidence.case if evidence is not None else None
+    if case is not None:
+        verdict, reason = verdict_on_findings([finding.id for finding in cluster.findings], case.expect)
+    elif cluster.ok is False:
+        wrong = next(finding for finding in cluster.findings if finding.severity is not Severity.HINT)
+        verdict, reason = Verdict.FAIL, f"{wrong.text} ({wrong.id})"
+    elif cluster.ok is None:
+        verdict, reason = Verdict.FAIL, f"not measured: {cluster.unmeasured[0].what}"
+    else:
+        verdict, reason = Verdict.PASS, f"nothing stands in the way of a start over {len(cluster.nodes)} nodes"
+    facts = {"nodes": len(cluster.nodes)}
+    return Judgement(verdict, reason, case.id if case is not None else None, None, None, (), facts)
