@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +14,8 @@ from typing import IO, Any, cast
 from vllm_runbooks.cluster.outputs import CommandOutput
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.host.processes import TAG, sweep
+from vllm_runbooks.host.processes import TAG, nested_tag, sweep
+from vllm_runbooks.host.running import read_outcome, send_signal, start_supervisor
 
 _LINGER_S = 1.0
 """Time for the rest of an output to be taken, once nothing runs any more."""
@@ -36,19 +35,14 @@ class CommandGroup:
             InputError: the supervisor cannot be started.
         """
         self._tag = f"node.{os.getpid()}.{number}"
-        variables = {**os.environ, **environment, TAG: ":".join(filter(None, [os.environ.get(TAG), self._tag]))}
-        self._said: dict[str, Any] | None = None
+        variables = {**os.environ, **environment, TAG: nested_tag(self._tag)}
+        self._outcome: dict[str, Any] | None = None
         self._lock = threading.Lock()
         self.was_late = False
         """Whether its time was up."""
         try:
-            self._supervisor = subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
-                [sys.executable, "-P", "-m", "vllm_runbooks.host.supervisor", *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={name: value for name, value in variables.items() if value is not None},
-                start_new_session=True,
+            self._supervisor = start_supervisor(
+                command, {name: value for name, value in variables.items() if value is not None}
             )
         except (OSError, ValueError) as error:
             raise InputError(f"{command[0]}: cannot be run: {getattr(error, 'strerror', None) or error}") from None
@@ -88,18 +82,17 @@ class CommandGroup:
 
     def signal(self, number: int) -> None:
         """Hand a signal on to the command; from then on it has three seconds to end."""
-        with contextlib.suppress(OSError, ValueError):
-            os.write(cast("IO[bytes]", self._supervisor.stdin).fileno(), bytes([number]))
+        send_signal(self._supervisor, number)
 
     @property
     def status(self) -> int | None:
         """Exit status of the command, below 0 of a signal; None: it runs, or was killed with its supervisor."""
-        return None if self.is_running else self._told().get("returncode")
+        return None if self.is_running else self._read_outcome().get("returncode")
 
     @property
     def refused(self) -> str:
         """Why the command could not be run at all; empty: it could, or it runs."""
-        return "" if self.is_running else str(self._told().get("refused", ""))
+        return "" if self.is_running else str(self._read_outcome().get("refused", ""))
 
     def end(self, *, at_once: bool = False) -> None:
         """End all of it: asked first and killed after three seconds, or killed now."""
@@ -116,7 +109,7 @@ class CommandGroup:
                 self._supervisor.wait()
         if self._supervisor.returncode:
             sweep(self._tag)  # the supervisor was killed: what it watched over is ended by what it carries
-        self._told()
+        self._read_outcome()
 
     def close(self) -> None:
         """End it and forget what it printed."""
@@ -126,16 +119,14 @@ class CommandGroup:
         with contextlib.suppress(OSError):
             cast("IO[bytes]", self._supervisor.stdin).close()
 
-    def _told(self) -> dict[str, Any]:
+    def _read_outcome(self) -> dict[str, Any]:
         """What the supervisor said at last."""
         with self._lock:
-            if self._said is None:
-                self._said = {}
-                pipe = cast("IO[bytes]", self._supervisor.stderr)
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    self._said = dict(json.loads(pipe.read().splitlines()[-1]))
-                pipe.close()
-            return self._said
+            if self._outcome is None:
+                self._outcome = {}
+                with contextlib.suppress(OSError, ValueError), cast("IO[bytes]", self._supervisor.stderr) as pipe:
+                    self._outcome = read_outcome(pipe.read())
+            return self._outcome
 
 
 class CommandGroups:

@@ -259,10 +259,11 @@ class Nvml:
     def read(self) -> Reading:
         """Read all GPUs."""
         lost = (CardMemory(index, None, None, None, None, error=error) for index, error in self.lost.items())
-        cards = (*(self._card(*handle) for handle in self.handles.items()), *lost)
+        cards = (*(self.card(*handle) for handle in self.handles.items()), *lost)
         return Reading(time.monotonic(), tuple(sorted(cards, key=lambda card: card.index)))
 
-    def _card(self, index: int, handle: Any) -> CardMemory:
+    def card(self, index: int, handle: Any) -> CardMemory:
+        """Read one GPU."""
         memory = self.memory(handle)
         busy = self.ask("nvmlDeviceGetUtilizationRates", handle)
         return CardMemory(

@@ -173,27 +173,18 @@ def _gpu(
     driver: Nvml, index: int, handle: Any, orphans: Mapping[int, str], xids: Sequence[tuple[str, int]] | None
 ) -> GpuFacts:
     ask = driver.ask
-    memory = driver.memory(handle)
+    card = driver.card(index, handle)
     capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
-    is_parted = driver.is_parted(handle)
     pci = ask("nvmlDeviceGetPciInfo", handle)
     bus = None if pci is None else _text(pci.busId)
     ecc = ask("nvmlDeviceGetEccMode", handle, unsupported=(0, 0))
     rows = ask("nvmlDeviceGetRemappedRows", handle)
-    busy = ask("nvmlDeviceGetUtilizationRates", handle)
     persistent = ask("nvmlDeviceGetPersistenceMode", handle)
-    holders = driver.holders(handle)
-    return GpuFacts(
-        index=index,
-        name=ask("nvmlDeviceGetName", handle),
-        uuid=ask("nvmlDeviceGetUUID", handle),
-        total_mib=None if memory is None else memory.total,
-        reserved_mib=None if memory is None else memory.reserved,
-        used_mib=None if memory is None else memory.used,
-        free_mib=None if memory is None else memory.free,
+    return replace(
+        card.facts,
+        free_mib=card.free_mib,
         capability=None if capability is None else f"{capability[0]}.{capability[1]}",
-        is_parted=is_parted,
-        parts=_parts(driver, handle) if is_parted else (),
+        parts=_parts(driver, handle) if card.is_parted else (),
         pci_bus=bus,
         numa_node=_numa(bus),
         pcie_generation=ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
@@ -214,10 +205,9 @@ def _gpu(
         is_remap_failed=None if rows is None else bool(rows[3]),
         is_persistent=None if persistent is None else bool(persistent),
         compute_mode=_MODES.get(ask("nvmlDeviceGetComputeMode", handle)),
-        busy_percent=None if busy is None else float(busy.gpu),
         nvlinks=_nvlinks(driver, handle),
         xids=None if xids is None or bus is None else tuple(number for at, number in xids if _is_same(at, bus)),
-        processes=None if holders is None else tuple(_process(holder, orphans) for holder in holders),
+        processes=None if card.holders is None else tuple(_process(holder, orphans) for holder in card.holders),
     )
 
 

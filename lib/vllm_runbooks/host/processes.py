@@ -27,6 +27,11 @@ vLLM warns of variables that begin with VLLM_ and that it does not know.
 _PR_SET_CHILD_SUBREAPER = 36
 
 
+def nested_tag(own: str) -> str:
+    """The value of `TAG` for processes with a tag below those of this process."""
+    return ":".join(filter(None, [os.environ.get(TAG), own]))
+
+
 def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None:
     """End every process that carries the tag, or descends from such a one or from `root`; `root` itself stays.
 

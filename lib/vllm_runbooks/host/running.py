@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import Redactor
-from vllm_runbooks.host.processes import TAG, sweep
+from vllm_runbooks.host.processes import TAG, nested_tag, sweep
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -40,6 +40,34 @@ _TICK_S = 0.5
 
 Show = Callable[[bytes], None]
 """Shows what a command prints, secrets replaced, as it comes."""
+
+
+def start_supervisor(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a command under its supervisor, in a session of its own: a terminal signals its whole group."""
+    return subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
+        [sys.executable, "-P", "-m", "vllm_runbooks.host.supervisor", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd=folder,
+        start_new_session=True,
+    )
+
+
+def send_signal(supervisor: subprocess.Popen[bytes], number: int) -> None:
+    """Have a supervisor hand a signal on to its command, if it still runs."""
+    with contextlib.suppress(OSError, ValueError):
+        os.write(cast("IO[bytes]", supervisor.stdin).fileno(), bytes([number]))
+
+
+def read_outcome(errors: bytes) -> dict[str, Any]:
+    """What a supervisor printed last about its command; empty if it was killed."""
+    with contextlib.suppress(ValueError, IndexError):
+        return dict(json.loads(errors.splitlines()[-1]))  # the interpreter may have printed something before
+    return {}
 
 
 class Running:
@@ -67,22 +95,13 @@ class Running:
         self.signalled: int | None = None
         """The first that came from outside."""
         self._command = list(command)
-        self._environment = {**(environment or os.environ), TAG: ":".join(filter(None, [os.environ.get(TAG), self.id]))}
+        self._environment = {**(environment or os.environ), TAG: nested_tag(self.id)}
         self._folder = folder
         self._said = ""
         self._blocks = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        self._supervisor = subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
-            [sys.executable, "-P", "-m", "vllm_runbooks.host.supervisor", *self._command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._environment,
-            cwd=self._folder,
-            # A terminal sends its signals to the whole group; handing them on is the supervisor's part.
-            start_new_session=True,
-        )
+        self._supervisor = start_supervisor(self._command, self._environment, self._folder)
         with contextlib.ExitStack() as undone:
             undone.callback(self._end)
             self._blocks.enter_context(self._handing_on())
@@ -142,8 +161,7 @@ class Running:
         """Hand a signal on to the command; `said` tells how it ended then, as in "was stopped by SIGTERM"."""
         self.stopped_by = self.stopped_by or number
         self._said = self._said or said
-        with contextlib.suppress(OSError, ValueError):
-            os.write(cast("IO[bytes]", self._supervisor.stdin).fileno(), bytes([number]))
+        send_signal(self._supervisor, number)
 
     @contextlib.contextmanager
     def _handing_on(self) -> Iterator[None]:
@@ -167,11 +185,7 @@ class Running:
             self._supervisor.kill()
             sweep(self.id)
             _, errors = self._supervisor.communicate()
-        try:
-            outcome: dict[str, Any] = json.loads(errors.splitlines()[-1])  # an interpreter may have talked before
-        except (ValueError, IndexError):
-            return {}
-        return outcome
+        return read_outcome(errors)
 
 
 def ending_of(status: int | None) -> str:
