@@ -24,12 +24,12 @@ from vllm_runbooks.cluster import (
     all_reduce,
     carriers,
     collective,
+    groups,
     hosts,
     matrix,
     measuring,
     named,
     node_facts,
-    outputs,
     reaching,
 )
 from vllm_runbooks.cluster.agent import Agent
@@ -284,7 +284,7 @@ def test_a_command_is_started_read_signalled_and_ended(here: carriers.Processes)
     while told["is_running"]:
         told = here.ask("here", {"do": "read", "group": group}, 5)
 
-    assert (told["status"], told["was_late"]) == (7, False)
+    assert told["status"] == 7
     assert gone(child)
     here.ask("here", {"do": "end", "group": group, "forget": True}, 10)
     with pytest.raises(UnansweredError, match="not known here"):
@@ -296,7 +296,7 @@ def test_a_command_is_ended_at_its_limit(here: carriers.Processes) -> None:
     late = here.ask("here", {"do": "start", "command": ["sleep", "300"], "limit_s": 0.3}, 5)["group"]
     wrong = here.ask("here", {"do": "start", "command": ["/nope/vllm"]}, 5)["group"]
     told = until(here, late, "never")
-    assert told["was_late"]
+    assert not told["is_running"]
     assert "No such file" in until(here, wrong, "never")["refused"]
 
 
@@ -321,14 +321,14 @@ def test_what_nobody_reads_is_let_go() -> None:
     program = f"import sys\nfor n in range({count}): sys.stdout.write('%063d\\n' % n)"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as printing:
         assert printing.stdout is not None
-        output = outputs.CommandOutput(printing.stdout)
+        output = groups.CommandOutput(printing.stdout)
         assert printing.wait(30) == 0
         output.finish(5)
         begin, read = output.read(0)
 
         assert begin == (24 << 20) - (8 << 20)
         assert read.startswith(line % (begin // 64))
-        assert len(read) == outputs.MOST
+        assert len(read) == groups.MOST
         assert output.read(begin) == (begin, read)  # its answer was lost
         assert output.read(begin + len(read))[0] == begin + len(read)
         assert output.read(begin) == output.read(begin + len(read))

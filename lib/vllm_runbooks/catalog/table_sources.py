@@ -10,6 +10,7 @@ from vllm_runbooks.catalog.compiled import digest
 TABLES: Mapping[str, str] = {
     "host_findings": "vllm_runbooks.catalog.tables:FindingText",
     "node_findings": "vllm_runbooks.catalog.tables:FindingText",
+    "nvidia_smi_columns": "vllm_runbooks.host.records:CsvColumn",
     "unread_nodes": "vllm_runbooks.host.nodes.records:UnreadRemedy",
 }
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""

@@ -137,14 +137,13 @@ class Agent:
         The answer's `begin` is later if too much was printed meanwhile. With `processes` it lists those as well.
         """
         group = self._groups[str(request["group"])]
-        is_running, was_late = group.is_running, group.was_late
+        is_running = group.is_running
         begin, raw = group.read(int(request.get("begin", 0)))
         return {
             "begin": begin,
             "data": base64.b64encode(raw).decode("ascii"),
             "end": begin + len(raw),
             "is_running": is_running,
-            "was_late": was_late,
             "status": None if is_running else group.status,
             "refused": "" if is_running else group.refused,
             **({"processes": group.sights()} if request.get("processes") else {}),
@@ -161,7 +160,7 @@ class Agent:
         """End all of a `group`, `at_once` or with three seconds to go; it is forgotten with `forget`."""
         group = self._groups[str(request["group"])]
         group.end(at_once=bool(request.get("at_once")))
-        outcome = {"status": group.status, "was_late": group.was_late}
+        outcome = {"status": group.status}
         if request.get("forget"):
             self._groups.forget(str(request["group"]))
         return outcome

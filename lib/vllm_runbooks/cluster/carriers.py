@@ -61,11 +61,6 @@ class Carrier(ABC):
     def close(self) -> None:
         """End every agent with all that it started."""
 
-    def address(self, node: str) -> str | None:
-        """The address by which the node was reached or joined, where it is one; None: not known."""
-        del node
-        return None
-
     def python(self, node: str) -> str | None:
         """The Python that the node's vLLM runs with, as its list says; None: not said."""
         del node
@@ -148,11 +143,6 @@ class Ssh(Processes):
         self._hosts = {host.name: host for host in hosts}
         self.head = hosts[0].name if hosts else None
 
-    def address(self, node: str) -> str | None:
-        """What the list calls the host, where it is an address."""
-        address = self._hosts[node].address
-        return address if address.replace(".", "").isdigit() or ":" in address else None
-
     def python(self, node: str) -> str | None:
         """The host's `python=`."""
         return self._hosts[node].python
@@ -189,7 +179,7 @@ class Ray(Carrier):
             python: Another Python with this package and Ray that joins.
         """
         super().__init__()
-        self._addresses = dict[str, str | None]()
+        self._names: tuple[str, ...] = ()
         self._wire: Wire | None = None
         try:
             self._wire = Wire([python or sys.executable, "-P", "-m", "vllm_runbooks.cluster.ray_bridge", address])
@@ -198,10 +188,10 @@ class Ray(Carrier):
             self.unread = (Unread(address, str(error)),)
             self.close()
             return
-        self._addresses = {node["name"]: node["address"] for node in answer["nodes"] if not node["why"]}
+        self._names = tuple(node["name"] for node in answer["nodes"] if not node["why"])
         self.head = answer["head"]
         unread = [Unread(node["name"], node["why"]) for node in answer["nodes"] if node["why"]]
-        alive = len(self._addresses)
+        alive = len(self._names)
         if expected is not None and alive + len(unread) < expected:
             missing = expected - alive - len(unread)
             unread.append(
@@ -215,11 +205,7 @@ class Ray(Carrier):
 
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes that answer."""
-        return tuple(self._addresses)
-
-    def address(self, node: str) -> str | None:
-        """The address that the node joined with."""
-        return self._addresses.get(node)
+        return self._names
 
     def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Answer:
         """A node's answer."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, cast
 
-from vllm_runbooks.cluster.outputs import CommandOutput
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
 from vllm_runbooks.host.processes import TAG, nested_tag, sweep
@@ -21,6 +20,53 @@ _LINGER_S = 1.0
 """Time for the rest of an output to be taken, once nothing runs any more."""
 _ENDING_S = 8.0
 """Time within which a supervisor has ended all there is; it needs five seconds."""
+
+
+MOST = 1 << 20
+"""Bytes that are read at once."""
+_HELD = 8 << 20
+"""Bytes that are held of what nobody has taken; beyond them the oldest is let go."""
+
+
+class CommandOutput:
+    """The output of one command."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        """Take what comes out of the pipe, to its end."""
+        self._pipe = pipe
+        self._held = bytearray()
+        self._begin = 0
+        """Place of the first byte that is held."""
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    def _take(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while chunk := os.read(self._pipe.fileno(), 1 << 16):
+                with self._lock:
+                    self._held += chunk
+                    self._let_go(len(self._held) - _HELD)
+
+    def _let_go(self, count: int) -> None:
+        count = min(max(count, 0), len(self._held))
+        del self._held[:count]
+        self._begin += count
+
+    def read(self, begin: int) -> tuple[int, bytes]:
+        """Read at most a MiB from a place on, and drop what lies before; also returns where it begins."""
+        with self._lock:
+            self._let_go(begin - self._begin)
+            return self._begin, bytes(self._held[:MOST])
+
+    def finish(self, seconds: float) -> None:
+        """Wait for its end, which comes when nothing holds the pipe any more."""
+        self._thread.join(seconds)
+
+    def close(self) -> None:
+        """Close the pipe, unless something that cannot be ended holds it."""
+        if not self._thread.is_alive():
+            self._pipe.close()
 
 
 class CommandGroup:
@@ -38,8 +84,6 @@ class CommandGroup:
         variables = {**os.environ, **environment, TAG: nested_tag(self._tag)}
         self._outcome: dict[str, Any] | None = None
         self._lock = threading.Lock()
-        self.was_late = False
-        """Whether its time was up."""
         try:
             self._supervisor = start_supervisor(
                 command, {name: value for name, value in variables.items() if value is not None}
@@ -54,7 +98,6 @@ class CommandGroup:
         try:
             self._supervisor.wait(limit_s)
         except subprocess.TimeoutExpired:
-            self.was_late = True
             self.end()
 
     @property
@@ -77,7 +120,7 @@ class CommandGroup:
         return [document(sight) for sight in progress.seen_below(self.pid).values()]
 
     def read(self, begin: int) -> tuple[int, bytes]:
-        """What it printed, as `outputs.Output.read`."""
+        """Read its output, as `CommandOutput.read`."""
         return self._output.read(begin)
 
     def signal(self, number: int) -> None:

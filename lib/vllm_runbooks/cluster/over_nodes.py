@@ -21,7 +21,7 @@ from types import FrameType, TracebackType
 from typing import Any, NamedTuple, Self
 
 from vllm_runbooks.cluster.carriers import Carrier
-from vllm_runbooks.cluster.outputs import MOST
+from vllm_runbooks.cluster.groups import MOST
 from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import record

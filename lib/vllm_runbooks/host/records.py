@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from vllm_runbooks.catalog.tables import RuleFinding
+from vllm_runbooks.core.record_forms import AUTHORED
 
 KIND = "inventory"
 """`kind` of a snapshot."""
@@ -106,6 +108,16 @@ class GpuFacts:
     processes: tuple[GpuProcess, ...] | None = None
     error: str | None = None
     """The driver's error instead of access, as "GPU is lost"."""
+
+
+@dataclass(frozen=True)
+class CsvColumn:
+    """A column of nvidia-smi's CSV: a row of `catalog/tables/nvidia_smi_columns.yaml`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    field: str
+    """Field of `GpuFacts`."""
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,20 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
+from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.display import SCHEMA, visible
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.redaction.redact import redact_record
-from vllm_runbooks.host.records import KIND, GpuFacts, Inspected, Inventory
+from vllm_runbooks.host.records import KIND, CsvColumn, GpuFacts, Inspected, Inventory
 
 _MAX_TEXT = 4_000_000
 _MAX_CARDS = 1024
@@ -29,31 +29,6 @@ _MOST = 2**60
 """No figure of a host is larger."""
 _DERIVED = tuple({field.name for field in fields(Inspected)} - {field.name for field in fields(Inventory)})
 """What the output of `inventory` has beside the snapshot: it is reckoned anew."""
-_COLUMNS: Mapping[str, str] = {
-    "index": "index",
-    "name": "name",
-    "gpu_name": "name",
-    "uuid": "uuid",
-    "gpu_uuid": "uuid",
-    "memory.total": "total_mib",
-    "memory.reserved": "reserved_mib",
-    "memory.used": "used_mib",
-    "memory.free": "free_mib",
-    "utilization.gpu": "busy_percent",
-    "compute_cap": "capability",
-    "pci.bus_id": "pci_bus",
-    "gpu_bus_id": "pci_bus",
-    "pcie.link.gen.current": "pcie_generation",
-    "pcie.link.gen.max": "pcie_generation_max",
-    "pcie.link.width.current": "pcie_width",
-    "pcie.link.width.max": "pcie_width_max",
-    "power.draw": "power_w",
-    "power.limit": "power_limit_w",
-    "power.default_limit": "power_limit_default_w",
-    "clocks.sm": "clock_mhz",
-    "clocks.max.sm": "clock_max_mhz",
-}
-"""What `nvidia-smi --help-query-gpu` calls the columns of its CSV, and the field of each."""
 _UNITS = ("MiB", "%", "W", "MHz")
 _UNTOLD = ("", "n/a", "[n/a]", "not supported", "[not supported]", "[unknown error]", "[gpu requires reset]")
 _LIMITS = ("memlock_mib", "open_files", "open_files_max", "memory_limit_mib")
@@ -259,7 +234,9 @@ def _of_csv(text: str, where: str) -> Inventory:
     except csv.Error as error:
         raise InputError(f"{where}: is no CSV ({error}); {_WRITE}") from None
     # "memory.total [MiB]": the unit stands in the head as well.
-    head = [_COLUMNS.get(cell.partition(" [")[0]) for cell in rows[0]] if rows else []
+    fields_by_column = load_table("nvidia_smi_columns", CsvColumn)
+    columns = [fields_by_column.get(cell.partition(" [")[0]) for cell in rows[0]] if rows else []
+    head = [None if column is None else column.field for column in columns]
     if "index" not in head or "name" not in head:
         raise InputError(
             f"{where}: is neither a host's snapshot nor nvidia-smi's CSV with a head that names index and name; "
