@@ -110,35 +110,35 @@ def _beginning(evidence: Evidence) -> str:
     return text
 
 
-def logged(told: NodesEvidence) -> Shown:
+def logged(evidence: NodesEvidence) -> Shown:
     """How the start that the logs tell of ended."""
     from vllm_runbooks.diagnosis.render import answers
 
-    if told.answer is None:
+    if evidence.answer is None:
         return Shown.said(_NO_LOG)
-    return answers.starts(told.answer) if len(told.answer.starts) > 1 else answers.outcome(told.answer)
+    return answers.starts(evidence.answer) if len(evidence.answer.starts) > 1 else answers.outcome(evidence.answer)
 
 
-def cause(told: NodesEvidence) -> Shown:
+def cause(evidence: NodesEvidence) -> Shown:
     """Why it failed, and what else the logs show."""
     from vllm_runbooks.diagnosis.render import answers
 
-    if told.answer is None:
+    if evidence.answer is None:
         return Shown.said(_NO_LOG)
-    return Shown.joined([answers.cause(told.answer), answers.others(told.answer)])
+    return Shown.joined([answers.cause(evidence.answer), answers.others(evidence.answer)])
 
 
-def remedies(told: NodesEvidence) -> Shown:
+def remedies(evidence: NodesEvidence) -> Shown:
     """The ways out of what the logs show."""
     from vllm_runbooks.core.views import elements
     from vllm_runbooks.diagnosis.render import answers
 
-    if told.answer is None:
+    if evidence.answer is None:
         return Shown.said(_NO_LOG)
-    alone = _alone(told.answer)
-    if alone is not None and told.answer.root_cause is None:
+    alone = _alone(evidence.answer)
+    if alone is not None and evidence.answer.root_cause is None:
         return Shown(alone.do_first, elements.tag("p", elements.prose(alone.do_first), "max-width:80ch"))
-    return answers.remedies(told.answer)
+    return answers.remedies(evidence.answer)
 
 
 def _alone(answer: Answer) -> Finding | None:
@@ -146,19 +146,19 @@ def _alone(answer: Answer) -> Finding | None:
     return next((finding for finding in answer.findings if finding.symptom == _ONE_HOST), None)
 
 
-def claims(told: NodesEvidence) -> tuple[JudgedClaim, ...]:
+def claims(evidence: NodesEvidence) -> tuple[JudgedClaim, ...]:
     """What the document says that the recorded log comes from, judged."""
-    return () if told.logs is None else diagnosing.judge_claims(told.logs)
+    return () if evidence.logs is None else diagnosing.judge_claims(evidence.logs)
 
 
 # ---- a plan over the cards of the nodes
 
 
-def question(told: NodesEvidence, *, model: str = "", vllm: str = "", options: str = "") -> Request | str:
+def question(evidence: NodesEvidence, *, model: str = "", vllm: str = "", options: str = "") -> Request | str:
     """A plan request over the nodes' GPUs, else what is missing; defaults are those of the log, then of the nodes.
 
     Args:
-        told: The nodes.
+        evidence: The nodes.
         model: Of the catalog, or a folder with its config.json.
         vllm: Release.
         options: Further engine options as a JSON object.
@@ -168,10 +168,10 @@ def question(told: NodesEvidence, *, model: str = "", vllm: str = "", options: s
     """
     check_texts(model=model, vllm=vllm, options=options)
     arguments = plan_evidence.as_words(options)
-    nodes = told.nodes
+    nodes = evidence.nodes
     if isinstance(nodes, str):
         return nodes
-    logged_model, logged_options, release = _logged(told)
+    logged_model, logged_options, release = _logged(evidence)
     name = model.strip() or logged_model or _seen(nodes)
     if not name:
         return "neither the nodes nor a log tell the model; name it with model"
@@ -209,17 +209,17 @@ def _seen(nodes: CheckedCluster) -> str:
     return PurePosixPath(path).name
 
 
-def over_all(asked: Request | str, found: Layouts | str, *, tp: int = 0, pp: int = 0) -> Plan | str:
+def over_all(request: Request | str, layouts: Layouts | str, *, tp: int = 0, pp: int = 0) -> Plan | str:
     """The plan of one server over all nodes, else why there is none.
 
     `tp` is by default the number of GPUs of each node, `pp` the number of nodes.
     """
-    if isinstance(asked, str) or isinstance(found, str):
-        return str(asked if isinstance(asked, str) else found)
-    nodes = [card.node for card in asked.cards]
+    if isinstance(request, str) or isinstance(layouts, str):
+        return str(request if isinstance(request, str) else layouts)
+    nodes = [card.node for card in request.cards]
     sizes = (tp or min(map(nodes.count, nodes)), pp or len(set(nodes)))
     plan_in_layout = next(
-        (plan for plan in found.layouts if (way := plan.layout) and (way.replicas, way.dp) == (1, 1)
+        (plan for plan in layouts.layouts if (way := plan.layout) and (way.replicas, way.dp) == (1, 1)
          and (way.tp, way.pp) == sizes), None
     )  # fmt: skip
     named = f"TP {sizes[0]} PP {sizes[1]}"
@@ -247,27 +247,27 @@ class Files(NamedTuple):
         return {name: self.made[name] for name in names if name in self.made}
 
 
-def files(asked: Request | str, one: Plan | str) -> Files:
+def files(request: Request | str, plan: Plan | str) -> Files:
     """What starts a layout on each node, every command of it linted."""
-    if isinstance(asked, str) or isinstance(one, str):
-        return Files({}, str(one if isinstance(one, str) else asked))
+    if isinstance(request, str) or isinstance(plan, str):
+        return Files({}, str(plan if isinstance(plan, str) else request))
     try:
-        return Files(*planner.files_for_nodes(asked, one))
+        return Files(*planner.files_for_nodes(request, plan))
     except InputError as error:
         return Files({}, redact_text(str(error)))
 
 
-def confirmations(asked: Request | str, one: Plan | str) -> Mapping[str, Confirmation]:
+def confirmations(request: Request | str, plan: Plan | str) -> Mapping[str, Confirmation]:
     """How to see that the layout took effect, by node; none where there is none."""
-    if isinstance(asked, str) or isinstance(one, str):
+    if isinstance(request, str) or isinstance(plan, str):
         return {}
     try:
-        return plan_files.confirmations(asked, one)
+        return plan_files.confirmations(request, plan)
     except InputError:
         return {}
 
 
-def write(asked: Request | str, one: Plan | str, folder: str, *, apply: bool) -> Shown:
+def write(request: Request | str, plan: Plan | str, folder: str, *, apply: bool) -> Shown:
     """Write what starts a layout on each node into a folder if `apply` is set; nothing is overwritten.
 
     Raises:
@@ -276,27 +276,27 @@ def write(asked: Request | str, one: Plan | str, folder: str, *, apply: bool) ->
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
-    if isinstance(asked, str) or isinstance(one, str):
-        return Shown.said(f"Nothing is written: {one if isinstance(one, str) else asked}.")
+    if isinstance(request, str) or isinstance(plan, str):
+        return Shown.said(f"Nothing is written: {plan if isinstance(plan, str) else request}.")
     if not apply:
         return Shown.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
-    written = planner.node_files(asked, one, Path(folder))
+    written = planner.node_files(request, plan, Path(folder))
     return Shown.said(f"Written: {', '.join(str(Path(folder) / name) for name in written.files)}.")
 
 
 # ---- the verdict
 
 
-def judge(told: NodesEvidence) -> Judgement:
+def judge(evidence: NodesEvidence) -> Judgement:
     """The verdict on nodes and logs, each against what its case expects, else on whether anything is wrong."""
     verdicts = []
-    if isinstance(told.nodes, CheckedCluster):
-        verdicts.append(node_loading.judge_nodes(told.nodes, told.recorded))
-    if told.answer is not None and told.logs is not None:
-        verdicts.append(_of_logs(told.answer, told.logs))
-    return expected.together(verdicts, told.case)
+    if isinstance(evidence.nodes, CheckedCluster):
+        verdicts.append(node_loading.judge_nodes(evidence.nodes, evidence.recorded))
+    if evidence.answer is not None and evidence.logs is not None:
+        verdicts.append(_of_logs(evidence.answer, evidence.logs))
+    return expected.together(verdicts, evidence.case)
 
 
 def _of_logs(answer: Answer, logs: Evidence) -> Judgement:

@@ -78,8 +78,8 @@ class OnRay:
             why = report["error"] if report else f"it did not let itself be joined within {_JOIN_S:.0f} s"
             raise RunbooksError(f"--ray {self._address}: {why}")
         host_facts = report["here"]
-        self._ids = {each["name"]: each["id"] for each in report["nodes"]}
-        self.nodes = tuple(_part(each, host_facts) for each in report["nodes"])
+        self._ids = {entry["name"]: entry["id"] for entry in report["nodes"]}
+        self.nodes = tuple(_part(entry, host_facts) for entry in report["nodes"])
         self._fit = frozenset(node.name for node in self.nodes if node.is_used)
         for node in self.nodes:
             if node.why:
@@ -138,7 +138,7 @@ class OnRay:
             suite.through()
             return 1
         all_fit = all(node.is_used or node.is_lost for node in self.nodes)
-        asked = {
+        question = {
             "tag": suite.tag,
             "runs": runs,
             "limit": self._jobs,
@@ -146,7 +146,7 @@ class OnRay:
             "catalogs": list(own_catalogs()),
             "environment": {LANG: os.environ[LANG]} if LANG in os.environ else {},
         }
-        self._thread = threading.Thread(target=self._follow, args=(suite, asked), name="ray", daemon=True)
+        self._thread = threading.Thread(target=self._follow, args=(suite, question), name="ray", daemon=True)
         self._thread.start()
         return 1
 

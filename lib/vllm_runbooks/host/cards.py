@@ -20,17 +20,17 @@ _MAX_NAME = 80
 _SHOWN = 3
 
 
-def cards(found: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[Card, ...]:
+def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[Card, ...]:
     """List the GPUs of a snapshot by number, without those that are divided (MIG) or that the driver cannot reach.
 
     Raises:
         InputError: there is none, or neither the memory nor the model of one is known.
     """
-    whole = [gpu for gpu in found.gpus if not gpu.is_parted and gpu.error is None]
+    whole = [gpu for gpu in snapshot.gpus if not gpu.is_parted and gpu.error is None]
     if not whole:
-        why = f" ({redact_text(visible(found.why_none))})" if found.why_none else ""
-        unfit_ones = "; ".join(f"GPU {gpu.index} {unfit(gpu)}" for gpu in found.gpus[:_SHOWN])
-        none = f"no GPU can be taken: {unfit_ones}" if found.gpus else f"lists no GPU{why}"
+        why = f" ({redact_text(visible(snapshot.why_none))})" if snapshot.why_none else ""
+        unfit_ones = "; ".join(f"GPU {gpu.index} {unfit(gpu)}" for gpu in snapshot.gpus[:_SHOWN])
+        none = f"no GPU can be taken: {unfit_ones}" if snapshot.gpus else f"lists no GPU{why}"
         raise InputError(f"{where}: {none}; name the cards, as in 8xRTX3090")
     return tuple(
         Card(

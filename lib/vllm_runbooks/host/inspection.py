@@ -32,7 +32,7 @@ __all__ = [
 
 
 def inspect(
-    found: Inventory,
+    snapshot: Inventory,
     specs: Specs,
     *,
     uses: Sequence[GpuUse] | None = None,
@@ -42,14 +42,14 @@ def inspect(
     """Check a snapshot and recommend a GPU for the next launch.
 
     Args:
-        found: The snapshot.
+        snapshot: The snapshot.
         specs: The GPUs of the catalog.
         uses: What several looks showed; None for one look, the snapshot.
         seconds: From the first look to the last.
         need_gib: Memory that the launch needs; None for vLLM's default share.
     """
-    said, unknown = findings(found, specs)
-    seen = uses_of(found, specs) if uses is None else uses
+    host_findings, unknown = findings(snapshot, specs)
+    seen = uses_of(snapshot, specs) if uses is None else uses
     chosen = recommend(seen, seconds=seconds, need_gib=need_gib) if seen else None
-    base = {name: getattr(found, name) for name in Inventory.__dataclass_fields__}
-    return Inspected(**base, findings=said, unknown=unknown, recommendation=chosen)
+    base = {name: getattr(snapshot, name) for name in Inventory.__dataclass_fields__}
+    return Inspected(**base, findings=host_findings, unknown=unknown, recommendation=chosen)

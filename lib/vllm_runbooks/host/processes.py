@@ -27,9 +27,9 @@ vLLM warns of variables that begin with VLLM_ and that it does not know.
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def nested_tag(own: str) -> str:
+def nested_tag(tag: str) -> str:
     """The value of `TAG` for processes with a tag below those of this process."""
-    return ":".join(filter(None, [os.environ.get(TAG), own]))
+    return ":".join(filter(None, [os.environ.get(TAG), tag]))
 
 
 def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None:

@@ -109,7 +109,7 @@ def files(
         pp=pp,
         dp=dp,
         arguments=arguments,
-        environment=dict(_pair(each, "--env", "NAME=VALUE") for each in environment),
+        environment=dict(_pair(item, "--env", "NAME=VALUE") for item in environment),
     )
     if planner.has_sizes(request):
         request = planner.staged(request)
@@ -129,7 +129,7 @@ def files(
         output.write_json(to_json(written))
     else:
         terminal.show(render_start_files.view(written))
-    return int(written.fits is not True or any(each.severity is not Severity.HINT for each in met))
+    return int(written.fits is not True or any(item.severity is not Severity.HINT for item in met))
 
 
 def _pair(text: str, option: str, form: str) -> tuple[str, str]:

@@ -55,7 +55,7 @@ def with_variables(cluster: Cluster, variables: Mapping[str, Mapping[str, str]])
 
 
 def standing(
-    found: Cluster,
+    cluster: Cluster,
     specs: Specs,
     environments: Iterable[NodeEnvironment],
     used: Iterable[str],
@@ -66,8 +66,8 @@ def standing(
 
     With `is_tensor_spread` ranks of one tensor-parallel group are on several nodes, so a slow network matters.
     """
-    launched = with_variables(found, {environment.node: environment.variables for environment in environments})
-    names = {*used, *(node.name for node in found.unread)}
+    launched = with_variables(cluster, {environment.node: environment.variables for environment in environments})
+    names = {*used, *(node.name for node in cluster.unread)}
     return tuple(
         finding
         for finding in check(launched, specs).findings

@@ -271,26 +271,26 @@ def _sentence(text: str) -> Shown:
     return Shown(text, prose(text))
 
 
-def nodes(found: CheckedCluster | str, *, is_whole: bool = True) -> Shown:
+def nodes(checked: CheckedCluster | str, *, is_whole: bool = True) -> Shown:
     """The nodes, a column each; what differs is marked by a word, what does not is listed once.
 
-    `found` may be the reason why there are no nodes; without `is_whole` only what differs is shown.
+    `checked` may be the reason why there are no nodes; without `is_whole` only what differs is shown.
     """
-    if isinstance(found, str):
-        return _sentence(found)
-    head, ground = _head(found), _OUTCOMES[found.ok].ground
-    picked = _picked(found)
-    every = [*map(_difference_fact, found.differences), *(_facts(found) if is_whole else ())]
+    if isinstance(checked, str):
+        return _sentence(checked)
+    head, ground = _head(checked), _OUTCOMES[checked.ok].ground
+    picked = _picked(checked)
+    every = [*map(_difference_fact, checked.differences), *(_facts(checked) if is_whole else ())]
     rows = [row._replace(values=tuple(row.values[number] for number in picked)) for row in every]
-    alike = list(_alike(found)) if is_whole else []
-    html = elements.verdict(head, ground) + "".join(map(remark, _summary(found)))
-    blocks: list[Block] = [Loose(str(head)), *map(Loose, _summary(found))]
+    alike = list(_alike(checked)) if is_whole else []
+    html = elements.verdict(head, ground) + "".join(map(remark, _summary(checked)))
+    blocks: list[Block] = [Loose(str(head)), *map(Loose, _summary(checked))]
     if rows:
-        columns = ["", *_columns(found)]
+        columns = ["", *_columns(checked)]
         cells = [[_row_name(row.what), *map(_narrow, _marked(row))] for row in rows]
         html += elements.html_table(columns, cells, widest="none")
         blocks.append(faint_table(columns, [[visible(row.what), *_plainly(row)] for row in rows]))
-    if not found.differences:
+    if not checked.differences:
         html += remark(_NOTHING_DIFFERS)
         blocks.append(Line(_NOTHING_DIFFERS))
     if alike:
@@ -384,19 +384,19 @@ def _marked(row: _FactRow) -> Iterator[str]:
             yield f"{text} {badge(_DIFFERS, AMBER if row.matters else GREY)}"
 
 
-def reach(found: CheckedCluster | str) -> Shown:
+def reach(checked: CheckedCluster | str) -> Shown:
     """Which node reaches which, in words, for a notebook."""
-    if isinstance(found, str):
-        return _sentence(found)
-    rows = _matrix(found)
+    if isinstance(checked, str):
+        return _sentence(checked)
+    rows = _matrix(checked)
     if not rows:
         return _sentence("Which node reaches which was not measured.")
-    head = ["from, to", *_columns(found)]
+    head = ["from, to", *_columns(checked)]
     cells = [[escape(source), *map(_way, ways)] for source, *ways in rows]
-    speeds = _speeds(found)
+    speeds = _speeds(checked)
     return Shown(
-        plain([faint_table(head, rows), _ports_block(found), *map(Line, speeds)]),
-        elements.html_table(head, cells, widest="none") + "".join(map(remark, (_ports(found), *speeds))),
+        plain([faint_table(head, rows), _ports_block(checked), *map(Line, speeds)]),
+        elements.html_table(head, cells, widest="none") + "".join(map(remark, (_ports(checked), *speeds))),
     )
 
 
@@ -416,20 +416,20 @@ def _way(cell: str) -> str:
     return badge(closed, AMBER if rest else RED) + escape(rest)
 
 
-def findings(found: CheckedCluster | str) -> Shown:
+def findings(checked: CheckedCluster | str) -> Shown:
     """What the nodes mean for a server over them, for a notebook."""
-    if isinstance(found, str):
-        return _sentence(found)
-    unknown = _unmeasured_by_nodes(found)
+    if isinstance(checked, str):
+        return _sentence(checked)
+    unknown = _unmeasured_by_nodes(checked)
     below = [tag("p", escape(visible(line)), _PARAGRAPH) for line in unknown]
     html = "".join([elements.heading(_UNMEASURED), *below]) if unknown else ""
     lines = [f"{_UNMEASURED}. {line}" for line in unknown]
-    if not found.findings:
-        sentence = f"{_head(found).why}."
+    if not checked.findings:
+        sentence = f"{_head(checked).why}."
         return Shown("\n".join([sentence, *lines]), prose(sentence) + html)
-    where = ((finding, _listed(finding.nodes)) for finding in found.findings)
+    where = ((finding, _listed(finding.nodes)) for finding in checked.findings)
     table = finding_views.findings_table(where, "what it means, how it would look, and what to do")
-    return Shown("\n".join([plain(finding_blocks(found.findings)), *lines]), table + html)
+    return Shown("\n".join([plain(finding_blocks(checked.findings)), *lines]), table + html)
 
 
 _UNMEASURED = "Not measured"
@@ -452,16 +452,16 @@ def exports(cluster: CheckedCluster) -> list[tuple[str, str]]:
     return [(_short(node.node), _exports(node.variables)) for node in cluster.environments[:_MOST]]
 
 
-def environments(found: CheckedCluster | str) -> Shown:
+def environments(checked: CheckedCluster | str) -> Shown:
     """What each node needs in its environment, for a notebook."""
-    if isinstance(found, str):
-        return _sentence(found)
-    if not found.environments:
+    if isinstance(checked, str):
+        return _sentence(checked)
+    if not checked.environments:
         return _sentence(
             "The way from node to node is not known, so no environment is offered: "
             "`vllm-runbooks cluster check --ray ADDRESS`, or `--hosts FILE`, measures it."
         )
-    first, more = found.environments[:_MOST], _more(found)
+    first, more = checked.environments[:_MOST], _more(checked)
     lines = [f"{_short(node.node)}: export {_assignments(node.variables)}" for node in first]
     parts = [
         elements.heading(_short(node.node))
