@@ -636,7 +636,7 @@ def test_the_panel_of_nodes_follows_what_is_set() -> None:
     _installed()
     from ipywidgets.widgets.widget import _instances
 
-    panel = rb.widgets.nodes(checked=rb.nodes("cluster-clock"))
+    panel = rb.widgets.nodes(found=rb.nodes("cluster-clock"))
     assert "nodes.clock_off" in panel._findings.value
     assert [each._copy.text.splitlines()[0] for each in panel._environments.children] == [
         "export VLLM_HOST_IP=10.77.0.1",
