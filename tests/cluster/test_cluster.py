@@ -374,7 +374,7 @@ def test_words_name_pythons_and_ports() -> None:
     """As the command, the notebook and the panel take them; a node that is not there is named, and the rest goes on."""
     told = named.read_pythons(["/opt/vllm/bin/python", "other=/usr/bin/python3", "gone=/x"])
     with carriers.Processes({"head": agent("head"), "other": agent("other")}) as carrier:
-        by_node = named.of_nodes(carrier, told)
+        by_node = named.pythons_by_node(carrier, told)
 
     assert by_node == {"head": "/opt/vllm/bin/python", "other": "/usr/bin/python3"}
     assert [each.name for each in carrier.unread] == ["gone"]
@@ -445,14 +445,16 @@ LISTS = [
 def test_a_list_that_cannot_be_read_is_refused(listed: str, why: str) -> None:
     """In one line that names the place."""
     with pytest.raises(InputError, match=why) as refused:
-        hosts.read(listed, "hosts.txt")
+        hosts.read_hosts(listed, "hosts.txt")
 
     assert str(refused.value).startswith("hosts.txt:")
 
 
 def test_a_list_says_how_each_host_is_asked() -> None:
     """The words of its ssh are those of the table, with the user's own between."""
-    found = hosts.read("# head\nann@10.0.0.1:2222 name=head agent=/o/python VLLM_HOST_IP=10.0.0.1\n[fd00::2]\n", "h")
+    found = hosts.read_hosts(
+        "# head\nann@10.0.0.1:2222 name=head agent=/o/python VLLM_HOST_IP=10.0.0.1\n[fd00::2]\n", "h"
+    )
     first, second = (carriers._ssh(host, "conf") for host in found)
 
     assert first[-8:] == [
@@ -468,16 +470,16 @@ def test_a_list_says_how_each_host_is_asked() -> None:
     assert "BatchMode=yes" in first
     assert first[first.index("-p") + 1] == "2222"
     assert "fd00::2" in second
-    assert [host.name for host in hosts.listed("10.0.0.1, 10.0.0.2")] == ["10.0.0.1", "10.0.0.2"]
-    assert [host.agent for host in hosts.listed("10.0.0.1 agent=/o/python,b")] == ["/o/python", "/usr/bin/python3"]
-    assert hosts.read("\ufeff10.0.0.1\n", "h")[0].name == "10.0.0.1"
+    assert [host.name for host in hosts.parse_hosts("10.0.0.1, 10.0.0.2")] == ["10.0.0.1", "10.0.0.2"]
+    assert [host.agent for host in hosts.parse_hosts("10.0.0.1 agent=/o/python,b")] == ["/o/python", "/usr/bin/python3"]
+    assert hosts.read_hosts("\ufeff10.0.0.1\n", "h")[0].name == "10.0.0.1"
 
 
 def test_a_list_that_is_refused_is_named_as_it_was_given(tmp_path: Path) -> None:
     """By its path, with the line."""
     (tmp_path / "hosts").write_text("a\n-b\n", "utf-8")
     with pytest.raises(InputError, match="names no host") as refused:
-        hosts.listed(str(tmp_path / "hosts"))
+        hosts.parse_hosts(str(tmp_path / "hosts"))
 
     assert str(refused.value).startswith(f"{tmp_path / 'hosts'}:2: ")
 

@@ -271,7 +271,7 @@ def test_what_can_be_known_first_is_refused_first(
     site = stage()
     asked = replace(site.asked(left_out=["nodes"]), arguments=("--tensor-parallel-size", "4"))
     with pytest.raises(InputError, match="takes 4 cards"):
-        starting_nodes.look(site.carrier, asked, site.said.append)
+        starting_nodes.measure_nodes(site.carrier, asked, site.said.append)
     monkeypatch.delenv("VLLM_API_KEY")
     status, _, err = run(capsys, "serve", "--hosts", "127.0.0.1:1 ,127.0.0.2:1", "org/model", "-tp", "2")
 
@@ -379,7 +379,7 @@ def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: Result, finding: str) -> None:
     """With the finding and what to do."""
-    found = starting_nodes.judged(clusters.check(node_loading.read_nodes([case]), catalog.specs()))
+    found = starting_nodes.check_findings(clusters.check(node_loading.read_nodes([case]), catalog.specs()))
 
     assert found.result is result
     assert finding in found.says

@@ -62,7 +62,7 @@ def check_ray(address: str) -> None:
         )
 
 
-def read(text: str, where: str) -> tuple[SshHost, ...]:
+def read_hosts(text: str, where: str) -> tuple[SshHost, ...]:
     """Read a list of hosts, one a line, with comments behind `#`; raises InputError."""
     if len(text) > _MAX_TEXT:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no list of hosts; {_FORM}")
@@ -74,13 +74,13 @@ def read(text: str, where: str) -> tuple[SshHost, ...]:
     return _checked(hosts, where)
 
 
-def listed(text: str) -> tuple[SshHost, ...]:
+def parse_hosts(text: str) -> tuple[SshHost, ...]:
     """Read hosts from a word, as in `10.0.0.1,10.0.0.2 agent=/o/python`, or from its file; raises InputError."""
     path = Path(text)
     try:
         if path.is_file():
             with path.open(encoding="utf-8") as file:
-                return read(file.read(_MAX_TEXT + 1), visible(text[:200]))
+                return read_hosts(file.read(_MAX_TEXT + 1), visible(text[:200]))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "is no text"
         raise InputError(f"{visible(text[:200])}: cannot be read: {reason}; give a list of hosts") from None

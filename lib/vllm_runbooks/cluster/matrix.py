@@ -28,7 +28,9 @@ _NEIGHBOURS = 4
 """That a node's bandwidth is measured to: all others, in a small cluster."""
 
 
-def reaches(carrier: Carrier, nodes: Sequence[NodeFacts], ports: Mapping[str, int]) -> tuple[Reach, ...] | None:
+def measure_reachability(
+    carrier: Carrier, nodes: Sequence[NodeFacts], ports: Mapping[str, int]
+) -> tuple[Reach, ...] | None:
     """Have every node try to reach every other at each of its addresses; None if nothing could be tried.
 
     `ports` are by use; one more is chosen by each node's system.

@@ -70,7 +70,7 @@ def measure(
     on_facts(cluster)
     if len(nodes) > 1:
         say("trying every way between them")
-        cluster = replace(cluster, reaches=matrix.reaches(carrier, nodes, ports))
+        cluster = replace(cluster, reaches=matrix.measure_reachability(carrier, nodes, ports))
         if is_collective_run:
             ran = collective.run(
                 carrier, cluster, pythons=named, port=ports["torch"], limit_s=limit_s, advise=advised, say=say

@@ -41,15 +41,15 @@ def nodes(
     """
     check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
     tried, pythons = read_ports(_words(ports)), read_pythons(_words(python))
-    with opened(ray=ray.strip() or None, hosts=hosts.strip() or None, expected=expect or None) as carrier:
-        return checked(carrier, model=model.strip(), named=pythons, tried=tried, say=say)
+    with open_carrier(ray=ray.strip() or None, hosts=hosts.strip() or None, expected=expect or None) as carrier:
+        return measure_and_check(carrier, model=model.strip(), named=pythons, tried=tried, say=say)
 
 
 def _words(text: str) -> list[str]:
     return [word for part in text.split(",") if (word := part.strip())]
 
 
-def opened(
+def open_carrier(
     *, ray: str | None, hosts: str | None, expected: int | None = None, ssh_config: str | None = None
 ) -> Carrier:
     """Carry questions to the nodes of a Ray cluster, or to hosts that ssh reaches; the caller closes it.
@@ -66,7 +66,7 @@ def opened(
     if ssh_config is not None and hosts is None:
         raise InputError("--ssh-config is for --hosts; give them as well")
     if hosts is not None:
-        return carriers.Ssh(host_lists.listed(hosts), config=ssh_config)
+        return carriers.Ssh(host_lists.parse_hosts(hosts), config=ssh_config)
     address = ray or ""
     host_lists.check_ray(address)
     return carriers.Ray(address, expected=expected)
@@ -83,7 +83,7 @@ def read_pythons(words: Iterable[str]) -> dict[str, str]:
     return by_node
 
 
-def of_nodes(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str]:
+def pythons_by_node(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str]:
     """Python of each node that answers, where one is named; a named node that is not there counts as unread."""
     nodes = carrier.nodes()
     names = {*nodes, *(unread.name for unread in carrier.unread), ""}
@@ -104,7 +104,7 @@ def read_ports(words: Iterable[str]) -> dict[str, int]:
     return by_use
 
 
-def checked(
+def measure_and_check(
     carrier: Carrier,
     *,
     model: str,
@@ -118,7 +118,7 @@ def checked(
     cluster = measuring.measure(
         carrier,
         model=model or None,
-        pythons=of_nodes(carrier, named),
+        pythons=pythons_by_node(carrier, named),
         ports=tried,
         is_collective_run=is_collective_run,
         limit_s=limit_s,

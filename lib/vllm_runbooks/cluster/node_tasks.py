@@ -52,7 +52,7 @@ class Content(NamedTuple):
         return at
 
 
-def packed(path: Path) -> Content:
+def pack(path: Path) -> Content:
     """Read a file or folder to send it to a node.
 
     Raises:

@@ -67,7 +67,7 @@ class Bridge:
             return {"error": first_line(error)}
 
     def _join(self) -> dict[str, Any]:
-        nodes = joined(self._address)
+        nodes = join_cluster(self._address)
         self._start(nodes)
         head = next((node["name"] for node in nodes if node["is_head"] and not node["why"]), None)
         return {"nodes": [{k: node[k] for k in ("name", "address", "why")} for node in nodes], "head": head}
@@ -115,7 +115,7 @@ class Bridge:
         return {}
 
 
-def joined(address: str) -> list[dict[str, Any]]:
+def join_cluster(address: str) -> list[dict[str, Any]]:
     """Join the cluster with this process; its nodes, with `why` for one that is dead.
 
     Raises:

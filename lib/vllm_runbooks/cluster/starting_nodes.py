@@ -91,7 +91,7 @@ class CheckedLaunchNodes:
     check: Check
 
 
-def look(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) -> CheckedLaunchNodes:
+def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) -> CheckedLaunchNodes:
     """Ask and measure the nodes; the check fails if a launch would fail.
 
     Raises:
@@ -102,7 +102,7 @@ def look(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) ->
     def is_planned(nodes: Cluster) -> None:
         checked = clusters.check(nodes, catalog.specs(), model=launch.model)
         # Of nodes that forbid the start a plan is of no use.
-        if not is_wanted or judged(checked).result is not Result.FAILED:
+        if not is_wanted or check_findings(checked).result is not Result.FAILED:
             _plan_launch(launch, nodes, {})
 
     cluster = measuring.measure(
@@ -117,7 +117,7 @@ def look(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) ->
     environments = _environments(cluster, measuring.advised(cluster), launch.environment)
     checked = clusters.check(_as_started(cluster, environments), catalog.specs(), model=launch.model)
     return CheckedLaunchNodes(
-        checked, environments, judged(checked) if is_wanted else Check("nodes", Result.LEFT_OUT, "not wanted")
+        checked, environments, check_findings(checked) if is_wanted else Check("nodes", Result.LEFT_OUT, "not wanted")
     )
 
 
@@ -147,7 +147,7 @@ def _as_started(cluster: Cluster, environments: Mapping[str, Mapping[str, str]])
     return replace(clusters.with_variables(cluster, environments), collectives=tuple(like) or cluster.collectives)
 
 
-def judged(checked: CheckedCluster) -> Check:
+def check_findings(checked: CheckedCluster) -> Check:
     """Whether a start over these nodes would fail, in one line with what to do."""
     fatal = [item for item in checked.findings if item.severity is Severity.FATAL and item.id not in _OF_RAY]
     if fatal:
@@ -167,7 +167,7 @@ def _line(finding: NodeFinding) -> str:
     return f"{', '.join(finding.nodes)}: {finding.text} ({finding.id}); {finding.do}"
 
 
-def refused(looked: CheckedLaunchNodes, vllm: str | None) -> Guarded:
+def refused_launch(looked: CheckedLaunchNodes, vllm: str | None) -> Guarded:
     """A start over nodes that came to nothing, as they are."""
     return Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
 

@@ -51,7 +51,7 @@ class Spread:
 
     def join(self, address: str) -> None:
         """Join, and say which nodes there are and what each of them is."""
-        nodes = ray_bridge.joined(address)
+        nodes = ray_bridge.join_cluster(address)
         refs = {node["id"]: self._on(node["id"], node_tasks.facts, cpus=0) for node in nodes if not node["why"]}
         ends_at = time.monotonic() + _FACTS_S
         for node in nodes:
@@ -232,7 +232,7 @@ class _Contents:
         import ray
 
         if path not in self._known:
-            self._known[path] = ray.put(node_tasks.packed(Path(path)))
+            self._known[path] = ray.put(node_tasks.pack(Path(path)))
         return self._known[path]
 
 

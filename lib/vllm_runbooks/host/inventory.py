@@ -310,7 +310,11 @@ def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
 
 
 def _orphans(starts: Path) -> dict[int, str]:
-    return {int(leftover.name): leftover.proof for leftover in leftovers.found(starts) if leftover.kind == "process"}
+    return {
+        int(leftover.name): leftover.proof
+        for leftover in leftovers.find_leftovers(starts)
+        if leftover.kind == "process"
+    }
 
 
 def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:

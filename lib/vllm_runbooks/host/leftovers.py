@@ -81,7 +81,7 @@ def opened_by(pids: Sequence[int], names: Mapping[str, int]) -> set[str]:
     return opened
 
 
-def found(starts: Path) -> list[Leftover]:
+def find_leftovers(starts: Path) -> list[Leftover]:
     """Everything on this host that looks left by a vLLM start; `starts` is the folder of guarded starts."""
     import psutil
 
@@ -132,7 +132,7 @@ def _whose(state: Owner, record: Mapping[str, Any]) -> str:
     return f"whose guard may live: it is not told when the process {guard['pid']}, which has its number, began"
 
 
-def removed(leftover: Leftover, *, patience_s: float = 3.0) -> bool:
+def remove_leftover(leftover: Leftover, *, patience_s: float = 3.0) -> bool:
     """Remove it, if it is still what it was; says whether it is gone."""
     import psutil
 

@@ -116,8 +116,8 @@ def _measured(
     from vllm_runbooks.cluster import measuring, named
 
     tried, programs = named.read_ports(ports), named.read_pythons(pythons)
-    with named.opened(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier:
-        return named.checked(
+    with named.open_carrier(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier:
+        return named.measure_and_check(
             carrier,
             model=model,
             named=programs,

@@ -57,7 +57,7 @@ def start(
     subject.found  # noqa: B018 - asked for its error, before any node is
     starting_nodes.check_key(subject.variables)
     with (
-        named.opened(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier,
+        named.open_carrier(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier,
         told(subject) as tell,
     ):
         launch = starting_nodes.ClusterLaunch(
@@ -65,18 +65,18 @@ def start(
             arguments=arguments,
             vllm=vllm,
             environment=variables,
-            pythons=named.of_nodes(carrier, programs),
+            pythons=named.pythons_by_node(carrier, programs),
             port=ports.get("--port", 8000),
             master_port=ports.get("--master-port"),
             gpu_memory=gpu_memory,
             request=request(subject=subject, source=None, why_none="each node reads its own cards"),
         )
-        looked = starting_nodes.look(carrier, launch, output.say)
+        looked = starting_nodes.measure_nodes(carrier, launch, output.say)
         if looked.check.result is Result.FAILED:
             # What the plan would be of such nodes is of no use.
             output.say(f"nodes: failed: {looked.check.says}")
             output.say("--skip nodes starts all the same")
-            result = starting_nodes.refused(looked, vllm)
+            result = starting_nodes.refused_launch(looked, vllm)
         else:
             result = guarded_start.serve(
                 starting_nodes.PlannedClusterLaunch(carrier, launch, looked).request, show=show, say=output.say

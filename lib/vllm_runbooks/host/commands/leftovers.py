@@ -31,7 +31,7 @@ def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
     from vllm_runbooks.host import leftovers as there
     from vllm_runbooks.serve import places
 
-    items = there.found(places.starts())
+    items = there.find_leftovers(places.starts())
     names = {item.name for item in items}
     unknown = [name for name in names_to_remove if name != "proven" and name not in names]
     if unknown:
@@ -39,7 +39,7 @@ def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
     chosen = [
         item for item in items if item.name in names_to_remove or (item.is_proven and "proven" in names_to_remove)
     ]
-    kept = [item for item in items if item not in chosen or not there.removed(item)]
+    kept = [item for item in items if item not in chosen or not there.remove_leftover(item)]
     if form == "json":
         rows = [
             {"kind": item.kind, "name": item.name, "size_bytes": item.size_bytes, "proven": item.is_proven,
