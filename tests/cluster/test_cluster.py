@@ -337,8 +337,9 @@ def test_what_nobody_reads_is_let_go() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("says", [False, True], ids=["silent", "asked"])
-def test_an_agent_that_hears_nothing_ends(*, says: bool) -> None:
+def test_an_agent_that_hears_nothing_ends(monkeypatch: pytest.MonkeyPatch, *, says: bool) -> None:
     """With what it started: a network that was cut leaves its input open."""
+    monkeypatch.setattr(carriers, "_BEAT_S", 600.0)  # on a slow machine a word would come before the limit
     unheard_s = scaled(2.5)
     program = f"from vllm_runbooks.cluster import agent\nagent.UNHEARD_S = {unheard_s}\nagent.main(['here'])"
     with carriers.Processes({"here": [sys.executable, "-P", "-c", program]}) as carrier:
@@ -361,7 +362,7 @@ def test_ray_is_joined_without_what_takes_longest_to_import() -> None:
     """A grammar of addresses that comes with JupyterLab, and takes several times what Ray itself does."""
     program = (
         "import sys\nfrom vllm_runbooks.cluster import ray_bridge\n"
-        "try: ray_bridge.joined('127.0.0.1:1')\nexcept Exception as error: print(error)\n"
+        "try: ray_bridge.join_cluster('127.0.0.1:1')\nexcept Exception as error: print(error)\n"
         "print([name for name in sys.modules if name.startswith('rfc3987_syntax.')], 'ray' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, encoding="utf-8")
