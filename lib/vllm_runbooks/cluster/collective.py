@@ -16,7 +16,7 @@ from vllm_runbooks.cluster.matrix import ANY
 from vllm_runbooks.cluster.wires import UnansweredError, one_line
 from vllm_runbooks.host.nodes.records import Cluster, Collective, RankOutcome, RankState, Reachability
 from vllm_runbooks.host.nodes.unknowns import ABSENT_RANK
-from vllm_runbooks.host.nodes.ways import dialled
+from vllm_runbooks.host.nodes.ways import dial_addresses
 
 _MIB = 4
 """Many packets, and little memory beside what torch takes."""
@@ -100,7 +100,7 @@ def meeting_address(cluster: Cluster) -> str | None:
         reached = {attempt.source for attempt in opened if attempt.use == ANY} == others
         return not reached, -len(opened), statistics.median(latencies) if latencies else 0.0
 
-    return min(dialled(head), key=rank, default=None)
+    return min(dial_addresses(head), key=rank, default=None)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.nodes.records import NodeFacts, Reach, Reachability
-from vllm_runbooks.host.nodes.ways import dialled
+from vllm_runbooks.host.nodes.ways import dial_addresses
 
 ANY = "any"
 """What a port is for that the system chooses, as in `host.nodes.records.Reach.use`."""
@@ -51,7 +51,7 @@ def measure_reachability(
                 {"target": node.name, "address": address, **port}
                 for node in nodes
                 if node.name != name
-                for address in dialled(node)[:_MAX_ADDRESSES]
+                for address in dial_addresses(node)[:_MAX_ADDRESSES]
                 for port in waiting[node.name]
             ]
             for name in names

@@ -19,8 +19,8 @@ from vllm_runbooks.host.nodes.ways import (
     BlockedPorts,
     addresses,
     is_loopback,
-    selected,
-    usable,
+    selected_interfaces,
+    usable_interfaces,
     variable,
 )
 
@@ -61,7 +61,7 @@ def ip_wrong(context: ClusterRuleContext) -> Iterator[RuleHit]:
         if is_loopback(address):
             yield RuleHit((node.name,), f"{HOST_IP} is {address} on {node.name}: nobody else reaches it there")
         elif node_addresses is not None and address not in node_addresses and counts[address] == 1:
-            outward = [item for interface in usable(node) for item in interface.addresses]
+            outward = [item for interface in usable_interfaces(node) for item in interface.addresses]
             has = listed(outward) or "none that others could reach"
             yield RuleHit((node.name,), f"{HOST_IP} is {address} on {node.name}, which has {has}")
 
@@ -139,7 +139,7 @@ def _selections(context: ClusterRuleContext) -> Iterator[tuple[NodeFacts, str, t
     """Each variable of a node that selects interfaces, with those that it selects."""
     for node in context.nodes:
         for name in (NCCL, GLOO):
-            interfaces = selected(node, name)
+            interfaces = selected_interfaces(node, name)
             if interfaces is not None:
                 yield node, name, interfaces
 
@@ -196,7 +196,7 @@ def interfaces_disagree(context: ClusterRuleContext) -> Iterator[RuleHit]:
         nccl, gloo = variable(node, NCCL), variable(node, GLOO)
         if nccl is None or gloo is None:
             continue
-        by_nccl, by_gloo = selected(node, NCCL), selected(node, GLOO)
+        by_nccl, by_gloo = selected_interfaces(node, NCCL), selected_interfaces(node, GLOO)
         if by_nccl is None or by_gloo is None:
             is_apart = nccl.strip("=^") != gloo
         else:
@@ -214,7 +214,7 @@ def interface_unset(context: ClusterRuleContext) -> Iterator[RuleHit]:
     sentences = []
     for node in context.nodes:
         route = context.matrix.chosen.get(node.name)
-        if route is None or node.environment is None or len(usable(node)) < 2:
+        if route is None or node.environment is None or len(usable_interfaces(node)) < 2:
             continue
         unset = []
         if node.inventory.gpus and variable(node, NCCL) is None:
@@ -224,7 +224,7 @@ def interface_unset(context: ClusterRuleContext) -> Iterator[RuleHit]:
         if variable(node, GLOO) is None and resolved and not is_loopback(resolved) and resolved not in on_route:
             unset.append(GLOO)
         if unset:
-            names = ", ".join(interface.name for interface in usable(node))
+            names = ", ".join(interface.name for interface in usable_interfaces(node))
             sentences.append((node.name, NodeWords(f"{_are(unset)} not set on", f", where there are {names}")))
     yield from grouped_hits(sentences)
 

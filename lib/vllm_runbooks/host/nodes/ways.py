@@ -26,7 +26,7 @@ def is_outward(address: str) -> bool:
     return not (is_loopback(address) or address.startswith("169.254.") or address.casefold().startswith("fe80:"))
 
 
-def usable(node: NodeFacts) -> tuple[Interface, ...]:
+def usable_interfaces(node: NodeFacts) -> tuple[Interface, ...]:
     """Interfaces of a node by which another node might reach it."""
     return tuple(
         interface
@@ -35,9 +35,11 @@ def usable(node: NodeFacts) -> tuple[Interface, ...]:
     )
 
 
-def dialled(node: NodeFacts) -> tuple[str, ...]:
+def dial_addresses(node: NodeFacts) -> tuple[str, ...]:
     """Addresses of a node at which another might reach it, in the order of its interfaces."""
-    outward = (address for interface in usable(node) for address in interface.addresses if is_outward(address))
+    outward = (
+        address for interface in usable_interfaces(node) for address in interface.addresses if is_outward(address)
+    )
     return tuple(dict.fromkeys(outward))
 
 
@@ -53,7 +55,7 @@ def variable(node: NodeFacts, name: str) -> str | None:
     return (node.environment or {}).get(name) or None
 
 
-def selected(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
+def selected_interfaces(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
     """The interfaces that a variable selects for its library; None if it is not set, or they are unknown.
 
     NCCL reads prefixes, a leading = for whole names, a leading ^ for those that are left out; Gloo reads whole names.
@@ -144,7 +146,7 @@ class ReachabilityMatrix:
         """The best route to a node; None if none is known to lead to the others."""
         ranked = []
         set_by = variable(node, HOST_IP)
-        for number, interface in enumerate(usable(node)):
+        for number, interface in enumerate(usable_interfaces(node)):
             for address in interface.addresses:
                 if not is_outward(address) or address in self._shared:
                     continue
