@@ -204,15 +204,15 @@ def test_what_a_run_reads_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A file and a folder arrive under their names; what is too large to be sent around is refused."""
     (tmp_path / "case" / "deep").mkdir(parents=True)
     (tmp_path / "case" / "deep" / "a.log").write_text("x", encoding="utf-8")
-    folder = node_tasks.packed(tmp_path / "case").unpack(tmp_path / "1")
-    file = node_tasks.packed(tmp_path / "case/deep/a.log").unpack(tmp_path / "2")
+    folder = node_tasks.pack(tmp_path / "case").unpack(tmp_path / "1")
+    file = node_tasks.pack(tmp_path / "case/deep/a.log").unpack(tmp_path / "2")
 
     assert folder == tmp_path / "1" / "case"
     assert (folder / "deep/a.log").read_text(encoding="utf-8") == "x"
     assert file.read_text(encoding="utf-8") == "x"
     monkeypatch.setattr(node_tasks, "MOST_BYTES", 0)
     with pytest.raises(InputError, match="too many"):
-        node_tasks.packed(tmp_path / "case")
+        node_tasks.pack(tmp_path / "case")
 
 
 TASK = """\

@@ -24,12 +24,12 @@ from vllm_runbooks.cluster import (
     all_reduce,
     carriers,
     collective,
+    groups,
     hosts,
     matrix,
     measuring,
     named,
     node_facts,
-    outputs,
     reaching,
 )
 from vllm_runbooks.cluster.agent import Agent
@@ -284,7 +284,7 @@ def test_a_command_is_started_read_signalled_and_ended(here: carriers.Processes)
     while told["is_running"]:
         told = here.ask("here", {"do": "read", "group": group}, 5)
 
-    assert (told["status"], told["was_late"]) == (7, False)
+    assert told["status"] == 7
     assert gone(child)
     here.ask("here", {"do": "end", "group": group, "forget": True}, 10)
     with pytest.raises(UnansweredError, match="not known here"):
@@ -296,7 +296,7 @@ def test_a_command_is_ended_at_its_limit(here: carriers.Processes) -> None:
     late = here.ask("here", {"do": "start", "command": ["sleep", "300"], "limit_s": 0.3}, 5)["group"]
     wrong = here.ask("here", {"do": "start", "command": ["/nope/vllm"]}, 5)["group"]
     told = until(here, late, "never")
-    assert told["was_late"]
+    assert not told["is_running"]
     assert "No such file" in until(here, wrong, "never")["refused"]
 
 
@@ -321,14 +321,14 @@ def test_what_nobody_reads_is_let_go() -> None:
     program = f"import sys\nfor n in range({count}): sys.stdout.write('%063d\\n' % n)"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as printing:
         assert printing.stdout is not None
-        output = outputs.Output(printing.stdout)
+        output = groups.CommandOutput(printing.stdout)
         assert printing.wait(30) == 0
         output.finish(5)
         begin, read = output.read(0)
 
         assert begin == (24 << 20) - (8 << 20)
         assert read.startswith(line % (begin // 64))
-        assert len(read) == outputs.MOST
+        assert len(read) == groups.MOST
         assert output.read(begin) == (begin, read)  # its answer was lost
         assert output.read(begin + len(read))[0] == begin + len(read)
         assert output.read(begin) == output.read(begin + len(read))
@@ -337,8 +337,9 @@ def test_what_nobody_reads_is_let_go() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("says", [False, True], ids=["silent", "asked"])
-def test_an_agent_that_hears_nothing_ends(*, says: bool) -> None:
+def test_an_agent_that_hears_nothing_ends(monkeypatch: pytest.MonkeyPatch, *, says: bool) -> None:
     """With what it started: a network that was cut leaves its input open."""
+    monkeypatch.setattr(carriers, "_BEAT_S", 600.0)  # on a slow machine a word would come before the limit
     unheard_s = scaled(2.5)
     program = f"from vllm_runbooks.cluster import agent\nagent.UNHEARD_S = {unheard_s}\nagent.main(['here'])"
     with carriers.Processes({"here": [sys.executable, "-P", "-c", program]}) as carrier:
@@ -361,7 +362,7 @@ def test_ray_is_joined_without_what_takes_longest_to_import() -> None:
     """A grammar of addresses that comes with JupyterLab, and takes several times what Ray itself does."""
     program = (
         "import sys\nfrom vllm_runbooks.cluster import ray_bridge\n"
-        "try: ray_bridge.joined('127.0.0.1:1')\nexcept Exception as error: print(error)\n"
+        "try: ray_bridge.join_cluster('127.0.0.1:1')\nexcept Exception as error: print(error)\n"
         "print([name for name in sys.modules if name.startswith('rfc3987_syntax.')], 'ray' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, encoding="utf-8")
@@ -374,7 +375,7 @@ def test_words_name_pythons_and_ports() -> None:
     """As the command, the notebook and the panel take them; a node that is not there is named, and the rest goes on."""
     told = named.read_pythons(["/opt/vllm/bin/python", "other=/usr/bin/python3", "gone=/x"])
     with carriers.Processes({"head": agent("head"), "other": agent("other")}) as carrier:
-        by_node = named.of_nodes(carrier, told)
+        by_node = named.pythons_by_node(carrier, told)
 
     assert by_node == {"head": "/opt/vllm/bin/python", "other": "/usr/bin/python3"}
     assert [each.name for each in carrier.unread] == ["gone"]
@@ -445,14 +446,16 @@ LISTS = [
 def test_a_list_that_cannot_be_read_is_refused(listed: str, why: str) -> None:
     """In one line that names the place."""
     with pytest.raises(InputError, match=why) as refused:
-        hosts.read(listed, "hosts.txt")
+        hosts.read_hosts(listed, "hosts.txt")
 
     assert str(refused.value).startswith("hosts.txt:")
 
 
 def test_a_list_says_how_each_host_is_asked() -> None:
     """The words of its ssh are those of the table, with the user's own between."""
-    found = hosts.read("# head\nann@10.0.0.1:2222 name=head agent=/o/python VLLM_HOST_IP=10.0.0.1\n[fd00::2]\n", "h")
+    found = hosts.read_hosts(
+        "# head\nann@10.0.0.1:2222 name=head agent=/o/python VLLM_HOST_IP=10.0.0.1\n[fd00::2]\n", "h"
+    )
     first, second = (carriers._ssh(host, "conf") for host in found)
 
     assert first[-8:] == [
@@ -468,16 +471,16 @@ def test_a_list_says_how_each_host_is_asked() -> None:
     assert "BatchMode=yes" in first
     assert first[first.index("-p") + 1] == "2222"
     assert "fd00::2" in second
-    assert [host.name for host in hosts.listed("10.0.0.1, 10.0.0.2")] == ["10.0.0.1", "10.0.0.2"]
-    assert [host.agent for host in hosts.listed("10.0.0.1 agent=/o/python,b")] == ["/o/python", "/usr/bin/python3"]
-    assert hosts.read("\ufeff10.0.0.1\n", "h")[0].name == "10.0.0.1"
+    assert [host.name for host in hosts.parse_hosts("10.0.0.1, 10.0.0.2")] == ["10.0.0.1", "10.0.0.2"]
+    assert [host.agent for host in hosts.parse_hosts("10.0.0.1 agent=/o/python,b")] == ["/o/python", "/usr/bin/python3"]
+    assert hosts.read_hosts("\ufeff10.0.0.1\n", "h")[0].name == "10.0.0.1"
 
 
 def test_a_list_that_is_refused_is_named_as_it_was_given(tmp_path: Path) -> None:
     """By its path, with the line."""
     (tmp_path / "hosts").write_text("a\n-b\n", "utf-8")
     with pytest.raises(InputError, match="names no host") as refused:
-        hosts.listed(str(tmp_path / "hosts"))
+        hosts.parse_hosts(str(tmp_path / "hosts"))
 
     assert str(refused.value).startswith(f"{tmp_path / 'hosts'}:2: ")
 
@@ -567,9 +570,9 @@ def test_how_each_rank_fared_is_told() -> None:
         "no answer within 10 s",
         "No module named torch",
     ]
-    assert collective._judged(found[:4]) == tuple(found[:4])
-    assert [each.state for each in collective._judged(found)] == ["done", *["not started"] * 4]
-    assert collective._judged(found)[1].said == "rank 4 on 4 was not there"
+    assert collective._outcomes(found[:4]) == tuple(found[:4])
+    assert [each.state for each in collective._outcomes(found)] == ["done", *["not started"] * 4]
+    assert collective._outcomes(found)[1].said == "rank 4 on 4 was not there"
 
 
 def test_a_rank_that_cannot_import_torch_says_so(tmp_path: Path) -> None:

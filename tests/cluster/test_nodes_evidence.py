@@ -28,7 +28,7 @@ NODES, LOG, PAIR = "cluster-3090-h800", "qwen-2x24gb-mp-glued", "cluster-healthy
 
 
 @cache
-def told(name: str) -> nodes_evidence.Told:
+def told(name: str) -> nodes_evidence.NodesEvidence:
     return nodes_evidence.read(name)
 
 

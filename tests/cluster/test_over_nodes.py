@@ -27,8 +27,8 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import carriers, starting_nodes
 from vllm_runbooks.cluster.node_checks import NodeChecks
-from vllm_runbooks.cluster.over_nodes import OverNodes, Part
-from vllm_runbooks.cluster.starting_nodes import Asked, Looked, Prepared
+from vllm_runbooks.cluster.over_nodes import NodeCommand, OverNodes
+from vllm_runbooks.cluster.starting_nodes import CheckedLaunchNodes, ClusterLaunch, PlannedClusterLaunch
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.host import nodes as clusters
@@ -77,14 +77,16 @@ class Stage:
             }
         )
 
-    def prepared(self, carrier: carriers.Carrier | None = None, **more: Any) -> Prepared:
+    def prepared(self, carrier: carriers.Carrier | None = None, **more: Any) -> PlannedClusterLaunch:
         """The start over both."""
         found = Cluster(head=NODES[0], nodes=tuple(NodeFacts(node) for node in NODES))
         own = {node: {"VLLM_HOST_IP": f"127.0.0.{number}"} for number, node in enumerate(NODES, 1)}
-        looked = Looked(clusters.check(found, catalog.specs()), own, Check("nodes", Result.LEFT_OUT, "not wanted"))
-        return Prepared(carrier or self.carrier, self.asked(**more), looked)
+        looked = CheckedLaunchNodes(
+            clusters.check(found, catalog.specs()), own, Check("nodes", Result.LEFT_OUT, "not wanted")
+        )
+        return PlannedClusterLaunch(carrier or self.carrier, self.asked(**more), looked)
 
-    def asked(self, **more: Any) -> Asked:
+    def asked(self, **more: Any) -> ClusterLaunch:
         """What is to be started."""
         request = serve.Request(
             subject=serve.subject(["vllm", "serve", self.model, *self.arguments], vllm="0.32.0"),
@@ -94,7 +96,9 @@ class Stage:
             limits=serve.Limits(look_s=0.1, patience_s=2.0),
             folder=self.folder / "start",
         )
-        return Asked(self.model, replace(request, **more), arguments=self.arguments, vllm="0.32.0", port=self.port)
+        return ClusterLaunch(
+            self.model, replace(request, **more), arguments=self.arguments, vllm="0.32.0", port=self.port
+        )
 
     def serve(self, carrier: carriers.Carrier | None = None, **more: Any) -> Guarded:
         """Serve to its end."""
@@ -267,7 +271,7 @@ def test_what_can_be_known_first_is_refused_first(
     site = stage()
     asked = replace(site.asked(left_out=["nodes"]), arguments=("--tensor-parallel-size", "4"))
     with pytest.raises(InputError, match="takes 4 cards"):
-        starting_nodes.look(site.carrier, asked, site.said.append)
+        starting_nodes.measure_nodes(site.carrier, asked, site.said.append)
     monkeypatch.delenv("VLLM_API_KEY")
     status, _, err = run(capsys, "serve", "--hosts", "127.0.0.1:1 ,127.0.0.2:1", "org/model", "-tp", "2")
 
@@ -294,10 +298,11 @@ def test_a_start_that_the_nodes_forbid_is_kept_in_the_history(
     assert entry["inputs"]["options"]["tensor_parallel_size"] == 2
 
 
-def parts(folder: Path, head: str, second: str) -> list[Part]:
+def parts(folder: Path, head: str, second: str) -> list[NodeCommand]:
     """Two shell scripts."""
     return [
-        Part(node, ("sh", "-c", script), {"F": str(folder)}) for node, script in zip(NODES, (head, second), strict=True)
+        NodeCommand(node, ("sh", "-c", script), {"F": str(folder)})
+        for node, script in zip(NODES, (head, second), strict=True)
     ]
 
 
@@ -331,7 +336,7 @@ def test_when_one_part_ends_all_end(stage: Callable[..., Stage], tmp_path: Path)
     assert over.ending == "ended with exit status 4 on second, a part that computes; the others were ended"
     assert gone(int((tmp_path / "pid").read_text()))
 
-    missing = [both[0], Part("second", ("/nope/vllm",), {})]
+    missing = [both[0], NodeCommand("second", ("/nope/vllm",), {})]
     with (
         pytest.raises(InputError, match=r"second: .*cannot be run: No such file"),
         OverNodes(carrier, missing, tmp_path, 2) as over,
@@ -374,7 +379,7 @@ def test_one_start_at_a_time_on_a_node(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_what_the_nodes_prove_to_fail_is_refused(case: str, result: Result, finding: str) -> None:
     """With the finding and what to do."""
-    found = starting_nodes.judged(clusters.check(node_loading.read_nodes([case]), catalog.specs()))
+    found = starting_nodes.check_findings(clusters.check(node_loading.read_nodes([case]), catalog.specs()))
 
     assert found.result is result
     assert finding in found.says

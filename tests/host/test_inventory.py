@@ -26,6 +26,7 @@ from vllm_runbooks import live, render
 from vllm_runbooks.catalog import folders, room
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.catalog.specs import Card
+from vllm_runbooks.catalog.tables import FindingText, load_table
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.host import gpu_memory, here, inventory, leftovers, memory_limit
 from vllm_runbooks.host import inspection as inventories
@@ -464,7 +465,7 @@ def test_what_is_asked_of_nvml_is_there() -> None:
         (str(node.args[0].value), len(node.args) - 1)
         for module in (inventory, gpu_memory)
         for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "told"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "ask"
         if isinstance(node.args[0], ast.Constant)
     ]
 
@@ -599,7 +600,7 @@ def test_every_rule_is_tried() -> None:
     test: Any = test_a_fact_is_said_with_what_it_means
     tried = {id_ for _, id_ in test.rows}
 
-    assert tried == inventories.IDS
+    assert tried == inventories.IDS == set(load_table("host_findings", FindingText))
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_process_of_a_dead_guard_is_proven_and_one_of_a_live_guard_is_none(
     write(starts, "dead1", gone)
     write(starts, "live1", os.getpid())
     with sleeper("dead1") as left, sleeper("live1") as lives, sleeper("other") as other:
-        found = {each.name: each for each in leftovers.found(starts)}
+        found = {each.name: each for each in leftovers.find_leftovers(starts)}
         status, out, _ = run(capsys, "leftovers", "--remove", "proven")
 
         assert found[f"{left.pid}"].is_proven
@@ -91,16 +91,16 @@ def test_a_segment_is_proven_by_its_inode(starts: Path, gone: int, segment: str)
     """Not by its name, which another one may have by now; not while a process has it open."""
     inode = leftovers.segments()[segment]
     write(starts, "dead2", gone, {segment: inode + 1})
-    unproven = next(each for each in leftovers.found(starts) if each.name == segment)
+    unproven = next(each for each in leftovers.find_leftovers(starts) if each.name == segment)
     write(starts, "dead3", gone, {segment: inode})
-    proven = next(each for each in leftovers.found(starts) if each.name == segment)
+    proven = next(each for each in leftovers.find_leftovers(starts) if each.name == segment)
     opened = shared_memory.SharedMemory(segment)
-    was_removed = leftovers.removed(proven)
+    was_removed = leftovers.remove_leftover(proven)
     opened.close()
 
     assert (unproven.is_proven, proven.is_proven) == (False, True)
     assert not was_removed
-    assert leftovers.removed(proven)
+    assert leftovers.remove_leftover(proven)
     assert not (leftovers.SHARED / segment).exists()
 
 
@@ -112,7 +112,7 @@ def test_nothing_of_a_guard_that_cannot_be_seen_is_proven(
     write(starts, "other1", gone, {segment: leftovers.segments()[segment]}, **elsewhere, host="box7")
     write(starts, "outer1", gone)
     with sleeper("outer1:other1") as left:
-        found = {each.name: each for each in leftovers.found(starts)}
+        found = {each.name: each for each in leftovers.find_leftovers(starts)}
         run(capsys, "leftovers", "--remove", "proven")
         is_left = left.poll() is None
         left.kill()
@@ -130,7 +130,7 @@ def test_a_clock_that_is_set_ends_no_guard(starts: Path, monkeypatch: pytest.Mon
     write(starts, "live2", os.getpid())
     with sleeper("live2") as lives:
         monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: booted + 5.0)
-        names = {each.name for each in leftovers.found(starts)}
+        names = {each.name for each in leftovers.find_leftovers(starts)}
         lives.kill()
 
     assert f"{lives.pid}" not in names
@@ -182,7 +182,7 @@ def test_what_an_earlier_release_wrote_of_a_guard_proves_only_that_its_number_is
         record["guard"]["began"] = 1.5
         path.write_text(json.dumps(record))
     with sleeper("earlier1") as left:
-        found = {each.name: each for each in leftovers.found(starts)}
+        found = {each.name: each for each in leftovers.find_leftovers(starts)}
         left.kill()
 
     assert not found[f"{left.pid}"].is_proven
@@ -193,7 +193,7 @@ def test_what_an_earlier_release_wrote_of_a_guard_proves_only_that_its_number_is
 def test_nothing_of_another_boot_is_here(starts: Path, segment: str) -> None:
     """Whatever has its names, numbers and marks by now: its own is gone with the boot."""
     write(starts, "before1", os.getpid(), {segment: leftovers.segments()[segment]}, boot="another")
-    found = {each.name: each for each in leftovers.found(starts)}
+    found = {each.name: each for each in leftovers.find_leftovers(starts)}
 
     assert not found[segment].is_proven
     assert "named like" in found[segment].proof
@@ -209,7 +209,7 @@ def test_a_record_that_is_damaged_is_none(starts: Path, gone: int) -> None:
         (starts / f"bad{number}").mkdir()
         (starts / f"bad{number}" / leftovers.RECORD).write_text(text)
     with sleeper("good") as left:
-        found = {each.name: each for each in leftovers.found(starts)}
+        found = {each.name: each for each in leftovers.find_leftovers(starts)}
         left.kill()
 
     assert found[f"{left.pid}"].is_proven
@@ -219,8 +219,8 @@ def test_nothing_else_is_removed_in_its_place(starts: Path, gone: int, segment: 
     """A process number or a name that was given to another meanwhile."""
     write(starts, "dead4", gone)
     with sleeper("dead4") as left:
-        one = next(each for each in leftovers.found(starts) if each.name == f"{left.pid}")
-        is_gone = leftovers.removed(
+        one = next(each for each in leftovers.find_leftovers(starts) if each.name == f"{left.pid}")
+        is_gone = leftovers.remove_leftover(
             leftovers.Leftover(one.kind, one.name, 0, is_proven=True, proof="", key=(one.key or 0) - 9)
         )
 
@@ -228,7 +228,7 @@ def test_nothing_else_is_removed_in_its_place(starts: Path, gone: int, segment: 
         assert psutil.pid_exists(left.pid)
         left.kill()
     other = leftovers.Leftover("segment", segment, 0, is_proven=True, proof="", key=1)
-    assert not leftovers.removed(other)
+    assert not leftovers.remove_leftover(other)
     assert (leftovers.SHARED / segment).exists()
 
 

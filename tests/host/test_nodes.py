@@ -23,6 +23,7 @@ from vllm_runbooks import cli, render
 from vllm_runbooks.authoring import checks as authoring
 from vllm_runbooks.catalog import folders
 from vllm_runbooks.catalog import load as catalog
+from vllm_runbooks.catalog.tables import FindingText, load_table
 from vllm_runbooks.core.errors import CatalogError, InputError
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.core.views import styled
@@ -271,9 +272,11 @@ def test_every_rule_is_shown_by_a_case_or_a_test_and_stands_on_its_page() -> Non
     page = (ROOT / "docs" / "several-nodes.md").read_text("utf-8")
     told = dict(re.findall(r"^\| `(nodes\.\w+)` \| (\w+) \|", page, re.MULTILINE))
 
-    assert {rule.id for rule in meanings.RULES} - shown == set()
-    assert told == {rule.id: rule.severity.value for rule in meanings.RULES}
-    assert {rule.symptom for rule in meanings.RULES} - {""} <= {
+    rows = load_table("node_findings", FindingText)
+    assert set(rows) == meanings.IDS
+    assert meanings.IDS - shown == set()
+    assert told == {id_: row.severity.value for id_, row in rows.items()}
+    assert {row.symptom for row in rows.values()} - {""} <= {
         path.stem for path in (folders.catalog_dir() / "symptoms").glob("*.yaml")
     }
 

@@ -23,6 +23,10 @@ TABLES: Mapping[str, str] = {
     "speculative_keys": "vllm_runbooks.plan.release_rules:ValueHistory",
     "speculative_methods": "vllm_runbooks.plan.release_rules:SinceRelease",
     "printed_lines": "vllm_runbooks.reading.deployment.confirmation:LineFormatRow",
+    "host_findings": "vllm_runbooks.catalog.tables:FindingText",
+    "node_findings": "vllm_runbooks.catalog.tables:FindingText",
+    "nvidia_smi_columns": "vllm_runbooks.host.records:CsvColumn",
+    "unread_nodes": "vllm_runbooks.host.nodes.records:UnreadRemedy",
 }
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 

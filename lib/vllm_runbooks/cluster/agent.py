@@ -1,11 +1,10 @@
-"""What runs on every node: answers questions about it, waits to be reached, reaches others, and runs commands.
+"""Program on every node: answers questions about it, listens, reaches others, and runs commands.
 
     python -P -m vllm_runbooks.cluster.agent NAME
 
-Run as a program it reads one JSON object a line, `{"id": …, "do": …}` with what the question needs, and writes one for
-each, `{"id": …, "is": …}` or `{"id": …, "error": …}`, in the order in which they are ready. The end of its input is its
-own end, and that of all it has started; so is a minute without a word, as a network that was cut leaves the input open.
-A Ray actor holds the same `Agent`, and Ray ends it.
+It reads one JSON object a line, `{"id": …, "do": …}` with the question's fields, and writes `{"id": …, "is": …}` or
+`{"id": …, "error": …}` for each, as they are ready. It ends, with all that it started, at the end of its input or after
+a minute without a line. A Ray actor uses the same `Agent`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_runbooks.cluster import node_facts, reaching
-from vllm_runbooks.cluster.groups import Groups
+from vllm_runbooks.cluster.groups import CommandGroups
 from vllm_runbooks.cluster.node_checks import NodeChecks
 from vllm_runbooks.core.errors import RunbooksError
 from vllm_runbooks.core.record_forms import document
@@ -46,7 +45,7 @@ class Agent:
     def __init__(self, name: str) -> None:
         """The node goes by this name."""
         self.name = name
-        self._groups = Groups()
+        self._groups = CommandGroups()
         self._listeners: reaching.Listeners | None = None
         self._checks = NodeChecks()
         self._answers: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -55,7 +54,7 @@ class Agent:
             "facts": self._facts,
             "listen": self._listen,
             "silence": self._silence,
-            "reach": lambda asked: reaching.reach(asked["targets"], asked["wait_s"]),
+            "reach": lambda request: reaching.reach(request["targets"], request["wait_s"]),
             "stream": self._stream,
             "all_reduce": self._all_reduce,
             "check": self._checks.check,
@@ -66,17 +65,17 @@ class Agent:
             "end": self._end,
         }
 
-    def answer(self, asked: Mapping[str, Any]) -> Answer:
+    def answer(self, request: Mapping[str, Any]) -> Answer:
         """The answer to one question: `is`, or `error` with one line."""
         try:
-            return {"is": self._answers[asked["do"]](asked)}
+            return {"is": self._answers[request["do"]](request)}
         except RunbooksError as error:
             return {"error": redact_text(str(error))}
         except OSError as error:
             return {"error": redact_text(error.strerror or str(error))}
         except Exception as error:  # noqa: BLE001 - who asks waits for an answer, whatever went wrong
-            said = redact_text(" ".join(str(error).split()))[:200]
-            return {"error": f"the question cannot be answered ({type(error).__name__}: {said})"}
+            reason = redact_text(" ".join(str(error).split()))[:200]
+            return {"error": f"the question cannot be answered ({type(error).__name__}: {reason})"}
 
     def close(self) -> None:
         """End all that was started, and wait for nobody any more."""
@@ -87,21 +86,21 @@ class Agent:
     def _hello(self, _asked: Mapping[str, Any]) -> Answer:
         return {"name": self.name, "pid": os.getpid(), "python": sys.executable}
 
-    def _facts(self, asked: Mapping[str, Any]) -> Any:
+    def _facts(self, request: Mapping[str, Any]) -> Any:
         """The node: `model`, `python` and `salt` as `node_facts.collect` takes them."""
         return document(
             node_facts.collect(
-                self.name, model=asked.get("model"), python=asked.get("python"), salt=str(asked.get("salt", ""))
+                self.name, model=request.get("model"), python=request.get("python"), salt=str(request.get("salt", ""))
             )
         )
 
-    def _listen(self, asked: Mapping[str, Any]) -> Any:
+    def _listen(self, request: Mapping[str, Any]) -> Any:
         """Wait at `ports`, pairs of use and number, for who brings the `token`, for `for_s` seconds."""
         self._silence({})
         self._listeners = reaching.Listeners(
-            str(asked["token"]), [(str(use), int(port)) for use, port in asked["ports"]], float(asked["for_s"])
+            str(request["token"]), [(str(use), int(port)) for use, port in request["ports"]], float(request["for_s"])
         )
-        return [document(each) for each in self._listeners.waiting]
+        return [document(port) for port in self._listeners.waiting]
 
     def _silence(self, _asked: Mapping[str, Any]) -> Answer:
         if self._listeners is not None:
@@ -109,62 +108,62 @@ class Agent:
             self._listeners = None
         return {}
 
-    def _stream(self, asked: Mapping[str, Any]) -> Answer:
+    def _stream(self, request: Mapping[str, Any]) -> Answer:
         """Bandwidth to `address` and `port`, whose `token` it is, over `seconds`."""
-        told = reaching.stream(str(asked["address"]), int(asked["port"]), str(asked["token"]), float(asked["seconds"]))
-        return {"mbit_s": told}
+        mbit_s = reaching.stream(
+            str(request["address"]), int(request["port"]), str(request["token"]), float(request["seconds"])
+        )
+        return {"mbit_s": mbit_s}
 
-    def _all_reduce(self, asked: Mapping[str, Any]) -> Answer:
+    def _all_reduce(self, request: Mapping[str, Any]) -> Answer:
         """Start a rank of an all-reduce: `spec` for the program, `python`, `environment`, `limit_s`."""
-        python = node_facts.python_with_torch(asked.get("python"))
-        command = [python, str(_PROGRAM), json.dumps(asked["spec"])]
-        return self._start({**asked, "command": command})
+        python = node_facts.python_with_torch(request.get("python"))
+        command = [python, str(_PROGRAM), json.dumps(request["spec"])]
+        return self._start({**request, "command": command})
 
-    def _start(self, asked: Mapping[str, Any]) -> Answer:
+    def _start(self, request: Mapping[str, Any]) -> Answer:
         """Start a `command` with `environment` beside the node's own; ended after `limit_s`, where that is told."""
-        limit_s = asked.get("limit_s")
+        limit_s = request.get("limit_s")
         number, group = self._groups.start(
-            [str(word) for word in asked["command"]],
-            {str(name): value for name, value in (asked.get("environment") or {}).items()},
+            [str(word) for word in request["command"]],
+            {str(name): value for name, value in (request.get("environment") or {}).items()},
             None if limit_s is None else float(limit_s),
         )
         return {"group": number, "pid": group.pid}
 
-    def _read(self, asked: Mapping[str, Any]) -> Answer:
-        """What a `group` printed from `begin` on, in base64, and whether it runs; at most a MiB at once.
+    def _read(self, request: Mapping[str, Any]) -> Answer:
+        """Output of a `group` from `begin` on, in base64, at most a MiB; what lies before is dropped.
 
-        What lies before is not asked for again. The answer's own `begin` is later where too much was printed meanwhile.
-        With `processes` those are told as well, a record of `host.progress.Sight` each.
+        The answer's `begin` is later if too much was printed meanwhile. With `processes` it lists those as well.
         """
-        group = self._groups[str(asked["group"])]
-        is_running, was_late = group.is_running, group.was_late
-        begin, raw = group.read(int(asked.get("begin", 0)))
+        group = self._groups[str(request["group"])]
+        is_running = group.is_running
+        begin, raw = group.read(int(request.get("begin", 0)))
         return {
             "begin": begin,
             "data": base64.b64encode(raw).decode("ascii"),
             "end": begin + len(raw),
             "is_running": is_running,
-            "was_late": was_late,
             "status": None if is_running else group.status,
             "refused": "" if is_running else group.refused,
-            **({"processes": group.sights()} if asked.get("processes") else {}),
+            **({"processes": group.sights()} if request.get("processes") else {}),
         }
 
-    def _signal(self, asked: Mapping[str, Any]) -> Answer:
+    def _signal(self, request: Mapping[str, Any]) -> Answer:
         """Hand the signal `number` on to the command of a `group`."""
-        if asked["number"] not in _SIGNALS:
+        if request["number"] not in _SIGNALS:
             return {"sent": False}
-        self._groups[str(asked["group"])].signal(int(asked["number"]))
+        self._groups[str(request["group"])].signal(int(request["number"]))
         return {"sent": True}
 
-    def _end(self, asked: Mapping[str, Any]) -> Answer:
+    def _end(self, request: Mapping[str, Any]) -> Answer:
         """End all of a `group`, `at_once` or with three seconds to go; it is forgotten with `forget`."""
-        group = self._groups[str(asked["group"])]
-        group.end(at_once=bool(asked.get("at_once")))
-        told = {"status": group.status, "was_late": group.was_late}
-        if asked.get("forget"):
-            self._groups.forget(str(asked["group"]))
-        return told
+        group = self._groups[str(request["group"])]
+        group.end(at_once=bool(request.get("at_once")))
+        outcome = {"status": group.status}
+        if request.get("forget"):
+            self._groups.forget(str(request["group"]))
+        return outcome
 
 
 def serve(name: str) -> None:
@@ -178,10 +177,10 @@ def serve(name: str) -> None:
 def _serve(agent: Agent, answers: Any) -> None:
     lock = threading.Lock()
 
-    def reply(asked: Mapping[str, Any]) -> None:
-        line = json.dumps({"id": asked.get("id"), **agent.answer(asked)})
+    def reply(request: Mapping[str, Any]) -> None:
+        line = json.dumps({"id": request.get("id"), **agent.answer(request)})
         if len(line) > MAX_LINE:
-            line = json.dumps({"id": asked.get("id"), "error": "the answer is too long"})
+            line = json.dumps({"id": request.get("id"), "error": "the answer is too long"})
         with lock:
             answers.write(line + "\n")
             answers.flush()
@@ -200,10 +199,10 @@ def _serve(agent: Agent, answers: Any) -> None:
             while line := sys.stdin.readline(MAX_LINE):
                 heard.set()
                 try:
-                    asked = json.loads(line)
+                    request = json.loads(line)
                 except (ValueError, RecursionError):
-                    asked = {}
-                pool.submit(reply, asked if isinstance(asked, dict) else {})
+                    request = {}
+                pool.submit(reply, request if isinstance(request, dict) else {})
         finally:
             agent.close()
             pool.shutdown(wait=False, cancel_futures=True)

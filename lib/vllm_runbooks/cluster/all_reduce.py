@@ -1,10 +1,10 @@
-"""Program for a Python that has torch: one rank of an all-reduce; says what it has come to, as lines of JSON.
+"""Program for a Python with torch: one rank of an all-reduce, which reports its state as lines of JSON.
 
     python all_reduce.py '{"rank": 0, "world": 2, "address": "10.0.0.1", "port": 29501, "backend": "gloo", "mib": 16,
                            "limit_s": 8}'
 
-It says "imported", "joined" and "done"; "unable" where it could not begin, "failed" where it broke off, each with
-`said`. It needs nothing of this project, and changes nothing. Whoever starts it ends it: a rank may hang for good.
+States are "imported", "joined" and "done"; "unable" if it could not begin, "failed" if it broke off, each with `said`.
+It needs nothing of this project. Its caller ends it: a rank may hang for good.
 """
 
 # ruff: noqa: T201, BLE001 - a program of its own, which speaks on its output and must say whatever went wrong
@@ -20,11 +20,7 @@ def _say(state: str, **told: object) -> None:
 
 
 def _device(backend: str) -> Any:
-    """Where the numbers lie: of cards the first, taken and tried before another rank is waited for.
-
-    Raises:
-        Exception: whatever torch raises where it is not there, or the card cannot be used.
-    """
+    """The device for the numbers, tried before another rank is waited for."""
     import torch  # type: ignore[import-not-found]
     import torch.distributed  # type: ignore[import-not-found]
 
@@ -36,24 +32,24 @@ def _device(backend: str) -> Any:
     return device
 
 
-def _run(told: dict[str, Any], device: Any) -> None:
+def _run(spec: dict[str, Any], device: Any) -> None:
     import torch
     import torch.distributed as dist
 
     begun = time.monotonic()
     dist.init_process_group(
-        told["backend"],
-        init_method=f"tcp://{_bracketed(told['address'])}:{told['port']}",
-        rank=told["rank"],
-        world_size=told["world"],
-        timeout=dt.timedelta(seconds=told["limit_s"]),
+        spec["backend"],
+        init_method=f"tcp://{_bracketed(spec['address'])}:{spec['port']}",
+        rank=spec["rank"],
+        world_size=spec["world"],
+        timeout=dt.timedelta(seconds=spec["limit_s"]),
         # With it NCCL connects here, not at the first collective; of a CPU it is refused.
-        device_id=device if told["backend"] == "nccl" else None,
+        device_id=device if spec["backend"] == "nccl" else None,
     )
     _say("joined", seconds=time.monotonic() - begun)
-    numbers = torch.full((told["mib"] * (1 << 18),), float(told["rank"] + 1), device=device)
+    numbers = torch.full((spec["mib"] * (1 << 18),), float(spec["rank"] + 1), device=device)
     dist.all_reduce(numbers)
-    expected = told["world"] * (told["world"] + 1) / 2
+    expected = spec["world"] * (spec["world"] + 1) / 2
     right = bool((numbers == expected).all())  # which also waits for the card
     # All ranks are through: none leaves while another still reads from it.
     dist.barrier()
@@ -69,11 +65,11 @@ def main(text: str) -> None:
     """The program."""
     state = "unable"
     try:
-        told = json.loads(text)
-        device = _device(told["backend"])
+        spec = json.loads(text)
+        device = _device(spec["backend"])
         _say("imported")
         state = "failed"
-        _run(told, device)
+        _run(spec, device)
     except Exception as error:
         _say(state, said=f"{type(error).__name__}: {error}"[:4000])
         sys.exit(1)

@@ -1,7 +1,7 @@
-"""What carries questions to agents and answers back: processes of this host, ssh, or a Ray cluster.
+"""Carry questions to agents and answers back: processes of this host, ssh, or a Ray cluster.
 
-A node that cannot be asked is named with its reason and the rest goes on. Every wait has an end. What a carrier has
-started ends when it is closed, and when whoever holds it is killed: an agent ends with its input.
+A node that cannot be asked is named with its reason and the rest goes on. Every wait has an end. What a carrier started
+ends when it is closed, and when its process is killed: an agent ends with its input.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Self
 
-from vllm_runbooks.cluster import hosts as lists
 from vllm_runbooks.cluster.agent import UNHEARD_S
-from vllm_runbooks.cluster.hosts import Host
+from vllm_runbooks.cluster.hosts import SshHost
 from vllm_runbooks.cluster.wires import UnansweredError, Wire
 from vllm_runbooks.core import host_commands
-from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.host.nodes.records import Unread
 
 Answer = Any
@@ -56,17 +54,12 @@ class Carrier(ABC):
         """A node's answer to a question of `agent.Agent`.
 
         Raises:
-            UnansweredError: it is gone, did not answer in time, or answers with an error.
+            UnansweredError: it is gone, did not answer in time, or answered with an error.
         """
 
     @abstractmethod
     def close(self) -> None:
         """End every agent with all that it started."""
-
-    def address(self, node: str) -> str | None:
-        """The address by which the node was reached or joined, where it is one; None: not known."""
-        del node
-        return None
 
     def python(self, node: str) -> str | None:
         """The Python that the node's vLLM runs with, as its list says; None: not said."""
@@ -100,12 +93,7 @@ class Processes(Carrier):
     by = "ssh"
 
     def __init__(self, commands: Mapping[str, Sequence[str]], *, hello_s: float = _HELLO_S) -> None:
-        """Start an agent by each command; who does not answer within `hello_s` is not read.
-
-        Args:
-            commands: By node's name, the words that start its agent.
-            hello_s: Seconds.
-        """
+        """Start an agent for each node by its command; those that do not answer within `hello_s` are unread."""
         super().__init__()
         self._wires = dict[str, Wire]()
         unread = list[Unread]()
@@ -149,34 +137,19 @@ class Processes(Carrier):
 class Ssh(Processes):
     """Hosts of a list, each asked over ssh by a Python there that has this package."""
 
-    def __init__(self, hosts: Sequence[Host], *, config: str | None = None, hello_s: float = _HELLO_S) -> None:
-        """Log in to each host, without asking for a password.
-
-        Args:
-            hosts: The first is the one that others join.
-            config: A configuration of ssh in place of the user's own.
-            hello_s: Seconds within which a host must have answered.
-        """
+    def __init__(self, hosts: Sequence[SshHost], *, config: str | None = None, hello_s: float = _HELLO_S) -> None:
+        """Log in to each host without a password, with another ssh configuration if given; the first is the head."""
         super().__init__({host.name: _ssh(host, config) for host in hosts}, hello_s=hello_s)
         self._hosts = {host.name: host for host in hosts}
         self.head = hosts[0].name if hosts else None
-
-    def address(self, node: str) -> str | None:
-        """What the list calls the host, where it is an address."""
-        address = self._hosts[node].address
-        return address if address.replace(".", "").isdigit() or ":" in address else None
 
     def python(self, node: str) -> str | None:
         """The host's `python=`."""
         return self._hosts[node].python
 
 
-def _ssh(host: Host, config: str | None) -> list[str]:
-    """The command that starts a host's agent.
-
-    Raises:
-        InputError: a part of it would be read as something else.
-    """
+def _ssh(host: SshHost, config: str | None) -> list[str]:
+    """The command that starts a host's agent."""
     login = f"{host.user}@{host.address}" if host.user else host.address
     where = ["-F", config] if config is not None else []
     port = ["-p", str(host.port)] if host.port else []
@@ -190,9 +163,9 @@ def _ssh(host: Host, config: str | None) -> list[str]:
 
 
 class Ray(Carrier):
-    """The nodes of a running Ray cluster: one actor on each, held by a process of ours that joined it.
+    """The nodes of a running Ray cluster: one actor on each, held by a process that joined it.
 
-    Ray stays in that process, so that nothing of it, a join that never ends for instance, can hold us up.
+    Ray stays in that process, so that a join that never ends, for instance, cannot block this one.
     """
 
     by = "ray"
@@ -201,24 +174,24 @@ class Ray(Carrier):
         """Join the cluster and start an actor on each of its nodes.
 
         Args:
-            address: As `10.0.0.1:6379`, or `auto` for the one that this host belongs to.
-            expected: How many nodes there should be; fewer are named as missing.
-            python: A Python with this package and Ray that joins in place of this one.
+            address: As `10.0.0.1:6379`, or `auto` for the cluster of this host.
+            expected: Number of nodes; missing ones are reported.
+            python: Another Python with this package and Ray that joins.
         """
         super().__init__()
-        self._addresses = dict[str, str | None]()
+        self._names: tuple[str, ...] = ()
         self._wire: Wire | None = None
         try:
             self._wire = Wire([python or sys.executable, "-P", "-m", "vllm_runbooks.cluster.ray_bridge", address])
-            told = self._wire.ask({"do": "join"}, _RAY_S)
+            answer = self._wire.ask({"do": "join"}, _RAY_S)
         except UnansweredError as error:
             self.unread = (Unread(address, str(error)),)
             self.close()
             return
-        self._addresses = {each["name"]: each["address"] for each in told["nodes"] if not each["why"]}
-        self.head = told["head"]
-        unread = [Unread(each["name"], each["why"]) for each in told["nodes"] if each["why"]]
-        alive = len(self._addresses)
+        self._names = tuple(node["name"] for node in answer["nodes"] if not node["why"])
+        self.head = answer["head"]
+        unread = [Unread(node["name"], node["why"]) for node in answer["nodes"] if node["why"]]
+        alive = len(self._names)
         if expected is not None and alive + len(unread) < expected:
             missing = expected - alive - len(unread)
             unread.append(
@@ -232,18 +205,14 @@ class Ray(Carrier):
 
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes that answer."""
-        return tuple(self._addresses)
-
-    def address(self, node: str) -> str | None:
-        """The address that the node joined with."""
-        return self._addresses.get(node)
+        return self._names
 
     def ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> Answer:
         """A node's answer."""
         if self._wire is None:
             raise UnansweredError("the cluster is left")
-        asked = {"do": "ask", "node": node, "request": dict(request), "timeout_s": timeout_s}
-        return self._wire.ask(asked, timeout_s + 5)
+        question = {"do": "ask", "node": node, "request": dict(request), "timeout_s": timeout_s}
+        return self._wire.ask(question, timeout_s + 5)
 
     def close(self) -> None:
         """Leave the cluster, which ends every actor with all that it started."""
@@ -252,30 +221,3 @@ class Ray(Carrier):
                 self._wire.ask({"do": "leave"}, 20)
             self._wire.end()
             self._wire = None
-
-
-def carrier(
-    *, ray: str | None = None, hosts: str | None = None, config: str | None = None, expected: int | None = None
-) -> Carrier:
-    """What carries questions to the nodes of a Ray cluster, or to hosts that ssh reaches.
-
-    Args:
-        ray: Address of the cluster.
-        hosts: In place of it a list of hosts in a word, or the file that holds it.
-        config: A configuration of ssh for them; None: the user's own.
-        expected: How many nodes the Ray cluster should have; None: not known.
-
-    Raises:
-        InputError: neither or both of them are given, or one of these cannot be read.
-    """
-    if (ray is None) == (hosts is None):
-        raise InputError("give --ray, the address of a Ray cluster, or --hosts, those that ssh reaches; one of them")
-    if expected is not None and ray is None:
-        raise InputError("--expect is for --ray; a list of hosts has its own number")
-    if config is not None and hosts is None:
-        raise InputError("--ssh-config is for --hosts; give them as well")
-    if hosts is not None:
-        return Ssh(lists.listed(hosts), config=config)
-    address = ray or ""
-    lists.check_ray(address)
-    return Ray(address, expected=expected)

@@ -16,7 +16,7 @@ from vllm_runbooks.cluster.matrix import ANY
 from vllm_runbooks.cluster.wires import UnansweredError, one_line
 from vllm_runbooks.host.nodes.records import Cluster, Collective, RankOutcome, RankState, Reachability
 from vllm_runbooks.host.nodes.unknowns import ABSENT_RANK
-from vllm_runbooks.host.nodes.ways import dialled
+from vllm_runbooks.host.nodes.ways import dial_addresses
 
 _MIB = 4
 """Many packets, and little memory beside what torch takes."""
@@ -37,7 +37,7 @@ Variables = Mapping[str, Mapping[str, str]]
 
 def run(
     carrier: Carrier,
-    found: Cluster,
+    cluster: Cluster,
     *,
     pythons: Mapping[str, str | None],
     port: int,
@@ -45,62 +45,66 @@ def run(
     advise: Callable[[Cluster], Variables],
     say: Callable[[str], None],
 ) -> tuple[Collective, ...] | None:
-    """Run it as the nodes are, and as they are advised to be where that fails; None: they have nowhere to meet.
+    """Run an all-reduce as the nodes are, and if it fails with the advised environment; None without an address.
 
     Args:
         carrier: Asks the nodes.
-        found: The nodes with the ways between them.
-        pythons: By node one that has torch; None: the agent's own.
+        cluster: The nodes with their reachability.
+        pythons: By node, a Python with torch; None for the agent's own.
         port: Of the head, where the ranks meet.
         limit_s: For every rank, once torch is imported.
-        advise: What the nodes are advised to set, from what was found.
-        say: Is told what is done.
+        advise: Returns the environments that are advised.
+        say: Reports progress.
     """
-    names = [node.name for node in found.nodes]
-    head = found.head or names[0]
-    address = meeting_address(found)
+    names = [node.name for node in cluster.nodes]
+    head = cluster.head or names[0]
+    address = meeting_address(cluster)
     if address is None:
         return None
-    own: Variables = {
-        node.name: {k: v for k, v in (node.environment or {}).items() if k.startswith(_HEEDED)} for node in found.nodes
+    environments: Variables = {
+        node.name: {k: v for k, v in (node.environment or {}).items() if k.startswith(_HEEDED)}
+        for node in cluster.nodes
     }
-    has_gpus = all(node.inventory.gpus for node in found.nodes)
+    has_gpus = all(node.inventory.gpus for node in cluster.nodes)
     done = list[Collective]()
     for backend in ("gloo", "nccl") if has_gpus else ("gloo",):
-        one = _Run(carrier, [head, *(name for name in names if name != head)], address, port, backend, pythons, limit_s)
+        all_reduce = _AllReduceRun(
+            carrier, [head, *(name for name in names if name != head)], address, port, backend, pythons, limit_s
+        )
         say(f"running an all-reduce over {backend}")
-        done.append(one.run({}, own))
+        done.append(all_reduce.run({}, environments))
         # A Python without torch has none the second time either.
-        if any(each.state in (RankState.FAILED, RankState.HUNG) for each in done[-1].ranks):
-            variables = advise(replace(found, collectives=tuple(done)))
-            if any(own[name].get(key) != value for name in names for key, value in variables.get(name, {}).items()):
+        if any(rank.state in (RankState.FAILED, RankState.HUNG) for rank in done[-1].ranks):
+            variables = advise(replace(cluster, collectives=tuple(done)))
+            if any(
+                environments[name].get(key) != value for name in names for key, value in variables.get(name, {}).items()
+            ):
                 say(f"running it again over {backend}, with the advised environment")
-                done.append(one.run(variables, own))
+                done.append(all_reduce.run(variables, environments))
     return tuple(done)
 
 
-def meeting_address(found: Cluster) -> str | None:
-    """An address of the head that every other node reaches; its own where none does; None: it has none.
-
-    That at which most ports are open comes first, and among those the quicker.
-    """
-    head = next((node for node in found.nodes if node.name == found.head), None)
+def meeting_address(cluster: Cluster) -> str | None:
+    """The head's address that every other node reaches, with most open ports and least latency; None if unknown."""
+    head = next((node for node in cluster.nodes if node.name == cluster.head), None)
     if head is None:
         return None
-    others = {node.name for node in found.nodes} - {head.name}
+    others = {node.name for node in cluster.nodes} - {head.name}
 
     def rank(address: str) -> tuple[bool, int, float]:
-        ways = [one for one in found.reaches or () if one.target == head.name and one.address == address]
-        opened = [one for one in ways if one.state is Reachability.OPEN]
-        latencies = [one.latency_ms for one in opened if one.latency_ms is not None]
-        reached = {one.source for one in opened if one.use == ANY} == others
+        ways = [
+            attempt for attempt in cluster.reaches or () if attempt.target == head.name and attempt.address == address
+        ]
+        opened = [attempt for attempt in ways if attempt.state is Reachability.OPEN]
+        latencies = [attempt.latency_ms for attempt in opened if attempt.latency_ms is not None]
+        reached = {attempt.source for attempt in opened if attempt.use == ANY} == others
         return not reached, -len(opened), statistics.median(latencies) if latencies else 0.0
 
-    return min(dialled(head), key=rank, default=None)
+    return min(dial_addresses(head), key=rank, default=None)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _AllReduceRun:
     """An all-reduce over nodes, one rank on each."""
 
     carrier: Carrier
@@ -112,9 +116,9 @@ class _Run:
     pythons: Mapping[str, str | None]
     limit_s: float
 
-    def run(self, variables: Variables, own: Variables) -> Collective:
+    def run(self, variables: Variables, environments: Variables) -> Collective:
         """Run it with these variables beside the nodes' own; every rank is ended at the limit."""
-        asked = {
+        requests = {
             name: {
                 "do": "all_reduce",
                 "python": self.pythons.get(name),
@@ -132,7 +136,7 @@ class _Run:
             }
             for rank, name in enumerate(self.ranked)
         }
-        started = self.carrier.ask_all(asked, _STARTED_S)
+        started = self.carrier.ask_all(requests, _STARTED_S)
         ranks = {name: _Rank(name, number, started[name]) for number, name in enumerate(self.ranked)}
         try:
             self._wait(ranks)
@@ -147,8 +151,8 @@ class _Run:
             self.backend,
             float(_MIB),
             self.limit_s,
-            _judged([rank.outcome(self.limit_s) for rank in ranks.values()]),
-            {name: {**own.get(name, {}), **variables.get(name, {})} for name in self.ranked},
+            _outcomes([rank.outcome(self.limit_s) for rank in ranks.values()]),
+            {name: {**environments.get(name, {}), **variables.get(name, {})} for name in self.ranked},
         )
 
     def _wait(self, ranks: Mapping[str, _Rank]) -> None:
@@ -156,13 +160,13 @@ class _Run:
         ends_at = time.monotonic() + _IMPORTED_S
         is_begun = has_failed = False
         while time.monotonic() < ends_at:
-            asked = {
+            requests = {
                 name: {"do": "read", "group": rank.group, "begin": rank.read_to}
                 for name, rank in ranks.items()
                 if rank.is_open
             }
-            for name, told in self.carrier.ask_all(asked, _READ_S).items():
-                ranks[name].take(told)
+            for name, answer in self.carrier.ask_all(requests, _READ_S).items():
+                ranks[name].take(answer)
             if not any(rank.is_open for rank in ranks.values()):
                 return
             now = time.monotonic()
@@ -173,16 +177,18 @@ class _Run:
             time.sleep(_EVERY_S)
 
 
-def _judged(outcomes: Sequence[RankOutcome]) -> tuple[RankOutcome, ...]:
+def _outcomes(outcomes: Sequence[RankOutcome]) -> tuple[RankOutcome, ...]:
     """How it went; where a rank was not there, nothing is said of those that waited for it."""
-    lacking = next((one for one in outcomes if one.state is RankState.NOT_STARTED), None)
+    lacking = next((outcome for outcome in outcomes if outcome.state is RankState.NOT_STARTED), None)
     if lacking is None:
         return tuple(outcomes)
     is_told = (RankState.DONE, RankState.NOT_STARTED)
-    said = f"rank {lacking.rank} on {lacking.node} {ABSENT_RANK}"
+    reason = f"rank {lacking.rank} on {lacking.node} {ABSENT_RANK}"
     return tuple(
-        one if one.state in is_told else replace(one, state=RankState.NOT_STARTED, seconds=None, said=said)
-        for one in outcomes
+        outcome
+        if outcome.state in is_told
+        else replace(outcome, state=RankState.NOT_STARTED, seconds=None, said=reason)
+        for outcome in outcomes
     )
 
 
@@ -218,17 +224,17 @@ class _Rank:
     @property
     def has_failed(self) -> bool:
         """Whether it is over and not well."""
-        return not self.is_open and not any(each["state"] == "done" for each in self._said)
+        return not self.is_open and not any(message["state"] == "done" for message in self._said)
 
-    def take(self, told: Any) -> None:
+    def take(self, answer: Any) -> None:
         """Take in what was read of it."""
-        if isinstance(told, UnansweredError):
-            self._why, self._is_over = str(told), True
+        if isinstance(answer, UnansweredError):
+            self._why, self._is_over = str(answer), True
             return
-        raw = base64.b64decode(told["data"])
-        self.read_to = told["end"]
-        if not told["is_running"] and not raw:
-            raw, self._is_over, self._why = b"\n", True, told["refused"]
+        raw = base64.b64decode(answer["data"])
+        self.read_to = answer["end"]
+        if not answer["is_running"] and not raw:
+            raw, self._is_over, self._why = b"\n", True, answer["refused"]
         *lines, self._rest = (self._rest + raw).split(b"\n")
         self._rest = self._rest[:_MAX_LINE]
         for line in lines:
@@ -249,10 +255,10 @@ class _Rank:
             return RankOutcome(self._node, self._number, RankState.DONE, float(last["seconds"]))
         if not self.is_open:
             ended = RankState.NOT_STARTED if state in (None, "unable") else RankState.FAILED
-            said = str(last.get("said") or "") or self._why or self._line or "it ended without a word"
-            return RankOutcome(self._node, self._number, ended, said=one_line(said))
+            reason = str(last.get("said") or "") or self._why or self._line or "it ended without a word"
+            return RankOutcome(self._node, self._number, ended, said=one_line(reason))
         if state is None:
             return RankOutcome(self._node, self._number, RankState.NOT_STARTED, said="torch was not imported in time")
         where = "after all ranks had met" if state == "joined" else "while it waited for the others"
-        said = f"still waiting when it was ended, {where}; the limit is {limit_s:g} s"
-        return RankOutcome(self._node, self._number, RankState.HUNG, said=said)
+        reason = f"still waiting when it was ended, {where}; the limit is {limit_s:g} s"
+        return RankOutcome(self._node, self._number, RankState.HUNG, said=reason)

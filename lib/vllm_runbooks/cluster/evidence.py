@@ -1,4 +1,4 @@
-"""Several nodes, the logs of a start over them, and plans over their cards. What is not told is said in its place."""
+"""Several nodes, the logs of a launch over them, and plans over their GPUs, for the runbook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from vllm_runbooks.core.evidence import Case, CaseKind, Evidence
 from vllm_runbooks.core.records import Answer, Finding, JudgedClaim, Judgement, Verdict
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.diagnosis import diagnosing
-from vllm_runbooks.host.nodes import expected as nodes_expected
 from vllm_runbooks.host.nodes import loading as node_loading
 from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeFacts
 from vllm_runbooks.host.records import Inventory
@@ -33,12 +32,12 @@ _ONE_HOST = "dist.one_host"
 _BEGINNING = 4096
 """Characters by which it is told whether a file is a snapshot or a log."""
 _OBJECT = re.compile(r'[\ufeff\s]{0,1000}\{\s{0,1000}"(?P<name>[a-z_]{1,40})"', re.ASCII)
-_FIELDS = frozenset({"schema", *(each.name for kind in (Cluster, NodeFacts, Inventory) for each in fields(kind))})
+_FIELDS = frozenset({"schema", *(field.name for kind in (Cluster, NodeFacts, Inventory) for field in fields(kind))})
 """What a snapshot may begin with."""
 
 
 @dataclass(frozen=True)
-class Told:
+class NodesEvidence:
     """Nodes and the logs of a start over them."""
 
     nodes: CheckedCluster | str
@@ -54,36 +53,31 @@ class Told:
 
 def read(
     evidence: str, *, logs: str = "", vllm: str = "", model: str = "", asked: CheckedCluster | None = None
-) -> Told:
-    """Nodes with the logs of a start over them, recorded or asked.
-
-    What is told with a recorded case is taken for what is not given: the log with the nodes, or the nodes with the log.
+) -> NodesEvidence:
+    """Read nodes with the logs of a launch over them, recorded or asked.
 
     Args:
-        evidence: Recorded nodes (a case, a file, a folder of files), or a log.
-        logs: Logs of a start over them, separated by commas.
+        evidence: Recorded nodes (a case, a file, a folder of files), or a log; a case may bring its own logs or nodes.
+        logs: Logs of a launch over them, separated by commas.
         vllm: Release that wrote the logs, where they do not say.
         model: Path of the model that every node must have.
         asked: Nodes that were asked, in place of `evidence`.
-
-    Raises:
-        InputError: Something of it cannot be read.
     """
     check_texts(evidence=evidence, logs=logs, vllm=vllm, model=model)
     first, *others = [part.strip() for part in logs.split(",") if part.strip()] or [""]
     if asked is not None:
-        return _told(asked, _log(first, others, vllm), None)
+        return _diagnosed(asked, _log(first, others, vllm), None)
     if node_loading.snapshots_in(evidence):
-        return _told(node_loading.nodes(evidence, model=model), _log(first, others, vllm), None)
-    given = sources.load(evidence)
-    beside = given.case.told_with if given.case is not None else None
-    if not _is_nodes(given):
+        return _diagnosed(node_loading.nodes(evidence, model=model), _log(first, others, vllm), None)
+    loaded = sources.load(evidence)
+    beside = loaded.case.told_with if loaded.case is not None else None
+    if not _is_nodes(loaded):
         nodes = sources.load(beside) if beside else None
-        own = sources.load(evidence, vllm=vllm or None, more=",".join([first, *others]))
-        found = _told(_NO_NODES if nodes is None else node_loading.nodes(nodes, model=model), own, nodes)
+        log = sources.load(evidence, vllm=vllm or None, more=",".join([first, *others]))
+        result = _diagnosed(_NO_NODES if nodes is None else node_loading.nodes(nodes, model=model), log, nodes)
     else:
-        found = _told(node_loading.nodes(given, model=model), _log(first or beside or "", others, vllm), given)
-    return replace(found, case=given.case)
+        result = _diagnosed(node_loading.nodes(loaded, model=model), _log(first or beside or "", others, vllm), loaded)
+    return replace(result, case=loaded.case)
 
 
 _NO_NODES = (
@@ -91,155 +85,151 @@ _NO_NODES = (
 )
 
 
-def _told(nodes: CheckedCluster | str, logs: Evidence | None, recorded: Evidence | None) -> Told:
-    return Told(nodes, logs, None if logs is None else diagnosing.diagnose(logs), recorded)
+def _diagnosed(nodes: CheckedCluster | str, logs: Evidence | None, recorded: Evidence | None) -> NodesEvidence:
+    return NodesEvidence(nodes, logs, None if logs is None else diagnosing.diagnose(logs), recorded)
 
 
 def _log(first: str, others: list[str], vllm: str) -> Evidence | None:
     return sources.load(first, vllm=vllm or None, more=",".join(others)) if first else None
 
 
-def _is_nodes(found: Evidence) -> bool:
+def _is_nodes(evidence: Evidence) -> bool:
     """Whether it holds nodes, or a host, and no log: some of these begin with a brace as well."""
-    if found.case is not None:
-        return found.case.kind in (CaseKind.NODES, CaseKind.SNAPSHOT)
-    match = _OBJECT.match(_beginning(found)) if len(found.documents) == 1 else None
+    if evidence.case is not None:
+        return evidence.case.kind in (CaseKind.NODES, CaseKind.SNAPSHOT)
+    match = _OBJECT.match(_beginning(evidence)) if len(evidence.documents) == 1 else None
     return match is not None and match["name"] in _FIELDS
 
 
-def _beginning(found: Evidence) -> str:
+def _beginning(evidence: Evidence) -> str:
     text = ""
-    for piece in found.documents[0].pieces():
+    for piece in evidence.documents[0].pieces():
         text += piece[:_BEGINNING]
         if len(text) >= _BEGINNING:
             break
     return text
 
 
-def logged(told: Told) -> Shown:
+def logged(evidence: NodesEvidence) -> Shown:
     """How the start that the logs tell of ended."""
     from vllm_runbooks.diagnosis.render import answers
 
-    if told.answer is None:
+    if evidence.answer is None:
         return Shown.said(_NO_LOG)
-    return answers.starts(told.answer) if len(told.answer.starts) > 1 else answers.outcome(told.answer)
+    return answers.starts(evidence.answer) if len(evidence.answer.starts) > 1 else answers.outcome(evidence.answer)
 
 
-def cause(told: Told) -> Shown:
+def cause(evidence: NodesEvidence) -> Shown:
     """Why it failed, and what else the logs show."""
     from vllm_runbooks.diagnosis.render import answers
 
-    if told.answer is None:
+    if evidence.answer is None:
         return Shown.said(_NO_LOG)
-    return Shown.joined([answers.cause(told.answer), answers.others(told.answer)])
+    return Shown.joined([answers.cause(evidence.answer), answers.others(evidence.answer)])
 
 
-def remedies(told: Told) -> Shown:
+def remedies(evidence: NodesEvidence) -> Shown:
     """The ways out of what the logs show."""
     from vllm_runbooks.core.views import elements
     from vllm_runbooks.diagnosis.render import answers
 
-    if told.answer is None:
+    if evidence.answer is None:
         return Shown.said(_NO_LOG)
-    alone = _alone(told.answer)
-    if alone is not None and told.answer.root_cause is None:
+    alone = _alone(evidence.answer)
+    if alone is not None and evidence.answer.root_cause is None:
         return Shown(alone.do_first, elements.tag("p", elements.prose(alone.do_first), "max-width:80ch"))
-    return answers.remedies(told.answer)
+    return answers.remedies(evidence.answer)
 
 
 def _alone(answer: Answer) -> Finding | None:
     """What says that all ranks ran on one host, where that is said."""
-    return next((one for one in answer.findings if one.symptom == _ONE_HOST), None)
+    return next((finding for finding in answer.findings if finding.symptom == _ONE_HOST), None)
 
 
-def claims(told: Told) -> tuple[JudgedClaim, ...]:
+def claims(evidence: NodesEvidence) -> tuple[JudgedClaim, ...]:
     """What the document says that the recorded log comes from, judged."""
-    return () if told.logs is None else diagnosing.judge_claims(told.logs)
+    return () if evidence.logs is None else diagnosing.judge_claims(evidence.logs)
 
 
 # ---- a plan over the cards of the nodes
 
 
-def question(told: Told, *, model: str = "", vllm: str = "", options: str = "") -> Request | str:
-    """What is asked of the planner over the nodes' cards; else what is missing.
-
-    What is not given is that of the log, and then that of the nodes. Of another model no option of the log holds.
+def question(evidence: NodesEvidence, *, model: str = "", vllm: str = "", options: str = "") -> Request | str:
+    """A plan request over the nodes' GPUs, else what is missing; defaults are those of the log, then of the nodes.
 
     Args:
-        told: The nodes.
+        evidence: The nodes.
         model: Of the catalog, or a folder with its config.json.
         vllm: Release.
         options: Further engine options as a JSON object.
 
     Raises:
-        InputError: Something that is given here is not known or refused.
+        InputError: an argument is unknown or rejected.
     """
     check_texts(model=model, vllm=vllm, options=options)
-    given = plan_evidence.as_words(options)
-    nodes = told.nodes
+    arguments = plan_evidence.as_words(options)
+    nodes = evidence.nodes
     if isinstance(nodes, str):
         return nodes
-    logged_model, logged_options, release = _logged(told)
+    logged_model, logged_options, release = _logged(evidence)
     name = model.strip() or logged_model or _seen(nodes)
     if not name:
         return "neither the nodes nor a log tell the model; name it with model"
     try:
-        asked = planner.on_nodes(name, nodes, nodes.environments, vllm=vllm.strip() or release, arguments=given)
+        request = planner.on_nodes(name, nodes, nodes.environments, vllm=vllm.strip() or release, arguments=arguments)
     except InputError as error:
-        if model.strip() or vllm.strip() or given:
+        if model.strip() or vllm.strip() or arguments:
             raise
         return redact_text(str(error))
-    is_same = logged_model is not None and planner.model(logged_model).name == asked.model.name
-    return replace(asked, options={**_given(logged_options, asked.data), **asked.options}) if is_same else asked
+    is_same = logged_model is not None and planner.model(logged_model).name == request.model.name
+    return replace(request, options={**_given(logged_options, request.data), **request.options}) if is_same else request
 
 
 def _given(printed: Mapping[str, Any], data: ReleaseData) -> dict[str, Any]:
     """Of the options that a log prints, which are all, those that this release has and sets otherwise by itself."""
-    known = data.by_dest
-    return {name: value for name, value in printed.items() if name in known and value != known[name].default}
+    options = data.by_dest
+    return {name: value for name, value in printed.items() if name in options and value != options[name].default}
 
 
-def _logged(told: Told) -> tuple[str | None, Mapping[str, Any], str | None]:
+def _logged(evidence: NodesEvidence) -> tuple[str | None, Mapping[str, Any], str | None]:
     """The model, options and release of the start that the logs tell of, without the sizes of its layout."""
-    starts = diagnosing.read(told.logs) if told.logs is not None else []
+    starts = diagnosing.read(evidence.logs) if evidence.logs is not None else []
     if not starts:
         return None, {}, None
-    name, given = plan_evidence.given(starts[-1])
+    name, options = plan_evidence.given(starts[-1])
     try:
-        return (name and planner.model(name).name), given, starts[-1].release.version
+        return (name and planner.model(name).name), options, starts[-1].release.version
     except InputError:
         return None, {}, starts[-1].release.version
 
 
 def _seen(nodes: CheckedCluster) -> str:
     """The model that was looked at on the nodes, by the name of its folder."""
-    found = next((node.model.path for node in nodes.nodes if node.model is not None), "")
-    return PurePosixPath(found).name
+    path = next((node.model.path for node in nodes.nodes if node.model is not None), "")
+    return PurePosixPath(path).name
 
 
-def over_all(asked: Request | str, found: Layouts | str, *, tp: int = 0, pp: int = 0) -> Plan | str:
-    """One server over all nodes in a layout; else why there is none.
+def over_all(request: Request | str, layouts: Layouts | str, *, tp: int = 0, pp: int = 0) -> Plan | str:
+    """The plan of one server over all nodes, else why there is none.
 
-    Args:
-        asked: The question.
-        found: Its layouts.
-        tp: Cards that share every layer; 0: as many as each node has.
-        pp: Stages, one after the other; 0: as many as there are nodes.
+    `tp` is by default the number of GPUs of each node, `pp` the number of nodes.
     """
-    if isinstance(asked, str) or isinstance(found, str):
-        return str(asked if isinstance(asked, str) else found)
-    nodes = [card.node for card in asked.cards]
-    wanted = (tp or min(map(nodes.count, nodes)), pp or len(set(nodes)))
-    one = next(
-        (plan for plan in found.layouts if (way := plan.layout) and (way.replicas, way.dp) == (1, 1)
-         and (way.tp, way.pp) == wanted), None
+    if isinstance(request, str) or isinstance(layouts, str):
+        return str(request if isinstance(request, str) else layouts)
+    nodes = [card.node for card in request.cards]
+    sizes = (tp or min(map(nodes.count, nodes)), pp or len(set(nodes)))
+    plan_in_layout = next(
+        (plan for plan in layouts.layouts if (way := plan.layout) and (way.replicas, way.dp) == (1, 1)
+         and (way.tp, way.pp) == sizes), None
     )  # fmt: skip
-    named = f"TP {wanted[0]} PP {wanted[1]}"
-    if one is None:
+    named = f"TP {sizes[0]} PP {sizes[1]}"
+    if plan_in_layout is None:
         return f"{named} is no layout of {len(nodes)} cards that is ranked"
-    if not one.legal:
-        return f"{named} is not legal: {'; '.join(one.reasons)}"
-    return f"{named} does not fit: {'; '.join(one.limits)}" if one.fits is False else one
+    if not plan_in_layout.legal:
+        return f"{named} is not legal: {'; '.join(plan_in_layout.reasons)}"
+    return (
+        f"{named} does not fit: {'; '.join(plan_in_layout.limits)}" if plan_in_layout.fits is False else plan_in_layout
+    )
 
 
 class Files(NamedTuple):
@@ -257,56 +247,56 @@ class Files(NamedTuple):
         return {name: self.made[name] for name in names if name in self.made}
 
 
-def files(asked: Request | str, one: Plan | str) -> Files:
+def files(request: Request | str, plan: Plan | str) -> Files:
     """What starts a layout on each node, every command of it linted."""
-    if isinstance(asked, str) or isinstance(one, str):
-        return Files({}, str(one if isinstance(one, str) else asked))
+    if isinstance(request, str) or isinstance(plan, str):
+        return Files({}, str(plan if isinstance(plan, str) else request))
     try:
-        return Files(*planner.files_for_nodes(asked, one))
+        return Files(*planner.files_for_nodes(request, plan))
     except InputError as error:
         return Files({}, redact_text(str(error)))
 
 
-def confirmations(asked: Request | str, one: Plan | str) -> Mapping[str, Confirmation]:
+def confirmations(request: Request | str, plan: Plan | str) -> Mapping[str, Confirmation]:
     """How to see that the layout took effect, by node; none where there is none."""
-    if isinstance(asked, str) or isinstance(one, str):
+    if isinstance(request, str) or isinstance(plan, str):
         return {}
     try:
-        return plan_files.confirmations(asked, one)
+        return plan_files.confirmations(request, plan)
     except InputError:
         return {}
 
 
-def write(asked: Request | str, one: Plan | str, folder: str, *, apply: bool) -> Shown:
-    """Write what starts a layout on each node into a folder, where that is asked for; nothing is overwritten.
+def write(request: Request | str, plan: Plan | str, folder: str, *, apply: bool) -> Shown:
+    """Write what starts a layout on each node into a folder if `apply` is set; nothing is overwritten.
 
     Raises:
-        InputError: No folder is given, or a file is there already.
+        InputError: no folder is given, or a file exists already.
     """
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
-    if isinstance(asked, str) or isinstance(one, str):
-        return Shown.said(f"Nothing is written: {one if isinstance(one, str) else asked}.")
+    if isinstance(request, str) or isinstance(plan, str):
+        return Shown.said(f"Nothing is written: {plan if isinstance(plan, str) else request}.")
     if not apply:
         return Shown.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
-    told = planner.node_files(asked, one, Path(folder))
-    return Shown.said(f"Written: {', '.join(str(Path(folder) / name) for name in told.files)}.")
+    written = planner.node_files(request, plan, Path(folder))
+    return Shown.said(f"Written: {', '.join(str(Path(folder) / name) for name in written.files)}.")
 
 
 # ---- the verdict
 
 
-def judge(told: Told) -> Judgement:
+def judge(evidence: NodesEvidence) -> Judgement:
     """The verdict on nodes and logs, each against what its case expects, else on whether anything is wrong."""
-    found = []
-    if isinstance(told.nodes, CheckedCluster):
-        found.append(nodes_expected.judge_nodes(told.nodes, told.recorded.case if told.recorded is not None else None))
-    if told.answer is not None and told.logs is not None:
-        found.append(_of_logs(told.answer, told.logs))
-    return expected.together(found, told.case)
+    verdicts = []
+    if isinstance(evidence.nodes, CheckedCluster):
+        verdicts.append(node_loading.judge_nodes(evidence.nodes, evidence.recorded))
+    if evidence.answer is not None and evidence.logs is not None:
+        verdicts.append(_of_logs(evidence.answer, evidence.logs))
+    return expected.together(verdicts, evidence.case)
 
 
 def _of_logs(answer: Answer, logs: Evidence) -> Judgement:

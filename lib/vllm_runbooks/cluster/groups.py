@@ -1,25 +1,20 @@
-"""Commands that a node runs for whoever asked it: started, read, signalled, and ended with all that they started.
-
-Each runs under a supervisor of its own, so nothing of it outlives the process that started it, however that ends.
-"""
+"""Commands of a node, each under its own supervisor: started, read, signalled, and ended with all that they started."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, cast
 
-from vllm_runbooks.cluster.outputs import Output
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.host.processes import TAG, sweep
+from vllm_runbooks.host.processes import TAG, nested_tag, sweep
+from vllm_runbooks.host.running import read_outcome, send_signal, start_supervisor
 
 _LINGER_S = 1.0
 """Time for the rest of an output to be taken, once nothing runs any more."""
@@ -27,41 +22,75 @@ _ENDING_S = 8.0
 """Time within which a supervisor has ended all there is; it needs five seconds."""
 
 
-class Group:
+MOST = 1 << 20
+"""Bytes that are read at once."""
+_HELD = 8 << 20
+"""Bytes that are held of what nobody has taken; beyond them the oldest is let go."""
+
+
+class CommandOutput:
+    """The output of one command."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        """Take what comes out of the pipe, to its end."""
+        self._pipe = pipe
+        self._held = bytearray()
+        self._begin = 0
+        """Place of the first byte that is held."""
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    def _take(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while chunk := os.read(self._pipe.fileno(), 1 << 16):
+                with self._lock:
+                    self._held += chunk
+                    self._let_go(len(self._held) - _HELD)
+
+    def _let_go(self, count: int) -> None:
+        count = min(max(count, 0), len(self._held))
+        del self._held[:count]
+        self._begin += count
+
+    def read(self, begin: int) -> tuple[int, bytes]:
+        """Read at most a MiB from a place on, and drop what lies before; also returns where it begins."""
+        with self._lock:
+            self._let_go(begin - self._begin)
+            return self._begin, bytes(self._held[:MOST])
+
+    def finish(self, seconds: float) -> None:
+        """Wait for its end, which comes when nothing holds the pipe any more."""
+        self._thread.join(seconds)
+
+    def close(self) -> None:
+        """Close the pipe, unless something that cannot be ended holds it."""
+        if not self._thread.is_alive():
+            self._pipe.close()
+
+
+class CommandGroup:
     """A command with everything that it starts."""
 
     def __init__(
         self, number: str, command: Sequence[str], environment: Mapping[str, str | None], limit_s: float | None
     ) -> None:
-        """Start it.
-
-        Args:
-            number: What it is known by; its processes carry it.
-            command: Its words.
-            environment: Variables beside this process's own; None: without it.
-            limit_s: Seconds after which it is ended; None: it may go on.
+        """Start it, with changes to this process's environment (None to unset), and end it after `limit_s`.
 
         Raises:
             InputError: the supervisor cannot be started.
         """
         self._tag = f"node.{os.getpid()}.{number}"
-        variables = {**os.environ, **environment, TAG: ":".join(filter(None, [os.environ.get(TAG), self._tag]))}
-        self._said: dict[str, Any] | None = None
+        variables = {**os.environ, **environment, TAG: nested_tag(self._tag)}
+        self._outcome: dict[str, Any] | None = None
         self._lock = threading.Lock()
-        self.was_late = False
-        """Whether its time was up."""
         try:
-            self._supervisor = subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
-                [sys.executable, "-P", "-m", "vllm_runbooks.host.supervisor", *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={name: value for name, value in variables.items() if value is not None},
-                start_new_session=True,
+            self._supervisor = start_supervisor(
+                command, {name: value for name, value in variables.items() if value is not None}
             )
         except (OSError, ValueError) as error:
             raise InputError(f"{command[0]}: cannot be run: {getattr(error, 'strerror', None) or error}") from None
-        self._output = Output(cast("IO[bytes]", self._supervisor.stdout))
+        self._output = CommandOutput(cast("IO[bytes]", self._supervisor.stdout))
         if limit_s is not None:
             threading.Thread(target=self._limited, args=(limit_s,), daemon=True).start()
 
@@ -69,7 +98,6 @@ class Group:
         try:
             self._supervisor.wait(limit_s)
         except subprocess.TimeoutExpired:
-            self.was_late = True
             self.end()
 
     @property
@@ -89,26 +117,25 @@ class Group:
         """Its processes as they are now, each as a document."""
         from vllm_runbooks.host import progress
 
-        return [document(each) for each in progress.seen_below(self.pid).values()]
+        return [document(sight) for sight in progress.seen_below(self.pid).values()]
 
     def read(self, begin: int) -> tuple[int, bytes]:
-        """What it printed, as `outputs.Output.read`."""
+        """Read its output, as `CommandOutput.read`."""
         return self._output.read(begin)
 
     def signal(self, number: int) -> None:
         """Hand a signal on to the command; from then on it has three seconds to end."""
-        with contextlib.suppress(OSError, ValueError):
-            os.write(cast("IO[bytes]", self._supervisor.stdin).fileno(), bytes([number]))
+        send_signal(self._supervisor, number)
 
     @property
     def status(self) -> int | None:
         """Exit status of the command, below 0 of a signal; None: it runs, or was killed with its supervisor."""
-        return None if self.is_running else self._told().get("returncode")
+        return None if self.is_running else self._read_outcome().get("returncode")
 
     @property
     def refused(self) -> str:
         """Why the command could not be run at all; empty: it could, or it runs."""
-        return "" if self.is_running else str(self._told().get("refused", ""))
+        return "" if self.is_running else str(self._read_outcome().get("refused", ""))
 
     def end(self, *, at_once: bool = False) -> None:
         """End all of it: asked first and killed after three seconds, or killed now."""
@@ -125,7 +152,7 @@ class Group:
                 self._supervisor.wait()
         if self._supervisor.returncode:
             sweep(self._tag)  # the supervisor was killed: what it watched over is ended by what it carries
-        self._told()
+        self._read_outcome()
 
     def close(self) -> None:
         """End it and forget what it printed."""
@@ -135,43 +162,37 @@ class Group:
         with contextlib.suppress(OSError):
             cast("IO[bytes]", self._supervisor.stdin).close()
 
-    def _told(self) -> dict[str, Any]:
+    def _read_outcome(self) -> dict[str, Any]:
         """What the supervisor said at last."""
         with self._lock:
-            if self._said is None:
-                self._said = {}
-                pipe = cast("IO[bytes]", self._supervisor.stderr)
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    self._said = dict(json.loads(pipe.read().splitlines()[-1]))
-                pipe.close()
-            return self._said
+            if self._outcome is None:
+                self._outcome = {}
+                with contextlib.suppress(OSError, ValueError), cast("IO[bytes]", self._supervisor.stderr) as pipe:
+                    self._outcome = read_outcome(pipe.read())
+            return self._outcome
 
 
-class Groups:
+class CommandGroups:
     """All groups of this process, by number."""
 
     def __init__(self) -> None:
-        self._groups = dict[str, Group]()
+        self._groups = dict[str, CommandGroup]()
         self._lock = threading.Lock()
         self._count = 0
 
     def start(
         self, command: Sequence[str], environment: Mapping[str, str | None], limit_s: float | None = None
-    ) -> tuple[str, Group]:
-        """Start a command; its number.
-
-        Raises:
-            InputError: it cannot be started.
-        """
+    ) -> tuple[str, CommandGroup]:
+        """Start a command; return its number and group."""
         with self._lock:
             self._count += 1
             number = f"{self._count}"
-        group = Group(number, command, environment, limit_s)
+        group = CommandGroup(number, command, environment, limit_s)
         with self._lock:
             self._groups[number] = group
         return number, group
 
-    def __getitem__(self, number: str) -> Group:
+    def __getitem__(self, number: str) -> CommandGroup:
         with self._lock:
             if number not in self._groups:
                 raise InputError(f"group {number[:20]}: is not known here; it was ended, or belongs to another process")

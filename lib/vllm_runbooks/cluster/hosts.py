@@ -1,4 +1,4 @@
-"""A list of hosts: who is asked over ssh, and what is to be known of each for that; the address of a Ray cluster.
+"""Hosts that are asked over ssh, with their settings, and addresses of Ray clusters.
 
 # one host a line
 ubuntu@10.0.0.1 name=head python=/opt/vllm/bin/python GLOO_SOCKET_IFNAME=eth1
@@ -34,7 +34,7 @@ _FORM = "write [USER@]HOST[:PORT] [name=NAME] [python=PATH] [agent=PATH] [VARIAB
 
 
 @dataclass(frozen=True)
-class Host:
+class SshHost:
     """A host of a list."""
 
     name: str
@@ -51,11 +51,7 @@ class Host:
 
 
 def check_ray(address: str) -> None:
-    """See that a word can be the address of a Ray cluster: `10.0.0.1:6379`, or `auto` for that of this host.
-
-    Raises:
-        InputError: it cannot.
-    """
+    """Check the address of a Ray cluster, `10.0.0.1:6379` or `auto` for that of this host; raises InputError."""
     host, _, port = address.rpartition(":")
     is_one = host and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16
     is_odd = address.startswith("-") or not address.isprintable() or not _NO_ADDRESS.isdisjoint(address)
@@ -66,42 +62,34 @@ def check_ray(address: str) -> None:
         )
 
 
-def read(text: str, where: str) -> tuple[Host, ...]:
-    """The hosts of a list, one a line; what stands behind `#` is left out.
-
-    Raises:
-        InputError: it is no such list.
-    """
+def read_hosts(text: str, where: str) -> tuple[SshHost, ...]:
+    """Read a list of hosts, one a line, with comments behind `#`; raises InputError."""
     if len(text) > _MAX_TEXT:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no list of hosts; {_FORM}")
-    found = []
+    hosts = []
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         words = line.partition("#")[0].split()
         if words:
-            found.append(_host(words, f"{where}:{number}"))
-    return _checked(found, where)
+            hosts.append(_host(words, f"{where}:{number}"))
+    return _checked(hosts, where)
 
 
-def listed(text: str) -> tuple[Host, ...]:
-    """The hosts of a list in a word, as in `10.0.0.1,10.0.0.2 agent=/o/python`, or of the file that it names.
-
-    Raises:
-        InputError: there is no such file, and it is no such list.
-    """
+def parse_hosts(text: str) -> tuple[SshHost, ...]:
+    """Read hosts from a word, as in `10.0.0.1,10.0.0.2 agent=/o/python`, or from its file; raises InputError."""
     path = Path(text)
     try:
         if path.is_file():
             with path.open(encoding="utf-8") as file:
-                return read(file.read(_MAX_TEXT + 1), visible(text[:200]))
+                return read_hosts(file.read(_MAX_TEXT + 1), visible(text[:200]))
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or "is no text"
-        raise InputError(f"{visible(text[:200])}: cannot be read: {said}; give a list of hosts") from None
+        reason = getattr(error, "strerror", None) or "is no text"
+        raise InputError(f"{visible(text[:200])}: cannot be read: {reason}; give a list of hosts") from None
     if "," not in text and ("/" in text or text.endswith((".txt", ".list", ".hosts", ".yaml"))):
         raise InputError(f"{visible(text[:200])}: no such file; give a list of hosts, or HOST,HOST")
     return _checked([_host(word.split() or [""], "--hosts") for word in text.split(",")], "--hosts")
 
 
-def _host(words: list[str], where: str) -> Host:
+def _host(words: list[str], where: str) -> SshHost:
     match = _HOST.fullmatch(words[0])
     if match is None:
         raise InputError(f"{where}: {visible(words[0][:80])!r} names no host; {_FORM}")
@@ -125,18 +113,18 @@ def _host(words: list[str], where: str) -> Host:
     port = None if match["port"] is None else int(match["port"])
     if port is not None and port >= 1 << 16:
         raise InputError(f"{where}: {port} is no port; give one from 1 to 65535")
-    return Host(
+    return SshHost(
         name,
         address,
         match["user"],
         port,
-        settings.get("agent", Host.agent),
+        settings.get("agent", SshHost.agent),
         settings.get("python"),
         tuple(variables.items()),
     )
 
 
-def _checked(hosts: list[Host], where: str) -> tuple[Host, ...]:
+def _checked(hosts: list[SshHost], where: str) -> tuple[SshHost, ...]:
     if not hosts:
         raise InputError(f"{where}: names no host; {_FORM}")
     if len(hosts) > _MAX_HOSTS:

@@ -11,7 +11,7 @@ from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.nodes.records import NodeFacts, Reach, Reachability
-from vllm_runbooks.host.nodes.ways import dialled
+from vllm_runbooks.host.nodes.ways import dial_addresses
 
 ANY = "any"
 """What a port is for that the system chooses, as in `host.nodes.records.Reach.use`."""
@@ -28,131 +28,134 @@ _NEIGHBOURS = 4
 """That a node's bandwidth is measured to: all others, in a small cluster."""
 
 
-def reaches(carrier: Carrier, nodes: Sequence[NodeFacts], ports: Mapping[str, int]) -> tuple[Reach, ...] | None:
-    """Every attempt of every node to reach every other at each of its addresses; None: none could be made.
+def measure_reachability(
+    carrier: Carrier, nodes: Sequence[NodeFacts], ports: Mapping[str, int]
+) -> tuple[Reach, ...] | None:
+    """Have every node try to reach every other at each of its addresses; None if nothing could be tried.
 
-    Args:
-        carrier: Asks the nodes.
-        nodes: With the addresses that others try.
-        ports: By what each is for; one more is chosen by each node's system.
+    `ports` are by use; one more is chosen by each node's system.
     """
     names = [node.name for node in nodes]
     tokens = {name: secrets.token_hex(16) for name in names}
-    wanted = [*ports.items(), (ANY, 0)]
-    told = carrier.ask_all(
-        {name: {"do": "listen", "token": tokens[name], "ports": wanted, "for_s": _LISTENED_S} for name in names},
+    uses = [*ports.items(), (ANY, 0)]
+    answered = carrier.ask_all(
+        {name: {"do": "listen", "token": tokens[name], "ports": uses, "for_s": _LISTENED_S} for name in names},
         _ANSWERED_S,
     )
     waiting: dict[str, list[dict[str, Any]]] = {
-        name: [] if isinstance(each, UnansweredError) else list(each) for name, each in told.items()
+        name: [] if isinstance(item, UnansweredError) else list(item) for name, item in answered.items()
     }
     try:
         plans = {
-            name: [one for node in nodes if node.name != name for one in _attempts(node, waiting[node.name])]
+            name: [
+                {"target": node.name, "address": address, **port}
+                for node in nodes
+                if node.name != name
+                for address in dial_addresses(node)[:_MAX_ADDRESSES]
+                for port in waiting[node.name]
+            ]
             for name in names
         }
         sent = {
             name: [
                 {
-                    "address": each["address"],
-                    "port": each["port"],
-                    "token": tokens[each["target"]] if each["is_ours"] else None,
+                    "address": item["address"],
+                    "port": item["port"],
+                    "token": tokens[item["target"]] if item["is_ours"] else None,
                 }
-                for each in plan
+                for item in plan
             ]
             for name, plan in plans.items()
         }
         answers = carrier.ask_all(
             {name: {"do": "reach", "targets": sent[name], "wait_s": _WAIT_S} for name in names}, _WAIT_S + _REACHED_S
         )
-        found = [each for node in nodes for each in _judged(node, plans[node.name], answers[node.name])]
-        return tuple(_with_bandwidth(carrier, names, found, tokens)) or None
+        attempts = [item for node in nodes for item in _results(node, plans[node.name], answers[node.name])]
+        return tuple(_with_bandwidth(carrier, names, attempts, tokens)) or None
     finally:
         carrier.ask_all({name: {"do": "silence"} for name in names}, _ANSWERED_S)
 
 
-def _attempts(target: NodeFacts, waiting: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What another node tries, to reach this one."""
-    return [
-        {"target": target.name, "address": address, **port}
-        for address in dialled(target)[:_MAX_ADDRESSES]
-        for port in waiting
-    ]
-
-
-def _judged(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) -> list[Reach]:
+def _results(source: NodeFacts, plan: Sequence[Mapping[str, Any]], answer: Any) -> list[Reach]:
     """What became of a node's attempts."""
-    own = {address: each.name for each in source.interfaces or () for address in each.addresses}
-    found = []
-    for number, each in enumerate(plan):
-        told: Mapping[str, Any] = {}
+    interfaces = {address: attempt.name for attempt in source.interfaces or () for address in attempt.addresses}
+    results = []
+    for number, attempt in enumerate(plan):
+        outcome: Mapping[str, Any] = {}
         why = ""
         if isinstance(answer, UnansweredError):
             why = str(answer)
         else:
-            told = answer[number]
-            why = str(told["why"])
-        state = Reachability(told["state"]) if told.get("state") else Reachability.UNKNOWN
-        if not each["is_ours"] and each["why"] != "taken":
-            state, why = Reachability.UNKNOWN, f"nobody could wait there: {each['why']}"
-        elif not each["is_ours"] and state is Reachability.REFUSED:
+            outcome = answer[number]
+            why = str(outcome["why"])
+        state = Reachability(outcome["state"]) if outcome.get("state") else Reachability.UNKNOWN
+        if not attempt["is_ours"] and attempt["why"] != "taken":
+            state, why = Reachability.UNKNOWN, f"nobody could wait there: {attempt['why']}"
+        elif not attempt["is_ours"] and state is Reachability.REFUSED:
             # Who listens there may do so at another address alone.
             state, why = Reachability.UNKNOWN, "another process has the port there, and refuses at this address"
-        elif each["address"] in own and state is Reachability.UNREACHABLE:
-            why = f"{source.name} has this address itself, on {own[each['address']]}"
-        found.append(
+        elif attempt["address"] in interfaces and state is Reachability.UNREACHABLE:
+            why = f"{source.name} has this address itself, on {interfaces[attempt['address']]}"
+        results.append(
             Reach(
                 source.name,
-                each["target"],
-                each["address"],
-                each["port"],
-                each["use"],
+                attempt["target"],
+                attempt["address"],
+                attempt["port"],
+                attempt["use"],
                 state,
-                own.get(told.get("source") or ""),
-                told.get("latency_ms"),
+                interfaces.get(outcome.get("source") or ""),
+                outcome.get("latency_ms"),
                 why=redact_text(why)[:300],
             )
         )
     # An address where somebody else answers is somebody else's, for the ports as well at which nobody can be asked.
-    foreign = {(one.target, one.address) for one in found if one.use == ANY and one.state is Reachability.UNREACHABLE}
+    foreign = {
+        (result.target, result.address)
+        for result in results
+        if result.use == ANY and result.state is Reachability.UNREACHABLE
+    }
     return [
-        replace(one, state=Reachability.UNREACHABLE, why="the address is not the node's own from here")
-        if (one.target, one.address) in foreign and one.state in (Reachability.OPEN, Reachability.UNKNOWN)
-        else one
-        for one in found
+        replace(result, state=Reachability.UNREACHABLE, why="the address is not the node's own from here")
+        if (result.target, result.address) in foreign and result.state in (Reachability.OPEN, Reachability.UNKNOWN)
+        else result
+        for result in results
     ]
 
 
 def _with_bandwidth(
-    carrier: Carrier, names: Sequence[str], found: Sequence[Reach], tokens: Mapping[str, str]
+    carrier: Carrier, names: Sequence[str], attempts: Sequence[Reach], tokens: Mapping[str, str]
 ) -> list[Reach]:
-    """The attempts, those at a port that the system chose with the bandwidth where they were open.
-
-    No node sends to two at once, nor takes from two.
-    """
+    """Measure the bandwidth of open ports that the system chose; no node sends or receives twice at a time."""
     measured = dict[Reach, Reach]()
     for step in range(1, min(len(names), _NEIGHBOURS + 1)):
         ways: dict[str, list[Reach]] = {name: [] for name in names}
         neighbour = {name: names[(number + step) % len(names)] for number, name in enumerate(names)}
-        for one in found:
-            if one.use == ANY and one.state is Reachability.OPEN and one.target == neighbour[one.source]:
-                ways[one.source].append(one)
+        for attempt in attempts:
+            if (
+                attempt.use == ANY
+                and attempt.state is Reachability.OPEN
+                and attempt.target == neighbour[attempt.source]
+            ):
+                ways[attempt.source].append(attempt)
         for turn in range(max(map(len, ways.values()))):
-            now = {name: each[turn] for name, each in ways.items() if len(each) > turn}
-            asked = {
+            now = {name: turns[turn] for name, turns in ways.items() if len(turns) > turn}
+            requests = {
                 name: {
                     "do": "stream",
-                    "address": one.address,
-                    "port": one.port,
-                    "token": tokens[one.target],
+                    "address": attempt.address,
+                    "port": attempt.port,
+                    "token": tokens[attempt.target],
                     "seconds": _STREAM_S,
                 }
-                for name, one in now.items()
+                for name, attempt in now.items()
             }
-            for name, told in carrier.ask_all(asked, _STREAMED_S).items():
-                one = now[name]
-                if isinstance(told, UnansweredError):
-                    measured[one] = replace(one, why=f"a stream of data did not pass: {redact_text(str(told))}"[:300])
+            for name, answer in carrier.ask_all(requests, _STREAMED_S).items():
+                attempt = now[name]
+                if isinstance(answer, UnansweredError):
+                    measured[attempt] = replace(
+                        attempt, why=f"a stream of data did not pass: {redact_text(str(answer))}"[:300]
+                    )
                 else:
-                    measured[one] = replace(one, bandwidth_mbit_s=float(told["mbit_s"]))
-    return [measured.get(one, one) for one in found]
+                    measured[attempt] = replace(attempt, bandwidth_mbit_s=float(answer["mbit_s"]))
+    return [measured.get(attempt, attempt) for attempt in attempts]

@@ -1,6 +1,6 @@
-"""A cluster as it is: its nodes asked, every way between them tried in both directions, and an all-reduce really run.
+"""Measure a cluster: ask its nodes, try every way between them in both directions, and run an all-reduce.
 
-What could not be measured is left unknown, never taken for good. Everything has a time limit, on every node.
+What could not be measured stays unknown. Everything has a time limit, on every node.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ def measure(
     on_facts: Callable[[Cluster], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Cluster:
-    """Ask and measure the nodes that a carrier reaches.
+    """Ask and measure the nodes of a carrier.
 
     Args:
-        carrier: Its nodes.
+        carrier: Asks its nodes.
         model: A folder, or a name on the Hub, that is looked at on every node.
-        pythons: By node the Python that vLLM runs with, where it is another than the carrier's.
-        ports: That are tried, by what each is for; "torch" is where the collective meets.
-        is_collective_run: Whether an all-reduce is run, and again as the nodes are advised to be where that fails.
-        limit_s: Its limit, for every rank, once torch is imported.
-        on_facts: Is given the nodes before anything between them is measured, and may refuse them.
-        say: Is told what is done.
+        pythons: By node, the Python that vLLM runs with, where it is not the carrier's.
+        ports: To try, by use; at "torch" the collective meets.
+        is_collective_run: Whether an all-reduce is run.
+        limit_s: Limit of the all-reduce, once torch is imported.
+        on_facts: Is given the nodes before anything between them is measured, and may reject them.
+        say: Reports progress.
     """
     named = {node: (pythons or {}).get(node) or carrier.python(node) for node in carrier.nodes()}
     lacking = f"; {len(carrier.unread)} could not be reached" if carrier.unread else ""
     say(f"asking {len(named)} node{'s' * (len(named) != 1)}{lacking}")
     nodes, unread = _facts(carrier, model, named)
     names = [node.name for node in nodes]
-    found = Cluster(
+    cluster = Cluster(
         source="measured",
         taken=moments.now(),
         by=carrier.by,
@@ -67,35 +67,37 @@ def measure(
         nodes=tuple(nodes),
         unread=(*carrier.unread, *unread),
     )
-    on_facts(found)
+    on_facts(cluster)
     if len(nodes) > 1:
         say("trying every way between them")
-        found = replace(found, reaches=matrix.reaches(carrier, nodes, ports))
+        cluster = replace(cluster, reaches=matrix.measure_reachability(carrier, nodes, ports))
         if is_collective_run:
             ran = collective.run(
-                carrier, found, pythons=named, port=ports["torch"], limit_s=limit_s, advise=advised, say=say
+                carrier, cluster, pythons=named, port=ports["torch"], limit_s=limit_s, advise=advised, say=say
             )
-            found = replace(found, collectives=ran)
-    return redact_record(found)
+            cluster = replace(cluster, collectives=ran)
+    return redact_record(cluster)
 
 
-def advised(found: Cluster) -> dict[str, Mapping[str, str]]:
+def advised(cluster: Cluster) -> dict[str, Mapping[str, str]]:
     """By node the variables that are advised for it, from what was measured."""
-    return {each.node: each.variables for each in clusters.check(found, catalog.specs()).environments}
+    return {
+        environment.node: environment.variables for environment in clusters.check(cluster, catalog.specs()).environments
+    }
 
 
 def _facts(
     carrier: Carrier, model: str | None, pythons: Mapping[str, str | None]
 ) -> tuple[list[NodeFacts], list[Unread]]:
     salt = secrets.token_hex(16)
-    asked = {node: {"do": "facts", "model": model, "python": pythons[node], "salt": salt} for node in pythons}
+    requests = {node: {"do": "facts", "model": model, "python": pythons[node], "salt": salt} for node in pythons}
     nodes, unread = [], []
-    for node, told in carrier.ask_all(asked, _ASKED_S).items():
-        if isinstance(told, UnansweredError):
-            unread.append(Unread(node, str(told)))
+    for node, answer in carrier.ask_all(requests, _ASKED_S).items():
+        if isinstance(answer, UnansweredError):
+            unread.append(Unread(node, str(answer)))
             continue
         try:
-            facts = record(NodeFacts, told)
+            facts = record(NodeFacts, answer)
         except (KeyError, TypeError, ValueError):
             unread.append(Unread(node, "its agent is of another version; install the same on every node"))
             continue
@@ -110,11 +112,11 @@ def _clock(carrier: Carrier, node: str) -> tuple[float | None, float | None]:
     for _ in range(_ROUNDS):
         begun, at = time.perf_counter(), time.time()
         try:
-            there = float(carrier.ask(node, {"do": "clock"}, _CLOCKED_S)["now_s"])
+            remote_time = float(carrier.ask(node, {"do": "clock"}, _CLOCKED_S)["now_s"])
         except UnansweredError:
             break
         took = time.perf_counter() - begun
-        tried.append((took, there - (at + took / 2)))
+        tried.append((took, remote_time - (at + took / 2)))
     if not tried:
         return None, None
     took, offset = min(tried)

@@ -1,4 +1,4 @@
-"""Nodes as people name them: a Ray cluster or hosts, with their Pythons and ports; asked, measured and compared."""
+"""Nodes by name: a Ray cluster or hosts, with their Pythons and ports; asked, measured and compared."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import carriers, measuring
+from vllm_runbooks.cluster import hosts as host_lists
 from vllm_runbooks.cluster.carriers import Carrier
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.host import nodes as clusters
@@ -22,93 +23,88 @@ def nodes(
     ports: str = "",
     say: Callable[[str], None] = lambda _: None,
 ) -> CheckedCluster:
-    """Ask the nodes of a Ray cluster or of a list of hosts, measure between them, and say what that means.
+    """Ask the nodes of a Ray cluster or of a list of hosts, measure between them, and check them.
 
     Nothing is changed on them; ports are opened for seconds, and an all-reduce is run.
 
     Args:
         ray: Address of a running Ray cluster, as in 10.0.0.1:6379.
-        hosts: In place of it hosts that ssh reaches: a file with one a line, or HOST,HOST.
-        expect: How many nodes the Ray cluster has; 0: as many as it says.
-        model: A folder, or a name of the Hub, that is looked at on every node.
-        python: The Python that vLLM runs with, as PATH, or NODE=PATH for one node; several by commas. Empty: the one
-            that answers.
-        ports: Ports that are tried in place of the usual ones, as in ray=6380,vllm=8001.
-        say: Told in a line what is done.
+        hosts: Instead of it, hosts that ssh reaches: a file with one a line, or HOST,HOST.
+        expect: Number of nodes of the Ray cluster; 0 for any.
+        model: A folder, or a name on the Hub, that is looked at on every node.
+        python: The Python that vLLM runs with, as PATH, or NODE=PATH for one node, separated by commas.
+        ports: Other ports to try, as in ray=6380,vllm=8001.
+        say: Reports progress.
 
     Raises:
-        InputError: neither or both of `ray` and `hosts` are given, or something that is given cannot be read.
+        InputError: neither or both of `ray` and `hosts` are given, or an argument cannot be read.
     """
     check_texts(ray=ray, hosts=hosts, model=model, python=python, ports=ports)
     tried, pythons = read_ports(_words(ports)), read_pythons(_words(python))
-    with opened(ray=ray.strip() or None, hosts=hosts.strip() or None, expected=expect or None) as carrier:
-        return checked(carrier, model=model.strip(), named=pythons, tried=tried, say=say)
+    with open_carrier(ray=ray.strip() or None, hosts=hosts.strip() or None, expected=expect or None) as carrier:
+        return measure_and_check(carrier, model=model.strip(), named=pythons, tried=tried, say=say)
 
 
-def _words(told: str) -> list[str]:
-    return [word for part in told.split(",") if (word := part.strip())]
+def _words(text: str) -> list[str]:
+    return [word for part in text.split(",") if (word := part.strip())]
 
 
-def opened(
+def open_carrier(
     *, ray: str | None, hosts: str | None, expected: int | None = None, ssh_config: str | None = None
 ) -> Carrier:
-    """What carries questions to the nodes that are named; whoever calls closes it.
-
-    Args:
-        ray: Address of a running Ray cluster.
-        hosts: In place of it hosts that ssh reaches: a file with one a line, or HOST,HOST.
-        expected: How many nodes the Ray cluster should have; None: as many as it says.
-        ssh_config: A configuration of ssh in place of the user's own.
+    """Carry questions to the nodes of a Ray cluster, or to hosts that ssh reaches; the caller closes it.
 
     Raises:
-        InputError: none or both are named, what is named cannot be read, or something is given for the other.
+        InputError: neither or both are given, one cannot be read, or an option is for the other.
     """
     if expected is not None and not 0 < expected <= clusters.MAX_NODES:
         raise InputError(f"--expect {expected}: is no number of nodes; give one from 1 to {clusters.MAX_NODES:,}")
-    return carriers.carrier(ray=ray, hosts=hosts, config=ssh_config, expected=expected)
+    if (ray is None) == (hosts is None):
+        raise InputError("give --ray, the address of a Ray cluster, or --hosts, those that ssh reaches; one of them")
+    if expected is not None and ray is None:
+        raise InputError("--expect is for --ray; a list of hosts has its own number")
+    if ssh_config is not None and hosts is None:
+        raise InputError("--ssh-config is for --hosts; give them as well")
+    if hosts is not None:
+        return carriers.Ssh(host_lists.parse_hosts(hosts), config=ssh_config)
+    address = ray or ""
+    host_lists.check_ray(address)
+    return carriers.Ray(address, expected=expected)
 
 
-def read_pythons(told: Iterable[str]) -> dict[str, str]:
-    """The Pythons that vLLM runs with, by node, from words as in `PATH` and `NODE=PATH`; under "" that of all others.
-
-    Raises:
-        InputError: a word is neither.
-    """
-    found = {}
-    for word in told:
+def read_pythons(words: Iterable[str]) -> dict[str, str]:
+    """Read `PATH` and `NODE=PATH`: the Python of each node, under "" that of all others; raises InputError."""
+    by_node = {}
+    for word in words:
         node, sign, path = word.rpartition("=")
         if not path or (sign and not node):
             raise InputError(f"--python {word[:80]!r}: write PATH, or NODE=PATH")
-        found[node] = path
-    return found
+        by_node[node] = path
+    return by_node
 
 
-def of_nodes(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str]:
-    """By node that answers its Python, as far as one is named; a node that is named and not there counts as unread."""
+def pythons_by_node(carrier: Carrier, named: Mapping[str, str]) -> dict[str, str]:
+    """Python of each node that answers, where one is named; a named node that is not there counts as unread."""
     nodes = carrier.nodes()
-    known = {*nodes, *(each.name for each in carrier.unread), ""}
+    names = {*nodes, *(unread.name for unread in carrier.unread), ""}
     why = f"--python names it, and it is not among those that are there: {', '.join(nodes) or 'none'}"
-    carrier.unread = (*carrier.unread, *(Unread(name, why) for name in named if name not in known))
+    carrier.unread = (*carrier.unread, *(Unread(name, why) for name in named if name not in names))
     return {node: path for node in nodes if (path := named.get(node, named.get(""))) is not None}
 
 
-def read_ports(told: Iterable[str]) -> dict[str, int]:
-    """The ports that are tried, by their use: the usual ones, but for words as in `ray=6380`.
-
-    Raises:
-        InputError: a word names no use or no port.
-    """
-    found = dict(measuring.PORTS)
-    for word in told:
+def read_ports(words: Iterable[str]) -> dict[str, int]:
+    """Read ports as in `ray=6380` on top of the usual ones, by use; raises InputError."""
+    by_use = dict(measuring.PORTS)
+    for word in words:
         use, _, number = word.partition("=")
-        if use not in found or not number.isdecimal() or not 0 < int(number[:6]) < 1 << 16:
-            uses = ", ".join(found)
+        if use not in by_use or not number.isdecimal() or not 0 < int(number[:6]) < 1 << 16:
+            uses = ", ".join(by_use)
             raise InputError(f"--port {word[:40]!r}: write USE=N, with {uses} and a number up to 65535")
-        found[use] = int(number)
-    return found
+        by_use[use] = int(number)
+    return by_use
 
 
-def checked(
+def measure_and_check(
     carrier: Carrier,
     *,
     model: str,
@@ -118,24 +114,14 @@ def checked(
     is_collective_run: bool = True,
     limit_s: float = measuring.LIMIT_S,
 ) -> CheckedCluster:
-    """The nodes that a carrier reaches, measured and compared.
-
-    Args:
-        carrier: Its nodes.
-        model: A folder, or a name of the Hub, that every node must have; empty: none is looked at.
-        named: Their Pythons, as `read_pythons` gives them.
-        tried: Ports, as `read_ports` gives them.
-        say: Told in a line what is done.
-        is_collective_run: Whether an all-reduce is run.
-        limit_s: Its limit, for every rank.
-    """
-    found = measuring.measure(
+    """Measure and check the nodes of a carrier; `named` and `tried` as `read_pythons` and `read_ports` return them."""
+    cluster = measuring.measure(
         carrier,
         model=model or None,
-        pythons=of_nodes(carrier, named),
+        pythons=pythons_by_node(carrier, named),
         ports=tried,
         is_collective_run=is_collective_run,
         limit_s=limit_s,
         say=say,
     )
-    return clusters.check(found, catalog.specs(), model=model)
+    return clusters.check(cluster, catalog.specs(), model=model)

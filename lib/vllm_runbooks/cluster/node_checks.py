@@ -24,27 +24,27 @@ class NodeChecks:
         self._lock = threading.Lock()
         self._is_cancelled = False
 
-    def check(self, asked: Mapping[str, Any]) -> list[Any]:
-        """Make those of `names` for a `command` with its `environment` and release `vllm`; each as a document.
+    def check(self, request: Mapping[str, Any]) -> list[Any]:
+        """Make the checks in `names` for a `command` with its `environment` and release `vllm`; each as a document.
 
-        The names are of `serve.preflight.NAMES`, `steady` is as in `serve.preflight.Steady`; with `is_check` nothing is
-        held afterwards. Memory is read from the driver, or from the recorded series that `gpu_memory` names.
+        `steady` is as in `serve.preflight.Steady`; with `is_check` no lock is held afterwards; `gpu_memory` names a
+        recorded series in place of the driver.
         """
         from vllm_runbooks.host import gpu_memory
         from vllm_runbooks.serve import preflight
         from vllm_runbooks.serve.subject import Subject
 
-        environment = {**os.environ, **{str(k): str(v) for k, v in asked["environment"].items()}}
-        subject = Subject(tuple(str(word) for word in asked["command"]), environment, asked.get("vllm"))
-        steady = preflight.Steady(*asked["steady"])
-        source, why_none = gpu_memory.source_of(str(asked.get("gpu_memory") or ""))
+        environment = {**os.environ, **{str(k): str(v) for k, v in request["environment"].items()}}
+        subject = Subject(tuple(str(word) for word in request["command"]), environment, request.get("vllm"))
+        steady = preflight.Steady(*request["steady"])
+        source, why_none = gpu_memory.source_of(str(request.get("gpu_memory") or ""))
         host = preflight.host_of(subject, source, why_none, None)
         self._is_cancelled = False
-        names = {str(each) for each in asked["names"]}
+        names = {str(result) for result in request["names"]}
 
         def locked() -> Check:
             cards = [] if source is None else [card.key for card in source.read().of(host.numbers)]
-            return self._locked([node_key(), *cards], steady.wait_s, is_check=bool(asked.get("is_check")))
+            return self._locked([node_key(), *cards], steady.wait_s, is_check=bool(request.get("is_check")))
 
         made = preflight.checks(
             subject,
@@ -55,31 +55,31 @@ class NodeChecks:
             lock=locked,
             is_cancelled=lambda: self._is_cancelled,
         )
-        found = []
-        for each in made:
-            if each.name in names:
-                found.append(document(each))
-            if each.result is Result.FAILED:
+        documents = []
+        for result in made:
+            if result.name in names:
+                documents.append(document(result))
+            if result.result is Result.FAILED:
                 break
-        return found
+        return documents
 
     def _locked(self, keys: list[str], wait_s: float, *, is_check: bool) -> Check:
         began = time.monotonic()
         try:
             if is_check:
-                held = sorted({*card_locks.holders(keys).values()})
-                if held:
-                    return Check("lock", Result.UNKNOWN, f"{', '.join(held)} is starting; a start would wait for it")
+                holders = sorted({*card_locks.holders(keys).values()})
+                if holders:
+                    return Check("lock", Result.UNKNOWN, f"{', '.join(holders)} is starting; a start would wait for it")
             else:
-                with contextlib.ExitStack() as taken:
-                    taken.enter_context(
+                with contextlib.ExitStack() as locks:
+                    locks.enter_context(
                         card_locks.held(
                             keys, wait_s=wait_s, told=lambda _, __: None, is_cancelled=lambda: self._is_cancelled
                         )
                     )
                     with self._lock:
                         self._held.close()
-                        self._held = taken.pop_all()
+                        self._held = locks.pop_all()
         except InputError as error:
             return Check("lock", Result.FAILED, str(error), time.monotonic() - began)
         return Check("lock", Result.PASSED, "no other guarded start is on its way there", time.monotonic() - began)

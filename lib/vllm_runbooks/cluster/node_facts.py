@@ -1,4 +1,4 @@
-"""What a process of ours sees of the node that it runs on."""
+"""The facts of the node that this process runs on."""
 
 from __future__ import annotations
 
@@ -41,16 +41,9 @@ _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
 
 
 def collect(name: str, *, model: str | None = None, python: str | None = None, salt: str = "") -> NodeFacts:
-    """This node, secrets replaced.
+    """Facts of this node, with secrets replaced by marks: with one salt equal marks are equal secrets.
 
-    Args:
-        name: What it is called in the cluster.
-        model: A folder, or a name on the Hub that is looked up in the cache of it; None: none is looked at.
-        python: The Python that vLLM runs with; None: this one.
-        salt: By which secrets are marked: equal marks of one salt are equal secrets.
-
-    Raises:
-        InputError: that Python cannot be run.
+    `model` is a folder, or a name on the Hub that is looked up in its cache; `python` is the one that vLLM runs with.
     """
     host = inventory.collect(python=python)
     hostname = socket.gethostname()
@@ -69,20 +62,20 @@ def collect(name: str, *, model: str | None = None, python: str | None = None, s
 
 
 def resolved(name: str) -> tuple[str, ...] | None:
-    """Addresses that a name stands for here, none where it stands for none; None: the resolver does not answer."""
-    found: list[tuple[str, ...]] = []
+    """Addresses that a name resolves to; None if the resolver does not answer."""
+    results: list[tuple[str, ...]] = []
 
     def ask() -> None:
         with contextlib.suppress(OSError, UnicodeError):
-            told = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-            found.append(tuple(dict.fromkeys(str(each[4][0]) for each in told)))
+            infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            results.append(tuple(dict.fromkeys(str(info[4][0]) for info in infos)))
             return
-        found.append(())
+        results.append(())
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     asking.join(_RESOLVED_S)
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 def interfaces() -> tuple[Interface, ...]:
@@ -90,14 +83,14 @@ def interfaces() -> tuple[Interface, ...]:
     import psutil
 
     states = psutil.net_if_stats()
-    found = []
-    for name, told in psutil.net_if_addrs().items():
+    listed = []
+    for name, entries in psutil.net_if_addrs().items():
         addresses = tuple(
-            each.address.partition("%")[0] for each in told if each.family in (socket.AF_INET, socket.AF_INET6)
+            entry.address.partition("%")[0] for entry in entries if entry.family in (socket.AF_INET, socket.AF_INET6)
         )
         state = states.get(name)
         if addresses:
-            found.append(
+            listed.append(
                 Interface(
                     name,
                     addresses,
@@ -106,29 +99,29 @@ def interfaces() -> tuple[Interface, ...]:
                     None if state is None or not state.speed or state.speed >= (1 << 16) - 1 else state.speed,
                 )
             )
-    return tuple(found)
+    return tuple(listed)
 
 
 def environment(variables: Mapping[str, str], salt: str) -> dict[str, str]:
-    """Those that are heeded; of a secret a mark, as "<secret-0a1b2c3d>", equal where the secret and the salt are.
+    """Variables that matter; a secret is replaced by a mark, as "<secret-0a1b2c3d>".
 
-    The token that Ray reads from a file stands there as if it were in its variable.
+    The token that Ray reads from a file counts as its variable.
     """
-    found = {}
+    heeded = {}
     token = variables.get(_TOKEN) or _token_of_file(variables)
     for name, value in sorted({**variables, **({} if token is None else {_TOKEN: token})}.items()):
         if HEEDED.fullmatch(name) is None or name.startswith(_OURS):
             continue
         if names_secret(name):
             mark = hmac.new(salt.encode(), value.encode("utf-8", "replace"), "sha256").hexdigest()[:8]
-            found[name] = f"<secret-{mark}>"
+            heeded[name] = f"<secret-{mark}>"
         else:
-            found[name] = redact_text(f"{name}={value}").partition("=")[2]
-    return found
+            heeded[name] = redact_text(f"{name}={value}").partition("=")[2]
+    return heeded
 
 
 def _token_of_file(variables: Mapping[str, str]) -> str | None:
-    """The token that Ray takes where its mode asks for one and its variable holds none."""
+    """The token that Ray reads from a file in its token mode."""
     if variables.get("RAY_AUTH_MODE", "").lower() != "token":
         return None
     with contextlib.suppress(OSError, ValueError):
@@ -147,18 +140,18 @@ def model_facts(model: str) -> ModelFacts:
     if folder is None:
         return ModelFacts(model, is_there=False, why="is not in this node's cache of the Hub")
     try:
-        names = sorted(each.name for each in folder.iterdir() if each.suffix in _OF_MODEL and each.is_file())
-        found = tuple(_file(folder / name) for name in names[:_MAX_FILES])
+        names = sorted(file.name for file in folder.iterdir() if file.suffix in _OF_MODEL and file.is_file())
+        files = tuple(_file(folder / name) for name in names[:_MAX_FILES])
     except OSError as error:
-        said = "is not there" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        return ModelFacts(model, is_there=False, why=said)
-    if not any(each.name in ("config.json", "params.json") or each.name.endswith(".gguf") for each in found):
-        return ModelFacts(model, is_there=False, why="the folder holds no config.json", files=found)
-    return ModelFacts(model, is_there=True, files=found)
+        reason = "is not there" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        return ModelFacts(model, is_there=False, why=reason)
+    if not any(file.name in ("config.json", "params.json") or file.name.endswith(".gguf") for file in files):
+        return ModelFacts(model, is_there=False, why="the folder holds no config.json", files=files)
+    return ModelFacts(model, is_there=True, files=files)
 
 
 def _folder(model: str) -> Path | None:
-    """Where the files of a model lie; None: it is a name on the Hub, and its cache does not hold it."""
+    """Folder of a model's files; None if it is a name on the Hub that is not in the cache."""
     path = Path(model).expanduser()
     if path.is_dir() or path.is_absolute() or not _REPOSITORY.fullmatch(model):
         return path
@@ -185,11 +178,7 @@ def _file(path: Path) -> FileFacts:
 
 
 def python_with_torch(python: str | None) -> str:
-    """The Python that is to run a collective here.
-
-    Raises:
-        InputError: none was named, and this one has no torch.
-    """
+    """The Python that runs a collective here; raises InputError if there is none with torch."""
     if python is not None:
         return python
     if find_spec("torch") is None:

@@ -1,8 +1,7 @@
-"""What a node of a Ray cluster does for a suite: say what it is, and execute one run.
+"""What a node of a Ray cluster does for a suite: report its facts, and execute a run.
 
-A run's files travel with it, so a node needs this package and nothing of the host that asked; what the run wrote goes
-back with its answer. Ray keeps its processes, and each of them keeps a `runbooks.bench` with a worker that has
-papermill loaded.
+A run's files travel with it and its results go back with its answer, so a node needs only this package. Each of Ray's
+processes keeps a `runbooks.bench` with a worker that has papermill loaded.
 """
 
 from __future__ import annotations
@@ -53,17 +52,17 @@ class Content(NamedTuple):
         return at
 
 
-def packed(path: Path) -> Content:
-    """What lies at a path, to travel.
+def pack(path: Path) -> Content:
+    """Read a file or folder to send it to a node.
 
     Raises:
-        InputError: it cannot be read, or is too large to be sent around.
+        InputError: it cannot be read, or is too large.
     """
     try:
-        files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-        if (size := sum(each.stat().st_size for each in files)) > MOST_BYTES:
+        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        if (size := sum(file.stat().st_size for file in files)) > MOST_BYTES:
             raise InputError(f"{path}: {size >> 20} MiB are too many to be sent to a node; name a smaller folder")
-        read = {"" if each == path else each.relative_to(path).as_posix(): each.read_bytes() for each in files}
+        read = {"" if file == path else file.relative_to(path).as_posix(): file.read_bytes() for file in files}
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
     return Content(path.name, read)
@@ -87,11 +86,11 @@ def nothing() -> None:
 
 
 def _digest(folder: Path) -> str:
-    found = hashlib.sha256()
-    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
-        found.update(path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape") + b"\0")
-        found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()[:20]
+    digest = hashlib.sha256()
+    for path in sorted(file for file in folder.rglob("*") if file.is_file()):
+        digest.update(path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:20]
 
 
 class Board:
@@ -118,15 +117,15 @@ def execute(
     board: Any,
     *contents: Content,
 ) -> dict[str, Any]:
-    """Execute one run; its answer, and what it wrote.
+    """Execute one run; return its answer, and the files that it wrote.
 
     Args:
-        tag: That the suite's processes carry.
+        tag: Tag of the suite's processes.
         index: Number of the run.
-        order: As `Bench` takes it, with names of the asking host.
-        luggage: What the contents stand for.
-        board: The actor that is told of the beginning.
-        contents: What the run reads.
+        order: As for `Bench`, with paths of the asking host.
+        luggage: What the contents are.
+        board: Actor that is told when the run begins.
+        contents: Files that the run reads.
     """
     import ray
 
@@ -137,18 +136,18 @@ def execute(
     with tempfile.TemporaryDirectory(prefix="vr", dir=temporary_folder()) as temporary:
         folder = Path(temporary)
         at = {name: str(contents[number].unpack(folder / f"{number}")) for name, number in luggage.places.items()}
-        here: dict[str, Any] = {**order, **{name: at[name] for name in at if name in ("input", "alone")}}
+        local_order: dict[str, Any] = {**order, **{name: at[name] for name in at if name in ("input", "alone")}}
         out = folder / "out"
         out.mkdir()
-        if "input" in here:
-            here["output"] = str(out / Path(order["output"]).name)
-            here["steps"] = str(out / Path(order["steps"]).name)
+        if "input" in local_order:
+            local_order["output"] = str(out / Path(order["output"]).name)
+            local_order["steps"] = str(out / Path(order["steps"]).name)
             if "evidence" in at:
-                here["parameters"] = {**order["parameters"], "evidence": at["evidence"]}
-        own = [at[f"catalog-{number}"] for number in range(len(at)) if f"catalog-{number}" in at]
-        os.environ.update({**luggage.environment, folders.CATALOGS: os.pathsep.join(own)})
-        bench = _bench(tag, is_fresh=bool(own))
-        answer = bench.execute(index, here)
+                local_order["parameters"] = {**order["parameters"], "evidence": at["evidence"]}
+        catalogs = [at[f"catalog-{number}"] for number in range(len(at)) if f"catalog-{number}" in at]
+        os.environ.update({**luggage.environment, folders.CATALOGS: os.pathsep.join(catalogs)})
+        bench = _bench(tag, is_fresh=bool(catalogs))
+        answer = bench.execute(index, local_order)
         wrote = {path.relative_to(out).as_posix(): path for path in out.rglob("*") if path.is_file()}
         wrote = {name: path for name, path in wrote.items() if path.stat().st_size <= MOST_BYTES}
         return {
@@ -165,11 +164,11 @@ _benches: dict[str, Bench] = {}
 def _bench(tag: str, *, is_fresh: bool) -> Bench:
     """The bench of this process for a suite; its worker is a fresh one where its environment has changed."""
     if tag not in _benches:
-        own = uuid.uuid4().hex
+        bench_id = uuid.uuid4().hex
         runtime = tempfile.mkdtemp(prefix="vr", dir=temporary_folder())
         # Ray kills the children of a process that it ends, and no grandchild: this guard is none of its children.
         guard = subprocess.Popen(  # noqa: S603 - our own module
-            [*module("host.processes"), own, runtime, runtime, "apart"],
+            [*module("host.processes"), bench_id, runtime, runtime, "apart"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -177,7 +176,7 @@ def _bench(tag: str, *, is_fresh: bool) -> Bench:
         )
         guard.wait()
         _pipes.append(guard)
-        _benches[tag] = Bench(f"{tag}:{own}", runtime=Path(runtime), name="0", gate=Gate())
+        _benches[tag] = Bench(f"{tag}:{bench_id}", runtime=Path(runtime), name="0", gate=Gate())
     if is_fresh:
         _benches[tag].close()
     return _benches[tag]

@@ -1,7 +1,7 @@
-"""One server over several nodes as it runs: its parts started together, read, watched, and ended in order.
+"""A running server over several nodes: its parts started together, read, watched, and ended in order.
 
-The part that serves is ended first: it lets go of its requests while the others still compute. It does not end the
-others, which would wait for it for ever. When any part ends, or a node is lost, all are ended that can be reached.
+The part that serves is ended first, while the others still compute for its requests. When any part ends, or a node is
+lost, all that can be reached are ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import FrameType, TracebackType
 from typing import Any, NamedTuple, Self
 
 from vllm_runbooks.cluster.carriers import Carrier
-from vllm_runbooks.cluster.outputs import MOST
+from vllm_runbooks.cluster.groups import MOST
 from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import record
@@ -42,7 +42,7 @@ _ENDING_S = 20.0
 
 
 @dataclass(frozen=True)
-class Part:
+class NodeCommand:
     """What runs on one node."""
 
     node: str
@@ -51,7 +51,7 @@ class Part:
     """Variables beside those that the node's agent has."""
 
 
-class _Ended(NamedTuple):
+class _EndedCommand(NamedTuple):
     node: str
     status: int | None = None
     refused: str = ""
@@ -63,25 +63,18 @@ class _Ended(NamedTuple):
 class OverNodes:
     """A server over nodes; leaving the block ends all of it.
 
-    SIGINT, SIGTERM and SIGHUP end it in order, a second one at once, where this thread may handle signals.
+    SIGINT, SIGTERM and SIGHUP end it in order, a second one immediately, in the main thread.
     """
 
-    def __init__(self, carrier: Carrier, parts: Sequence[Part], folder: Path, number: int) -> None:
-        """What is to run.
-
-        Args:
-            carrier: Asks the nodes.
-            parts: The first is the one that serves, whose output is the server's.
-            folder: Where the others' logs go.
-            number: Of the try.
-        """
+    def __init__(self, carrier: Carrier, parts: Sequence[NodeCommand], folder: Path, number: int) -> None:
+        """Prepare a try: the first part serves, the others' logs go into `folder`."""
         self.id = uuid.uuid4().hex
         self.status: int | None = None
         self.stopped_by: int | None = None
         self.signalled: int | None = None
         self._carrier, self._parts = carrier, list(parts)
         self._head = parts[0].node
-        self._logs = {one.node: folder / places.node_log_name(number, one.node) for one in parts[1:]}
+        self._logs = {part.node: folder / places.node_log_name(number, part.node) for part in parts[1:]}
         self._files = dict[str, int]()
         self._groups = dict[str, str]()
         self._open = set[str]()
@@ -89,7 +82,7 @@ class OverNodes:
         self._lost = set[str]()
         self._said = ""
         self._refused = ""
-        self._came: SimpleQueue[tuple[str, bytes] | _Ended] = SimpleQueue()
+        self._came: SimpleQueue[tuple[str, bytes] | _EndedCommand] = SimpleQueue()
         self._orders: SimpleQueue[int | None] = SimpleQueue()
         self._sights = dict[str, dict[int, Sight]]()
         self._is_left = threading.Event()
@@ -109,28 +102,24 @@ class OverNodes:
         return self
 
     def _start(self) -> None:
-        """Start every part.
-
-        Raises:
-            InputError: one cannot be started.
-        """
-        asked = {
-            one.node: {
+        """Start every part; raises InputError."""
+        requests = {
+            part.node: {
                 "do": "start",
-                "command": list(one.command),
+                "command": list(part.command),
                 # Without this a process that gives itself a title overwrites its environment, and with it our mark.
-                "environment": {**one.environment, "SPT_NOENV": "1"},
+                "environment": {**part.environment, "SPT_NOENV": "1"},
             }
-            for one in self._parts
+            for part in self._parts
         }
-        told = self._carrier.ask_all(asked, _START_S)
+        answers = self._carrier.ask_all(requests, _START_S)
         self._groups = {
-            node: str(each["group"]) for node, each in told.items() if not isinstance(each, UnansweredError)
+            node: str(answer["group"]) for node, answer in answers.items() if not isinstance(answer, UnansweredError)
         }
         self._open = set(self._groups)
-        for node, each in told.items():
-            if isinstance(each, UnansweredError):
-                raise InputError(f"{node}: its part cannot be started: {each}; look at the node")
+        for node, answer in answers.items():
+            if isinstance(answer, UnansweredError):
+                raise InputError(f"{node}: its part cannot be started: {answer}; look at the node")
         self._threads = [threading.Thread(target=self._follow, args=(node,), daemon=True) for node in self._groups]
         self._threads.append(threading.Thread(target=self._heed, daemon=True))
         for thread in self._threads:
@@ -155,8 +144,8 @@ class OverNodes:
         """The processes on all nodes, as they were last told; the key holds the node's number as well."""
         return {
             (number << 32) + pid: sight
-            for number, one in enumerate(self._parts)
-            for pid, sight in self._sights.get(one.node, {}).items()
+            for number, part in enumerate(self._parts)
+            for pid, sight in self._sights.get(part.node, {}).items()
         }
 
     def chunks(self, *, tick_s: float) -> Iterator[bytes]:
@@ -167,7 +156,7 @@ class OverNodes:
             except Empty:
                 yield b""
                 continue
-            if isinstance(came, _Ended):
+            if isinstance(came, _EndedCommand):
                 self._take_end(came)
             elif came[0] == self._head:
                 yield came[1]
@@ -185,7 +174,7 @@ class OverNodes:
         self.signalled = self.signalled or number
         self.stop(number, f"was stopped by {signal.Signals(number).name}")
 
-    def _take_end(self, ended: _Ended) -> None:
+    def _take_end(self, ended: _EndedCommand) -> None:
         """A part has ended: so do the others."""
         is_first = self._open == set(self._groups)
         self._open.discard(ended.node)
@@ -212,35 +201,35 @@ class OverNodes:
         begin, misses, seen_at = 0, 0, 0.0
         while not self._is_left.is_set():
             is_due = time.monotonic() - seen_at >= _SIGHTS_S
-            asked = {"do": "read", "group": self._groups[node], "begin": begin, "processes": is_due}
+            request = {"do": "read", "group": self._groups[node], "begin": begin, "processes": is_due}
             try:
-                told = self._carrier.ask(node, asked, _ANSWER_S)
+                answer = self._carrier.ask(node, request, _ANSWER_S)
             except UnansweredError as error:
                 misses += 1
                 if misses >= _MISSES:
                     self._lost.add(node)
-                    self._over(_Ended(node, lost=str(error)))
+                    self._over(_EndedCommand(node, lost=str(error)))
                     return
                 self._is_left.wait(_EVERY_S)
                 continue
-            misses, data = 0, base64.b64decode(told["data"])
-            if told["begin"] > begin:
+            misses, data = 0, base64.b64decode(answer["data"])
+            if answer["begin"] > begin:
                 self._came.put(
-                    (node, f"\n[vllm-runbooks] {told['begin'] - begin} bytes were not read in time\n".encode())
+                    (node, f"\n[vllm-runbooks] {answer['begin'] - begin} bytes were not read in time\n".encode())
                 )
-            begin = told["end"]
+            begin = answer["end"]
             if data:
                 self._came.put((node, data))
-            if is_due and told["is_running"]:
+            if is_due and answer["is_running"]:
                 seen_at = time.monotonic()
-                self._sights[node] = _seen(told.get("processes", ()), node)
-            if not told["is_running"] and not data:
-                self._over(_Ended(node, told["status"], told["refused"]))
+                self._sights[node] = _seen(answer.get("processes", ()), node)
+            if not answer["is_running"] and not data:
+                self._over(_EndedCommand(node, answer["status"], answer["refused"]))
                 return
             if len(data) < MOST:
                 self._is_left.wait(_EVERY_S)
 
-    def _over(self, ended: _Ended) -> None:
+    def _over(self, ended: _EndedCommand) -> None:
         if ended.node == self._head:
             self._is_head_over.set()
         self._came.put(ended)
@@ -252,7 +241,7 @@ class OverNodes:
             return
         self._give_up_at = time.monotonic() + _ENDING_S
         self._ask([self._head], {"do": "signal", "number": int(number)})
-        others = [one.node for one in self._parts[1:]]
+        others = [part.node for part in self._parts[1:]]
         has_second = False
         ends_at = time.monotonic() + _HEAD_S
         while not (self._is_head_over.is_set() or self._is_left.is_set() or has_second) and time.monotonic() < ends_at:
@@ -267,17 +256,17 @@ class OverNodes:
             self._ask([self._head, *others], {"do": "end", "at_once": True})
 
     def _ask(self, nodes: Sequence[str], request: Mapping[str, Any]) -> Mapping[str, Any]:
-        there = [node for node in nodes if node in self._groups and node not in self._lost]
-        asked = {node: {**request, "group": self._groups[node]} for node in there}
-        return self._carrier.ask_all(asked, _ANSWER_S)
+        reachable = [node for node in nodes if node in self._groups and node not in self._lost]
+        requests = {node: {**request, "group": self._groups[node]} for node in reachable}
+        return self._carrier.ask_all(requests, _ANSWER_S)
 
     def _end(self) -> None:
         """End what is left, and forget it."""
         self._is_left.set()
         self._orders.put(None)
-        for node, told in self._ask([*self._groups], {"do": "end", "forget": True}).items():
-            if isinstance(told, UnansweredError) and node in self._open:
-                self._said = f"{self.ending}; {_unknown(node, str(told))}"
+        for node, answer in self._ask([*self._groups], {"do": "end", "forget": True}).items():
+            if isinstance(answer, UnansweredError) and node in self._open:
+                self._said = f"{self.ending}; {_unknown(node, str(answer))}"
         for thread in self._threads:
             thread.join(2 * _ANSWER_S)
         for descriptor in self._files.values():
@@ -289,10 +278,10 @@ def _unknown(node: str, why: str) -> str:
     return f"{node} answers no more ({why}), and whether what ran there has ended is not known"
 
 
-def _seen(told: Sequence[Any], node: str) -> dict[int, Sight]:
+def _seen(documents: Sequence[Any], node: str) -> dict[int, Sight]:
     """What a node tells of its processes, each with the node in its name."""
-    found = {}
-    for each in told:
-        sight = record(Sight, each)
-        found[sight.pid] = replace(sight, name=f"{sight.name} on {node}")
-    return found
+    sights = {}
+    for item in documents:
+        sight = record(Sight, item)
+        sights[sight.pid] = replace(sight, name=f"{sight.name} on {node}")
+    return sights

@@ -2,8 +2,8 @@
 
     python -P -m vllm_runbooks.cluster.ray_bridge ADDRESS
 
-It reads and writes lines of JSON as `agent` does; `join` comes first, `ask` carries a question, `leave` is the last.
-The end of its input is its own end; Ray ends its actors then.
+It reads and writes lines of JSON as `agent` does: first `join`, then `ask`, last `leave`. It ends with its input, and
+Ray ends its actors then.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class NodeActor:
     def __init__(self, name: str) -> None:
         self._agent = Agent(name)
 
-    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """As `Agent.answer`."""
-        return self._agent.answer(asked)
+        return self._agent.answer(request)
 
     def close(self) -> None:
         """End what was started."""
@@ -53,24 +53,24 @@ class Bridge:
         self._address = address
         self._actors = dict[str, Any]()
 
-    def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one line."""
         try:
-            if asked.get("do") == "join":
+            if request.get("do") == "join":
                 return {"is": self._join()}
-            if asked.get("do") == "leave":
+            if request.get("do") == "leave":
                 return {"is": self._leave()}
-            return self._ask(str(asked["node"]), asked["request"], float(asked["timeout_s"]))
+            return self._ask(str(request["node"]), request["request"], float(request["timeout_s"]))
         except RunbooksError as error:
             return {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - Ray raises whatever its servers answer
             return {"error": first_line(error)}
 
     def _join(self) -> dict[str, Any]:
-        found = joined(self._address)
-        self._start(found)
-        head = next((each["name"] for each in found if each["is_head"] and not each["why"]), None)
-        return {"nodes": [{k: each[k] for k in ("name", "address", "why")} for each in found], "head": head}
+        nodes = join_cluster(self._address)
+        self._start(nodes)
+        head = next((node["name"] for node in nodes if node["is_head"] and not node["why"]), None)
+        return {"nodes": [{k: node[k] for k in ("name", "address", "why")} for node in nodes], "head": head}
 
     def _start(self, nodes: list[dict[str, Any]]) -> None:
         """Start an actor on each node that is alive; one that cannot be started says so in `why`."""
@@ -78,23 +78,23 @@ class Bridge:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         kind = ray.remote(NodeActor)
-        said = {}
-        for each in nodes:
-            if not each["why"]:
-                pinned = NodeAffinitySchedulingStrategy(each["id"], soft=False)
+        hellos = {}
+        for node in nodes:
+            if not node["why"]:
+                pinned = NodeAffinitySchedulingStrategy(node["id"], soft=False)
                 actor: Any = kind.options(num_cpus=0, scheduling_strategy=pinned, max_concurrency=_AT_ONCE).remote(
-                    each["name"]
+                    node["name"]
                 )
-                self._actors[each["name"]] = actor
-                said[each["name"]] = actor.answer.remote({"do": "hello"})
+                self._actors[node["name"]] = actor
+                hellos[node["name"]] = actor.answer.remote({"do": "hello"})
         ends_at = time.monotonic() + _ACTOR_S
-        for each in nodes:
-            if each["name"] in said:
+        for node in nodes:
+            if node["name"] in hellos:
                 try:
-                    ray.get(said[each["name"]], timeout=max(ends_at - time.monotonic(), 0.1))
+                    ray.get(hellos[node["name"]], timeout=max(ends_at - time.monotonic(), 0.1))
                 except Exception as error:  # noqa: BLE001 - as above
-                    each["why"] = f"no process of ours can be started there: {first_line(error)}"
-                    self._actors.pop(each["name"])
+                    node["why"] = f"no process of ours can be started there: {first_line(error)}"
+                    self._actors.pop(node["name"])
 
     def _ask(self, node: str, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         import ray
@@ -115,7 +115,7 @@ class Bridge:
         return {}
 
 
-def joined(address: str) -> list[dict[str, Any]]:
+def join_cluster(address: str) -> list[dict[str, Any]]:
     """Join the cluster with this process; its nodes, with `why` for one that is dead.
 
     Raises:
@@ -137,30 +137,30 @@ def joined(address: str) -> list[dict[str, Any]]:
         logging_level=logging.ERROR,
         log_to_driver=False,
     )
-    told: list[dict[str, Any]] = ray.nodes()
-    names = [_name(each) for each in told if each["Alive"]]
-    found = []
-    for each in told:
-        name, at = _name(each), str(each["NodeManagerAddress"])
+    listed: list[dict[str, Any]] = ray.nodes()
+    names = [_name(entry) for entry in listed if entry["Alive"]]
+    nodes = []
+    for entry in listed:
+        name, at = _name(entry), str(entry["NodeManagerAddress"])
         if names.count(name) > 1:
-            name = f"{at}-{each['NodeID'][:6]}" if len({*names}) == 1 else at
-        why = "" if each["Alive"] else "Ray lists it as dead: it was lost, or left, and has not joined again"
-        is_head = "node:__internal_head__" in each["Resources"]
-        cpus = each["Resources"].get("CPU", 0.0)
-        node = {"name": name, "address": at, "id": each["NodeID"], "why": why, "is_head": is_head, "cpus": cpus}
-        found.append(node)
+            name = f"{at}-{entry['NodeID'][:6]}" if len({*names}) == 1 else at
+        why = "" if entry["Alive"] else "Ray lists it as dead: it was lost, or left, and has not joined again"
+        is_head = "node:__internal_head__" in entry["Resources"]
+        cpus = entry["Resources"].get("CPU", 0.0)
+        node = {"name": name, "address": at, "id": entry["NodeID"], "why": why, "is_head": is_head, "cpus": cpus}
+        nodes.append(node)
     # A node that joined again stands there twice; what is dead of it is past.
-    alive = {each["name"] for each in found if not each["why"]}
-    return [each for each in found if not each["why"] or each["name"] not in alive]
+    alive = {entry["name"] for entry in nodes if not entry["why"]}
+    return [entry for entry in nodes if not entry["why"] or entry["name"] not in alive]
 
 
 def _name(node: Mapping[str, Any]) -> str:
-    """A node's name, which its owner chose, without signs that a path or a terminal reads as something else."""
+    """A node's name without characters that a path or a terminal would interpret."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", str(node["NodeName"]))[:80]
 
 
 def _dial(address: str) -> None:
-    """See that something listens there: Ray would wait for it much longer, and not say what it waits for."""
+    """Check that something listens there: Ray would wait much longer without a message."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return
@@ -175,11 +175,11 @@ def _dial(address: str) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What Ray says, in one line that says something."""
+    """The most telling line of Ray's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = next((line for line in reversed(lines) if "Error" in line or "mismatch" in line), None)
-    said = telling or (lines[0] if lines else "")
-    return redact_text(f"{type(error).__name__}: {said}")[:600]
+    text = telling or (lines[0] if lines else "")
+    return redact_text(f"{type(error).__name__}: {text}")[:600]
 
 
 def main(arguments: list[str]) -> None:
@@ -193,18 +193,18 @@ def main(arguments: list[str]) -> None:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
 
-        def reply(asked: dict[str, Any]) -> None:
-            line = json.dumps({"id": asked.get("id"), **bridge.answer(asked)})
+        def reply(request: dict[str, Any]) -> None:
+            line = json.dumps({"id": request.get("id"), **bridge.answer(request)})
             with lock:
                 answers.write(line + "\n")
                 answers.flush()
 
         while line := sys.stdin.readline():
-            asked = json.loads(line)
-            if asked.get("do") == "ask":
-                threading.Thread(target=reply, args=(asked,), daemon=True).start()
+            request = json.loads(line)
+            if request.get("do") == "ask":
+                threading.Thread(target=reply, args=(request,), daemon=True).start()
             else:
-                reply(asked)  # Ray wants its first and last word in this thread
+                reply(request)  # Ray wants its first and last word in this thread
     os._exit(0)
 
 

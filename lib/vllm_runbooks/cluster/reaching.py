@@ -1,7 +1,7 @@
-"""Whether a node reaches another: ports that wait to be reached, attempts to reach them, and how fast that is.
+"""Whether a node reaches another: listening ports, attempts to reach them, and latency and bandwidth.
 
-Who waits answers nobody but who brings its token, and says by it that it is who was meant: two hosts may have the same
-address, as that of a bridge for containers. What goes over is a few bytes, and zeros for the bandwidth.
+A listener answers only who sends its token, which proves that it is the right one: two hosts may have the same address,
+such as that of a container bridge. Data is a few bytes, and zeros for the bandwidth.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from vllm_runbooks.host.nodes.records import Reachability
+from vllm_runbooks.host.ports import family
 
 _HELLO = b"vllm-runbooks "
 _TOKEN = 32
@@ -39,7 +40,7 @@ _UNROUTED = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAI
 
 @dataclass(frozen=True)
 class Waiting:
-    """A port that waits to be reached."""
+    """A port that listens, or could not."""
 
     use: str
     port: int
@@ -50,16 +51,10 @@ class Waiting:
 
 
 class Listeners:
-    """Ports of this node that wait to be reached, for a limited time."""
+    """Ports of this node that listen for a limited time."""
 
     def __init__(self, token: str, ports: Sequence[tuple[str, int]], for_s: float) -> None:
-        """Wait at these ports, 0 for one that the system chooses, of all addresses.
-
-        Args:
-            token: What who comes must bring.
-            ports: Each with what it is for.
-            for_s: Seconds after which it is over, whatever becomes of who asked.
-        """
+        """Listen at these ports (use and number, 0 for any) of all addresses for `for_s` seconds."""
         self._token = token.encode()
         self._ends_at = time.monotonic() + for_s
         self._selector = selectors.DefaultSelector()
@@ -70,91 +65,87 @@ class Listeners:
 
     def _wait_at(self, use: str, port: int) -> Waiting:
         is_dual = socket.has_dualstack_ipv6()
-        one = socket.socket(socket.AF_INET6 if is_dual else socket.AF_INET, socket.SOCK_STREAM)
+        listener = socket.socket(socket.AF_INET6 if is_dual else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if is_dual:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            one.bind(("", port))
-            one.listen(64)
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.bind(("", port))
+            listener.listen(64)
         except (OSError, OverflowError) as error:
-            one.close()
+            listener.close()
             is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
             return Waiting(use, port, is_ours=False, why="taken" if is_taken else str(error))
-        one.setblocking(False)
-        self._selector.register(one, selectors.EVENT_READ)
-        self._sockets.append(one)
-        return Waiting(use, int(one.getsockname()[1]), is_ours=True)
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._sockets.append(listener)
+        return Waiting(use, int(listener.getsockname()[1]), is_ours=True)
 
     def _accept(self) -> None:
         while not self._is_closed.is_set() and time.monotonic() < self._ends_at:
             for key, _ in self._selector.select(0.2):
                 with contextlib.suppress(OSError):
-                    taken, _ = cast("socket.socket", key.fileobj).accept()
-                    threading.Thread(target=self._answer, args=(taken,), daemon=True).start()
+                    connection, _ = cast("socket.socket", key.fileobj).accept()
+                    threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
         self._selector.close()
-        for one in self._sockets:
-            one.close()
+        for listener in self._sockets:
+            listener.close()
 
-    def _answer(self, one: socket.socket) -> None:
-        with one, contextlib.suppress(OSError):
-            one.settimeout(_HELD_S)
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            said = _exactly(one, len(_HELLO) + _TOKEN + 1)
-            if not hmac.compare_digest(said[:-1], _HELLO + self._token):
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(_HELD_S)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            greeting = _exactly(connection, len(_HELLO) + _TOKEN + 1)
+            if not hmac.compare_digest(greeting[:-1], _HELLO + self._token):
                 return
-            one.sendall(_YES)
-            if said[-1:] == _STREAM:
-                one.sendall(_counted(one).to_bytes(8, "big"))
+            connection.sendall(_YES)
+            if greeting[-1:] == _STREAM:
+                connection.sendall(_counted(connection).to_bytes(8, "big"))
             else:
                 for _ in range(_ROUNDS):
-                    one.sendall(_exactly(one, 1))
+                    connection.sendall(_exactly(connection, 1))
 
     def close(self) -> None:
         """Wait no longer."""
         self._is_closed.set()
 
 
-def _counted(one: socket.socket) -> int:
+def _counted(connection: socket.socket) -> int:
     """Bytes that came until the other side was through."""
-    held, count = bytearray(1 << 18), 0
-    while count < _MOST and (got := one.recv_into(held)):
+    buffer, count = bytearray(1 << 18), 0
+    while count < _MOST and (got := connection.recv_into(buffer)):
         count += got
     return count
 
 
-def _exactly(one: socket.socket, count: int) -> bytes:
-    held = b""
-    while len(held) < count:
-        more = one.recv(count - len(held))
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
         if not more:
             raise ConnectionAbortedError(errno.ECONNABORTED, "closed without an answer")
-        held += more
-    return held
+        data += more
+    return data
 
 
 def reach(targets: Sequence[Mapping[str, Any]], wait_s: float) -> list[dict[str, Any]]:
-    """Try to reach each of these, all at once; what became of it, in their order.
-
-    Args:
-        targets: Each with `address`, `port` and `token`, None where somebody else listens.
-        wait_s: Seconds until what has not answered counts as dropped.
+    """Try to reach these listeners concurrently: each with `address`, `port` and `token`, None for somebody else's.
 
     Returns:
         Each with `state`, `source` (the address it went from), `latency_ms` and `why`.
     """
-    attempts = [_Attempt(str(each["address"]), int(each["port"]), each.get("token")) for each in targets]
+    attempts = [_Attempt(str(target["address"]), int(target["port"]), target.get("token")) for target in targets]
     with selectors.DefaultSelector() as selector:
-        for one in attempts:
-            one.begin(selector)
+        for attempt in attempts:
+            attempt.begin(selector)
         ends_at = time.monotonic() + wait_s
         while selector.get_map() and (left := ends_at - time.monotonic()) > 0:
             for key, _ in selector.select(left):
                 selector.unregister(key.fileobj)
                 key.data.connected()
-        for one in attempts:
-            one.finish(wait_s)
-    return [one.found for one in attempts]
+        for attempt in attempts:
+            attempt.finish(wait_s)
+    return [attempt.found for attempt in attempts]
 
 
 class _Attempt:
@@ -167,7 +158,7 @@ class _Attempt:
 
     def begin(self, selector: selectors.BaseSelector) -> None:
         try:
-            self._socket = socket.socket(_family(self._at[0]), socket.SOCK_STREAM)
+            self._socket = socket.socket(family(self._at[0]), socket.SOCK_STREAM)
         except OSError as error:  # too many files
             self._ended(Reachability.UNKNOWN, error.strerror or str(error))
             return
@@ -183,34 +174,34 @@ class _Attempt:
             self._failed(failed)
 
     def connected(self) -> None:
-        """Take note of a connection that was not made; one that was is spoken to at the end."""
+        """Note a connection that failed; the others are greeted at the end."""
         assert self._socket is not None  # noqa: S101 - it was registered
         failed = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if failed:
             self._failed(failed)
 
     def finish(self, waited_s: float) -> None:
-        """Speak with who was reached; what has not answered was dropped."""
+        """Greet a listener that was reached; what has not answered was dropped."""
         if self.found["state"] is not None or self._socket is None:
             return
-        with self._socket as one:
+        with self._socket as connection:
             try:
-                one.getpeername()
+                connection.getpeername()
             except OSError:
                 self._ended(Reachability.DROPPED, f"no answer within {waited_s:g} s")
                 return
             if self._token is None:
                 self._ended(Reachability.OPEN, "")
                 return
-            one.settimeout(_PATIENCE_S)
+            connection.settimeout(_PATIENCE_S)
             try:
-                _greet(one, self._token, _PING)
+                _greet(connection, self._token, _PING)
             except OSError as error:
                 # Somebody took the connection who is not who was meant, or a proxy that could not hand it on.
                 self._ended(Reachability.UNREACHABLE, f"somebody else answers at this address ({_said(error)})")
                 return
             try:
-                self.found["latency_ms"] = _latency_ms(one)
+                self.found["latency_ms"] = _latency_ms(connection)
             except OSError as error:
                 self._ended(Reachability.OPEN, f"the connection broke: {_said(error)}")
                 return
@@ -236,48 +227,44 @@ def _said(error: OSError) -> str:
     return "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
 
 
-def _greet(one: socket.socket, token: str, mode: bytes) -> None:
+def _greet(connection: socket.socket, token: str, mode: bytes) -> None:
     """Say who is meant and what is wanted."""
-    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    one.sendall(_HELLO + token.encode() + mode)
-    _exactly(one, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.sendall(_HELLO + token.encode() + mode)
+    _exactly(connection, 1)
 
 
-def _latency_ms(one: socket.socket) -> float:
+def _latency_ms(connection: socket.socket) -> float:
     took = []
     for _ in range(_ROUNDS):
         begun = time.perf_counter()
-        one.sendall(_PING)
-        _exactly(one, 1)
+        connection.sendall(_PING)
+        _exactly(connection, 1)
         took.append(time.perf_counter() - begun)
     return statistics.median(took) * 1000
 
 
 def stream(address: str, port: int, token: str, seconds: float) -> float:
-    """Bandwidth towards who waits there, in Mbit/s, over one connection of one process of Python: a lower bound.
+    """Measure the bandwidth to a listener in Mbit/s: a lower bound, over one connection.
 
     Raises:
         OSError: it cannot be measured.
     """
-    with socket.create_connection((address, port), _PATIENCE_S) as one:
-        _greet(one, token, _STREAM)
-        one.settimeout(seconds + _PATIENCE_S)
+    with socket.create_connection((address, port), _PATIENCE_S) as connection:
+        _greet(connection, token, _STREAM)
+        connection.settimeout(seconds + _PATIENCE_S)
         begun = time.perf_counter()
         sent = 0
         while time.perf_counter() - begun < seconds and sent < _MOST - len(_CHUNK):
-            sent += one.send(_CHUNK)
-        one.shutdown(socket.SHUT_WR)
-        counted = int.from_bytes(_exactly(one, 8), "big")
+            sent += connection.send(_CHUNK)
+        connection.shutdown(socket.SHUT_WR)
+        counted = int.from_bytes(_exactly(connection, 8), "big")
         return counted * 8 / 1e6 / (time.perf_counter() - begun)
 
 
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
-
-
 def source_of(address: str) -> str | None:
-    """This node's address from which something to that one goes; None: there is no way."""
-    with contextlib.suppress(OSError, OverflowError), socket.socket(_family(address), socket.SOCK_DGRAM) as one:
-        one.connect((address, 9))  # a datagram socket sends nothing for it
-        return str(one.getsockname()[0])
+    """This node's address on the way to another; None if there is no route."""
+    with contextlib.suppress(OSError, OverflowError), socket.socket(family(address), socket.SOCK_DGRAM) as probe:
+        probe.connect((address, 9))  # a datagram socket sends nothing for it
+        return str(probe.getsockname()[0])
     return None

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from vllm_runbooks.catalog import load as catalog
 from vllm_runbooks.cluster import measuring
 from vllm_runbooks.cluster.carriers import Carrier
-from vllm_runbooks.cluster.over_nodes import OverNodes, Part
+from vllm_runbooks.cluster.over_nodes import NodeCommand, OverNodes
 from vllm_runbooks.cluster.wires import UnansweredError
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.record_forms import record
@@ -62,8 +62,8 @@ _ROUNDS = (
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be started."""
+class ClusterLaunch:
+    """A launch over several nodes."""
 
     model: str
     request: Request
@@ -83,7 +83,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Looked:
+class CheckedLaunchNodes:
     """Nodes that were asked, and what that means for the start."""
 
     nodes: CheckedCluster
@@ -91,96 +91,94 @@ class Looked:
     check: Check
 
 
-def look(carrier: Carrier, asked: Asked, say: Callable[[str], None]) -> Looked:
-    """Ask and measure the nodes; the check fails where what was found makes a start fail.
+def measure_nodes(carrier: Carrier, launch: ClusterLaunch, say: Callable[[str], None]) -> CheckedLaunchNodes:
+    """Ask and measure the nodes; the check fails if a launch would fail.
 
     Raises:
-        InputError: it cannot be planned on nodes that are well so far: told before anything is measured.
+        InputError: the launch cannot be planned on nodes that are fine so far.
     """
-    is_wanted = "nodes" not in asked.request.left_out
+    is_wanted = "nodes" not in launch.request.left_out
 
     def is_planned(nodes: Cluster) -> None:
-        checked = clusters.check(nodes, catalog.specs(), model=asked.model)
+        checked = clusters.check(nodes, catalog.specs(), model=launch.model)
         # Of nodes that forbid the start a plan is of no use.
-        if not is_wanted or judged(checked).result is not Result.FAILED:
-            _planned(asked, nodes, {})
+        if not is_wanted or check_findings(checked).result is not Result.FAILED:
+            _plan_launch(launch, nodes, {})
 
-    found = measuring.measure(
+    cluster = measuring.measure(
         carrier,
-        model=asked.model,
-        pythons=asked.pythons,
-        ports=measuring.PORTS | {"torch": asked.master_port or measuring.PORTS["torch"], "vllm": asked.port},
+        model=launch.model,
+        pythons=launch.pythons,
+        ports=measuring.PORTS | {"torch": launch.master_port or measuring.PORTS["torch"], "vllm": launch.port},
         is_collective_run=is_wanted,
         on_facts=is_planned,
         say=say,
     )
-    told = _environments(found, measuring.advised(found), asked.environment)
-    checked = clusters.check(_as_started(found, told), catalog.specs(), model=asked.model)
-    return Looked(checked, told, judged(checked) if is_wanted else Check("nodes", Result.LEFT_OUT, "not wanted"))
+    environments = _environments(cluster, measuring.advised(cluster), launch.environment)
+    checked = clusters.check(_as_started(cluster, environments), catalog.specs(), model=launch.model)
+    return CheckedLaunchNodes(
+        checked, environments, check_findings(checked) if is_wanted else Check("nodes", Result.LEFT_OUT, "not wanted")
+    )
 
 
 def _environments(
-    found: Cluster, advised: Mapping[str, Mapping[str, str]], given: Mapping[str, str]
+    cluster: Cluster, advised: Mapping[str, Mapping[str, str]], variables: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """By node what a start sets there: what is given, else what the node has itself, else what was measured to do."""
-    told = {}
-    for node in found.nodes:
-        own = {name: value for name, value in (node.environment or {}).items() if name in _OF_START}
-        named = {name: value for name, value in given.items() if name in _OF_START}
-        told[node.name] = {**advised.get(node.name, {}), **own, **named}
-    return told
+    """What a launch sets on each node: given variables, else the node's own, else the advised ones."""
+    by_node = {}
+    for node in cluster.nodes:
+        node_variables = {name: value for name, value in (node.environment or {}).items() if name in _OF_START}
+        launch_variables = {name: value for name, value in variables.items() if name in _OF_START}
+        by_node[node.name] = {**advised.get(node.name, {}), **node_variables, **launch_variables}
+    return by_node
 
 
-def _as_started(found: Cluster, told: Mapping[str, Mapping[str, str]]) -> Cluster:
-    """The nodes with the variables of the start, and of what was run over them what had those."""
+def _as_started(cluster: Cluster, environments: Mapping[str, Mapping[str, str]]) -> Cluster:
+    """The nodes with the launch's variables, and only the collectives that ran with these."""
     like = [
-        each
-        for each in found.collectives or ()
-        if all(each.environments.get(node, {}).get(k) == v for node, own in told.items() for k, v in own.items())
+        run
+        for run in cluster.collectives or ()
+        if all(
+            run.environments.get(node, {}).get(k) == v
+            for node, variables in environments.items()
+            for k, v in variables.items()
+        )
     ]
-    return replace(clusters.given(found, told), collectives=tuple(like) or found.collectives)
+    return replace(clusters.with_variables(cluster, environments), collectives=tuple(like) or cluster.collectives)
 
 
-def judged(checked: CheckedCluster) -> Check:
+def check_findings(checked: CheckedCluster) -> Check:
     """Whether a start over these nodes would fail, in one line with what to do."""
-    fatal = [each for each in checked.findings if each.severity is Severity.FATAL and each.id not in _OF_RAY]
+    fatal = [item for item in checked.findings if item.severity is Severity.FATAL and item.id not in _OF_RAY]
     if fatal:
-        return Check("nodes", Result.FAILED, "; ".join(_line(each) for each in fatal[:3]))
+        return Check("nodes", Result.FAILED, "; ".join(_line(item) for item in fatal[:3]))
     if len(checked.nodes) < 2:
-        there = next((f"{node.name} alone answers" for node in checked.nodes), "no node answers")
-        return Check("nodes", Result.FAILED, f"{there}; a start over several nodes takes two at least")
-    worse = [_line(each) for each in checked.findings if each.severity is Severity.DEGRADED and each.id not in _OF_RAY]
+        answers = next((f"{node.name} alone answers" for node in checked.nodes), "no node answers")
+        return Check("nodes", Result.FAILED, f"{answers}; a start over several nodes takes two at least")
+    worse = [_line(item) for item in checked.findings if item.severity is Severity.DEGRADED and item.id not in _OF_RAY]
     if worse or checked.unmeasured:
-        unknown = [f"not measured: {each.what}" for each in checked.unmeasured]
+        unknown = [f"not measured: {item.what}" for item in checked.unmeasured]
         return Check("nodes", Result.UNKNOWN, "; ".join([*worse, *unknown][:3]))
     names = ", ".join(node.name for node in checked.nodes)
     return Check("nodes", Result.PASSED, f"{names} reach each other both ways, and an all-reduce over them ran")
 
 
-def _line(found: NodeFinding) -> str:
-    return f"{', '.join(found.nodes)}: {found.text} ({found.id}); {found.do}"
+def _line(finding: NodeFinding) -> str:
+    return f"{', '.join(finding.nodes)}: {finding.text} ({finding.id}); {finding.do}"
 
 
-def refused(looked: Looked, vllm: str | None) -> Guarded:
+def refused_launch(looked: CheckedLaunchNodes, vllm: str | None) -> Guarded:
     """A start over nodes that came to nothing, as they are."""
     return Guarded(uuid.uuid4().hex, vllm, (looked.check,), (), status=1)
 
 
 def check_key(variables: Mapping[str, str]) -> None:
-    """See that there is a key by which others ask.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Check that the API key is set; raises InputError."""
     _own(fleet.KEY, variables)
 
 
 def _own(name: str, variables: Mapping[str, str]) -> str:
-    """A variable that who starts it has to set.
-
-    Raises:
-        InputError: it is not set.
-    """
+    """A variable that the user has to set; raises InputError."""
     if name not in variables:
         raise InputError(f"{name}: is not set; servers that others reach need it: set it and start again")
     return variables[name]
@@ -192,48 +190,44 @@ class _Planned(NamedTuple):
     parts: tuple[fleet.Part, ...]
 
 
-def _planned(asked: Asked, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]) -> _Planned:
-    """The start as it is planned on these nodes, one server over several of them.
+def _plan_launch(launch: ClusterLaunch, nodes: Cluster, environments: Mapping[str, Mapping[str, str]]) -> _Planned:
+    """Plan one server over several of these nodes.
 
     Raises:
         InputError: it cannot be planned, or is no such server.
     """
     request = planner.on_nodes(
-        asked.model,
+        launch.model,
         nodes,
-        [NodeEnvironment(node, own, "") for node, own in environments.items() if own],
-        gpus=asked.request.gpus,
-        vllm=asked.vllm,
+        [NodeEnvironment(node, variables, "") for node, variables in environments.items() if variables],
+        gpus=launch.request.gpus,
+        vllm=launch.vllm,
         by="nnodes",
-        master_port=asked.master_port,
-        arguments=asked.arguments,
-        environment=dict(asked.environment),
+        master_port=launch.master_port,
+        arguments=launch.arguments,
+        environment=dict(launch.environment),
     )
     plan = planner.chosen(planner.plan(request) if planner.has_sizes(request) else planner.layouts(request))
-    parts = plan_files.servers(request, plan, first_port=asked.port)
-    if len({one.instance for one in parts}) > 1 or len(parts) == 1:
+    parts = plan_files.servers(request, plan, first_port=launch.port)
+    if len({part.instance for part in parts}) > 1 or len(parts) == 1:
         raise InputError(
-            f"{asked.model}: the plan is no one server over several nodes but {len(parts)} on one each; give "
+            f"{launch.model}: the plan is no one server over several nodes but {len(parts)} on one each; give "
             "sizes, as in --tensor-parallel-size 2, or start it there with `serve`"
         )
-    if any(one.joined for one in parts):
-        raise InputError(f"{asked.model}: only Ray joins these cards to one server; `cluster files` writes that")
+    if any(part.joined for part in parts):
+        raise InputError(f"{launch.model}: only Ray joins these cards to one server; `cluster files` writes that")
     return _Planned(request, plan, tuple(parts))
 
 
-class Prepared:
-    """A start over nodes that was planned: what `serve.guard.Request.elsewhere` takes."""
+class PlannedClusterLaunch:
+    """A planned launch over nodes: `serve.guard.Request.elsewhere`."""
 
-    def __init__(self, carrier: Carrier, asked: Asked, looked: Looked) -> None:
-        """Plan it.
-
-        Raises:
-            InputError: it cannot be planned, is no one server over several nodes, or lacks a variable.
-        """
-        self._carrier, self._asked, self._looked = carrier, asked, looked
-        request, self._plan, planned = _planned(asked, looked.nodes, looked.environments)
+    def __init__(self, carrier: Carrier, launch: ClusterLaunch, looked: CheckedLaunchNodes) -> None:
+        """Plan it; raises InputError."""
+        self._carrier, self._asked, self._looked = carrier, launch, looked
+        request, self._plan, planned = _plan_launch(launch, looked.nodes, looked.environments)
         self._gpus = ",".join(f"{card.gpu.name}@{card.node}" for card in request.cards)
-        self.parts = [self._part(one) for one in planned]
+        self.parts = [self._part(part) for part in planned]
         head = self.parts[0]
         self.subject = Subject(head.command, {**os.environ, **head.environment}, request.data.version)
         self.subject.found  # noqa: B018 - asked for its error
@@ -243,22 +237,18 @@ class Prepared:
         """What the guard is asked for: the part that serves, the others beside it."""
         return replace(self._asked.request, subject=self.subject, gpus=self._gpus, elsewhere=self)
 
-    def _part(self, one: fleet.Part) -> Part:
-        """A planned part with its variables.
-
-        Raises:
-            InputError: one of them is to be set by who starts it, and is not.
-        """
+    def _part(self, part: fleet.Part) -> NodeCommand:
+        """A planned part with its variables."""
         environment = {
-            name: _own(name, os.environ) if value is None else value for name, value in one.deployment.environment
+            name: _own(name, os.environ) if value is None else value for name, value in part.deployment.environment
         }
-        python = self._asked.pythons.get(str(one.node)) or self._carrier.python(str(one.node))
-        program, *first = one.deployment.command
-        words = [str(Path(python).with_name(program)) if python else program, *first, *map(str, one.deployment.words)]
-        return Part(str(one.node), tuple(words), environment)
+        python = self._asked.pythons.get(str(part.node)) or self._carrier.python(str(part.node))
+        program, *first = part.deployment.command
+        words = [str(Path(python).with_name(program)) if python else program, *first, *map(str, part.deployment.words)]
+        return NodeCommand(str(part.node), tuple(words), environment)
 
     def checks(self, say: Callable[[str], None]) -> Iterator[Check]:
-        """What was found of the nodes, of the command and the plan, and what each node says of its part."""
+        """Checks of the nodes, the command and the plan, and those that each node makes of its part."""
         yield self._looked.check
         for name, made in (("command", self._command), ("plan", self._fits)):
             yield Check(name, Result.LEFT_OUT, "not wanted") if name in self._asked.request.left_out else made()
@@ -266,7 +256,7 @@ class Prepared:
 
     def _command(self) -> Check:
         linted = checking.lint_text(self.subject.page.text, vllm=self.subject.vllm)
-        wrong = [each.message for each in linted.issues if each.severity is IssueSeverity.ERROR]
+        wrong = [issue.message for issue in linted.issues if issue.severity is IssueSeverity.ERROR]
         says = wrong[0] if wrong else f"as it was written for vLLM {linted.vllm.version}"
         return Check("command", Result.FAILED if wrong else Result.PASSED, says)
 
@@ -275,28 +265,28 @@ class Prepared:
         return Check("plan", result, str(render_plan_words.headline(self._plan)))
 
     def _own_checks(self, say: Callable[[str], None], rounds: Sequence[_Round]) -> Iterator[Check]:
-        """What every node finds, side by side, and holds.
+        """Checks of the nodes themselves, side by side.
 
-        Locks are taken node by node in the order of names: two starts cannot hold one each and wait for the other.
+        Locks are taken node by node in the order of names: two launches cannot hold one each and wait for the other.
         """
-        for one in rounds:
-            if not (names := [name for name in one.names if name not in self._asked.request.left_out]):
+        for round_ in rounds:
+            if not (names := [name for name in round_.names if name not in self._asked.request.left_out]):
                 continue
             nodes = sorted(part.node for part in self.parts)
-            if one.says:
-                say(f"{', '.join(nodes)}: {one.says}, {self._asked.request.steady.wait_s:g} s at most")
-            for several in [[node] for node in nodes] if one.is_in_order else [nodes]:
-                for node, told in self._told(several, names).items():
-                    if isinstance(told, UnansweredError):
-                        yield Check(names[0], Result.FAILED, f"{node}: {told}", node=node)
+            if round_.says:
+                say(f"{', '.join(nodes)}: {round_.says}, {self._asked.request.steady.wait_s:g} s at most")
+            for several in [[node] for node in nodes] if round_.is_in_order else [nodes]:
+                for node, answer in self._told(several, names).items():
+                    if isinstance(answer, UnansweredError):
+                        yield Check(names[0], Result.FAILED, f"{node}: {answer}", node=node)
                         continue
-                    for each in told:
-                        found = record(Check, each)
-                        yield replace(found, says=f"{node}: {found.says}", node=node)
+                    for item in answer:
+                        check = record(Check, item)
+                        yield replace(check, says=f"{node}: {check.says}", node=node)
 
     def _told(self, nodes: Sequence[str], names: Sequence[str]) -> Mapping[str, Any]:
         """What some nodes find at the checks of these names; a signal ends the waits there as well."""
-        asked, steady = self._asked, self._asked.request.steady
+        launch, steady = self._asked, self._asked.request.steady
         requests = {
             part.node: {
                 "do": "check",
@@ -306,8 +296,8 @@ class Prepared:
                 # Nobody asks a part that only computes at a port.
                 "names": [name for name in names if name != "port" or part is self.parts[0]],
                 "steady": list(steady),
-                "is_check": asked.request.is_check,
-                "gpu_memory": asked.gpu_memory,
+                "is_check": launch.request.is_check,
+                "gpu_memory": launch.gpu_memory,
             }
             for part in self.parts
             if part.node in nodes
@@ -326,20 +316,16 @@ class Prepared:
         return answers
 
     def again(self, say: Callable[[str], None]) -> Iterator[Check]:
-        """What is looked at before a further try; the locks are still held."""
+        """Checks before a further try; the locks are still held."""
         yield from self._own_checks(say, _ROUNDS[-1:])
 
-    def edited(self, edits: Sequence[Edit]) -> Prepared:
-        """The same start with changes made in the command of every part.
-
-        Raises:
-            InputError: they cannot be made without doubt.
-        """
+    def edited(self, edits: Sequence[Edit]) -> PlannedClusterLaunch:
+        """The same launch with edits made in the command of every part."""
         changed = copy(self)
         changed.parts = []
         for part in self.parts:
             words, environment = Subject(part.command, part.environment, self.subject.vllm).edited(edits).run
-            changed.parts.append(Part(part.node, tuple(words), environment))
+            changed.parts.append(NodeCommand(part.node, tuple(words), environment))
         changed.subject = self.subject.edited(edits)
         return changed
 
@@ -348,5 +334,5 @@ class Prepared:
         return OverNodes(self._carrier, self.parts, folder, number)
 
     def unlock(self) -> None:
-        """Let other starts go on on all nodes."""
+        """Release the locks of all nodes."""
         self._carrier.ask_all({part.node: {"do": "unlock"} for part in self.parts}, 10)

@@ -1,10 +1,9 @@
-"""Program that joins a Ray cluster and has the runs of a suite executed by its nodes, each run a task of Ray.
+"""Program that joins a Ray cluster and executes the runs of a suite on its nodes, each run a task of Ray.
 
     python -P -m vllm_runbooks.cluster.task_bridge ADDRESS
 
-It writes lines of JSON: the nodes, or why there are none; then what happens to the runs that it is given in one line.
-Ray places the tasks, and begins one again elsewhere whose node was lost. The end of its input is its own end, and Ray
-ends the tasks then.
+It writes lines of JSON: the nodes, or an error; then what happens to the runs that it reads from one line. Ray places
+the tasks, and begins those of a lost node again. It ends with its input, and Ray ends the tasks then.
 """
 
 from __future__ import annotations
@@ -52,36 +51,36 @@ class Spread:
 
     def join(self, address: str) -> None:
         """Join, and say which nodes there are and what each of them is."""
-        nodes = ray_bridge.joined(address)
-        asked = {each["id"]: self._on(each["id"], node_tasks.facts, cpus=0) for each in nodes if not each["why"]}
+        nodes = ray_bridge.join_cluster(address)
+        refs = {node["id"]: self._on(node["id"], node_tasks.facts, cpus=0) for node in nodes if not node["why"]}
         ends_at = time.monotonic() + _FACTS_S
-        for each in nodes:
-            each |= {"facts": None, "is_lost": bool(each["why"])}
-            if each["id"] in asked:
-                each["facts"], each["why"] = _told(asked[each["id"]], max(ends_at - time.monotonic(), 0.1), _FACTS_S)
-        self._nodes = {each["id"]: each for each in nodes}
+        for node in nodes:
+            node |= {"facts": None, "is_lost": bool(node["why"])}
+            if node["id"] in refs:
+                node["facts"], node["why"] = _result(refs[node["id"]], max(ends_at - time.monotonic(), 0.1), _FACTS_S)
+        self._nodes = {node["id"]: node for node in nodes}
         self._say({"nodes": nodes, "here": node_tasks.facts()})
 
-    def run(self, asked: Mapping[str, Any]) -> None:
-        """Have the runs executed, and say of each when it has begun and what it came to.
+    def run(self, request: Mapping[str, Any]) -> None:
+        """Execute runs, and report when each begins and ends.
 
         Args:
-            asked: `tag`, `runs` with `index`, `order` and perhaps `node`; `fit`, ids of nodes that may be used or None;
-                `limit`, how many at a time; `catalogs` and `environment` that the runs have.
+            request: `tag`, `runs` with `index`, `order` and perhaps `node`; `fit`, ids of nodes that may be used;
+                `limit`, how many concurrently; `catalogs` and `environment` of the runs.
         """
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        on_this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         kind: Any = ray.remote(node_tasks.Board)
-        board = kind.options(num_cpus=0, scheduling_strategy=here).remote()
-        contents = _Contents(asked["catalogs"])
-        waiting = deque(asked["runs"])
+        board = kind.options(num_cpus=0, scheduling_strategy=on_this_node).remote()
+        contents = _Contents(request["catalogs"])
+        waiting = deque(request["runs"])
         running = dict[Any, dict[str, Any]]()
         began, begun_at = dict[int, list[str]](), dict[int, float]()
         moved_at = time.monotonic()
         while waiting or running:
-            while waiting and len(running) < (asked["limit"] or sys.maxsize):
+            while waiting and len(running) < (request["limit"] or sys.maxsize):
                 run = waiting.popleft()
                 try:
                     refs, places = contents.of(run["order"])
@@ -89,9 +88,9 @@ class Spread:
                     self._say({"begun": run["index"]})
                     self._say({"done": run["index"], "answer": {"reason": str(error), "refused": True}, "seconds": 0.0})
                     continue
-                luggage = node_tasks.Luggage(places, asked["environment"])
-                given = (asked["tag"], run["index"], run["order"], luggage, board, *refs)
-                running[self._begin(run, asked["fit"], given)] = run
+                luggage = node_tasks.Luggage(places, request["environment"])
+                arguments = (request["tag"], run["index"], run["order"], luggage, board, *refs)
+                running[self._begin(run, request["fit"], arguments)] = run
             done, _ = ray.wait(list(running), timeout=_TICK_S) if running else ([], [])
             for index, node in ray.get(board.news.remote(), timeout=_STUCK_S):
                 if index not in began:
@@ -116,51 +115,53 @@ class Spread:
 
     def _ask_suspects(self, suspects: Iterable[str]) -> None:
         """Find out which nodes are lost of those that gave no answer: Ray notices later than it begins runs again."""
-        asked = {id_: self._on(id_, node_tasks.nothing, cpus=0) for id_ in suspects if not self._nodes[id_]["is_lost"]}
+        by_id = {id_: self._on(id_, node_tasks.nothing, cpus=0) for id_ in suspects if not self._nodes[id_]["is_lost"]}
         ends_at = time.monotonic() + _SUSPECTED_S
-        for id_, ref in asked.items():
-            _, why = _told(ref, max(ends_at - time.monotonic(), 0.1))
+        for id_, ref in by_id.items():
+            _, why = _result(ref, max(ends_at - time.monotonic(), 0.1))
             if why and not self._nodes[id_]["is_lost"]:
                 self._lose(self._nodes[id_])
 
-    def _begin(self, run: Mapping[str, Any], fit: Sequence[str] | None, given: tuple[Any, ...]) -> Any:
+    def _begin(self, run: Mapping[str, Any], fit: Sequence[str] | None, arguments: tuple[Any, ...]) -> Any:
         """Hand a run to Ray; the reference to what comes of it."""
         if run.get("node"):
-            return self._on(run["node"], node_tasks.execute, *given, cpus=1, retries=_RETRIES)
+            return self._on(run["node"], node_tasks.execute, *arguments, cpus=1, retries=_RETRIES)
         import ray
 
         only = {} if fit is None else {"label_selector": {"ray.io/node-id": f"in({','.join(fit)})"}}
         task = ray.remote(node_tasks.execute)
-        return task.options(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD", **only).remote(*given)
+        return task.options(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD", **only).remote(*arguments)
 
     @staticmethod
-    def _on(node: str, function: Callable[..., Any], *given: Any, cpus: float, retries: int = 0) -> Any:
+    def _on(node: str, function: Callable[..., Any], *arguments: Any, cpus: float, retries: int = 0) -> Any:
         """Have a function called on one node and no other."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         pinned = NodeAffinitySchedulingStrategy(node, soft=False)
         return (
-            ray.remote(function).options(num_cpus=cpus, max_retries=retries, scheduling_strategy=pinned).remote(*given)
+            ray.remote(function)
+            .options(num_cpus=cpus, max_retries=retries, scheduling_strategy=pinned)
+            .remote(*arguments)
         )
 
     def _end(self, run: Mapping[str, Any], ref: Any, began: Sequence[str]) -> None:
         """Say what a run came to, once what it wrote lies where it was asked for."""
-        told, why = _told(ref, _STUCK_S)
-        if told is None:
+        result, why = _result(ref, _STUCK_S)
+        if result is None:
             at = [self._name(began[-1])] if began else []
             self._done(run, {"reason": f"not executed: {why}"}, began, node=at[0] if at else None)
             return
-        answer = told["answer"]
+        answer = result["answer"]
         try:
-            for name, content in told["wrote"].items():
+            for name, content in result["wrote"].items():
                 target = _inside(Path(run["order"]["output"]).parent, name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 store(target, content)
         except (OSError, NotStoredError) as error:
             answer = {"reason": str(error)}
-        others = began[: began.index(told["node"])] if told["node"] in began else began
-        self._done(run, answer, others, node=self._name(told["node"]), seconds=told["seconds"])
+        others = began[: began.index(result["node"])] if result["node"] in began else began
+        self._done(run, answer, others, node=self._name(result["node"]), seconds=result["seconds"])
 
     def _done(
         self,
@@ -171,9 +172,9 @@ class Spread:
         node: str | None,
         seconds: float = 0.0,
     ) -> None:
-        lost_on = list(dict.fromkeys(self._name(each) for each in others))
-        said = {"done": run["index"], "answer": answer, "seconds": seconds, "node": node, "lost_on": lost_on}
-        self._say(said)
+        lost_on = list(dict.fromkeys(self._name(id_) for id_ in others))
+        report = {"done": run["index"], "answer": answer, "seconds": seconds, "node": node, "lost_on": lost_on}
+        self._say(report)
 
     def _name(self, node: str) -> str:
         return self._nodes[node]["name"] if node in self._nodes else node[:12]
@@ -182,10 +183,10 @@ class Spread:
         """Say which nodes were lost since."""
         import ray
 
-        for each in ray.nodes():
-            known = self._nodes.get(each["NodeID"])
-            if known is not None and not each["Alive"] and not known["is_lost"]:
-                self._lose(known)
+        for entry in ray.nodes():
+            node = self._nodes.get(entry["NodeID"])
+            if node is not None and not entry["Alive"] and not node["is_lost"]:
+                self._lose(node)
 
     def _lose(self, node: dict[str, Any]) -> None:
         node["is_lost"] = True
@@ -193,10 +194,10 @@ class Spread:
 
     def _give_up(self, running: dict[Any, dict[str, Any]], waiting: deque[Any], began: Mapping[int, list[str]]) -> None:
         """Give up what no node is left for."""
-        able = {id_ for id_, each in self._nodes.items() if not each["is_lost"] and each["cpus"] >= 1}
+        able = {id_ for id_, node in self._nodes.items() if not node["is_lost"] and node["cpus"] >= 1}
         for ref, run in list(running.items()):
-            wanted = {run["node"]} if run.get("node") else able
-            if not able.intersection(wanted) and not able.intersection(began.get(run["index"], [])):
+            usable = {run["node"]} if run.get("node") else able
+            if not able.intersection(usable) and not able.intersection(began.get(run["index"], [])):
                 running.pop(ref)
                 self._drop(ref, run, _NONE_LEFT, began.get(run["index"], []))
         while waiting and not able:
@@ -231,12 +232,12 @@ class _Contents:
         import ray
 
         if path not in self._known:
-            self._known[path] = ray.put(node_tasks.packed(Path(path)))
+            self._known[path] = ray.put(node_tasks.pack(Path(path)))
         return self._known[path]
 
 
-def _told(ref: Any, timeout_s: float, limit_s: float = 0.0) -> tuple[Any, str]:
-    """What a task came to; else None and why it came to nothing, where `limit_s` is what it was given in all."""
+def _result(ref: Any, timeout_s: float, limit_s: float = 0.0) -> tuple[Any, str]:
+    """The result of a task; else None and why there is none. `limit_s` is the time that it had in all."""
     import ray
 
     try:
@@ -276,16 +277,16 @@ def main(arguments: list[str]) -> None:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
 
-        def say(told: Mapping[str, Any]) -> None:
-            answers.write(json.dumps(told) + "\n")
+        def say(report: Mapping[str, Any]) -> None:
+            answers.write(json.dumps(report) + "\n")
             answers.flush()
 
         spread = Spread(say)
         try:
             spread.join(arguments[0])
         except Exception as error:  # noqa: BLE001 - as above
-            said = str(error) if isinstance(error, RunbooksError) else ray_bridge.first_line(error)
-            say({"error": said})
+            reason = str(error) if isinstance(error, RunbooksError) else ray_bridge.first_line(error)
+            say({"error": reason})
             os._exit(0)
         if line := sys.stdin.readline():
             listening = threading.Thread(target=_wait_for_end, daemon=True)

@@ -1,10 +1,9 @@
-"""Execute a suite's runs on the nodes of a Ray cluster: the executor of `runbooks.suite` that `check --ray` gives it.
+"""Execute a suite's runs on the nodes of a Ray cluster: the executor of `check --ray`.
 
     with OnRay("10.0.0.1:6379", say=output.say) as nodes:
         run_all(nodes.requests(requests, every_node=False), out=out, executor=nodes)
 
-Ray stays in a process of its own (`task_bridge`), so that nothing of it, a join that never ends for instance, can hold
-this one up.
+Ray stays in its own process (`task_bridge`), so that a join that never ends, for instance, cannot block this one.
 """
 
 from __future__ import annotations
@@ -36,15 +35,9 @@ class OnRay:
     """The nodes of a running Ray cluster; leaving the block leaves the cluster, which ends what it executes."""
 
     def __init__(self, address: str, *, say: Callable[[str], None], jobs: int | None = None) -> None:
-        """A cluster that is joined when the block is entered.
+        """Prepare to join a cluster at an address such as `10.0.0.1:6379` or `auto`; raises InputError.
 
-        Args:
-            address: As `10.0.0.1:6379`, or `auto` for the one that this host belongs to.
-            say: Says one line to whoever runs the command.
-            jobs: How many runs at a time; None: as many as the cluster has CPUs for.
-
-        Raises:
-            InputError: the address cannot be one.
+        `jobs` is the number of concurrent runs; None for as many as the cluster has CPUs.
         """
         hosts.check_ray(address)
         self._address, self._say, self._jobs = address, say, jobs
@@ -74,19 +67,19 @@ class OnRay:
         timer = threading.Timer(_JOIN_S, self._kill)
         timer.start()
         try:
-            told = self._read()
+            report = self._read()
         except BaseException:
             self.__exit__()
             raise
         finally:
             timer.cancel()
-        if told is None or "error" in told:
+        if report is None or "error" in report:
             self.__exit__()
-            why = told["error"] if told else f"it did not let itself be joined within {_JOIN_S:.0f} s"
+            why = report["error"] if report else f"it did not let itself be joined within {_JOIN_S:.0f} s"
             raise RunbooksError(f"--ray {self._address}: {why}")
-        here = told["here"]
-        self._ids = {each["name"]: each["id"] for each in told["nodes"]}
-        self.nodes = tuple(_part(each, here) for each in told["nodes"])
+        host_facts = report["here"]
+        self._ids = {entry["name"]: entry["id"] for entry in report["nodes"]}
+        self.nodes = tuple(_part(entry, host_facts) for entry in report["nodes"])
         self._fit = frozenset(node.name for node in self.nodes if node.is_used)
         for node in self.nodes:
             if node.why:
@@ -110,10 +103,7 @@ class OnRay:
         return {node.name: node.facts for node in self.nodes if node.facts is not None}
 
     def requests(self, requests: Sequence[Request], *, every_node: bool) -> list[Request]:
-        """The runs to ask for: each once, or each once for every node.
-
-        With every node, those that judge otherwise take part too: that is what is looked for.
-        """
+        """The runs to execute: each once, or once on every node, including those that would judge otherwise."""
         if not every_node:
             return list(requests)
         self.nodes = tuple(replace(node, is_used=node.facts is not None) for node in self.nodes)
@@ -148,7 +138,7 @@ class OnRay:
             suite.through()
             return 1
         all_fit = all(node.is_used or node.is_lost for node in self.nodes)
-        asked = {
+        question = {
             "tag": suite.tag,
             "runs": runs,
             "limit": self._jobs,
@@ -156,29 +146,29 @@ class OnRay:
             "catalogs": list(own_catalogs()),
             "environment": {LANG: os.environ[LANG]} if LANG in os.environ else {},
         }
-        self._thread = threading.Thread(target=self._follow, args=(suite, asked), name="ray", daemon=True)
+        self._thread = threading.Thread(target=self._follow, args=(suite, question), name="ray", daemon=True)
         self._thread.start()
         return 1
 
-    def _follow(self, suite: Suite, asked: Mapping[str, Any]) -> None:
+    def _follow(self, suite: Suite, request: Mapping[str, Any]) -> None:
         """Hand the cluster's reports on, until all is done or it is gone."""
-        open_runs = {run["index"]: False for run in asked["runs"]}
+        open_runs = {run["index"]: False for run in request["runs"]}
         try:
             with suppress(OSError, ValueError):
                 pipe = cast("IO[str]", cast("subprocess.Popen[str]", self._process).stdin)
-                pipe.write(json.dumps(asked) + "\n")
+                pipe.write(json.dumps(request) + "\n")
                 pipe.flush()
-            while (told := self._read()) is not None and "through" not in told:
-                if "begun" in told:
-                    open_runs[told["begun"]] = True
-                    suite.started(told["begun"])
-                elif "lost" in told:
-                    self._lost(suite, told["lost"], told["why"])
+            while (report := self._read()) is not None and "through" not in report:
+                if "begun" in report:
+                    open_runs[report["begun"]] = True
+                    suite.started(report["begun"])
+                elif "lost" in report:
+                    self._lost(suite, report["lost"], report["why"])
                 else:
-                    index = told.pop("done")
+                    index = report.pop("done")
                     if not open_runs.pop(index):
                         suite.started(index)
-                    suite.judged(index, **told)
+                    suite.judged(index, **report)
             if open_runs and not self._is_stopped:
                 self._say("the connection to the Ray cluster was lost; what was not judged by then is an error")
             for index, is_begun in open_runs.items():
@@ -231,16 +221,16 @@ class OnRay:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _part(told: Mapping[str, Any], here: Mapping[str, Any]) -> NodePart:
+def _part(node: Mapping[str, Any], host_facts: Mapping[str, Any]) -> NodePart:
     """A node, with why no run of a suite that is spread goes to it."""
-    facts = told["facts"]
-    why, is_used = told["why"], facts is not None
-    other = [what for what in DECISIVE if facts is not None and facts.get(what) != here.get(what)]
+    facts = node["facts"]
+    why, is_used = node["why"], facts is not None
+    other = [what for what in DECISIVE if facts is not None and facts.get(what) != host_facts.get(what)]
     if other:
         is_used = False
         why = f"is left out, as it would judge otherwise than this host: not the same {_and(other)}"
     return NodePart(
-        told["name"], told["address"], is_used=is_used, is_lost=told["is_lost"], why=why, cpus=told["cpus"], facts=facts
+        node["name"], node["address"], is_used=is_used, is_lost=node["is_lost"], why=why, cpus=node["cpus"], facts=facts
     )
 
 

@@ -41,7 +41,7 @@ class Wire:
     """A process that answers lines of JSON with lines of JSON."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
             UnansweredError: there is no such program.
@@ -58,14 +58,14 @@ class Wire:
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
             )
         except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or error
-            raise UnansweredError(f"{argv[0]} cannot be run: {said}") from None
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._overhear, self._hear)]
+            reason = getattr(error, "strerror", None) or error
+            raise UnansweredError(f"{argv[0]} cannot be run: {reason}") from None
+        self._threads = [threading.Thread(target=reader, daemon=True) for reader in (self._overhear, self._hear)]
         for thread in self._threads:
             thread.start()
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> Any:
-        """Its answer.
+        """The answer to a request.
 
         Raises:
             UnansweredError: it has ended, does not answer in time, or answers with an error.
@@ -76,7 +76,7 @@ class Wire:
             self._waiting[number] = waiting
         try:
             self._write({**request, "id": number})
-            told = waiting.result(timeout_s)
+            answer = waiting.result(timeout_s)
         except FutureTimeoutError:
             raise UnansweredError(f"no answer within {timeout_s:g} s") from None
         except (OSError, ValueError):
@@ -84,14 +84,14 @@ class Wire:
         finally:
             with self._lock:
                 self._waiting.pop(number, None)
-        if "error" in told:
-            raise UnansweredError(str(told["error"])[:2000])
-        return told.get("is")
+        if "error" in answer:
+            raise UnansweredError(str(answer["error"])[:2000])
+        return answer.get("is")
 
-    def _write(self, asked: Mapping[str, Any]) -> None:
+    def _write(self, request: Mapping[str, Any]) -> None:
         pipe = cast("IO[bytes]", self.process.stdin)
         with self._writing:
-            pipe.write(json.dumps(asked).encode() + b"\n")
+            pipe.write(json.dumps(request).encode() + b"\n")
             pipe.flush()
 
     def beat(self, every_s: float) -> None:
@@ -108,11 +108,11 @@ class Wire:
                 if line.strip() and not line.startswith(b"{"):
                     self._stray = line[:_TAIL]
                 with suppress(ValueError, RecursionError, AttributeError, TypeError):
-                    told = json.loads(line)
+                    answer = json.loads(line)
                     with self._lock:
-                        waiting = self._waiting.pop(told.get("id"), None)
+                        waiting = self._waiting.pop(answer.get("id"), None)
                     if waiting is not None:
-                        waiting.set_result(told)
+                        waiting.set_result(answer)
         with self._lock:
             left = list(self._waiting.values())
             self._waiting.clear()
@@ -132,8 +132,8 @@ class Wire:
         for thread in self._threads:  # its last words may not have been heard yet
             if thread is not threading.current_thread():
                 thread.join(1)
-        said = self._tail.decode("utf-8", "replace").splitlines()
-        lines = [line for line in said if line.strip() and not line.startswith(_HARMLESS)]
+        words_of_tail = self._tail.decode("utf-8", "replace").splitlines()
+        lines = [line for line in words_of_tail if line.strip() and not line.startswith(_HARMLESS)]
         lines = lines or self._stray.decode("utf-8", "replace").splitlines()
         words = one_line(lines[-1]) if lines else ""
         status = self.process.returncode

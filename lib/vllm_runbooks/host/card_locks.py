@@ -1,6 +1,6 @@
-"""One lock for each graphics card, shared by all users of a host, so that two starts never profile at the same time.
+"""Locks of GPUs, shared by all users of a host, so that two launches never profile at the same time.
 
-A lock is one of the system's own on an open file: it ends with its process, however that ends. The files stay.
+A lock is the system's own on an open file: it ends with its process, however that ends. The files stay.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _TICK_S = 0.2
 
 def folder() -> Path:
     """Where the locks lie; the same for every user."""
-    given = os.environ.get(FOLDER)
-    return Path(given) if given else Path("/tmp/vllm-runbooks-locks")  # noqa: S108 - not $TMPDIR, which is one user's
+    path = os.environ.get(FOLDER)
+    return Path(path) if path else Path("/tmp/vllm-runbooks-locks")  # noqa: S108 - not $TMPDIR, which is one user's
 
 
 @contextlib.contextmanager
@@ -38,17 +38,12 @@ def held(
     told: Callable[[str, str], None],
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
-    """Hold the locks of some cards.
+    """Hold the locks of some GPUs, taken in the order of their keys so that two launches cannot wait for each other.
 
-    Args:
-        cards: Keys of the cards; the locks are taken in the order of these, so that two starts cannot wait for each
-            other.
-        wait_s: Time after which it is given up.
-        told: Called with a card and its holder as soon as there is something to wait for.
-        is_cancelled: Whether the wait is to be given up, asked several times a second.
+    `told` is called with a GPU and its holder as soon as there is something to wait for.
 
     Raises:
-        InputError: another start holds one of them all that time, or the folder cannot be used.
+        InputError: another launch holds one of them for `wait_s`, or the folder cannot be used.
     """
     began = time.monotonic()
     with contextlib.ExitStack() as open_files:
@@ -76,20 +71,16 @@ def held(
 
 
 def holders(cards: Sequence[str]) -> dict[str, str]:
-    """Who holds the locks of some cards, in words by card; nothing is waited for, and nothing held afterwards.
-
-    Raises:
-        InputError: the folder cannot be used.
-    """
-    found = {}
+    """Find who holds the locks of some GPUs, by GPU, without waiting or holding anything."""
+    by_card = {}
     for card in sorted(set(cards)):
         descriptor = _opened(card)
         try:
             if not _is_taken(descriptor):
-                found[card] = _holder(descriptor)
+                by_card[card] = _holder(descriptor)
         finally:
             os.close(descriptor)
-    return found
+    return by_card
 
 
 def _named(key: str) -> str:
@@ -105,11 +96,11 @@ def _is_taken(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    said = os.pread(descriptor, 60, 0).decode("ascii", "replace").split()
-    if len(said) != 2 or not said[0].isdecimal():
+    words = os.pread(descriptor, 60, 0).decode("ascii", "replace").split()
+    if len(words) != 2 or not words[0].isdecimal():
         return "another start"
     # In another namespace, as a container has, the number is somebody else's here.
-    return f"process {said[0]}" if said[1] == str(here().namespace) else f"process {said[0]} of another container"
+    return f"process {words[0]}" if words[1] == str(here().namespace) else f"process {words[0]} of another container"
 
 
 def _opened(card: str) -> int:

@@ -1,4 +1,4 @@
-"""The cards of a snapshot as a plan takes them: the catalog's card where it is known, with the memory that was read."""
+"""GPUs of a snapshot as a plan needs them: the catalog's GPU where it is known, with the memory that was read."""
 
 from __future__ import annotations
 
@@ -20,20 +20,17 @@ _MAX_NAME = 80
 _SHOWN = 3
 
 
-def cards(found: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[Card, ...]:
-    """The cards of a snapshot, by their numbers.
-
-    A card that is divided into instances (MIG) is none: a start sees a part of it. Nor is one that the driver gives no
-    access to.
+def cards(snapshot: Inventory, specs: Specs, where: str, node: str | None = None) -> tuple[Card, ...]:
+    """List the GPUs of a snapshot by number, without those that are divided (MIG) or that the driver cannot reach.
 
     Raises:
-        InputError: there is none, or of one neither its memory nor a name that the catalog knows.
+        InputError: there is none, or neither the memory nor the model of one is known.
     """
-    whole = [gpu for gpu in found.gpus if not gpu.is_parted and gpu.error is None]
+    whole = [gpu for gpu in snapshot.gpus if not gpu.is_parted and gpu.error is None]
     if not whole:
-        why = f" ({redact_text(visible(found.why_none))})" if found.why_none else ""
-        unfit_ones = "; ".join(f"GPU {gpu.index} {unfit(gpu)}" for gpu in found.gpus[:_SHOWN])
-        none = f"no GPU can be taken: {unfit_ones}" if found.gpus else f"lists no GPU{why}"
+        why = f" ({redact_text(visible(snapshot.why_none))})" if snapshot.why_none else ""
+        unfit_ones = "; ".join(f"GPU {gpu.index} {unfit(gpu)}" for gpu in snapshot.gpus[:_SHOWN])
+        none = f"no GPU can be taken: {unfit_ones}" if snapshot.gpus else f"lists no GPU{why}"
         raise InputError(f"{where}: {none}; name the cards, as in 8xRTX3090")
     return tuple(
         Card(
@@ -47,12 +44,12 @@ def cards(found: Inventory, specs: Specs, where: str, node: str | None = None) -
 
 
 def known(gpu: GpuFacts, specs: Specs) -> Gpu | None:
-    """The catalog's card of that name; None: there is none, or several."""
+    """The catalog's GPU of that name; None if there is none, or several."""
     return specs.known(gpu.name or "")
 
 
 def unfit(gpu: GpuFacts) -> str:
-    """Why no start should go to a card, whatever is free of it; empty: nothing is known that speaks against it."""
+    """Why no launch should use a GPU, however much of it is free; empty if nothing is known against it."""
     if gpu.error is not None:
         return f"cannot be reached through the driver ({_line(gpu.error)})"
     if gpu.is_parted:
@@ -70,7 +67,7 @@ def gib(mib: float) -> str:
 
 
 def usable_mib(gpu: GpuFacts, specs: Specs) -> float | None:
-    """Memory that processes can have of a card: as read, else as the catalog knows; None: not known."""
+    """Memory of a GPU for processes, as read or else by the catalog; None if unknown."""
     if gpu.total_mib is not None:
         return gpu.total_mib - (gpu.reserved_mib or 0)
     card = known(gpu, specs)
@@ -80,9 +77,9 @@ def usable_mib(gpu: GpuFacts, specs: Specs) -> float | None:
 def _card(gpu: GpuFacts, specs: Specs, where: str) -> Gpu:
     card = known(gpu, specs)
     if card is None and gpu.total_mib is None:
-        said = _line(gpu.name) or "it has no name"
+        name = _line(gpu.name) or "it has no name"
         raise InputError(
-            f"{where}: GPU {gpu.index}: neither its memory nor a name that the catalog knows ({said}); add total_mib"
+            f"{where}: GPU {gpu.index}: neither its memory nor a name that the catalog knows ({name}); add total_mib"
         )
     total = _total(gpu, card, specs)
     if card is None:
@@ -90,29 +87,29 @@ def _card(gpu: GpuFacts, specs: Specs, where: str) -> Gpu:
     return replace(card, total=total, capability=gpu.capability or card.capability)
 
 
-def _line(told: str | None) -> str:
+def _line(text: str | None) -> str:
     """A short text in one line, without what steers a terminal."""
-    return visible(" ".join(redact_text(told or "").split()))[:_MAX_NAME]
+    return visible(" ".join(redact_text(text or "").split()))[:_MAX_NAME]
 
 
 def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
-    """What a start will find: what was read less what the driver keeps, with the scatter of the card's printed lines.
+    """Memory that a launch will find: what was read less what the driver reserves, within the range of printed lines.
 
-    A start finds what NVML calls the total less the reserved, or a little less. Where the reserved was not told, the
-    lines of a known card say more than the total; of an unknown one it is the share that lines of other cards show.
+    Where the reserved memory is unknown, the lines of a known GPU are more exact than the total that was read; for an
+    unknown GPU the share is taken that lines of other GPUs show.
     """
-    told = card.total if card is not None else None
+    printed = card.total if card is not None else None
     if gpu.total_mib is None:
-        return told
+        return printed
     size = gpu.total_mib / MIB_PER_GIB
     if gpu.reserved_mib is not None:
         left = size - gpu.reserved_mib / MIB_PER_GIB
         source = f"read from the driver: {gpu.total_mib:,.0f} MiB, of which it keeps {gpu.reserved_mib:,.0f}"
-        if told is not None and abs(told.expected / left - 1) <= _ALIKE:
-            return Total(min(told.low, left), left, max(told.high, left), f"{source}; {told.source}")
+        if printed is not None and abs(printed.expected / left - 1) <= _ALIKE:
+            return Total(min(printed.low, left), left, max(printed.high, left), f"{source}; {printed.source}")
         return Total(left, left, left, source)
-    if told is not None and told.low <= size and told.expected >= size * (1 - 2 * _ALIKE):
-        return replace(told, high=min(told.high, size))
+    if printed is not None and printed.low <= size and printed.expected >= size * (1 - 2 * _ALIKE):
+        return replace(printed, high=min(printed.high, size))
     shares = _shares(specs)
     source = (
         f"read from the driver: {gpu.total_mib:,.0f} MiB, of which lines of other cards leave "
@@ -124,8 +121,8 @@ def _total(gpu: GpuFacts, card: Gpu | None, specs: Specs) -> Total | None:
 def _shares(specs: Specs) -> list[float]:
     """Of what nvidia-smi prints, the share that starts found, over all cards that show both."""
     return sorted(
-        line.gib / (shown.mib / MIB_PER_GIB)
+        line.gib / (memory.mib / MIB_PER_GIB)
         for gpu in specs.table.gpus
         for line in gpu.reported
-        for shown in gpu.nvidia_smi[:1]
+        for memory in gpu.nvidia_smi[:1]
     ) or [1.0]

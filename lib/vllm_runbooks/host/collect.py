@@ -1,7 +1,7 @@
-"""Fetch a server's log from where it runs, with one command that only reads: docker, podman, kubectl or journalctl.
+"""Fetch a server's log from where it runs with one command that only reads: docker, podman, kubectl or journalctl.
 
-A source is `KIND:NAME`. The table below is all there is: a name that is not strictly one of its kind is refused, so no
-part of a command is an option, a path or text for a shell.
+A source is `KIND:NAME`. A name that is not strictly valid for its kind is rejected, so no part of a command is an
+option, a path or text for a shell.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ FORMS = tuple(kind.form for kind in _KINDS.values())
 
 
 @dataclass(frozen=True)
-class Command:
+class LogCommand:
     """A command that prints a log."""
 
     source: str
@@ -89,11 +89,11 @@ class Command:
         return shlex.join(self.argv)
 
 
-def command(source: str) -> Command:
-    """The command that fetches a source's log.
+def command(source: str) -> LogCommand:
+    """Build the command that fetches a source's log.
 
     Raises:
-        InputError: there is no such kind of source, its name is not one, or its tool is not on this host.
+        InputError: the kind or the name is wrong, or the tool is not installed.
     """
     word, _, name = source.partition(":")
     kind = _KINDS.get(word)
@@ -103,11 +103,11 @@ def command(source: str) -> Command:
     if match is None:
         raise InputError(f"{_shown(source)}: does not name one; write {kind.form}")
     values = {name: value for name, value in match.groupdict().items() if value is not None}
-    name = next(each for each in kind.commands if set(host_commands.TABLE[each].places) <= set(values))
+    name = next(row for row in kind.commands if set(host_commands.TABLE[row].places) <= set(values))
     argv = host_commands.argv(name, **values)
     if shutil.which(argv[0]) is None:
         raise InputError(f"{source}: {argv[0]} is not on this host; run this where it is, or give the log as a file")
-    return Command(source, argv, host_commands.TABLE[name].effect, kind.nothing, kind.is_mixed)
+    return LogCommand(source, argv, host_commands.TABLE[name].effect, kind.nothing, kind.is_mixed)
 
 
 def _shown(source: str) -> str:
@@ -115,31 +115,29 @@ def _shown(source: str) -> str:
 
 
 def fetch(
-    wanted: Command, *, quiet_s: float = 60.0, whole_s: float = 600.0, max_bytes: int = MAX_BYTES
+    command: LogCommand, *, quiet_s: float = 60.0, whole_s: float = 600.0, max_bytes: int = MAX_BYTES
 ) -> tuple[Document, str]:
-    """Run the command; the log it prints, and the last thing that the tool itself said beside it ("" for nothing).
-
-    It is given up when nothing comes for `quiet_s`, or when it is not through after `whole_s`.
+    """Run the command; return the log and the tool's own last message, empty if there is none.
 
     Raises:
-        InputError: the tool failed, took too long or printed too much, or there is no log.
+        InputError: the tool failed, took too long or printed too much, or the log is empty.
     """
     with contextlib.ExitStack() as files:
         log, beside = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
-        status = _run(wanted, log, beside, _Bounds(quiet_s, whole_s, max_bytes))
-        said = _last_words(_tail(beside))
+        status = _run(command, log, beside, _Bounds(quiet_s, whole_s, max_bytes))
+        words = _last_words(_tail(beside))
         log.seek(0)
         if status and sum(1 for _ in islice(log, _FEW_LINES)) < _FEW_LINES:
             ended = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
-            said = (_last_words(_tail(log)) if wanted.is_mixed else said) or "it said nothing"
-            raise InputError(f"{wanted.source}: `{wanted.line}` {ended}: {said}")
+            words = (_last_words(_tail(log)) if command.is_mixed else words) or "it said nothing"
+            raise InputError(f"{command.source}: `{command.line}` {ended}: {words}")
         if _tail(log).strip() in (b"", b"-- No entries --"):
-            raise InputError(f"{wanted.source}: the log is empty: {wanted.nothing}{f' ({said})' if said else ''}")
+            raise InputError(f"{command.source}: the log is empty: {command.nothing}{f' ({words})' if words else ''}")
         if status:
-            said = f"it ended with status {status}; what it had printed by then is read" + (
-                f" ({said})" if said else ""
+            words = f"it ended with status {status}; what it had printed by then is read" + (
+                f" ({words})" if words else ""
             )
-        return held(log, wanted.source, files.pop_all().close), said
+        return held(log, command.source, files.pop_all().close), words
 
 
 def _tail(file: IO[bytes]) -> bytes:
@@ -155,28 +153,28 @@ class _Bounds:
     max_bytes: int
 
 
-def _run(wanted: Command, log: IO[bytes], beside: IO[bytes], bounds: _Bounds) -> int:
+def _run(command: LogCommand, log: IO[bytes], beside: IO[bytes], bounds: _Bounds) -> int:
     """Write the command's output; its exit status. Its processes are ended where that takes too long."""
     try:
         process = subprocess.Popen(  # noqa: S603 - the pieces come from the table, the names are checked
-            wanted.argv,
+            command.argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if wanted.is_mixed else beside,
+            stderr=subprocess.STDOUT if command.is_mixed else beside,
             start_new_session=True,
         )
     except OSError as error:
-        raise InputError(f"{wanted.source}: {wanted.argv[0]} cannot be run: {error.strerror}; check it") from None
+        raise InputError(f"{command.source}: {command.argv[0]} cannot be run: {error.strerror}; check it") from None
     try:
-        _read(wanted, process, log, bounds)
+        _read(command, process, log, bounds)
         return process.wait(bounds.quiet_s)
     except subprocess.TimeoutExpired:
-        raise _too_slow(wanted, f"printed the log and did not end within {bounds.quiet_s:g} s") from None
+        raise _too_slow(command, f"printed the log and did not end within {bounds.quiet_s:g} s") from None
     finally:
         _end(process)
 
 
-def _read(wanted: Command, process: subprocess.Popen[bytes], log: IO[bytes], bounds: _Bounds) -> None:
+def _read(command: LogCommand, process: subprocess.Popen[bytes], log: IO[bytes], bounds: _Bounds) -> None:
     output = cast("IO[bytes]", process.stdout)
     size = 0
     through_at = time.monotonic() + bounds.whole_s
@@ -184,17 +182,17 @@ def _read(wanted: Command, process: subprocess.Popen[bytes], log: IO[bytes], bou
         if not select.select([output], [], [], wait)[0]:
             if wait < bounds.quiet_s:
                 break
-            raise _too_slow(wanted, f"printed nothing for {bounds.quiet_s:g} s")
+            raise _too_slow(command, f"printed nothing for {bounds.quiet_s:g} s")
         chunk = os.read(output.fileno(), 1 << 20)
         if not chunk:
             return
         size += log.write(chunk)
         if size > bounds.max_bytes:
             raise InputError(
-                f"{wanted.source}: the log is larger than {bounds.max_bytes >> 20} MiB; give its end, for example "
-                f"with `{wanted.line} 2>&1 | tail -c 100M | vllm-runbooks diagnose -`"
+                f"{command.source}: the log is larger than {bounds.max_bytes >> 20} MiB; give its end, for example "
+                f"with `{command.line} 2>&1 | tail -c 100M | vllm-runbooks diagnose -`"
             )
-    raise _too_slow(wanted, f"was not through after {bounds.whole_s:g} s")
+    raise _too_slow(command, f"was not through after {bounds.whole_s:g} s")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -207,8 +205,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _too_slow(wanted: Command, what: str) -> InputError:
-    return InputError(f"{wanted.source}: `{wanted.line}` {what}; run it by hand and give the log as a file")
+def _too_slow(command: LogCommand, what: str) -> InputError:
+    return InputError(f"{command.source}: `{command.line}` {what}; run it by hand and give the log as a file")
 
 
 def _last_words(raw: bytes) -> str:

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from vllm_runbooks.core.evidence import Case, Expectation
+from vllm_runbooks.core.evidence import Case
 from vllm_runbooks.core.expected import compare, finding_differences
 from vllm_runbooks.core.records import Judgement, Severity, Verdict
 from vllm_runbooks.host.records import Inspected
 
 
-def judge_inventory(found: Inspected, case: Case | None) -> Judgement:
+def judge_inventory(host: Inspected, case: Case | None) -> Judgement:
     """The verdict on a host: against what a case expects, else on whether anything is wrong."""
-    wrong = [one for one in found.findings if one.severity is not Severity.HINT]
     if case is not None:
-        differences = list(_found_otherwise(found, case.expect))
-        chosen = found.recommendation.gpu if found.recommendation is not None else None
-        told = "no card" if chosen is None else f"GPU {chosen}"
-        verdict, reason = compare(differences, f"{told} is recommended")
-    elif wrong:
+        differences = list(finding_differences([finding.id for finding in host.findings], case.expect))
+        gpu = host.recommendation.gpu if host.recommendation is not None else None
+        recommended = "none" if gpu is None else gpu
+        if case.expect.recommended not in (None, recommended):
+            differences.append(f"recommended: expected {case.expect.recommended}, got {recommended}")
+        verdict, reason = compare(differences, f"{'no card' if gpu is None else f'GPU {gpu}'} is recommended")
+    elif wrong := [finding for finding in host.findings if finding.severity is not Severity.HINT]:
         verdict, reason = Verdict.FAIL, f"{wrong[0].text} ({wrong[0].id})"
     else:
-        verdict, reason = Verdict.PASS, found.why_none or "nothing wrong that was told"
+        verdict, reason = Verdict.PASS, host.why_none or "nothing wrong that was told"
     return Judgement(verdict, reason, case.id if case else None, None, None, ())
-
-
-def _found_otherwise(found: Inspected, expect: Expectation) -> Iterator[str]:
-    yield from finding_differences([one.id for one in found.findings], expect)
-    chosen = found.recommendation.gpu if found.recommendation is not None else None
-    told = "none" if chosen is None else chosen
-    if expect.recommended is not None and expect.recommended != told:
-        yield f"recommended: expected {expect.recommended}, got {told}"

@@ -1,12 +1,11 @@
-"""How much of each card's memory is used, and by whom: asked of the driver, or read from a recorded series.
+"""Memory of each GPU and who uses it, read from the driver or from a recorded series.
 
-A series is a text of JSON lines, each a reading: seconds from its beginning, and the cards.
+A series has a JSON line for each reading: seconds from its beginning, and the GPUs.
 
     {"at_s": 0.0, "gpus": [{"index": 4, "name": "NVIDIA A100-SXM4-80GB", "total_mib": 81920, "used_mib": 38900}]}
 
-What a line leaves out, such as `processes`, is not told; an empty list says that there is none. A field that is not
-known is refused, as is a figure that cannot be. A guard plays a series by the clock from the first reading on, and the
-last one stays; a watch reads it whole.
+A field that a line leaves out is unknown. A launch plays a series by the clock from the first reading on, and the last
+one stays; a watch reads it whole.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from vllm_runbooks.core.errors import InputError, WrongFileError
 from vllm_runbooks.core.record_forms import record
+from vllm_runbooks.host import snapshots
 from vllm_runbooks.host.here import here
 from vllm_runbooks.host.records import GpuFacts, GpuProcess
 from vllm_runbooks.reading import evidence
@@ -30,37 +30,36 @@ _MAX_SERIES = 64 << 20
 
 @dataclass(frozen=True)
 class CardMemory:
-    """One card at one moment."""
+    """Memory of one GPU at one time."""
 
     index: int
     name: str | None
     uuid: str | None
     total_mib: float | None
     used_mib: float | None
-    """By processes; where `reserved_mib` is None, with what the driver keeps."""
+    """By processes; includes the reserved memory where `reserved_mib` is None."""
     busy_percent: float | None = None
     holders: tuple[GpuProcess, ...] | None = None
-    """None: nobody tells of them."""
     is_parted: bool | None = None
-    """Whether it is divided into instances (MIG); None: not told."""
+    """Whether it is divided into MIG instances."""
     reserved_mib: float | None = None
-    """What the driver keeps for itself, of the total."""
+    """Part of the total that the driver reserves."""
     error: str | None = None
-    """What the driver answers in place of the card; None: it gives access, or nobody told."""
+    """The driver's error instead of access."""
 
     @property
     def usable_mib(self) -> float | None:
-        """What processes can have of it."""
+        """Memory for processes."""
         return None if self.total_mib is None else self.total_mib - (self.reserved_mib or 0)
 
     @property
     def free_mib(self) -> float | None:
-        """What is free of that."""
+        """Free memory for processes."""
         return None if self.usable_mib is None or self.used_mib is None else self.usable_mib - self.used_mib
 
     @property
     def facts(self) -> GpuFacts:
-        """As a snapshot tells of it."""
+        """The same as facts of a snapshot."""
         return GpuFacts(
             self.index,
             self.name,
@@ -76,20 +75,20 @@ class CardMemory:
 
     @property
     def key(self) -> str:
-        """What it is told by: its number may differ between two processes, its UUID does not."""
+        """UUID if known: the number of a GPU may differ between processes."""
         return self.uuid or f"{self.index}"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """All cards at one moment."""
+    """All GPUs at one time."""
 
     at_s: float
-    """Of the monotonic clock, or from the beginning of a series."""
+    """By the monotonic clock, or since the beginning of a series."""
     cards: tuple[CardMemory, ...]
 
     def of(self, numbers: Sequence[int]) -> tuple[CardMemory, ...]:
-        """The cards of some numbers, those that are there."""
+        """The GPUs of some numbers, where they exist."""
         by_number = {card.index: card for card in self.cards}
         return tuple(by_number[number] for number in numbers if number in by_number)
 
@@ -98,10 +97,10 @@ class Source(Protocol):
     """Where readings come from."""
 
     says: str
-    """What it is, as shown."""
+    """Description."""
 
     def read(self) -> Reading:
-        """The memory now."""
+        """Read the memory now."""
         ...
 
 
@@ -109,28 +108,24 @@ class Recorded:
     """A recorded series, played from its first reading on."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """A series that was read.
-
-        Raises:
-            InputError: the file cannot be read, or is no such series.
-        """
+        """Read a series."""
         self.says = f"recorded in {path.name}"
         self._readings = series(path)
         self._clock = clock
         self._began: float | None = None
 
     def read(self) -> Reading:
-        """The last reading that was made by now."""
+        """The reading of this time."""
         now = self._clock()
         if self._began is None:
             self._began = now
         since = now - self._began + self._readings[0].at_s
-        return next((each for each in reversed(self._readings) if each.at_s <= since), self._readings[0])
+        return next((reading for reading in reversed(self._readings) if reading.at_s <= since), self._readings[0])
 
 
 @dataclass(frozen=True)
-class _Process:
-    """A process as a line names it."""
+class _SeriesProcess:
+    """A process of a line."""
 
     pid: int
     name: str | None = None
@@ -138,8 +133,8 @@ class _Process:
 
 
 @dataclass(frozen=True)
-class _Card:
-    """A card as a line tells of it."""
+class _SeriesGpu:
+    """A GPU of a line."""
 
     index: int
     name: str | None = None
@@ -148,22 +143,22 @@ class _Card:
     reserved_mib: float | None = None
     used_mib: float | None = None
     busy_percent: float | None = None
-    processes: tuple[_Process, ...] | None = None
+    processes: tuple[_SeriesProcess, ...] | None = None
 
 
 @dataclass(frozen=True)
-class _Line:
+class _SeriesLine:
     """A line of a series."""
 
     at_s: float
-    gpus: tuple[_Card, ...] = ()
+    gpus: tuple[_SeriesGpu, ...] = ()
 
 
 def series(path: Path) -> tuple[Reading, ...]:
-    """The readings of a recorded series, in order.
+    """Read a recorded series, in order.
 
     Raises:
-        InputError: the file cannot be read, is no such series, or tells what cannot be.
+        InputError: the file cannot be read, is no such series, or has impossible values.
     """
     try:
         pieces, size = [], 0
@@ -174,69 +169,59 @@ def series(path: Path) -> tuple[Reading, ...]:
                 raise InputError(f"{path}: is larger than {_MAX_SERIES >> 20} MiB; give the part that matters")
     except WrongFileError as error:
         raise InputError(f"{error.wrong}; give a file with a series of GPU memory") from None
-    found: list[Reading] = []
+    readings: list[Reading] = []
     for number, line in enumerate("".join(pieces).splitlines(), 1):
         if not line.strip():
             continue
-        found.append(_reading(line, f"{path}:{number}"))
-        if len(found) > 1 and found[-1].at_s < found[-2].at_s:
+        readings.append(_reading(line, f"{path}:{number}"))
+        if len(readings) > 1 and readings[-1].at_s < readings[-2].at_s:
             raise InputError(f"{path}:{number}: at_s is smaller than in the line before; sort the series by time")
-    return tuple(found)
+    return tuple(readings)
 
 
 def _reading(line: str, where: str) -> Reading:
-    from vllm_runbooks.host import inspection as inventories
-
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or "gpus" not in data:
         raise InputError(f"{where}: is no reading of GPU memory; a line is {{at_s, gpus: [{{index, …}}]}}")
-    inventories.check(_Line, data, where)
-    told = record(_Line, data)
-    cards = tuple(map(_card, told.gpus))
+    snapshots.check(_SeriesLine, data, where)
+    parsed = record(_SeriesLine, data)
+    cards = tuple(map(_card, parsed.gpus))
     for card in cards:
-        inventories.check_card(card.facts, where)
+        snapshots.check_card(card.facts, where)
     numbers = [card.index for card in cards]
     twice = next((number for number in numbers if numbers.count(number) > 1), None)
     if twice is not None:
         raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
-    return Reading(told.at_s, cards)
+    return Reading(parsed.at_s, cards)
 
 
-def _card(told: _Card) -> CardMemory:
-    return CardMemory(
-        index=told.index,
-        name=told.name,
-        uuid=told.uuid,
-        total_mib=told.total_mib,
-        reserved_mib=told.reserved_mib,
-        used_mib=told.used_mib,
-        busy_percent=told.busy_percent,
-        holders=None
-        if told.processes is None
-        else tuple(GpuProcess(each.pid, command=each.name, used_mib=each.used_mib) for each in told.processes),
-    )
+def _card(gpu: _SeriesGpu) -> CardMemory:
+    values = {**vars(gpu)}
+    processes = values.pop("processes")
+    holders = (GpuProcess(process.pid, command=process.name, used_mib=process.used_mib) for process in processes or ())
+    return CardMemory(**values, holders=None if processes is None else tuple(holders))
 
 
-class Memory(NamedTuple):
-    """A card's memory as the driver counts it, in MiB."""
+class DriverMemory(NamedTuple):
+    """Memory of a GPU in MiB."""
 
     total: float
     reserved: float | None
-    """What the driver keeps for itself; None: it does not tell, and counts it as used."""
+    """None where the driver counts it as used."""
     used: float
     free: float
 
 
 class Nvml:
-    """The driver of this host's NVIDIA cards."""
+    """The NVIDIA driver of this host."""
 
     says = "read from the driver (NVML)"
 
     def __init__(self) -> None:
-        """A connection to the driver.
+        """Connect to the driver.
 
         Raises:
             InputError: there is no driver, or it does not answer.
@@ -247,9 +232,9 @@ class Nvml:
         # The driver names processes by the host's numbers, whoever asks.
         self.is_inside = not here().has_hosts_numbers
         self.handles: dict[int, Any] = {}
-        """By a card's number what it is asked by."""
+        """Handles by number."""
         self.lost: dict[int, str] = {}
-        """By a card's number what the driver answers in its place: it is lost, has no power, or is somebody else's."""
+        """Errors by number, of GPUs without access."""
         try:
             pynvml.nvmlInit()
             count = pynvml.nvmlDeviceGetCount()
@@ -262,28 +247,29 @@ class Nvml:
                 self.lost[index] = f"{error}"
 
     def close(self) -> None:
-        """End the connection; the driver counts them, so that others of this process go on."""
-        self.told("nvmlShutdown")
+        """End the connection; others of this process stay."""
+        self.ask("nvmlShutdown")
 
     @property
     def driver(self) -> str | None:
-        """Its version."""
-        found: str | None = self.told("nvmlSystemGetDriverVersion")
-        return found
+        """Version of the driver."""
+        version: str | None = self.ask("nvmlSystemGetDriverVersion")
+        return version
 
     def read(self) -> Reading:
-        """All cards now; what the driver does not tell is None."""
+        """Read all GPUs."""
         lost = (CardMemory(index, None, None, None, None, error=error) for index, error in self.lost.items())
-        cards = (*(self._card(*each) for each in self.handles.items()), *lost)
+        cards = (*(self.card(*handle) for handle in self.handles.items()), *lost)
         return Reading(time.monotonic(), tuple(sorted(cards, key=lambda card: card.index)))
 
-    def _card(self, index: int, handle: Any) -> CardMemory:
+    def card(self, index: int, handle: Any) -> CardMemory:
+        """Read one GPU."""
         memory = self.memory(handle)
-        busy = self.told("nvmlDeviceGetUtilizationRates", handle)
+        busy = self.ask("nvmlDeviceGetUtilizationRates", handle)
         return CardMemory(
             index=index,
-            name=self.told("nvmlDeviceGetName", handle),
-            uuid=self.told("nvmlDeviceGetUUID", handle),
+            name=self.ask("nvmlDeviceGetName", handle),
+            uuid=self.ask("nvmlDeviceGetUUID", handle),
             total_mib=None if memory is None else memory.total,
             reserved_mib=None if memory is None else memory.reserved,
             used_mib=None if memory is None else memory.used,
@@ -292,58 +278,51 @@ class Nvml:
             holders=self.holders(handle),
         )
 
-    def memory(self, handle: Any) -> Memory | None:
-        """The memory of a card or an instance; a driver that is too old for it does not tell the reserved apart."""
+    def memory(self, handle: Any) -> DriverMemory | None:
+        """Memory of a GPU or an instance; an old driver counts the reserved memory as used."""
         version = self.constant("nvmlMemory_v2")
-        told = None if version is None else self.told("nvmlDeviceGetMemoryInfo", handle, version)
-        reserved = None if told is None else told.reserved / _MIB
-        told = told or self.told("nvmlDeviceGetMemoryInfo", handle)
-        return None if told is None else Memory(told.total / _MIB, reserved, told.used / _MIB, told.free / _MIB)
+        info = None if version is None else self.ask("nvmlDeviceGetMemoryInfo", handle, version)
+        reserved = None if info is None else info.reserved / _MIB
+        info = info or self.ask("nvmlDeviceGetMemoryInfo", handle)
+        return None if info is None else DriverMemory(info.total / _MIB, reserved, info.used / _MIB, info.free / _MIB)
 
     def is_parted(self, handle: Any) -> bool | None:
-        """Whether a card is divided into instances (MIG); one that knows no such thing is not."""
-        told = self.told("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
-        return None if told is None else bool(told[0])
+        """Whether a GPU is divided into instances (MIG)."""
+        mode = self.ask("nvmlDeviceGetMigMode", handle, unsupported=(0, 0))
+        return None if mode is None else bool(mode[0])
 
     def holders(self, handle: Any) -> tuple[GpuProcess, ...] | None:
-        """The processes that compute on a card; None: the driver does not tell."""
-        told = self.told("nvmlDeviceGetComputeRunningProcesses", handle)
-        if told is None:
+        """Processes that compute on a GPU; None if unknown."""
+        processes = self.ask("nvmlDeviceGetComputeRunningProcesses", handle)
+        if processes is None:
             return None
         return tuple(
             GpuProcess(
-                each.pid,
-                used_mib=None if each.usedGpuMemory is None else each.usedGpuMemory / _MIB,
+                process.pid,
+                used_mib=None if process.usedGpuMemory is None else process.usedGpuMemory / _MIB,
                 is_of_host=self.is_inside,
             )
-            for each in told
+            for process in processes
         )
 
-    def told(self, name: str, *arguments: Any, unsupported: Any = None) -> Any:
-        """What a function of NVML answers, text as text; None: it refuses, or this NVML has no such function.
-
-        `unsupported` stands for the answer that the card has no such thing.
-        """
-        ask = getattr(self._nvml, name, None)
-        if ask is None:
+    def ask(self, name: str, *arguments: Any, unsupported: Any = None) -> Any:
+        """Call a function of NVML; None if it fails or is missing, `unsupported` where the GPU lacks the feature."""
+        function = getattr(self._nvml, name, None)
+        if function is None:
             return None
         try:
-            found = ask(*arguments)
+            value = function(*arguments)
         except self._nvml.NVMLError as error:
             return unsupported if error.value == self._nvml.NVML_ERROR_NOT_SUPPORTED else None
-        return found.decode("utf-8", "backslashreplace") if isinstance(found, bytes) else found
+        return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
 
     def constant(self, name: str) -> Any:
-        """A constant of NVML; None: this one has none of that name."""
+        """A constant of NVML; None if this version lacks it."""
         return getattr(self._nvml, name, None)
 
 
 def source_of(series: str) -> tuple[Source | None, str]:
-    """The recorded series of that name, or for an empty one this host's driver; None, and why, where none answers.
-
-    Raises:
-        InputError: there is no such series.
-    """
+    """The recorded series of that name, or for an empty one the driver; else None and why there is no driver."""
     if series:
         return Recorded(Path(series)), ""
     try:
@@ -353,12 +332,12 @@ def source_of(series: str) -> tuple[Source | None, str]:
 
 
 def unrest_mib(readings: Sequence[Reading], numbers: Sequence[int]) -> float | None:
-    """By how much the memory in use of some cards moved over the readings; None: of one of them it is not known."""
+    """How much the memory in use of some GPUs changed over the readings; None if unknown for one of them."""
     moved = 0.0
     for number in numbers:
         used = [card.used_mib for reading in readings for card in reading.of([number])]
-        known = [each for each in used if each is not None]
-        if len(known) < len(readings) or not known:
+        sizes = [size for size in used if size is not None]
+        if len(sizes) < len(readings) or not sizes:
             return None
-        moved = max(moved, max(known) - min(known))
+        moved = max(moved, max(sizes) - min(sizes))
     return moved

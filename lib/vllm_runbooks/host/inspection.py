@@ -1,4 +1,4 @@
-"""Snapshots of hosts: read from their text, turned into cards, and what they mean for vLLM; nothing is opened here."""
+"""Snapshots of hosts without access to the host: read from text, turned into GPUs, and checked."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ __all__ = [
 
 
 def inspect(
-    found: Inventory,
+    snapshot: Inventory,
     specs: Specs,
     *,
     uses: Sequence[GpuUse] | None = None,
     seconds: float = 0.0,
     need_gib: float | None = None,
 ) -> Inspected:
-    """A snapshot with its meanings and the card for the next start.
+    """Check a snapshot and recommend a GPU for the next launch.
 
     Args:
-        found: The snapshot.
-        specs: The cards that are known.
-        uses: What several looks showed; None: the snapshot's own, one look.
+        snapshot: The snapshot.
+        specs: The GPUs of the catalog.
+        uses: What several looks showed; None for one look, the snapshot.
         seconds: From the first look to the last.
-        need_gib: Memory that the start needs; None: the share that a server takes by default.
+        need_gib: Memory that the launch needs; None for vLLM's default share.
     """
-    said, unknown = findings(found, specs)
-    seen = uses_of(found, specs) if uses is None else uses
+    host_findings, unknown = findings(snapshot, specs)
+    seen = uses_of(snapshot, specs) if uses is None else uses
     chosen = recommend(seen, seconds=seconds, need_gib=need_gib) if seen else None
-    base = {name: getattr(found, name) for name in Inventory.__dataclass_fields__}
-    return Inspected(**base, findings=said, unknown=unknown, recommendation=chosen)
+    base = {name: getattr(snapshot, name) for name in Inventory.__dataclass_fields__}
+    return Inspected(**base, findings=host_findings, unknown=unknown, recommendation=chosen)

@@ -1,6 +1,6 @@
-"""A snapshot of this host: its cards as the driver tells of them, its limits and its software.
+"""A snapshot of this host: its GPUs as NVML reports them, its limits and its software.
 
-What is not told is None. Nothing is changed. Command lines of processes are shown without their secrets.
+Nothing is changed. Command lines of processes are shown without their secrets.
 """
 
 from __future__ import annotations
@@ -62,42 +62,37 @@ _READ, _WRITE, _NVLINK, _ATOMICS = range(4)
 
 
 def collect(*, starts: Path | None = None, python: str | None = None) -> Inventory:
-    """A snapshot of this host. No driver is an answer: no cards, and why.
+    """Take a snapshot of this host; without a driver it has no GPUs, and the reason.
 
     Args:
-        starts: Folder of guarded starts, by which a process is known to be left by one; None: it is not looked for.
+        starts: Folder of supervised launches, to find orphans; None to skip that.
         python: Another Python whose packages are listed.
-
-    Raises:
-        InputError: that Python cannot be run.
     """
     version, packages = _software(python)
     host = _host()
-    found = Inventory(source="read on this host", taken=moments.now(), host=host, python=version, packages=packages)
+    snapshot = Inventory(source="read on this host", taken=moments.now(), host=host, python=version, packages=packages)
     try:
         driver = Nvml()
     except InputError as error:
-        return redact_record(replace(found, why_none=_why(str(error), host)))
+        return redact_record(replace(snapshot, why_none=_why(str(error), host)))
     orphans = {} if starts is None or driver.is_inside else _orphans(starts)
     xids = _xids()
     return redact_record(
         replace(
-            found,
+            snapshot,
             driver=driver.driver,
-            cuda=_cuda(driver.told("nvmlSystemGetCudaDriverVersion_v2")),
+            cuda=_cuda(driver.ask("nvmlSystemGetCudaDriverVersion_v2")),
             why_none=None if driver.handles or driver.lost else "the driver lists no card",
             gpus=_gpus(driver, orphans, xids),
-            pairs=tuple(_pair(driver, one, other) for other in driver.handles for one in driver.handles if one < other),
+            pairs=tuple(
+                _pair(driver, first, second) for second in driver.handles for first in driver.handles if first < second
+            ),
         )
     )
 
 
 def gpus_alone() -> Inventory:
-    """The cards of this host and nothing else.
-
-    Raises:
-        InputError: no driver answers.
-    """
+    """The GPUs of this host and nothing else."""
     try:
         driver = Nvml()
     except InputError as error:
@@ -113,7 +108,7 @@ def watched(
     need_gib: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Inspected:
-    """The cards of this host, looked at so many times."""
+    """Look at the GPUs of this host several times."""
     try:
         driver = Nvml()
     except InputError as error:
@@ -127,24 +122,20 @@ def watched(
 
 
 def recorded(name: str, specs: Specs, *, need_gib: float | None = None) -> Inspected:
-    """The cards of a recorded series, each line of it a look.
-
-    Raises:
-        InputError: there is no such series.
-    """
+    """Read a recorded series, a look for each line."""
     return seen(series(Path(name)), f"recorded in {Path(name).name}", specs, need_gib)
 
 
 def seen(readings: Sequence[Reading], source: str, specs: Specs, need_gib: float | None) -> Inspected:
-    """The cards of the last look, with the one for the next start after all of them."""
+    """The GPUs of the last look, with the one recommended after all looks."""
     seconds = readings[-1].at_s - readings[0].at_s
-    found = redact_record(Inventory(source=source, gpus=tuple(card.facts for card in readings[-1].cards)))
-    totals = {gpu.index: inventories.usable_mib(gpu, specs) for gpu in found.gpus}
-    return inventories.inspect(found, specs, uses=uses(readings, totals), seconds=seconds, need_gib=need_gib)
+    inventory = redact_record(Inventory(source=source, gpus=tuple(card.facts for card in readings[-1].cards)))
+    totals = {gpu.index: inventories.usable_mib(gpu, specs) for gpu in inventory.gpus}
+    return inventories.inspect(inventory, specs, uses=uses(readings, totals), seconds=seconds, need_gib=need_gib)
 
 
 def uses(readings: Sequence[Reading], totals: Mapping[int, float | None]) -> tuple[GpuUse, ...]:
-    """What was seen of each card over the looks; `totals` is what processes can have of a card, where that is known."""
+    """Use of each GPU over the looks; `totals` is the memory for processes, where known."""
     numbers = dict.fromkeys(card.index for reading in readings for card in reading.cards)
     return tuple(_use(number, [reading.of([number]) for reading in readings], totals) for number in numbers)
 
@@ -153,15 +144,17 @@ def _use(number: int, looks: Sequence[tuple[CardMemory, ...]], totals: Mapping[i
     seen = [look[0] if look else None for look in looks]
     last = next(card for card in reversed(seen) if card is not None)
     total = totals.get(number)
-    told = [None if card is None else card.holders for card in seen]
-    others = tuple(dict.fromkeys(redact_record(each).says for holders in told for each in holders or ()))
+    holders_by_look = [None if card is None else card.holders for card in seen]
+    others = tuple(
+        dict.fromkeys(redact_record(process).says for holders in holders_by_look for process in holders or ())
+    )
     return GpuUse(
         number,
         None if last.name is None else redact_text(last.name),
         last.usable_mib if total is None else total,
         tuple(None if card is None else card.used_mib for card in seen),
         tuple(None if card is None else card.busy_percent for card in seen),
-        others if others or None not in told else None,
+        others if others or None not in holders_by_look else None,
         inventories.unfit(last.facts),
     )
 
@@ -171,65 +164,55 @@ def _use(number: int, looks: Sequence[tuple[CardMemory, ...]], totals: Mapping[i
 
 def _gpus(driver: Nvml, orphans: Mapping[int, str], xids: Sequence[tuple[str, int]] | None) -> tuple[GpuFacts, ...]:
     """All cards by their numbers, those that the driver gives no access to among them."""
-    there = [_gpu(driver, *each, orphans, xids) for each in driver.handles.items()]
+    readable = [_gpu(driver, *item, orphans, xids) for item in driver.handles.items()]
     lost = [GpuFacts(index, error=error) for index, error in driver.lost.items()]
-    return tuple(sorted([*there, *lost], key=lambda gpu: gpu.index))
+    return tuple(sorted([*readable, *lost], key=lambda gpu: gpu.index))
 
 
 def _gpu(
     driver: Nvml, index: int, handle: Any, orphans: Mapping[int, str], xids: Sequence[tuple[str, int]] | None
 ) -> GpuFacts:
-    told = driver.told
-    memory = driver.memory(handle)
-    capability = told("nvmlDeviceGetCudaComputeCapability", handle)
-    is_parted = driver.is_parted(handle)
-    pci = told("nvmlDeviceGetPciInfo", handle)
+    ask = driver.ask
+    card = driver.card(index, handle)
+    capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
+    pci = ask("nvmlDeviceGetPciInfo", handle)
     bus = None if pci is None else _text(pci.busId)
-    ecc = told("nvmlDeviceGetEccMode", handle, unsupported=(0, 0))
-    rows = told("nvmlDeviceGetRemappedRows", handle)
-    busy = told("nvmlDeviceGetUtilizationRates", handle)
-    persistent = told("nvmlDeviceGetPersistenceMode", handle)
-    holders = driver.holders(handle)
-    return GpuFacts(
-        index=index,
-        name=told("nvmlDeviceGetName", handle),
-        uuid=told("nvmlDeviceGetUUID", handle),
-        total_mib=None if memory is None else memory.total,
-        reserved_mib=None if memory is None else memory.reserved,
-        used_mib=None if memory is None else memory.used,
-        free_mib=None if memory is None else memory.free,
+    ecc = ask("nvmlDeviceGetEccMode", handle, unsupported=(0, 0))
+    rows = ask("nvmlDeviceGetRemappedRows", handle)
+    persistent = ask("nvmlDeviceGetPersistenceMode", handle)
+    return replace(
+        card.facts,
+        free_mib=card.free_mib,
         capability=None if capability is None else f"{capability[0]}.{capability[1]}",
-        is_parted=is_parted,
-        parts=_parts(driver, handle) if is_parted else (),
+        parts=_parts(driver, handle) if card.is_parted else (),
         pci_bus=bus,
         numa_node=_numa(bus),
-        pcie_generation=told("nvmlDeviceGetCurrPcieLinkGeneration", handle),
-        pcie_generation_max=told("nvmlDeviceGetMaxPcieLinkGeneration", handle),
-        pcie_width=told("nvmlDeviceGetCurrPcieLinkWidth", handle),
-        pcie_width_max=told("nvmlDeviceGetMaxPcieLinkWidth", handle),
-        power_w=_watts(told("nvmlDeviceGetPowerUsage", handle)),
-        power_limit_w=_watts(told("nvmlDeviceGetPowerManagementLimit", handle)),
-        power_limit_default_w=_watts(told("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
-        clock_mhz=told("nvmlDeviceGetClockInfo", handle, 1),
-        clock_max_mhz=told("nvmlDeviceGetMaxClockInfo", handle, 1),
+        pcie_generation=ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
+        pcie_generation_max=ask("nvmlDeviceGetMaxPcieLinkGeneration", handle),
+        pcie_width=ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
+        pcie_width_max=ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
+        power_w=_watts(ask("nvmlDeviceGetPowerUsage", handle)),
+        power_limit_w=_watts(ask("nvmlDeviceGetPowerManagementLimit", handle)),
+        power_limit_default_w=_watts(ask("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
+        clock_mhz=ask("nvmlDeviceGetClockInfo", handle, 1),
+        clock_max_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, 1),
         slowed_by=_slowed(driver, handle),
         is_ecc_on=None if ecc is None else bool(ecc[0]),
-        ecc_uncorrected=told("nvmlDeviceGetTotalEccErrors", handle, 1, 0),
+        ecc_uncorrected=ask("nvmlDeviceGetTotalEccErrors", handle, 1, 0),
         retired_pages=_retired(driver, handle),
         remapped_rows=None if rows is None else rows[1],
         is_remap_pending=None if rows is None else bool(rows[2]),
         is_remap_failed=None if rows is None else bool(rows[3]),
         is_persistent=None if persistent is None else bool(persistent),
-        compute_mode=_MODES.get(told("nvmlDeviceGetComputeMode", handle)),
-        busy_percent=None if busy is None else float(busy.gpu),
+        compute_mode=_MODES.get(ask("nvmlDeviceGetComputeMode", handle)),
         nvlinks=_nvlinks(driver, handle),
         xids=None if xids is None or bus is None else tuple(number for at, number in xids if _is_same(at, bus)),
-        processes=None if holders is None else tuple(_process(each, orphans) for each in holders),
+        processes=None if card.holders is None else tuple(_process(holder, orphans) for holder in card.holders),
     )
 
 
-def _text(told: Any) -> str:
-    return told.decode("utf-8", "backslashreplace") if isinstance(told, bytes) else str(told)
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def _watts(milliwatts: int | None) -> float | None:
@@ -241,10 +224,7 @@ def _cuda(number: int | None) -> str | None:
 
 
 def _numa(bus: str | None, devices: Path = Path("/sys/bus/pci/devices")) -> int | None:
-    """The processor's memory that a card hangs from; the driver's own function counts memory of the card.
-
-    The driver writes eight digits of the domain, the kernel as many as it takes and four at least.
-    """
+    """NUMA node of a GPU, from the system: NVML's own function may count GPU memory as a node."""
     with contextlib.suppress(OSError, ValueError):
         domain, _, rest = (bus or "").lower().partition(":")
         node = int((devices / f"{int(domain, 16):04x}:{rest}" / "numa_node").read_text("ascii"))
@@ -254,56 +234,58 @@ def _numa(bus: str | None, devices: Path = Path("/sys/bus/pci/devices")) -> int 
 
 def _is_same(at: str, bus: str) -> bool:
     """Whether the kernel's log means a card: it names `0000:3b:00`, the driver `00000000:3B:00.0`."""
-    mine, theirs = (each.lower().partition(".")[0].split(":") for each in (at, bus))
+    mine, theirs = (address.lower().partition(".")[0].split(":") for address in (at, bus))
     return [int(part, 16) for part in mine if part] == [int(part, 16) for part in theirs if part]
 
 
 def _parts(driver: Nvml, handle: Any) -> tuple[MigPart, ...]:
-    found = []
-    for index in range(driver.told("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
-        part = driver.told("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+    parts = []
+    for index in range(driver.ask("nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
+        part = driver.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
         if part is not None:
             memory = driver.memory(part)
-            found.append(
+            parts.append(
                 MigPart(
-                    driver.told("nvmlDeviceGetName", part),
-                    driver.told("nvmlDeviceGetUUID", part),
+                    driver.ask("nvmlDeviceGetName", part),
+                    driver.ask("nvmlDeviceGetUUID", part),
                     None if memory is None else memory.total,
                     None if memory is None else memory.used,
                 )
             )
-    return tuple(found)
+    return tuple(parts)
 
 
 def _slowed(driver: Nvml, handle: Any) -> tuple[str, ...] | None:
-    reasons = driver.told("nvmlDeviceGetCurrentClocksEventReasons", handle)
+    reasons = driver.ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:
-        reasons = driver.told("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
-    return None if reasons is None else tuple(said for bit, said in _SLOWED.items() if reasons & bit)
+        reasons = driver.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    return None if reasons is None else tuple(name for bit, name in _SLOWED.items() if reasons & bit)
 
 
 def _retired(driver: Nvml, handle: Any) -> int | None:
-    pages = [driver.told("nvmlDeviceGetRetiredPages", handle, cause) for cause in (0, 1)]
-    known = [len(each) for each in pages if each is not None]
-    return sum(known) if len(known) == len(pages) else None
+    pages = [driver.ask("nvmlDeviceGetRetiredPages", handle, cause) for cause in (0, 1)]
+    counts = [len(page_list) for page_list in pages if page_list is not None]
+    return sum(counts) if len(counts) == len(pages) else None
 
 
 def _nvlinks(driver: Nvml, handle: Any) -> int | None:
     """Links that are active; a card that has none says so of each."""
     most = driver.constant("NVML_NVLINK_MAX_LINKS") or 0
-    states = [driver.told("nvmlDeviceGetNvLinkState", handle, link, unsupported=0) for link in range(most)]
-    known = [state for state in states if state is not None]
-    return sum(known) if known else None
+    states = [driver.ask("nvmlDeviceGetNvLinkState", handle, link, unsupported=0) for link in range(most)]
+    active = [state for state in states if state is not None]
+    return sum(active) if active else None
 
 
-def _pair(driver: Nvml, one: int, other: int) -> GpuPair:
-    first, second = driver.handles[one], driver.handles[other]
+def _pair(driver: Nvml, number: int, other_number: int) -> GpuPair:
+    first, second = driver.handles[number], driver.handles[other_number]
     status = {
-        each: _STATUS.get(driver.told("nvmlDeviceGetP2PStatus", first, second, each))
-        for each in (_READ, _WRITE, _NVLINK, _ATOMICS)
+        kind: _STATUS.get(driver.ask("nvmlDeviceGetP2PStatus", first, second, kind))
+        for kind in (_READ, _WRITE, _NVLINK, _ATOMICS)
     }
-    path = driver.told("nvmlDeviceGetTopologyCommonAncestor", first, second)
-    return GpuPair(one, other, status[_READ], status[_WRITE], status[_ATOMICS], status[_NVLINK], _PATHS.get(path))
+    path = driver.ask("nvmlDeviceGetTopologyCommonAncestor", first, second)
+    return GpuPair(
+        number, other_number, status[_READ], status[_WRITE], status[_ATOMICS], status[_NVLINK], _PATHS.get(path)
+    )
 
 
 # ---- who is on them
@@ -317,10 +299,10 @@ def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
         return holder
     user = command = container = None
     with contextlib.suppress(psutil.Error, OSError):
-        one = psutil.Process(holder.pid)
+        process = psutil.Process(holder.pid)
         with contextlib.suppress(psutil.Error, OSError, KeyError):
-            user = one.username()
-        command = redact_text(" ".join(one.cmdline()) or one.name())[:_MAX_COMMAND]
+            user = process.username()
+        command = redact_text(" ".join(process.cmdline()) or process.name())[:_MAX_COMMAND]
     with contextlib.suppress(OSError):
         named = _CONTAINER.search(Path(f"/proc/{holder.pid}/cgroup").read_text("utf-8", "replace"))
         container = named[0] if named else ""
@@ -328,7 +310,11 @@ def _process(holder: GpuProcess, orphans: Mapping[int, str]) -> GpuProcess:
 
 
 def _orphans(starts: Path) -> dict[int, str]:
-    return {int(each.name): each.proof for each in leftovers.found(starts) if each.kind == "process"}
+    return {
+        int(leftover.name): leftover.proof
+        for leftover in leftovers.find_leftovers(starts)
+        if leftover.kind == "process"
+    }
 
 
 def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
@@ -337,7 +323,7 @@ def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
         log = os.open(log_file, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return None
-    found = []
+    errors = []
     try:
         for _ in range(_MAX_RECORDS):
             try:
@@ -348,10 +334,10 @@ def _xids(log_file: str = "/dev/kmsg") -> list[tuple[str, int]] | None:
                 break  # its end, or no more may be read
             if not line:
                 break
-            found += [(at, int(number)) for at, number in _XID.findall(line)]
+            errors += [(at, int(number)) for at, number in _XID.findall(line)]
     finally:
         os.close(log)
-    return found
+    return errors
 
 
 # ---- the host
@@ -365,8 +351,8 @@ def _host() -> HostFacts:
     memory = psutil.virtual_memory()
     shm = shm_free = None
     with contextlib.suppress(OSError):
-        told = os.statvfs(leftovers.SHARED)
-        shm, shm_free = told.f_blocks * told.f_frsize / _MIB, told.f_bavail * told.f_frsize / _MIB
+        stats = os.statvfs(leftovers.SHARED)
+        shm, shm_free = stats.f_blocks * stats.f_frsize / _MIB, stats.f_bavail * stats.f_frsize / _MIB
     memlock, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     files, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit, used = memory_limit.limit()
@@ -413,17 +399,17 @@ def _amd(nodes: Path) -> int | None:
     """Cards of AMD that compute, as their driver lists them."""
     if not Path("/sys").is_dir():
         return None
-    found = 0
+    count = 0
     for file in nodes.glob("*/gpu_id"):
         with contextlib.suppress(OSError, ValueError):
-            found += int(file.read_text("ascii")) != 0
-    return found
+            count += int(file.read_text("ascii")) != 0
+    return count
 
 
-def _why(said: str, host: HostFacts) -> str:
+def _why(reason: str, host: HostFacts) -> str:
     if host.foreign_cards:
-        return f"{said}; {host.foreign_cards} cards of AMD are there and are not read"
-    return said
+        return f"{reason}; {host.foreign_cards} cards of AMD are there and are not read"
+    return reason
 
 
 # ---- its software
@@ -434,20 +420,20 @@ def _software(python: str | None) -> tuple[str | None, dict[str, str]]:
     if python is None:
         from importlib import metadata
 
-        all_of_them = {(each.metadata["Name"] or ""): each.version for each in metadata.distributions()}
+        all_of_them = {(package.metadata["Name"] or ""): package.version for package in metadata.distributions()}
         return ".".join(map(str, sys.version_info[:3])), _of_vllm(all_of_them)
     try:
-        asked = subprocess.run(  # noqa: S603 - the Python that the user names
+        answer = subprocess.run(  # noqa: S603 - the Python that the user names
             [python, "-c", _NAMES_PACKAGES], capture_output=True, check=False, timeout=_ASKED_S, cwd="/"
         )
     except subprocess.TimeoutExpired:
         raise InputError(f"--python {python}: no answer within {_ASKED_S:.0f} s; name another Python") from None
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise InputError(f"--python {python}: cannot be run: {said}; name a Python") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"--python {python}: cannot be run: {reason}; name a Python") from None
     try:
-        told = json.loads(asked.stdout)
-        return str(told["python"]), _of_vllm(told["packages"])
+        facts = json.loads(answer.stdout)
+        return str(facts["python"]), _of_vllm(facts["packages"])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"--python {python}: does not name its packages; name a Python") from None
 
@@ -455,6 +441,6 @@ def _software(python: str | None) -> tuple[str | None, dict[str, str]]:
 def _of_vllm(packages: Mapping[str, Any]) -> dict[str, str]:
     return {
         re.sub(r"[-_.]+", "-", name).lower(): str(version)
-        for name, version in sorted(packages.items(), key=lambda each: each[0].lower())
+        for name, version in sorted(packages.items(), key=lambda item: item[0].lower())
         if _PACKAGES.fullmatch(name)
     }

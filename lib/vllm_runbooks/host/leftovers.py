@@ -1,9 +1,8 @@
-"""What earlier starts have left on this host, each with the proof of whose it is; nothing is removed unasked.
+"""What earlier launches left on this host, each with its evidence; nothing is removed unasked.
 
-Proven is what carries the mark of a guarded start whose guard is gone: a process by its environment, a segment of
-shared memory by its inode, which the guard wrote down while the start ran. A guard that ran in another process
-namespace, as in a container, cannot be seen: what carries its mark is not proven. Everything else that looks like a
-leftover of vLLM is told with what speaks for it, and left to a person.
+Proven is what carries the mark of a supervised launch whose supervisor has ended: a process by its environment, a
+segment of shared memory by its inode in the launch's record. A supervisor in another process namespace, such as a
+container, cannot be seen, so nothing of it is proven.
 """
 
 from __future__ import annotations
@@ -60,29 +59,29 @@ def written(id_: str, guard: int, segments: Mapping[str, int]) -> str:
 
 def segments() -> dict[str, int]:
     """Segments of shared memory of this user: names and inodes."""
-    found = {}
+    inodes = {}
     with contextlib.suppress(OSError), os.scandir(SHARED) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
-                told = entry.stat(follow_symlinks=False)
-                if told.st_uid == os.getuid() and _SEGMENT.fullmatch(entry.name):
-                    found[entry.name] = told.st_ino
-    return found
+                stat = entry.stat(follow_symlinks=False)
+                if stat.st_uid == os.getuid() and _SEGMENT.fullmatch(entry.name):
+                    inodes[entry.name] = stat.st_ino
+    return inodes
 
 
 def opened_by(pids: Sequence[int], names: Mapping[str, int]) -> set[str]:
     """Which of some segments these processes have mapped."""
-    found: set[str] = set()
+    opened: set[str] = set()
     for pid in pids:
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines():
                 name = line.partition(f"{SHARED}/")[2].removesuffix(" (deleted)")
                 if name in names:
-                    found.add(name)
-    return found
+                    opened.add(name)
+    return opened
 
 
-def found(starts: Path) -> list[Leftover]:
+def find_leftovers(starts: Path) -> list[Leftover]:
     """Everything on this host that looks left by a vLLM start; `starts` is the folder of guarded starts."""
     import psutil
 
@@ -92,18 +91,18 @@ def found(starts: Path) -> list[Leftover]:
     # A small inode number and a name without chance in it come again after a boot.
     del records[Owner.OF_ANOTHER_BOOT]
     of_mark = {record["id"]: (state, record) for state, some in records.items() for record in some}
-    processes = [one for pid in psutil.pids() if (one := _process(pid)) is not None]
-    left = [each for one in processes if (each := _left(one, of_mark)) is not None]
-    there = segments()
-    mapped = opened_by([one.pid for one in processes], there)
+    processes = [process for pid in psutil.pids() if (process := _process(pid)) is not None]
+    left = [leftover for process in processes if (leftover := _left(process, of_mark)) is not None]
+    inodes = segments()
+    mapped = opened_by([process.pid for process in processes], inodes)
     of_start = {
         (name, inode): (state, record)
         for state, some in records.items()
         for record in some
         for name, inode in record["segments"].items()
     }
-    for name in sorted(set(there) - mapped):
-        state, record = of_start.get((name, there[name]), (None, {}))
+    for name in sorted(set(inodes) - mapped):
+        state, record = of_start.get((name, inodes[name]), (None, {}))
         if state is Owner.ALIVE:
             continue
         size = 0
@@ -114,7 +113,7 @@ def found(starts: Path) -> list[Leftover]:
             if state is not None
             else "named like shared memory of Python or vLLM, of this user; no process that can be seen has it open"
         )
-        left.append(Leftover("segment", name, size, state is Owner.GONE, proof, there[name]))
+        left.append(Leftover("segment", name, size, state is Owner.GONE, proof, inodes[name]))
     return left
 
 
@@ -133,65 +132,71 @@ def _whose(state: Owner, record: Mapping[str, Any]) -> str:
     return f"whose guard may live: it is not told when the process {guard['pid']}, which has its number, began"
 
 
-def removed(one: Leftover, *, patience_s: float = 3.0) -> bool:
+def remove_leftover(leftover: Leftover, *, patience_s: float = 3.0) -> bool:
     """Remove it, if it is still what it was; says whether it is gone."""
     import psutil
 
-    if one.kind == "segment":
-        path = SHARED / one.name
-        if segments().get(one.name) != one.key or opened_by(psutil.pids(), {one.name: one.key or 0}):
+    if leftover.kind == "segment":
+        path = SHARED / leftover.name
+        if segments().get(leftover.name) != leftover.key or opened_by(
+            psutil.pids(), {leftover.name: leftover.key or 0}
+        ):
             return False  # another one of this name, or in use again
         with contextlib.suppress(OSError):
             path.unlink()
         return not path.exists()
     with contextlib.suppress(psutil.Error, OSError):
-        process = psutil.Process(int(one.name))
-        if one.key is None or owners.began(process.pid) != one.key:
-            return one.key is not None  # the number was given to another process
+        process = psutil.Process(int(leftover.name))
+        if leftover.key is None or owners.began(process.pid) != leftover.key:
+            return leftover.key is not None  # the number was given to another process
         process.terminate()
         with contextlib.suppress(psutil.TimeoutExpired):
             process.wait(patience_s)
         if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
             process.kill()
             process.wait(patience_s)
-    return _process(int(one.name)) is None
+    return _process(int(leftover.name)) is None
 
 
 def _process(pid: int) -> psutil.Process | None:
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
-        one = psutil.Process(pid)
-        if one.uids().real == os.getuid() and pid != os.getpid() and one.status() != psutil.STATUS_ZOMBIE:
-            return one
+        process = psutil.Process(pid)
+        if process.uids().real == os.getuid() and pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+            return process
     return None
 
 
-def _left(one: psutil.Process, of_mark: Mapping[str, tuple[Owner, Mapping[str, Any]]]) -> Leftover | None:
+def _left(process: psutil.Process, of_mark: Mapping[str, tuple[Owner, Mapping[str, Any]]]) -> Leftover | None:
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
-        marks = set(one.environ().get(TAG, "").split(":"))
-        size = one.memory_info().rss
-        title = next(iter(" ".join(one.cmdline()).split()), one.name())
-        known = {of_mark[mark][0]: of_mark[mark][1] for mark in sorted(marks & of_mark.keys())}
-        if Owner.ALIVE in known:
+        marks = set(process.environ().get(TAG, "").split(":"))
+        size = process.memory_info().rss
+        title = next(iter(" ".join(process.cmdline()).split()), process.name())
+        marked = {of_mark[mark][0]: of_mark[mark][1] for mark in sorted(marks & of_mark.keys())}
+        if Owner.ALIVE in marked:
             return None
-        if known:
+        if marked:
             # A start within a start carries both marks, and one that is not seen may live.
-            state = Owner.UNSEEN if Owner.UNSEEN in known else Owner.GONE
-            proof = f"{title} carries the mark of the start {known[state]['id'][:12]}, {_whose(state, known[state])}"
+            state = Owner.UNSEEN if Owner.UNSEEN in marked else Owner.GONE
+            proof = f"{title} carries the mark of the start {marked[state]['id'][:12]}, {_whose(state, marked[state])}"
             is_proven = state is Owner.GONE
-            return Leftover("process", f"{one.pid}", size, is_proven=is_proven, proof=proof, key=owners.began(one.pid))
-        if title.startswith("VLLM::") and not _has_server(one):
-            proof = f"{title} without the server that started it: its parent is process {one.ppid()}"
-            return Leftover("process", f"{one.pid}", size, is_proven=False, proof=proof, key=owners.began(one.pid))
+            return Leftover(
+                "process", f"{process.pid}", size, is_proven=is_proven, proof=proof, key=owners.began(process.pid)
+            )
+        if title.startswith("VLLM::") and not _has_server(process):
+            proof = f"{title} without the server that started it: its parent is process {process.ppid()}"
+            return Leftover(
+                "process", f"{process.pid}", size, is_proven=False, proof=proof, key=owners.began(process.pid)
+            )
     return None
 
 
-def _has_server(one: psutil.Process) -> bool:
+def _has_server(process: psutil.Process) -> bool:
     """Whether a process stands below something that started it, and not below what adopts orphans."""
-    parent = one.parent()
+    parent = process.parent()
     if parent is None or parent.pid == 1:
         return False
     title = (parent.cmdline() or [""])[0]

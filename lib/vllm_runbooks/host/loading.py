@@ -18,10 +18,10 @@ _WRITE_A_SNAPSHOT = "give a snapshot, as vllm-runbooks inventory -o FILE writes 
 
 
 def cards(spec: str) -> tuple[Card, ...]:
-    """The cards that a request names, those of a snapshot's file or case, or for `local` those of this host.
+    """The GPUs of a specification, of a snapshot's file or case, or for `local` of this host.
 
     Raises:
-        InputError: a card is not known, a file is no snapshot, or no driver answers on this host.
+        InputError: a GPU is unknown, a file is no snapshot, or no driver answers on this host.
     """
     return specs().gpus(spec, _read_cards, is_snapshot)
 
@@ -43,7 +43,7 @@ def _read_cards(name: str, node: str | None) -> tuple[Card, ...]:
 
 
 def read_snapshot(name: str) -> Inventory:
-    """The snapshot of a host in a file, in a recorded case, or for `-` on standard input.
+    """Read the snapshot of a host from a file, a recorded case, or for `-` standard input.
 
     Raises:
         InputError: it cannot be read, or is no snapshot.
@@ -60,10 +60,10 @@ def read_snapshot(name: str) -> Inventory:
 
 
 def inventory(snapshot: str | Evidence = "", *, need_gib: float | None = None) -> Inspected:
-    """A host with what its facts mean for vLLM, and the card for the next start.
+    """A host with what its facts mean for vLLM, and the GPU for the next launch.
 
-    `snapshot` is a file, a recorded case, one that was loaded, or empty, which is this host. `need_gib` is the memory
-    that the start needs; without it it is the share that a server takes by default.
+    `snapshot` is a file, a recorded case, loaded evidence, or empty for this host; `need_gib` is the memory that the
+    launch needs, vLLM's default share if None.
 
     Raises:
         InputError: it is no snapshot.

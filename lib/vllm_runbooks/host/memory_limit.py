@@ -1,4 +1,4 @@
-"""What the control group of this process says of memory: its limit, its use, and whether the kernel killed for it."""
+"""The control group of this process: its memory limit, its use, and whether the kernel killed for it."""
 
 from __future__ import annotations
 
@@ -10,38 +10,34 @@ from typing import NamedTuple
 _ROOT = Path("/sys/fs/cgroup")
 
 
-def kills(own: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> int | None:
-    """How many processes of this group the kernel has killed for memory so far; None: it does not tell.
-
-    A group that does not count leaves it to the next one around it.
+def kills(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> int | None:
+    """Count the processes of this group that the kernel killed for memory; None if unknown.
 
     Source: Documentation/admin-guide/cgroup-v2.rst, memory.events (of version 1: memory.oom_control).
     """
-    for group in _groups(own, root):
+    for group in _groups(membership, root):
         with contextlib.suppress(OSError, ValueError):
-            told = (group.folder / group.events).read_text("ascii")
-            if match := re.search(r"^oom_kill (\d{1,18})$", told, re.MULTILINE):
+            text = (group.folder / group.events).read_text("ascii")
+            if match := re.search(r"^oom_kill (\d{1,18})$", text, re.MULTILINE):
                 return int(match[1])
     return None
 
 
-def limit(own: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> tuple[int | None, int | None]:
-    """Bytes that this group may have and those that it has; a limit of -1 is none, None is not told.
-
-    Of several groups around this process that have a limit, the one with the least room.
+def limit(membership: Path = Path("/proc/self/cgroup"), root: Path = _ROOT) -> tuple[int | None, int | None]:
+    """Memory limit and use of this group in bytes: of nested limits the one with the least room; -1 is no limit.
 
     Source: Documentation/admin-guide/cgroup-v2.rst, memory.max (of version 1: memory.limit_in_bytes).
     """
-    found: list[tuple[int, int | None]] = []
+    limits: list[tuple[int, int | None]] = []
     is_open = False
-    for group in _groups(own, root):
+    for group in _groups(membership, root):
         most = _number(group.folder / group.limit)
         is_open = is_open or most is not None
         if most is not None and most >= 0:
-            found.append((most, _number(group.folder / group.used)))
-    if not found:
+            limits.append((most, _number(group.folder / group.used)))
+    if not limits:
         return (-1 if is_open else None), None
-    return min(found, key=lambda each: each[0] - (each[1] or 0))
+    return min(limits, key=lambda pair: pair[0] - (pair[1] or 0))
 
 
 _NO_LIMIT = 1 << 60
@@ -50,14 +46,14 @@ _NO_LIMIT = 1 << 60
 
 def _number(file: Path) -> int | None:
     with contextlib.suppress(OSError, ValueError):
-        told = file.read_text("ascii").strip()
-        if told == "max":
+        text = file.read_text("ascii").strip()
+        if text == "max":
             return -1
-        return int(told) if int(told) < _NO_LIMIT else -1
+        return int(text) if int(text) < _NO_LIMIT else -1
     return None
 
 
-class _Group(NamedTuple):
+class _ControlGroup(NamedTuple):
     """A control group, with the names of its files."""
 
     folder: Path
@@ -70,11 +66,11 @@ _NAMES = ("memory.max", "memory.current", "memory.events")
 _NAMES_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control")
 
 
-def _groups(own: Path, root: Path) -> list[_Group]:
-    """The groups around this process from its own outwards; in a container the root alone."""
-    found: list[_Group] = []
+def _groups(membership: Path, root: Path) -> list[_ControlGroup]:
+    """The groups around this process, innermost first; in a container the root alone."""
+    groups: list[_ControlGroup] = []
     with contextlib.suppress(OSError):
-        for line in own.read_text("utf-8").splitlines():
+        for line in membership.read_text("utf-8").splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers:
                 base, names = root, _NAMES
@@ -83,5 +79,9 @@ def _groups(own: Path, root: Path) -> list[_Group]:
             else:
                 continue
             place = base / path.lstrip("/")
-            found += [_Group(each, *names) for each in (place, *place.parents) if each == base or base in each.parents]
-    return found
+            groups += [
+                _ControlGroup(parent, *names)
+                for parent in (place, *place.parents)
+                if parent == base or base in parent.parents
+            ]
+    return groups

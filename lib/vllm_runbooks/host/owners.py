@@ -1,4 +1,4 @@
-"""Who wrote something down: a process of this host, told from another that was given its number later."""
+"""The process that wrote a record, even if its number was reused since."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENDED = frozenset({b"Z", b"X"})
 
 
 class Owner(Enum):
-    """What is known of the process that wrote something down; of several the last here counts."""
+    """What is known of a process that wrote a record; of several the last here counts."""
 
     OF_ANOTHER_BOOT = "another boot"
     """Or of another host: nothing that it wrote down is here."""
@@ -30,34 +30,33 @@ class Owner(Enum):
 
 
 def written(pid: int | None = None) -> dict[str, Any]:
-    """What a process writes down of itself, by default this one."""
+    """Describe a process for a record, by default this one."""
     at, pid = here(), os.getpid() if pid is None else pid
     return {"pid": pid, "ticks": began(pid), "namespace": at.namespace, "boot": at.boot, "host": at.host}
 
 
 def state(owner: Mapping[str, Any]) -> Owner:
-    """What is known here of a process, by what it wrote down of itself.
+    """The state of a process, by the record that it wrote.
 
-    Releases that wrote down when it began by the clock, which is set now and then, wrote no ticks: of what they wrote
-    only that its number is free proves that it is gone.
+    Old releases wrote no ticks: their process is known to be gone only if its number is free.
     """
     at, boot, ticks = here(), owner.get("boot"), owner.get("ticks")
     if boot is not None and at.boot is not None and boot != at.boot:
         return Owner.OF_ANOTHER_BOOT
     if boot != at.boot or owner.get("namespace") != at.namespace:
         return Owner.UNSEEN
-    there = _stat(owner["pid"])
-    if there is None:
+    stat = _stat(owner["pid"])
+    if stat is None:
         return Owner.GONE if _is_free(owner["pid"]) else Owner.UNSEEN
-    if there[_STATE] in _ENDED:
+    if stat[_STATE] in _ENDED:
         return Owner.GONE
     if ticks is None:
         return Owner.UNSEEN
-    return Owner.ALIVE if int(there[_BEGAN]) == ticks else Owner.GONE
+    return Owner.ALIVE if int(stat[_BEGAN]) == ticks else Owner.GONE
 
 
 def is_written(owner: Any) -> bool:
-    """Whether this is what a process wrote down of itself."""
+    """Whether this is such a description."""
     return (
         isinstance(owner, dict)
         and type(owner.get("pid")) is int
@@ -67,16 +66,13 @@ def is_written(owner: Any) -> bool:
 
 
 def began(pid: int) -> int | None:
-    """When a process that runs began: clock ticks since the boot, which no setting of a clock moves.
-
-    None: there is no such process any more, or the system does not tell.
-    """
-    there = _stat(pid)
-    return None if there is None or there[_STATE] in _ENDED else int(there[_BEGAN])
+    """When a process began, in clock ticks since the boot; None if it has ended, or unknown."""
+    stat = _stat(pid)
+    return None if stat is None or stat[_STATE] in _ENDED else int(stat[_BEGAN])
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """What the kernel tells of a process, from its state on; None: nothing, or nothing that can be read."""
+    """The kernel's fields of a process from its state on; None if they cannot be read."""
     with contextlib.suppress(OSError):
         # A name may hold spaces and brackets.
         fields = (_PROC / f"{pid}" / "stat").read_bytes().rpartition(b")")[2].split()
@@ -86,7 +82,7 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def _is_free(pid: int) -> bool:
-    """Whether no process has this number, for certain: a system may hide those of other users."""
+    """Whether no process has this number for certain: a system may hide those of other users."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

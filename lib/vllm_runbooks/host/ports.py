@@ -1,4 +1,4 @@
-"""Whether a port can be had on this host, and who has it."""
+"""Whether a port of this host is available, and who has it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from typing import NamedTuple
 
 
-class Taken(NamedTuple):
+class PortConflict(NamedTuple):
     """Why an address cannot be listened to."""
 
     is_in_use: bool
@@ -16,32 +16,30 @@ class Taken(NamedTuple):
     why: str
 
 
-def taken(host: str | None, port: int) -> Taken | None:
-    """Why the address cannot be listened to; None: it can.
-
-    It is bound as vLLM binds it, for a moment and without listening.
-    """
-    with socket.socket(_family(host), socket.SOCK_STREAM) as tried:
+def taken(host: str | None, port: int) -> PortConflict | None:
+    """Why the address cannot be bound, as vLLM binds it; None if it can."""
+    with socket.socket(family(host), socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tried.bind((host or "", port))
         except socket.gaierror:
-            return Taken(is_in_use=False, why="the name cannot be resolved")
+            return PortConflict(is_in_use=False, why="the name cannot be resolved")
         except (OverflowError, UnicodeError):
-            return Taken(is_in_use=False, why="it is no address with a port from 1 to 65535")
+            return PortConflict(is_in_use=False, why="it is no address with a port from 1 to 65535")
         except OSError as error:
-            return Taken(error.errno == errno.EADDRINUSE, error.strerror or str(error))
+            return PortConflict(error.errno == errno.EADDRINUSE, error.strerror or str(error))
     return None
 
 
 def free(host: str) -> int:
-    """A port of this address that nobody has now."""
-    with socket.socket(_family(host), socket.SOCK_STREAM) as tried:
+    """A port of this address that is free now."""
+    with socket.socket(family(host), socket.SOCK_STREAM) as tried:
         tried.bind((host, 0))
         return int(tried.getsockname()[1])
 
 
-def _family(host: str | None) -> socket.AddressFamily:
+def family(host: str | None) -> socket.AddressFamily:
+    """IPv6 for an address with colons, else IPv4."""
     return socket.AF_INET6 if host and ":" in host else socket.AF_INET
 
 
@@ -49,14 +47,19 @@ def holders(port: int) -> list[str]:
     """Processes that listen on a port, as "python3 (process 4711, of alice)"; those that this user may not see lack."""
     import psutil
 
-    found = dict[int, None]()
+    pids = dict[int, None]()
     with contextlib.suppress(psutil.Error, OSError):
-        for one in psutil.net_connections(kind="tcp"):
-            if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:
-                found[one.pid] = None
-    said = []
-    for pid in found:
+        for connection in psutil.net_connections(kind="tcp"):
+            if (
+                connection.status == psutil.CONN_LISTEN
+                and connection.laddr
+                and connection.laddr.port == port
+                and connection.pid
+            ):
+                pids[connection.pid] = None
+    names = []
+    for pid in pids:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
-            said.append(f"{process.name()} (process {pid}, of {process.username()})")
-    return said
+            names.append(f"{process.name()} (process {pid}, of {process.username()})")
+    return names

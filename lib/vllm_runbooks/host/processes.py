@@ -1,7 +1,7 @@
-"""Know which processes belong to a suite or a run, and end them: by what they carry, never by their name.
+"""Find the processes of a suite or a run by a tag in their environment, and end them.
 
-Every process started for a suite carries the suite's id in its environment, a run's processes the run's id as well. Run
-as a program, this is the guard: it waits for its caller's death and then ends what the caller started.
+The processes of a suite carry its id, those of a run the run's id as well. Run as a program, this waits for its
+caller's death and then ends what the caller started.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ vLLM warns of variables that begin with VLLM_ and that it does not know.
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None:
-    """End every process that carries the tag, or descends from one that does or from `root`; `root` itself stays.
+def nested_tag(tag: str) -> str:
+    """The value of `TAG` for processes with a tag below those of this process."""
+    return ":".join(filter(None, [os.environ.get(TAG), tag]))
 
-    They are asked first and killed half a second later. Workers go last: orphans become their children (a process that
-    has overwritten its environment, as those that set their title do, is found that way alone).
+
+def sweep(tag: str, *, root: int | None = None, patience_s: float = 3.0) -> None:
+    """End every process that carries the tag, or descends from such a one or from `root`; `root` itself stays.
+
+    They are terminated, and killed half a second later. Workers go last, as orphans become their children: a process
+    that has overwritten its environment is found only that way.
     """
     _end(lambda: _belonging(tag, root), patience_s)
 
@@ -46,7 +51,7 @@ def _end(find: Callable[[], tuple[set[psutil.Process], set[psutil.Process]]], pa
     import psutil
 
     deadline = time.monotonic() + patience_s
-    asked: set[psutil.Process] = set()
+    terminated: set[psutil.Process] = set()
     ask_until = time.monotonic() + 0.5
     while time.monotonic() < deadline:
         workers, others = find()
@@ -55,10 +60,10 @@ def _end(find: Callable[[], tuple[set[psutil.Process], set[psutil.Process]]], pa
             return
         for victim in victims:
             with contextlib.suppress(psutil.Error, OSError):
-                if victim in workers or (victim in asked and time.monotonic() > ask_until):
+                if victim in workers or (victim in terminated and time.monotonic() > ask_until):
                     victim.kill()
-                elif victim not in asked:
-                    asked.add(victim)
+                elif victim not in terminated:
+                    terminated.add(victim)
                     victim.terminate()
         time.sleep(0.02)
 
@@ -97,12 +102,12 @@ def _descendants(parents: Iterable[psutil.Process]) -> set[psutil.Process]:
     """Find what runs below these processes, but for this one."""
     import psutil
 
-    found: set[psutil.Process] = set()
+    descendants: set[psutil.Process] = set()
     for parent in parents:
         with contextlib.suppress(psutil.Error, OSError):
             children = parent.children(recursive=True)
-            found.update(child for child in children if child.pid != os.getpid() and _is_alive(child))
-    return found
+            descendants.update(child for child in children if child.pid != os.getpid() and _is_alive(child))
+    return descendants
 
 
 def _is_alive(process: psutil.Process) -> bool:
@@ -130,13 +135,13 @@ def reap() -> None:
 
 
 def guard(suite_id: str, runtime: str, out: str, how: str = "") -> None:
-    """Wait for the caller's end; where it came without a word, end what the suite started and remove what it left.
+    """Wait for the caller's end; unless it said "done", end what the suite started and remove what it left.
 
     Args:
-        suite_id: What the processes carry.
+        suite_id: Tag of the processes.
         runtime: Folder that is removed.
         out: Folder whose unfinished files are removed.
-        how: "apart": this is no child of the caller any more, whose children may be killed with it.
+        how: "apart" to leave the caller's children, which may be killed with it.
     """
     if how == "apart" and os.fork():
         os._exit(0)

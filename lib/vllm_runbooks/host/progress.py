@@ -1,4 +1,4 @@
-"""What processes did since they were last looked at: processor time, bytes read and written, and whether they stand."""
+"""What processes did since the last look: processor time, bytes read and written, and whether they are stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIN_IO = 1 << 16
 
 @dataclass(frozen=True)
 class Sight:
-    """A process as it was seen."""
+    """A process at one time."""
 
     pid: int
     name: str
@@ -37,7 +37,7 @@ class Sight:
 
 
 def seen_below(root: int) -> dict[int, Sight]:
-    """Every process that descends from one, by number, without those that have ended."""
+    """Every running process that descends from one, by number."""
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
@@ -46,20 +46,20 @@ def seen_below(root: int) -> dict[int, Sight]:
 
 
 def seen(processes: Iterable[psutil.Process]) -> dict[int, Sight]:
-    """Some processes as they are now; those that have ended are left out."""
+    """Some processes as they are now, without those that have ended."""
     import psutil
 
-    found = {}
+    sights = {}
     for process in processes:
         with contextlib.suppress(psutil.Error, OSError), process.oneshot():
             state = process.status()
             if state == psutil.STATUS_ZOMBIE:
                 continue
             times = process.cpu_times()
-            found[process.pid] = Sight(
+            sights[process.pid] = Sight(
                 process.pid, _title(process), str(state), times.user + times.system, _io_bytes(process)
             )
-    return found
+    return sights
 
 
 def _title(process: psutil.Process) -> str:
@@ -73,29 +73,29 @@ def _io_bytes(process: psutil.Process) -> int | None:
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError, AttributeError):
-        told = process.io_counters()
+        counters = process.io_counters()
         # Through read() and write(), and through mapped files, which only the disk's own counters show.
-        return int(told.read_chars + told.write_chars + told.read_bytes)
+        return int(counters.read_chars + counters.write_chars + counters.read_bytes)
     return None
 
 
 class Activity:
-    """Which processes work, told from two looks at them."""
+    """Which processes work, by comparing two looks."""
 
     def __init__(self) -> None:
         self._at: float | None = None
         self._before: Mapping[int, Sight] = {}
 
     def working(self, now: Mapping[int, Sight], at: float | None = None) -> dict[int, bool]:
-        """Of each process whether it worked since the last look; one that is new has."""
+        """Whether each process worked since the last look; a new one has."""
         at = time.monotonic() if at is None else at
         since = max(at - self._at, 1e-3) if self._at is not None else 0.0
-        found = {
+        by_pid = {
             pid: (before := self._before.get(pid)) is None or not since or _has_worked(before, sight, since)
             for pid, sight in now.items()
         }
         self._at, self._before = at, now
-        return found
+        return by_pid
 
 
 def _has_worked(before: Sight, now: Sight, since: float) -> bool:

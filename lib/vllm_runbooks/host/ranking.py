@@ -1,4 +1,4 @@
-"""Which card the next start should take: by its free memory, what moved there, its use and who else is on it."""
+"""Recommend a GPU for the next launch: by its free memory, what changed there, its use and who else is on it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _UNTOLD = "its use is not told"
 _ONE_LOOK = "one look shows no trend; --watch looks several times"
 
 
-def uses_of(found: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
-    """What one look at a host showed, as a series of one."""
+def uses_of(inventory: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
+    """One look at a host, as a series of one."""
     return tuple(
         GpuUse(
             gpu.index,
@@ -25,31 +25,30 @@ def uses_of(found: Inventory, specs: Specs) -> tuple[GpuUse, ...]:
             usable_mib(gpu, specs),
             (gpu.used_mib,),
             (gpu.busy_percent,),
-            None if gpu.processes is None else tuple(each.says for each in gpu.processes),
+            None if gpu.processes is None else tuple(process.says for process in gpu.processes),
             unfit(gpu),
         )
-        for gpu in found.gpus
+        for gpu in inventory.gpus
     )
 
 
 def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float | None = None) -> Recommendation:
-    """The card for the next start, with the reason for it and against each other.
+    """Recommend a GPU, with the reason for it and against each other.
 
-    Suitable is a card whose use is known, whose memory rests over the looks, and that has free what is needed: so much,
-    or else the share that a server takes by default. Of these the one with nobody else on it and the least use comes
-    first, then the one with the most free memory. A card whose memory or use is not told at every look is never
-    recommended: what is told of it is said, and no more.
+    A GPU is suitable if its use is known, its memory is steady over the looks, and enough is free: `need_gib`, or the
+    default share. The best has nobody else on it and the least use, then the most free memory. A GPU with memory or
+    use unknown at any look is never recommended.
     """
     judged = sorted((_judged(use, need_gib) for use in uses), key=_order)
     best = judged[0] if judged and judged[0].is_suitable else None
     looks = max((len(use.used_mib) for use in uses), default=0)
-    ranked = tuple(replace(one, reason=_against(one, best)) if best is not None else one for one in judged)
+    ranked = tuple(replace(gpu, reason=_against(gpu, best)) if best is not None else gpu for gpu in judged)
     if best is not None:
         reason = f"GPU {best.index}: {ranked[0].reason}"
-    elif any(one.is_suitable is None for one in judged):
-        numbers = ", ".join(f"{index}" for index in sorted(one.index for one in judged if one.is_suitable is None))
+    elif any(gpu.is_suitable is None for gpu in judged):
+        numbers = ", ".join(f"{index}" for index in sorted(gpu.index for gpu in judged if gpu.is_suitable is None))
         reason = f"none is known to be suitable: of GPU {numbers} not enough is told, and no other is"
-        if len(judged) == sum(one.is_suitable is None for one in judged):
+        if len(judged) == sum(gpu.is_suitable is None for gpu in judged):
             reason = f"none is known to be suitable: of GPU {numbers} not enough is told"
     else:
         reason = "none is suitable: each is in use, or has too little memory free"
@@ -64,22 +63,22 @@ def recommend(uses: Sequence[GpuUse], *, seconds: float = 0.0, need_gib: float |
     )
 
 
-def _order(one: RankedGpu) -> tuple[float, ...]:
-    suitable = {True: 0, None: 1, False: 2}[one.is_suitable]
+def _order(gpu: RankedGpu) -> tuple[float, ...]:
+    suitable = {True: 0, None: 1, False: 2}[gpu.is_suitable]
     return (
         suitable,
-        one.free_mib is None,
-        (one.busy_percent or 0) >= AT_WORK,
-        one.moved_mib or 0,
-        one.busy_percent if one.busy_percent is not None else 100,
-        -(one.free_mib if one.free_mib is not None else -1),
-        one.index,
+        gpu.free_mib is None,
+        (gpu.busy_percent or 0) >= AT_WORK,
+        gpu.moved_mib or 0,
+        gpu.busy_percent if gpu.busy_percent is not None else 100,
+        -(gpu.free_mib if gpu.free_mib is not None else -1),
+        gpu.index,
     )
 
 
 def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
-    used = [each for each in use.used_mib if each is not None]
-    busy = max((each for each in use.busy_percent if each is not None), default=None)
+    used = [value for value in use.used_mib if value is not None]
+    busy = max((value for value in use.busy_percent if value is not None), default=None)
     is_told = len(used) == len(use.used_mib) > 0 and use.total_mib is not None
     free = use.total_mib - used[-1] if is_told and use.total_mib is not None else None
     moved = max(used) - min(used) if len(used) == len(use.used_mib) > 1 else None
@@ -112,19 +111,19 @@ def _judged(use: GpuUse, need_gib: float | None) -> RankedGpu:
         return replace(made, is_suitable=False, reason="; ".join([*against, *unknown]))
     if unknown and unknown != [_UNTOLD]:
         return replace(made, reason="; ".join(unknown))
-    said = [f"{gib(free or 0)} free of {gib(use.total_mib or 0)}"]
-    said.append(f"use {busy:.0f} %" if is_use_told else _UNTOLD)
+    reasons = [f"{gib(free or 0)} free of {gib(use.total_mib or 0)}"]
+    reasons.append(f"use {busy:.0f} %" if is_use_told else _UNTOLD)
     if moved is not None:
-        said.insert(1, f"its memory rests, it moved by {moved:,.0f} MiB")
+        reasons.insert(1, f"its memory rests, it moved by {moved:,.0f} MiB")
     if use.processes:
-        said.append(f"shared with {', '.join(use.processes[:3])}")
+        reasons.append(f"shared with {', '.join(use.processes[:3])}")
     elif use.processes is not None:
-        said.append("nobody else on it")
+        reasons.append("nobody else on it")
     else:
-        said.append("who else is on it is not told")
+        reasons.append("who else is on it is not told")
     if not is_use_told:
-        return replace(made, reason=f"as far as told: {'; '.join(said)}")
-    return replace(made, is_suitable=True, reason="; ".join(said))
+        return replace(made, reason=f"as far as told: {'; '.join(reasons)}")
+    return replace(made, is_suitable=True, reason="; ".join(reasons))
 
 
 def _room(total: float, used: float, need_gib: float | None) -> Room | None:
@@ -135,15 +134,15 @@ def _room(total: float, used: float, need_gib: float | None) -> Room | None:
     return None if share is None else of_share(total, used, share)
 
 
-def _against(one: RankedGpu, best: RankedGpu) -> str:
+def _against(gpu: RankedGpu, best: RankedGpu) -> str:
     """Why a suitable card was not taken; the reason itself of any other."""
-    if not one.is_suitable or one.index == best.index or best.free_mib is None or one.free_mib is None:
-        return one.reason
-    if (one.busy_percent or 0) > (best.busy_percent or 0):
-        return f"suitable, but in use at {one.busy_percent:.0f} %, GPU {best.index} at {best.busy_percent or 0:.0f} %"
-    if one.free_mib < best.free_mib:
-        return f"suitable, but has {gib(one.free_mib)} free, GPU {best.index} {gib(best.free_mib)}"
-    if (one.moved_mib or 0) > (best.moved_mib or 0):
+    if not gpu.is_suitable or gpu.index == best.index or best.free_mib is None or gpu.free_mib is None:
+        return gpu.reason
+    if (gpu.busy_percent or 0) > (best.busy_percent or 0):
+        return f"suitable, but in use at {gpu.busy_percent:.0f} %, GPU {best.index} at {best.busy_percent or 0:.0f} %"
+    if gpu.free_mib < best.free_mib:
+        return f"suitable, but has {gib(gpu.free_mib)} free, GPU {best.index} {gib(best.free_mib)}"
+    if (gpu.moved_mib or 0) > (best.moved_mib or 0):
         theirs = f"GPU {best.index}'s by {best.moved_mib or 0:,.0f} MiB"
-        return f"suitable, but its memory moved by {one.moved_mib:,.0f} MiB, {theirs}"
+        return f"suitable, but its memory moved by {gpu.moved_mib:,.0f} MiB, {theirs}"
     return f"as suitable as GPU {best.index}"

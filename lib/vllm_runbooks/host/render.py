@@ -1,36 +1,18 @@
-"""A host as text, JSON or a notebook's `Shown`: its cards, what their facts mean, and the card for the next start."""
+"""A host as text, JSON or a notebook's `Shown`: its GPUs, what the facts mean, and the GPU for the next launch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Iterator
 
-from vllm_runbooks.core.display import Shown, to_json, visible
-from vllm_runbooks.core.record_forms import document
-from vllm_runbooks.core.views.elements import (
-    AMBER,
-    GREEN,
-    Headline,
-    badge,
-    cells,
-    cut,
-    grid,
-    heading,
-    html_table,
-    prose,
-    remark,
-    tag,
-    verdict,
-)
+from vllm_runbooks.core.display import Shown, visible
+from vllm_runbooks.core.views import elements
+from vllm_runbooks.core.views.elements import AMBER, GREEN, Headline, cut, prose
 from vllm_runbooks.core.views.styled import (
     BLANK,
-    GROUNDS,
-    SEVERITIES,
     Block,
     Line,
     Loose,
     Prose,
-    Table,
     Tone,
     Words,
     bulleted,
@@ -39,53 +21,49 @@ from vllm_runbooks.core.views.styled import (
     plain,
     styled,
 )
-from vllm_runbooks.host.records import SHARED, GpuFacts, HostFinding, Inspected, Inventory, Recommendation
+from vllm_runbooks.host import finding_views
+from vllm_runbooks.host.finding_views import faint_table, finding_blocks, listed_numbers
+from vllm_runbooks.host.records import SHARED, GpuFacts, Inspected, Inventory, Recommendation
 
 _MIB_PER_GIB = 1024
 _HEAD = ("GPU", "name", "memory", "in use", "use", "PCIe", "others on it")
 _MAX_OTHERS = 2
 
 
-def snapshot_json(found: Inventory) -> str:
+def snapshot_json(inventory: Inventory) -> str:
     """The snapshot alone."""
-    base = {name: value for name, value in document(found).items() if name in Inventory.__dataclass_fields__}
-    return to_json(base) + "\n"
+    return finding_views.snapshot_json(inventory, Inventory)
 
 
-def text(found: Inspected) -> str:
+def text(host: Inspected) -> str:
     """The host without colours, for a pipe."""
-    return plain(view(found))
+    return plain(view(host))
 
 
-def view(found: Inspected) -> list[Block]:
+def view(host: Inspected) -> list[Block]:
     """The host, for a terminal."""
-    parts: list[list[Block]] = [[Loose(said) for said in _about(found)]]
-    if found.gpus:
-        parts.append([_table(_HEAD, [_row(gpu) for gpu in found.gpus])])
-    parts.append(headed("HOST", [bulleted(said) for said in _of_host(found)]))
-    if found.findings:
-        blocks = [block for each in found.findings for block in _finding_view(each)]
-        parts.append(headed("WHAT IT MEANS FOR VLLM", blocks))
+    parts: list[list[Block]] = [[Loose(line) for line in _summary(host)]]
+    if host.gpus:
+        parts.append([faint_table(_HEAD, [_row(gpu) for gpu in host.gpus])])
+    parts.append(headed("HOST", [bulleted(line) for line in _host_lines(host)]))
+    if host.findings:
+        parts.append(headed("WHAT IT MEANS FOR VLLM", finding_blocks(host.findings)))
     else:
         parts.append([Line(styled("nothing of what was told stands in the way of vLLM", Tone.GOOD))])
-    if found.recommendation is not None:
-        parts.append(_recommendation_view(found.recommendation))
-    if found.unknown:
-        parts.append(headed("NOT TOLD", [bulleted(said) for said in _unknown(found)]))
+    if host.recommendation is not None:
+        parts.append(_recommendation_view(host.recommendation))
+    if host.unknown:
+        parts.append(headed("NOT TOLD", [bulleted(line) for line in _unknown(host)]))
     return [*parted(parts), BLANK]
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[Words]]) -> Table:
-    return Table([styled(name, Tone.FAINT) for name in head], rows)
-
-
-def _about(found: Inventory) -> Iterator[str]:
-    count = f"{len(found.gpus)} GPU{'s' * (len(found.gpus) != 1)}"
-    why = f": {found.why_none}" if found.why_none else ""
-    driver = f"; driver {found.driver or 'unknown'}, CUDA {found.cuda or 'unknown'}" if found.gpus else ""
+def _summary(inventory: Inventory) -> Iterator[str]:
+    count = f"{len(inventory.gpus)} GPU{'s' * (len(inventory.gpus) != 1)}"
+    why = f": {inventory.why_none}" if inventory.why_none else ""
+    driver = f"; driver {inventory.driver or 'unknown'}, CUDA {inventory.cuda or 'unknown'}" if inventory.gpus else ""
     yield cut(f"{count}{why}{driver}", 400)
-    if found.constructed:
-        yield cut(f"constructed, not read on a host: {found.source or 'from no source'}", 400)
+    if inventory.constructed:
+        yield cut(f"constructed, not read on a host: {inventory.source or 'from no source'}", 400)
 
 
 def _row(gpu: GpuFacts) -> tuple[str, ...]:
@@ -95,15 +73,15 @@ def _row(gpu: GpuFacts) -> tuple[str, ...]:
         link += f", gen {gpu.pcie_generation}" if gpu.pcie_generation is not None else ""
     others = "unknown"
     if gpu.processes is not None:
-        named = [each.says for each in gpu.processes[:_MAX_OTHERS]]
-        more = len(gpu.processes) - len(named)
-        others = ", ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "nobody"
+        names = [process.says for process in gpu.processes[:_MAX_OTHERS]]
+        more = len(gpu.processes) - len(names)
+        others = ", ".join([*names, *([f"{more} more"] if more > 0 else [])]) or "nobody"
     return (
         f"{gpu.index}",
         visible(cut(gpu.name or "unknown", 40)),
         _gib(gpu.total_mib),
         _gib(gpu.used_mib),
-        "unknown" if gpu.busy_percent is None else f"{gpu.busy_percent:.0f} %",
+        _percent(gpu.busy_percent),
         link,
         visible(cut(others, 90)),
     )
@@ -113,142 +91,123 @@ def _gib(mib: float | None) -> str:
     return "unknown" if mib is None else f"{mib / _MIB_PER_GIB:.1f} GiB"
 
 
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0f} %"
+
+
 def _limit(value: float | None, unit: str) -> str:
     return "unknown" if value is None else "no limit" if value < 0 else f"{value:,.0f} {unit}".rstrip()
 
 
-def _of_host(found: Inventory) -> Iterator[str]:
-    host = found.host
-    yield f"memory {_gib(host.memory_mib)}, {_gib(host.memory_available_mib)} free; of the control group: " + (
-        "no limit" if (host.memory_limit_mib or 0) < 0 else _gib(host.memory_limit_mib)
-    )
+def _host_lines(inventory: Inventory) -> Iterator[str]:
+    host = inventory.host
+    limit = "no limit" if (host.memory_limit_mib or 0) < 0 else _gib(host.memory_limit_mib)
+    yield f"memory {_gib(host.memory_mib)}, {_gib(host.memory_available_mib)} free; of the control group: {limit}"
     yield f"{SHARED} {_limit(host.shm_mib, 'MiB')}, {_limit(host.shm_free_mib, 'MiB')} free"
-    yield f"locked memory {_limit(host.memlock_mib, 'MiB')}; open files {_limit(host.open_files, '')}, at most " + (
-        _limit(host.open_files_max, "")
-    )
+    files = f"{_limit(host.open_files, '')}, at most {_limit(host.open_files_max, '')}"
+    yield f"locked memory {_limit(host.memlock_mib, 'MiB')}; open files {files}"
     where = {True: "in a container", False: "in no container", None: "whether in a container is unknown"}
     cores = "unknown" if host.cores is None else f"{host.cores}"
     yield f"cores {cores}; kernel {host.kernel or 'unknown'}; {where[host.is_container]}"
-    if found.packages is None:
+    if inventory.packages is None:
         yield "packages: unknown"
     else:
-        named = ", ".join(f"{name} {version}" for name, version in found.packages.items() if _matters(name))
-        yield f"Python {found.python or 'unknown'}: {named or 'no vLLM, torch or CUDA library'}"
+        names = ", ".join(f"{name} {version}" for name, version in inventory.packages.items() if _matters(name))
+        yield f"Python {inventory.python or 'unknown'}: {names or 'no vLLM, torch or CUDA library'}"
 
 
-def _matters(name: str) -> bool:
-    return name in ("vllm", "torch", "ray", "triton", "transformers") or name.startswith(
+def _matters(package: str) -> bool:
+    return package in ("vllm", "torch", "ray", "triton", "transformers") or package.startswith(
         ("vllm-", "flashinfer", "nvidia-nccl", "nvidia-cuda-runtime")
     )
 
 
-def _finding_view(found: HostFinding) -> list[Block]:
-    where = f"GPU {_listed(found.gpus)}: " if found.gpus else ""
-    severity = styled(found.severity.value, SEVERITIES[found.severity])
-    return [
-        bulleted(severity + styled(f" {found.id}", Tone.FAINT) + f": {where}{found.text}"),
-        Prose(styled("do:", Tone.HEADING) + f" {found.do}", "    "),
-    ]
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """Numbers of cards, three and more in a row by the first and the last."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
-
-
-def _unknown(found: Inspected) -> Iterator[str]:
-    """What was not told: first what is unknown of all cards alike."""
-    whole: dict[tuple[int, ...], list[str]] = {}
-    for each in found.unknown:
-        whole.setdefault(each.gpus, []).append(each.what)
-    for gpus, names in whole.items():
-        of = "of the host or between its cards" if not gpus else f"of GPU {_listed(gpus)}"
+def _unknown(host: Inspected) -> Iterator[str]:
+    """Unknown facts, one line for those of the same GPUs."""
+    by_gpus: dict[tuple[int, ...], list[str]] = {}
+    for fact in host.unknown:
+        by_gpus.setdefault(fact.gpus, []).append(fact.what)
+    for gpus, names in by_gpus.items():
+        of = f"of GPU {listed_numbers(gpus)}" if gpus else "of the host or between its cards"
         yield f"{of}: {', '.join(dict.fromkeys(names))}"
 
 
-def host(found: Inspected) -> Shown:
-    """The cards of a host, for a notebook."""
-    said = " ".join(f"{line}." for line in _about(found))
-    if not found.gpus:
-        return Shown(said, prose(said))
-    return grid(_HEAD, [_row(gpu) for gpu in found.gpus], said)
+def host(inspected: Inspected) -> Shown:
+    """The GPUs of a host, for a notebook."""
+    summary = " ".join(f"{line}." for line in _summary(inspected))
+    if not inspected.gpus:
+        return Shown(summary, prose(summary))
+    return elements.grid(_HEAD, [_row(gpu) for gpu in inspected.gpus], summary)
 
 
-def findings(found: Inspected) -> Shown:
+def findings(host: Inspected) -> Shown:
     """What the facts of a host mean for vLLM, for a notebook."""
-    if not found.findings:
-        said = "Nothing of what was told stands in the way of vLLM."
-        return Shown(said, prose(said))
-    rows = [
-        [
-            badge(each.severity.value, GROUNDS[SEVERITIES[each.severity]]),
-            tag("code", escape(each.id)) + escape(f" · GPU {_listed(each.gpus)}" if each.gpus else "")
-            + f"<br>{escape(each.text)}<br><b>do</b> {escape(each.do)}",
-        ]
-        for each in found.findings
-    ]  # fmt: skip
-    table = html_table(("", "what it means, and what to do"), rows)
-    return Shown(plain([block for each in found.findings for block in _finding_view(each)]), table)
+    if not host.findings:
+        sentence = "Nothing of what was told stands in the way of vLLM."
+        return Shown(sentence, prose(sentence))
+    where = ((finding, f"GPU {listed_numbers(finding.gpus)}" if finding.gpus else "") for finding in host.findings)
+    table = finding_views.findings_table(where, "what it means, and what to do")
+    return Shown(plain(finding_blocks(host.findings)), table)
 
 
-def chosen(found: Inspected) -> Shown:
-    """The card for the next start, with the reason for it and against each other."""
-    if found.recommendation is None:
-        said = cut(f"No GPU is recommended: {found.why_none or 'none is listed'}", 400) + "."
-        return Shown(said, prose(said))
-    above = list(_about(found))[1:]
-    made = _recommendation(found.recommendation)
-    return Shown("\n".join([made.plain, *above]), made.html + "".join(map(remark, above)))
+def chosen(host: Inspected) -> Shown:
+    """The GPU for the next launch, with the reason for it and against each other."""
+    if host.recommendation is None:
+        sentence = cut(f"No GPU is recommended: {host.why_none or 'none is listed'}", 400) + "."
+        return Shown(sentence, prose(sentence))
+    remarks = list(_summary(host))[1:]
+    recommendation = _recommendation(host.recommendation)
+    html = recommendation.html + "".join(map(elements.remark, remarks))
+    return Shown("\n".join([recommendation.plain, *remarks]), html)
 
 
-def _headline(found: Recommendation) -> Headline:
-    return Headline("No GPU is recommended" if found.gpu is None else "Recommended", found.reason)
+def _headline(recommendation: Recommendation) -> Headline:
+    return Headline("No GPU is recommended" if recommendation.gpu is None else "Recommended", recommendation.reason)
 
 
-def _judged(found: Recommendation) -> str:
-    """How the cards were judged."""
-    asked = f" for {found.need_gib:g} GiB" if found.need_gib is not None else ""
-    looked = f"over {found.looks} looks in {found.seconds:.1f} s" if found.looks > 1 else "at one look"
-    return f"Judged {looked}{asked}.{f' {found.remark[:1].upper()}{found.remark[1:]}.' if found.remark else ''}"
+def _basis(recommendation: Recommendation) -> str:
+    """What the recommendation is based on."""
+    need = f" for {recommendation.need_gib:g} GiB" if recommendation.need_gib is not None else ""
+    looks = f"over {recommendation.looks} looks in {recommendation.seconds:.1f} s"
+    remark = recommendation.remark
+    return (
+        f"Judged {looks if recommendation.looks > 1 else 'at one look'}{need}."
+        f"{f' {remark[:1].upper()}{remark[1:]}.' if remark else ''}"
+    )
 
 
 _RANKED = ("GPU", "name", "free", "moved", "use", "suitable", "why")
 _SUITABLE = {True: ("yes", Tone.GOOD), False: ("no", Tone.BAD), None: ("unknown", Tone.WARN)}
 
 
-def _ranked(found: Recommendation) -> list[tuple[Words, ...]]:
+def _ranked(recommendation: Recommendation) -> list[tuple[Words, ...]]:
     return [
         (
-            f"{one.index}",
-            visible(cut(one.name or "unknown", 40)),
-            _gib(one.free_mib),
-            "unknown" if one.moved_mib is None else f"{one.moved_mib:,.0f} MiB",
-            "unknown" if one.busy_percent is None else f"{one.busy_percent:.0f} %",
-            styled(*_SUITABLE[one.is_suitable]),
-            one.reason,
+            f"{gpu.index}",
+            visible(cut(gpu.name or "unknown", 40)),
+            _gib(gpu.free_mib),
+            "unknown" if gpu.moved_mib is None else f"{gpu.moved_mib:,.0f} MiB",
+            _percent(gpu.busy_percent),
+            styled(*_SUITABLE[gpu.is_suitable]),
+            gpu.reason,
         )
-        for one in found.ranked
+        for gpu in recommendation.ranked
     ]
 
 
-def _recommendation_view(found: Recommendation) -> list[Block]:
-    lead = _headline(found)
-    said = styled(lead.verdict, Tone.WARN if found.gpu is None else Tone.GOOD) + f": {lead.why}"
-    return [Prose(said, ""), _table(_RANKED, _ranked(found)), Loose(styled(_judged(found), Tone.FAINT), "")]
+def _recommendation_view(recommendation: Recommendation) -> list[Block]:
+    head = _headline(recommendation)
+    sentence = styled(head.verdict, Tone.WARN if recommendation.gpu is None else Tone.GOOD) + f": {head.why}"
+    table = faint_table(_RANKED, _ranked(recommendation))
+    return [Prose(sentence, ""), table, Loose(styled(_basis(recommendation), Tone.FAINT), "")]
 
 
-def _recommendation(found: Recommendation) -> Shown:
-    # Four columns, and the rest below each: a telephone shows no seven.
-    rows = [[str(cell) for cell in row] for row in _ranked(found)]
+def _recommendation(recommendation: Recommendation) -> Shown:
+    # Four columns, with the rest below each: a phone has no room for seven.
+    rows = [[str(cell) for cell in row] for row in _ranked(recommendation)]
     short = [(number, name, free, suitable) for number, name, free, _, _, suitable, _ in rows]
     rest = [f"{why} · use {use} · moved {moved}" for _, _, _, moved, use, _, why in rows]
-    table = html_table(("GPU", "name", "free", "suitable"), cells(short), below=rest)
-    tone = AMBER if found.gpu is None else GREEN
-    html = verdict(_headline(found), tone) + heading("Every card") + table
-    return Shown(plain(_recommendation_view(found)), html + remark(_judged(found)))
+    table = elements.html_table(("GPU", "name", "free", "suitable"), elements.cells(short), below=rest)
+    tone = AMBER if recommendation.gpu is None else GREEN
+    html = elements.verdict(_headline(recommendation), tone) + elements.heading("Every card") + table
+    return Shown(plain(_recommendation_view(recommendation)), html + elements.remark(_basis(recommendation)))

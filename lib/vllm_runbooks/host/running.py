@@ -1,9 +1,8 @@
-"""A command that runs under a supervisor: what it prints as it comes, signals handed on, nothing of it left behind.
+"""Run a command under a supervisor: its output as it comes, signals handed on, nothing of it left behind.
 
     caller ── supervisor ── command ── whatever the command starts
 
-Every process of it carries `processes.TAG` with the run's id in its environment, by which what a supervisor that was
-killed has left is found and ended.
+Every process of it carries `processes.TAG` with the run's id, by which it is ended if the supervisor was killed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import Redactor
-from vllm_runbooks.host.processes import TAG, sweep
+from vllm_runbooks.host.processes import TAG, nested_tag, sweep
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -43,17 +42,45 @@ Show = Callable[[bytes], None]
 """Shows what a command prints, secrets replaced, as it comes."""
 
 
+def start_supervisor(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a command under its supervisor, in a session of its own: a terminal signals its whole group."""
+    return subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
+        [sys.executable, "-P", "-m", "vllm_runbooks.host.supervisor", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd=folder,
+        start_new_session=True,
+    )
+
+
+def send_signal(supervisor: subprocess.Popen[bytes], number: int) -> None:
+    """Have a supervisor hand a signal on to its command, if it still runs."""
+    with contextlib.suppress(OSError, ValueError):
+        os.write(cast("IO[bytes]", supervisor.stdin).fileno(), bytes([number]))
+
+
+def read_outcome(errors: bytes) -> dict[str, Any]:
+    """What a supervisor printed last about its command; empty if it was killed."""
+    with contextlib.suppress(ValueError, IndexError):
+        return dict(json.loads(errors.splitlines()[-1]))  # the interpreter may have printed something before
+    return {}
+
+
 class Running:
     """A command and all that it starts; leaving the block ends them.
 
-    SIGINT, SIGTERM and SIGHUP are handed on to it inside the block, where this thread may handle signals: the first
-    ends it within five seconds, a second at once.
+    SIGINT, SIGTERM and SIGHUP are handed on to it inside the block, in the main thread: the first ends it within five
+    seconds, a second immediately.
     """
 
     def __init__(
         self, command: Sequence[str], *, environment: Mapping[str, str] | None = None, folder: Path | None = None
     ) -> None:
-        """What is to be run, with variables beside this process's own.
+        """Prepare the command.
 
         Raises:
             InputError: there is no such command.
@@ -68,22 +95,13 @@ class Running:
         self.signalled: int | None = None
         """The first that came from outside."""
         self._command = list(command)
-        self._environment = {**(environment or os.environ), TAG: ":".join(filter(None, [os.environ.get(TAG), self.id]))}
+        self._environment = {**(environment or os.environ), TAG: nested_tag(self.id)}
         self._folder = folder
         self._said = ""
         self._blocks = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        self._supervisor = subprocess.Popen(  # noqa: S603 - our own module, and the user's own command
-            [sys.executable, "-P", "-m", "vllm_runbooks.host.supervisor", *self._command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._environment,
-            cwd=self._folder,
-            # A terminal sends its signals to the whole group; handing them on is the supervisor's part.
-            start_new_session=True,
-        )
+        self._supervisor = start_supervisor(self._command, self._environment, self._folder)
         with contextlib.ExitStack() as undone:
             undone.callback(self._end)
             self._blocks.enter_context(self._handing_on())
@@ -95,14 +113,14 @@ class Running:
     ) -> None:
         # The end of its input is the supervisor's order to end all; where it has, nothing is left to do.
         try:
-            said = self._end()
+            outcome = self._end()
         finally:
             self._blocks.close()
-        if "refused" in said:
-            raise InputError(f"{self._command[0]}: cannot be run: {said['refused']}; check the file") from error
-        if "returncode" not in said:
+        if "refused" in outcome:
+            raise InputError(f"{self._command[0]}: cannot be run: {outcome['refused']}; check the file") from error
+        if "returncode" not in outcome:
             self._said = self._said or "was ended when its supervisor was killed"
-        self.status = said.get("returncode")
+        self.status = outcome.get("returncode")
 
     @property
     def pid(self) -> int:
@@ -121,12 +139,7 @@ class Running:
         return self._said or ending_of(self.status)
 
     def chunks(self, *, until: float = math.inf, tick_s: float = _TICK_S) -> Iterator[bytes]:
-        """What the command prints, as it comes; nothing (`b""`) at each tick without it, and from a moment on.
-
-        Args:
-            until: That moment, of the monotonic clock.
-            tick_s: Seconds between two ticks.
-        """
+        """The command's output as it comes; `b""` at each tick without any, and once at the monotonic time `until`."""
         pipe = cast("IO[bytes]", self._supervisor.stdout)
         while True:
             is_due = time.monotonic() >= until
@@ -148,8 +161,7 @@ class Running:
         """Hand a signal on to the command; `said` tells how it ended then, as in "was stopped by SIGTERM"."""
         self.stopped_by = self.stopped_by or number
         self._said = self._said or said
-        with contextlib.suppress(OSError, ValueError):
-            os.write(cast("IO[bytes]", self._supervisor.stdin).fileno(), bytes([number]))
+        send_signal(self._supervisor, number)
 
     @contextlib.contextmanager
     def _handing_on(self) -> Iterator[None]:
@@ -168,16 +180,12 @@ class Running:
         if self._supervisor.poll() not in (None, 0):
             sweep(self.id)  # it was killed: what it watched over holds its pipes open
         try:
-            _, said = self._supervisor.communicate(timeout=_ENDING_S)
+            _, errors = self._supervisor.communicate(timeout=_ENDING_S)
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             sweep(self.id)
-            _, said = self._supervisor.communicate()
-        try:
-            found: dict[str, Any] = json.loads(said.splitlines()[-1])  # an interpreter may have talked before
-        except (ValueError, IndexError):
-            return {}
-        return found
+            _, errors = self._supervisor.communicate()
+        return read_outcome(errors)
 
 
 def ending_of(status: int | None) -> str:
@@ -223,9 +231,9 @@ class Held:
 @contextlib.contextmanager
 def holding() -> Iterator[Held]:
     """Hold back SIGINT, SIGTERM and SIGHUP, where this thread may handle signals."""
-    held = Held()
-    with handled_by(held):
-        yield held
+    holder = Held()
+    with handled_by(holder):
+        yield holder
 
 
 @contextlib.contextmanager
@@ -275,5 +283,5 @@ class Live:
     def _show_lines(self, lines: bytes) -> None:
         if lines:
             # What the lines before began, such as a key, goes on in these.
-            shown = self._redactor.more(lines.decode("utf-8", "surrogateescape"))
-            self._show(shown.encode("utf-8", "surrogateescape"))
+            redacted = self._redactor.more(lines.decode("utf-8", "surrogateescape"))
+            self._show(redacted.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""The text of a snapshot, or nvidia-smi's CSV, to an `Inventory`; what is damaged is refused in one line."""
+"""Read the text of a snapshot, or nvidia-smi's CSV; damaged ones are rejected in one line."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
+from vllm_runbooks.catalog.tables import load_table
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.core.display import SCHEMA, visible
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.json_errors import loaded
 from vllm_runbooks.core.record_forms import record
 from vllm_runbooks.core.redaction.redact import redact_record
-from vllm_runbooks.host.records import KIND, GpuFacts, Inspected, Inventory
+from vllm_runbooks.host.records import KIND, CsvColumn, GpuFacts, Inspected, Inventory
 
 _MAX_TEXT = 4_000_000
 _MAX_CARDS = 1024
@@ -27,33 +27,8 @@ _MAX_ITEMS = 1_000_000
 _MAX_WORD = 8_000
 _MOST = 2**60
 """No figure of a host is larger."""
-_DERIVED = tuple({each.name for each in fields(Inspected)} - {each.name for each in fields(Inventory)})
+_DERIVED = tuple({field.name for field in fields(Inspected)} - {field.name for field in fields(Inventory)})
 """What the output of `inventory` has beside the snapshot: it is reckoned anew."""
-_COLUMNS: Mapping[str, str] = {
-    "index": "index",
-    "name": "name",
-    "gpu_name": "name",
-    "uuid": "uuid",
-    "gpu_uuid": "uuid",
-    "memory.total": "total_mib",
-    "memory.reserved": "reserved_mib",
-    "memory.used": "used_mib",
-    "memory.free": "free_mib",
-    "utilization.gpu": "busy_percent",
-    "compute_cap": "capability",
-    "pci.bus_id": "pci_bus",
-    "gpu_bus_id": "pci_bus",
-    "pcie.link.gen.current": "pcie_generation",
-    "pcie.link.gen.max": "pcie_generation_max",
-    "pcie.link.width.current": "pcie_width",
-    "pcie.link.width.max": "pcie_width_max",
-    "power.draw": "power_w",
-    "power.limit": "power_limit_w",
-    "power.default_limit": "power_limit_default_w",
-    "clocks.sm": "clock_mhz",
-    "clocks.max.sm": "clock_max_mhz",
-}
-"""What `nvidia-smi --help-query-gpu` calls the columns of its CSV, and the field of each."""
 _UNITS = ("MiB", "%", "W", "MHz")
 _UNTOLD = ("", "n/a", "[n/a]", "not supported", "[not supported]", "[unknown error]", "[gpu requires reset]")
 _LIMITS = ("memlock_mib", "open_files", "open_files_max", "memory_limit_mib")
@@ -69,32 +44,29 @@ _WRITE = "write it with vllm-runbooks inventory -o FILE"
 
 
 def read(text: str, where: str) -> Inventory:
-    """The snapshot that a text holds, its secrets replaced.
+    """Read a snapshot, with secrets replaced.
 
     Raises:
         InputError: it is no snapshot, or something in it is damaged; `where` begins the message.
     """
     if len(text) > _MAX_TEXT:
         raise InputError(f"{where}: is larger than {_MAX_TEXT >> 20} MiB, so no snapshot of a host; {_WRITE}")
-    found = _of_json(text, where) if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) else _of_csv(text, where)
-    check_host(found, where)
-    return redact_record(found)
+    inventory = _of_json(text, where) if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")) else _of_csv(text, where)
+    check_host(inventory, where)
+    return redact_record(inventory)
 
 
-def check_host(found: Inventory, where: str) -> None:
-    """See that what is said of a host can be.
-
-    Raises:
-        InputError: it cannot.
-    """
-    for gpu in found.gpus:
+def check_host(inventory: Inventory, where: str) -> None:
+    """Check that the facts of a host are possible; raises InputError."""
+    for gpu in inventory.gpus:
         check_card(gpu, where)
-    there = Counter(gpu.index for gpu in found.gpus)
-    twice = next((number for number, count in there.items() if count > 1), None)
+    counts = Counter(gpu.index for gpu in inventory.gpus)
+    twice = next((number for number, count in counts.items() if count > 1), None)
     if twice is not None:
         raise InputError(f"{where}: gpus: lists GPU {twice} twice; number each card once")
     odd = next(
-        (pair for pair in found.pairs if pair.one == pair.other or not {pair.one, pair.other} <= there.keys()), None
+        (pair for pair in inventory.pairs if pair.one == pair.other or not {pair.one, pair.other} <= counts.keys()),
+        None,
     )
     if odd is not None:
         raise InputError(
@@ -103,11 +75,7 @@ def check_host(found: Inventory, where: str) -> None:
 
 
 def check_card(gpu: GpuFacts, where: str) -> None:
-    """See that what is said of a card can be.
-
-    Raises:
-        InputError: it cannot.
-    """
+    """Check that the facts of a GPU are possible; raises InputError."""
     total = gpu.total_mib
     if total is not None and not total:
         raise InputError(f"{where}: GPU {gpu.index}: total_mib is 0; leave it out where it is not known")
@@ -117,17 +85,19 @@ def check_card(gpu: GpuFacts, where: str) -> None:
             raise InputError(
                 f"{where}: GPU {gpu.index}: {name} is {part:.12g}, and total_mib {total:.12g}; correct one of them"
             )
-    held = (gpu.used_mib or 0) + (gpu.reserved_mib or 0)
-    if total is not None and held > total + _ROUNDED_MIB:
+    taken_mib = (gpu.used_mib or 0) + (gpu.reserved_mib or 0)
+    if total is not None and taken_mib > total + _ROUNDED_MIB:
         raise InputError(
-            f"{where}: GPU {gpu.index}: used_mib and reserved_mib are {held:.12g}, and total_mib {total:.12g}; "
+            f"{where}: GPU {gpu.index}: used_mib and reserved_mib are {taken_mib:.12g}, and total_mib {total:.12g}; "
             "correct one of them"
         )
     if gpu.busy_percent is not None and gpu.busy_percent > _WHOLE:
         raise InputError(f"{where}: GPU {gpu.index}: busy_percent is {gpu.busy_percent:g}, and 100 at most; correct it")
     if gpu.capability is not None and not _CAPABILITY.fullmatch(gpu.capability):
-        said = visible(gpu.capability[:20])
-        raise InputError(f"{where}: GPU {gpu.index}: capability is {said}, no compute capability; write it as 8.6")
+        capability = visible(gpu.capability[:20])
+        raise InputError(
+            f"{where}: GPU {gpu.index}: capability is {capability}, no compute capability; write it as 8.6"
+        )
 
 
 def _of_json(text: str, where: str) -> Inventory:
@@ -138,13 +108,13 @@ def _of_json(text: str, where: str) -> Inventory:
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise InputError(f'{where}: is no snapshot of a host: "kind" is not "{KIND}"; {_WRITE}')
     if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
-        shown = str(data.get("schema"))[:20]
-        raise InputError(f"{where}: has schema {shown}, and {SCHEMA} is read; {_WRITE}")
-    told = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
-    if "gpus" not in told:
+        version = str(data.get("schema"))[:20]
+        raise InputError(f"{where}: has schema {version}, and {SCHEMA} is read; {_WRITE}")
+    values = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
+    if "gpus" not in values:
         raise InputError(f"{where}: gpus: is missing; a host without cards has an empty list")
-    check(Inventory, told, where, "")
-    return record(Inventory, told)
+    check(Inventory, values, where, "")
+    return record(Inventory, values)
 
 
 @cache
@@ -152,7 +122,7 @@ def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-class _Field(NamedTuple):
+class _RecordField(NamedTuple):
     """What a field of a record holds."""
 
     hint: Any
@@ -169,21 +139,21 @@ class _Field(NamedTuple):
 
 
 @cache
-def _fields(kind: Any) -> dict[str, _Field]:
+def _fields(kind: Any) -> dict[str, _RecordField]:
     """The fields of a record, by name."""
-    found = {}
-    for each in fields(kind):
-        hint = _hints(kind)[each.name]
+    by_name = {}
+    for field in fields(kind):
+        hint = _hints(kind)[field.name]
         is_open = NoneType in _choices(hint)
-        only = [one for one in _choices(hint) if one is not NoneType] if is_open else [hint]
-        found[each.name] = _Field(
+        only = [choice for choice in _choices(hint) if choice is not NoneType] if is_open else [hint]
+        by_name[field.name] = _RecordField(
             hint=hint,
-            plain=next((one for one in only if one in _NAMES and len(only) == 1), None),
+            plain=next((choice for choice in only if choice in _NAMES and len(only) == 1), None),
             is_open=is_open,
-            is_needed=each.default is MISSING and each.default_factory is MISSING,
-            least=_least(each.name),
+            is_needed=field.default is MISSING and field.default_factory is MISSING,
+            least=_least(field.name),
         )
-    return found
+    return by_name
 
 
 @cache
@@ -192,23 +162,19 @@ def _choices(hint: Any) -> tuple[Any, ...]:
 
 
 def check(hint: Any, value: Any, where: str, at: str = "") -> None:
-    """See that a value has the form of a record's field.
-
-    Raises:
-        InputError: it has another.
-    """
+    """Check that a value has the form of a record's field; raises InputError."""
     choices = _choices(hint)
     if NoneType in choices:
         if value is not None:
-            check(next(each for each in choices if each is not NoneType), value, where, at)
+            check(next(choice for choice in choices if choice is not NoneType), value, where, at)
     elif is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, dict):
             raise _wrong(where, at, "must be an object", value)
-        known, begun = _fields(hint), f"{at}." if at else ""
-        unknown = next((name for name in value if name not in known), None)
+        by_name, begun = _fields(hint), f"{at}." if at else ""
+        unknown = next((name for name in value if name not in by_name), None)
         if unknown is not None:
             raise InputError(f"{where}: {begun}{visible(unknown[:60])}: is no field that is known; take it out")
-        for name, field in known.items():
+        for name, field in by_name.items():
             if name not in value:
                 if field.is_needed:
                     what = "the number" if field.plain in (int, float) else "it"
@@ -224,7 +190,7 @@ def check(hint: Any, value: Any, where: str, at: str = "") -> None:
             check(choices[0], item, where, f"{at}[{number}]")
     elif choices:
         is_flat = choices[1] is str
-        if not isinstance(value, dict) or (is_flat and not all(_is(str, each, 0) for each in value.values())):
+        if not isinstance(value, dict) or (is_flat and not all(_is(str, choice, 0) for choice in value.values())):
             raise _wrong(where, at, f"must be an object{' of texts' * is_flat}", value)
         for name, item in value.items() if not is_flat else ():
             check(choices[1], item, where, f"{at}.{visible(name[:60])}")
@@ -268,7 +234,9 @@ def _of_csv(text: str, where: str) -> Inventory:
     except csv.Error as error:
         raise InputError(f"{where}: is no CSV ({error}); {_WRITE}") from None
     # "memory.total [MiB]": the unit stands in the head as well.
-    head = [_COLUMNS.get(cell.partition(" [")[0]) for cell in rows[0]] if rows else []
+    fields_by_column = load_table("nvidia_smi_columns", CsvColumn)
+    columns = [fields_by_column.get(cell.partition(" [")[0]) for cell in rows[0]] if rows else []
+    head = [None if column is None else column.field for column in columns]
     if "index" not in head or "name" not in head:
         raise InputError(
             f"{where}: is neither a host's snapshot nor nvidia-smi's CSV with a head that names index and name; "
@@ -280,22 +248,22 @@ def _of_csv(text: str, where: str) -> Inventory:
     for line, row in enumerate(rows[1:], 2):
         if len(row) != len(rows[0]):
             raise InputError(f"{where}:{line}: has {len(row)} columns, the head {len(rows[0])}; give the whole line")
-        told: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, cell in zip(head, row, strict=True):
             if name is not None and cell.casefold() not in _UNTOLD:
-                told[name] = _cell(_hints(GpuFacts)[name], name, cell, f"{where}:{line}")
-        if "index" not in told:
+                values[name] = _cell(_hints(GpuFacts)[name], name, cell, f"{where}:{line}")
+        if "index" not in values:
             raise InputError(f"{where}:{line}: index: is missing; give the number")
-        gpus.append(GpuFacts(**told))
+        gpus.append(GpuFacts(**values))
     return Inventory(source="printed by nvidia-smi", gpus=tuple(gpus))
 
 
 def _cell(hint: Any, name: str, cell: str, where: str) -> Any:
-    kind = next((each for each in get_args(hint) if each is not NoneType), hint)
+    kind = next((option for option in get_args(hint) if option is not NoneType), hint)
     if kind is str:
         value: Any = cell
     else:
-        unit = next((each for each in _UNITS if cell.endswith(f" {each}")), "")
+        unit = next((option for option in _UNITS if cell.endswith(f" {option}")), "")
         try:
             value = kind(cell.removesuffix(unit))
         except ValueError:

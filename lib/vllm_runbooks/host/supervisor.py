@@ -1,10 +1,9 @@
-"""Run one command and leave nothing of it behind; a process of its own, between a caller and what it runs.
+"""Run one command and leave nothing of it behind; a process between a caller and what it runs.
 
     caller ── supervisor ── command ── whatever the command starts
 
-Standard output is the command's. Standard input says what is to happen: a byte is a signal to hand on, its end is the
-caller's end. What became of the command is said on standard error, as JSON, at last. Orphans become the supervisor's
-children (Linux), so it finds them whatever became of their environment.
+Standard output is the command's. On standard input a byte is a signal to hand on, the end is the caller's end. Standard
+error ends with the outcome as JSON. Orphans become the supervisor's children (Linux), so that it finds them.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ def check(*, snapshots: tuple[str, ...], model: str, out: Path | None, form: str
             raise click.UsageError(f"{_OPTIONS[alone]} is for --ray or --hosts; give one of them as well.")
         if not snapshots:
             raise click.UsageError(_NO_NODES)
-        return _told(node_loading.nodes(*snapshots, model=model), out, form)
-    return _told(_measured(model=model, **asked), out, form)
+        return _show(node_loading.nodes(*snapshots, model=model), out, form)
+    return _show(_measured(model=model, **asked), out, form)
 
 
 def _measured(
@@ -116,8 +116,8 @@ def _measured(
     from vllm_runbooks.cluster import measuring, named
 
     tried, programs = named.read_ports(ports), named.read_pythons(pythons)
-    with named.opened(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier:
-        return named.checked(
+    with named.open_carrier(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier:
+        return named.measure_and_check(
             carrier,
             model=model,
             named=programs,
@@ -128,7 +128,7 @@ def _measured(
         )
 
 
-def _told(found: CheckedCluster, out: Path | None, form: str) -> int:
+def _show(cluster: CheckedCluster, out: Path | None, form: str) -> int:
     """Keep the nodes where that is wanted, and say what they mean."""
     from vllm_runbooks.core.console import terminal
     from vllm_runbooks.core.display import to_json
@@ -136,10 +136,10 @@ def _told(found: CheckedCluster, out: Path | None, form: str) -> int:
     from vllm_runbooks.host.nodes import render as render_clusters
 
     if out is not None:
-        store(out, render_clusters.snapshot_json(found))
+        store(out, render_clusters.snapshot_json(cluster))
         output.say(f"wrote {out}")
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(cluster))
     else:
-        terminal.show(render_clusters.view(found))
-    return int(found.ok is not True)
+        terminal.show(render_clusters.view(cluster))
+    return int(cluster.ok is not True)

@@ -92,12 +92,12 @@ def files(
     from vllm_runbooks.reading.deployment import fleet
 
     read = node_loading.read_nodes(nodes)
-    known = [node.name for node in read.nodes]
+    names = [node.name for node in read.nodes]
     checked = clusters.check(read, catalog.specs())
     environments = _environments(
-        checked.environments, _by_node(addresses, "--address", known), _by_node(interfaces, "--interface", known)
+        checked.environments, _by_node(addresses, "--address", names), _by_node(interfaces, "--interface", names)
     )
-    asked = planner.on_nodes(
+    request = planner.on_nodes(
         model,
         read,
         environments,
@@ -109,47 +109,47 @@ def files(
         pp=pp,
         dp=dp,
         arguments=arguments,
-        environment=dict(_pair(each, "--env", "NAME=VALUE") for each in environment),
+        environment=dict(_pair(item, "--env", "NAME=VALUE") for item in environment),
     )
-    if planner.has_sizes(asked):
-        asked = planner.staged(asked)
-    found = planner.plan(asked) if planner.has_sizes(asked) else planner.layouts(asked)
-    if found.fits is False:
+    if planner.has_sizes(request):
+        request = planner.staged(request)
+    best = planner.plan(request) if planner.has_sizes(request) else planner.layouts(request)
+    if best.fits is False:
         output.say(f"nothing is written to {out}: it does not fit")
         if form == "json":
-            output.write_json(to_json(found))
+            output.write_json(to_json(best))
         else:
-            terminal.show(render_plans.view(found))
+            terminal.show(render_plans.view(best))
         return 1
-    met = planner.standing(asked, found, read, environments)
-    told = planner.node_files(asked, found, out, first_port=port or fleet.FIRST_PORT, image=image, met=met)
-    for name in told.files:
+    met = planner.standing(request, best, read, environments)
+    written = planner.node_files(request, best, out, first_port=port or fleet.FIRST_PORT, image=image, met=met)
+    for name in written.files:
         output.say(f"wrote {out / name}")
     if form == "json":
-        output.write_json(to_json(told))
+        output.write_json(to_json(written))
     else:
-        terminal.show(render_start_files.view(told))
-    return int(told.fits is not True or any(each.severity is not Severity.HINT for each in met))
+        terminal.show(render_start_files.view(written))
+    return int(written.fits is not True or any(item.severity is not Severity.HINT for item in met))
 
 
-def _pair(said: str, option: str, form: str) -> tuple[str, str]:
-    name, is_set, value = said.partition("=")
+def _pair(text: str, option: str, form: str) -> tuple[str, str]:
+    name, is_set, value = text.partition("=")
     if not is_set or not name or not value:
-        raise click.UsageError(f"{option} {said}: write {form}.")
+        raise click.UsageError(f"{option} {text}: write {form}.")
     return name, value
 
 
-def _by_node(said: Iterable[str], option: str, known: list[str]) -> dict[str, str]:
+def _by_node(pairs: Iterable[str], option: str, nodes: list[str]) -> dict[str, str]:
     """What is given for nodes, by their names."""
-    found = dict(_pair(each, option, f"NODE={'IP' if option == '--address' else 'NAME'}") for each in said)
-    strange = next((name for name in found if name not in known), None)
+    by_node = dict(_pair(pair, option, f"NODE={'IP' if option == '--address' else 'NAME'}") for pair in pairs)
+    strange = next((name for name in by_node if name not in nodes), None)
     if strange is not None:
-        raise click.UsageError(f"{option} {strange}: is none of the nodes ({', '.join(known)}).")
+        raise click.UsageError(f"{option} {strange}: is none of the nodes ({', '.join(nodes)}).")
     is_one, what = (_is_address, "no IP address") if option == "--address" else (_is_interface, "no interface's name")
-    wrong = next((f"{name}={value[:80]}" for name, value in found.items() if not is_one(value)), None)
+    wrong = next((f"{name}={value[:80]}" for name, value in by_node.items() if not is_one(value)), None)
     if wrong is not None:
         raise click.UsageError(f"{option} {wrong}: is {what}.")
-    return found
+    return by_node
 
 
 def _is_address(text: str) -> bool:
@@ -173,9 +173,9 @@ def _environments(
     """What each node needs: as it was measured, and what is given in place of that."""
     from vllm_runbooks.host.nodes.records import NodeEnvironment
 
-    found = {one.node: dict(one.variables) for one in measured}
+    variables_by_node = {environment.node: dict(environment.variables) for environment in measured}
     for node, address in addresses.items():
-        found.setdefault(node, {})["VLLM_HOST_IP"] = address
+        variables_by_node.setdefault(node, {})["VLLM_HOST_IP"] = address
     for node, interface in interfaces.items():
-        found.setdefault(node, {}).update(NCCL_SOCKET_IFNAME=interface, GLOO_SOCKET_IFNAME=interface)
-    return [NodeEnvironment(node, variables, "") for node, variables in found.items()]
+        variables_by_node.setdefault(node, {}).update(NCCL_SOCKET_IFNAME=interface, GLOO_SOCKET_IFNAME=interface)
+    return [NodeEnvironment(node, variables, "") for node, variables in variables_by_node.items()]

@@ -40,21 +40,10 @@ def start(
     show: Show,
     told: Callable[[Subject], AbstractContextManager[Callable[[Guarded], None]]],
 ) -> Guarded:
-    """Start a model over the nodes that answer.
+    """Launch a model over the nodes that answer.
 
-    Args:
-        words: The model, and options of `vllm serve`.
-        request: Makes a request of its subject and where it is started, with all else that was asked for.
-        ray: Address of a Ray cluster.
-        hosts: In place of it a list of hosts, or its file.
-        expect: How many nodes the Ray cluster has.
-        ssh_config: A configuration of ssh for the hosts.
-        pythons: As `--python` takes them.
-        environment: As `--env` takes them.
-        vllm: The release.
-        gpu_memory: A recorded series in place of the driver's readings; empty: none.
-        show: Shows the server's output.
-        told: Tells the history of what is started.
+    `words` are the model and options of `vllm serve`; `request` makes a request of its subject and source; `told`
+    records the launch in the history. The rest is as on the command line.
     """
     from vllm_runbooks.cluster import named, starting_nodes
     from vllm_runbooks.probe.starts import Result
@@ -63,37 +52,37 @@ def start(
 
     model, arguments, ports = _read(words)
     programs = named.read_pythons(pythons)
-    variables = dict(_variable(each) for each in environment)
+    variables = dict(_variable(text) for text in environment)
     subject = Subject(("vllm", "serve", model, *arguments), {**os.environ, **variables}, vllm)
     subject.found  # noqa: B018 - asked for its error, before any node is
     starting_nodes.check_key(subject.variables)
     with (
-        named.opened(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier,
+        named.open_carrier(ray=ray, hosts=hosts, expected=expect, ssh_config=ssh_config) as carrier,
         told(subject) as tell,
     ):
-        asked = starting_nodes.Asked(
+        launch = starting_nodes.ClusterLaunch(
             model=model,
             arguments=arguments,
             vllm=vllm,
             environment=variables,
-            pythons=named.of_nodes(carrier, programs),
+            pythons=named.pythons_by_node(carrier, programs),
             port=ports.get("--port", 8000),
             master_port=ports.get("--master-port"),
             gpu_memory=gpu_memory,
             request=request(subject=subject, source=None, why_none="each node reads its own cards"),
         )
-        looked = starting_nodes.look(carrier, asked, output.say)
+        looked = starting_nodes.measure_nodes(carrier, launch, output.say)
         if looked.check.result is Result.FAILED:
             # What the plan would be of such nodes is of no use.
             output.say(f"nodes: failed: {looked.check.says}")
             output.say("--skip nodes starts all the same")
-            found = starting_nodes.refused(looked, vllm)
+            result = starting_nodes.refused_launch(looked, vllm)
         else:
-            found = guarded_start.serve(
-                starting_nodes.Prepared(carrier, asked, looked).request, show=show, say=output.say
+            result = guarded_start.serve(
+                starting_nodes.PlannedClusterLaunch(carrier, launch, looked).request, show=show, say=output.say
             )
-        tell(found)
-        return found
+        tell(result)
+        return result
 
 
 def _read(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, int]]:
@@ -113,21 +102,21 @@ def _read(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, int]]
     for at, word in enumerate(rest):
         name, sign, value = word.partition("=")
         if (name := name.replace("_", "-")) in ("--port", "--master-port"):
-            said = value if sign else rest[at + 1] if at + 1 < len(rest) else ""
-            if not said.isdecimal() or not 0 < int(said[:6]) < 1 << 16:
-                raise click.UsageError(f"{name} {said[:40]!r}: is no port; give a number from 1 to 65535.")
-            ports[name] = int(said)
+            number = value if sign else rest[at + 1] if at + 1 < len(rest) else ""
+            if not number.isdecimal() or not 0 < int(number[:6]) < 1 << 16:
+                raise click.UsageError(f"{name} {number[:40]!r}: is no port; give a number from 1 to 65535.")
+            ports[name] = int(number)
     return model, tuple(rest), ports
 
 
-def _variable(said: str) -> tuple[str, str]:
+def _variable(text: str) -> tuple[str, str]:
     """A variable as `--env` names it: without a value it is that of this process."""
-    name, sign, value = said.partition("=")
+    name, sign, value = text.partition("=")
     if sign and names_secret(name):
         raise click.UsageError(
             f"--env: who lists processes would see {name[:80]}; set it in this shell, give its name."
         )
-    own = value if sign else os.environ.get(name)
-    if not name or own is None:
+    setting = value if sign else os.environ.get(name)
+    if not name or setting is None:
         raise click.UsageError(f"--env {name[:80]}: is not set here; write NAME=VALUE.")
-    return name, own
+    return name, setting

@@ -99,15 +99,15 @@ def inventory(
         from vllm_runbooks.serve import places
 
         snapshot = here.collect(starts=places.starts(), python=python)
-    found = inventories.inspect(snapshot, catalog.specs(), need_gib=need)
+    host = inventories.inspect(snapshot, catalog.specs(), need_gib=need)
     if out is not None:
         store(out, render_inventories.snapshot_json(snapshot))
         output.say(f"wrote {out}")
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(host))
     else:
-        terminal.show(render_inventories.view(found))
-    return int(any(each.severity is not Severity.HINT for each in found.findings))
+        terminal.show(render_inventories.view(host))
+    return int(any(finding.severity is not Severity.HINT for finding in host.findings))
 
 
 def _watched(series: str | None, samples: int, every_s: float, need: float | None, form: str) -> int:
@@ -118,11 +118,11 @@ def _watched(series: str | None, samples: int, every_s: float, need: float | Non
     from vllm_runbooks.host import render as render_inventories
 
     if series is None:
-        found = here.watched(catalog.specs(), samples=samples, every_s=every_s, need_gib=need)
+        host = here.watched(catalog.specs(), samples=samples, every_s=every_s, need_gib=need)
     else:
-        found = here.recorded(series, catalog.specs(), need_gib=need)
+        host = here.recorded(series, catalog.specs(), need_gib=need)
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(host))
     else:
-        output.write(render_inventories.chosen(found).plain)
-    return int(found.recommendation is None or found.recommendation.gpu is None)
+        output.write(render_inventories.chosen(host).plain)
+    return int(host.recommendation is None or host.recommendation.gpu is None)

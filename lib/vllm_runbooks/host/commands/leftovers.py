@@ -12,13 +12,13 @@ from vllm_runbooks.core.console import given, output
 @click.command(epilog=given.examples("leftovers", "leftovers --remove proven", "leftovers --remove psm_1a2b3c4d"))
 @click.option(
     "--remove",
-    "wanted",
+    "names_to_remove",
     metavar="NAME",
     multiple=True,
     help="Remove this one, by its process number or file name, or all that are `proven`; repeatable.",
 )
 @given.FORMAT
-def leftovers(wanted: tuple[str, ...], form: str) -> int:
+def leftovers(names_to_remove: tuple[str, ...], form: str) -> int:
     """List what earlier vLLM starts of this user left on this host: processes, and segments of shared memory.
 
     Each with the proof of whose it is. Proven is what carries the mark of a guarded start whose guard is gone; a guard
@@ -31,25 +31,27 @@ def leftovers(wanted: tuple[str, ...], form: str) -> int:
     from vllm_runbooks.host import leftovers as there
     from vllm_runbooks.serve import places
 
-    found = there.found(places.starts())
-    names = {each.name for each in found}
-    unknown = [name for name in wanted if name != "proven" and name not in names]
+    items = there.find_leftovers(places.starts())
+    names = {item.name for item in items}
+    unknown = [name for name in names_to_remove if name != "proven" and name not in names]
     if unknown:
         raise InputError(f"--remove {unknown[0]}: is none of the leftovers; `vllm-runbooks leftovers` lists them")
-    chosen = [each for each in found if each.name in wanted or (each.is_proven and "proven" in wanted)]
-    kept = [each for each in found if each not in chosen or not there.removed(each)]
+    chosen = [
+        item for item in items if item.name in names_to_remove or (item.is_proven and "proven" in names_to_remove)
+    ]
+    kept = [item for item in items if item not in chosen or not there.remove_leftover(item)]
     if form == "json":
         rows = [
-            {"kind": each.kind, "name": each.name, "size_bytes": each.size_bytes, "proven": each.is_proven,
-             "proof": each.proof, "removed": each not in kept}
-            for each in found
+            {"kind": item.kind, "name": item.name, "size_bytes": item.size_bytes, "proven": item.is_proven,
+             "proof": item.proof, "removed": item not in kept}
+            for item in items
         ]  # fmt: skip
         output.write_json(json.dumps({"schema": 1, "leftovers": rows}, indent=2))
         return int(bool(kept))
-    for each in found:
-        state = "left" if each in kept else "removed"
-        proof = "proven" if each.is_proven else "not proven"
-        output.write(f"{state}: {each.kind} {each.name}, {each.size_bytes / 2**20:.1f} MiB; {proof}: {each.proof}")
-    if not found:
+    for item in items:
+        state = "left" if item in kept else "removed"
+        proof = "proven" if item.is_proven else "not proven"
+        output.write(f"{state}: {item.kind} {item.name}, {item.size_bytes / 2**20:.1f} MiB; {proof}: {item.proof}")
+    if not items:
         output.write("nothing of an earlier vLLM start of this user is left on this host")
     return int(bool(kept))

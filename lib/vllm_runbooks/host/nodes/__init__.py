@@ -1,4 +1,4 @@
-"""Several nodes: read from what was recorded of them, compared, and what a server over them would meet."""
+"""Several nodes: read from recordings, compared, and checked for a server over all of them."""
 
 from __future__ import annotations
 
@@ -6,77 +6,75 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from vllm_runbooks.catalog.specs import Specs
+from vllm_runbooks.catalog.tables import RuleFinding
 from vllm_runbooks.core.records import Severity
 from vllm_runbooks.host.nodes.compared import differences
 from vllm_runbooks.host.nodes.meanings import COLLECTIVE, IDS, findings
-from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeEnvironment, NodeFinding
+from vllm_runbooks.host.nodes.records import CheckedCluster, Cluster, NodeEnvironment
 from vllm_runbooks.host.nodes.snapshots import MAX_NODES, MAX_TEXT, read
 from vllm_runbooks.host.nodes.unknowns import unmeasured
-from vllm_runbooks.host.nodes.view import View
+from vllm_runbooks.host.nodes.view import ClusterRuleContext
 
-__all__ = ["IDS", "MAX_NODES", "MAX_TEXT", "check", "given", "read", "standing"]
+__all__ = ["IDS", "MAX_NODES", "MAX_TEXT", "check", "read", "standing", "with_variables"]
 
 
-def check(found: Cluster, specs: Specs, *, model: str = "") -> CheckedCluster:
-    """Nodes with what they mean for a server over all of them.
+def check(cluster: Cluster, specs: Specs, *, model: str = "") -> CheckedCluster:
+    """Check nodes, asked or recorded, for a server over all of them.
 
-    Args:
-        found: As they were asked, or as it was recorded.
-        specs: The cards that are known.
-        model: Path of the model that every node must have; empty: the one that was looked at, if any.
+    `model` is the path of the model that every node must have; empty for the one that was looked at, if any.
     """
-    view = View(found, specs)
-    said, about = findings(view)
-    has_failed = any(each.id == COLLECTIVE for each in said)
-    unknown = tuple(unmeasured(view, model=model, has_failed=has_failed))
-    base = {name: getattr(found, name) for name in Cluster.__dataclass_fields__}
-    is_wrong = any(each.severity is not Severity.HINT for each in said)
+    context = ClusterRuleContext(cluster, specs)
+    node_findings, facts = findings(context)
+    has_failed = any(finding.id == COLLECTIVE for finding in node_findings)
+    unknown = tuple(unmeasured(context, model=model, has_failed=has_failed))
+    is_wrong = any(finding.severity is not Severity.HINT for finding in node_findings)
     return CheckedCluster(
-        **base,
-        findings=said,
+        **{name: getattr(cluster, name) for name in Cluster.__dataclass_fields__},
+        findings=node_findings,
         unmeasured=unknown,
-        environments=tuple(view.ways.environments()),
-        differences=tuple(differences(found.nodes, about)),
+        environments=tuple(context.matrix.environments()),
+        differences=tuple(differences(cluster.nodes, facts)),
         ok=False if is_wrong else None if unknown else True,
     )
 
 
 _PLANNED = frozenset({"nodes.gpus_unequal", "nodes.gpu_counts_differ"})
-"""Findings about cards, which a plan over them heeds."""
+"""Findings about GPUs, which a plan over them takes into account."""
 _SLOW = "nodes.network_slow"
 
 
-def given(found: Cluster, variables: Mapping[str, Mapping[str, str]]) -> Cluster:
-    """The nodes with further variables, by node; of a node without any what is known stays as it is."""
+def with_variables(cluster: Cluster, variables: Mapping[str, Mapping[str, str]]) -> Cluster:
+    """The nodes with further variables, by node; a node without any keeps its environment, known or not."""
     nodes = tuple(
-        replace(node, environment={**(node.environment or {}), **own}) if (own := variables.get(node.name)) else node
-        for node in found.nodes
+        replace(node, environment={**(node.environment or {}), **variables[node.name]})
+        if variables.get(node.name)
+        else node
+        for node in cluster.nodes
     )
-    return replace(found, nodes=nodes)
+    return replace(cluster, nodes=nodes)
 
 
 def standing(
-    found: Cluster,
+    cluster: Cluster,
     specs: Specs,
     environments: Iterable[NodeEnvironment],
     used: Iterable[str],
     *,
     is_tensor_spread: bool,
-) -> tuple[NodeFinding, ...]:
-    """What a start still meets that gives each node its environment: what that mends is none of it.
+) -> tuple[RuleFinding, ...]:
+    """Find what remains wrong for a launch over the nodes in `used` that sets these environments.
 
-    Args:
-        found: As the nodes were asked, or as it was recorded.
-        specs: The cards that are known.
-        environments: What the start sets on each node.
-        used: The nodes that it is over.
-        is_tensor_spread: Whether ranks of one tensor-parallel group stand on several of them.
+    With `is_tensor_spread` ranks of one tensor-parallel group are on several nodes, so a slow network matters.
     """
-    started = given(found, {one.node: one.variables for one in environments})
-    names = {*used, *(each.name for each in found.unread)}
+    launched = with_variables(cluster, {environment.node: environment.variables for environment in environments})
+    names = {*used, *(node.name for node in cluster.unread)}
     return tuple(
-        each
-        for each in check(started, specs).findings
-        if (is_tensor_spread if each.id == _SLOW else each.severity is not Severity.HINT and each.id not in _PLANNED)
-        and names.issuperset(each.nodes)
+        finding
+        for finding in check(launched, specs).findings
+        if (
+            is_tensor_spread
+            if finding.id == _SLOW
+            else finding.severity is not Severity.HINT and finding.id not in _PLANNED
+        )
+        and names.issuperset(finding.nodes)
     )

@@ -1,4 +1,4 @@
-"""What is the same on all nodes of a working cluster: facts by name, their values by node, and who is the odd one."""
+"""Facts that have to be the same on all nodes: their values by node, and which node differs."""
 
 from __future__ import annotations
 
@@ -110,18 +110,18 @@ def values(fact: Fact, nodes: Sequence[NodeFacts]) -> dict[str, str | None]:
     return {node.name: fact.of(node) for node in nodes}
 
 
-def differ(found: Mapping[str, str | None]) -> bool:
+def differ(by_node: Mapping[str, str | None]) -> bool:
     """Whether what is known of it is not the same everywhere."""
-    return len({value for value in found.values() if value is not None}) > 1
+    return len({value for value in by_node.values() if value is not None}) > 1
 
 
-def odd(found: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Who differs: those that have not the value of most; all that are known where no value is that of most."""
-    known = {name: value for name, value in found.items() if value is not None}
-    ((most, count),) = Counter(known.values()).most_common(1)
-    if count * 2 <= len(known):
-        return tuple(known)
-    return tuple(name for name, value in known.items() if value != most)
+def odd(by_node: Mapping[str, str | None]) -> tuple[str, ...]:
+    """The nodes that differ: those without the value of most, or all known ones where no value is that of most."""
+    reported = {name: value for name, value in by_node.items() if value is not None}
+    ((most, count),) = Counter(reported.values()).most_common(1)
+    if count * 2 <= len(reported):
+        return tuple(reported)
+    return tuple(name for name, value in reported.items() if value != most)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -131,24 +131,24 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN:,} more"
 
 
-def told(found: Mapping[str, str | None]) -> str:
+def phrase(by_node: Mapping[str, str | None]) -> str:
     """Values in a sentence, each with its nodes, the rarest first."""
     by_value: dict[str, list[str]] = {}
-    for name, value in found.items():
+    for name, value in by_node.items():
         if value is not None:
             by_value.setdefault(value, []).append(name)
-    ranked = sorted(by_value.items(), key=lambda one: len(one[1]))
+    ranked = sorted(by_value.items(), key=lambda item: len(item[1]))
     more = len(ranked) - _SHOWN - 1
-    shown = ranked[:_SHOWN] if more > 0 else ranked
-    said = [f"{value[:_MAX_VALUE]} on {listed(names)}" for value, names in shown]
-    return "; ".join([*said, *([f"{more + 1:,} other values"] if more > 0 else [])])
+    first = ranked[:_SHOWN] if more > 0 else ranked
+    phrases = [f"{value[:_MAX_VALUE]} on {listed(names)}" for value, names in first]
+    return "; ".join([*phrases, *([f"{more + 1:,} other values"] if more > 0 else [])])
 
 
 def variables(nodes: Sequence[NodeFacts]) -> dict[str, dict[str, str | None]]:
-    """Variables of the environment that differ between nodes, by name; one that is not set is "not set"."""
+    """Variables of the environment that differ between nodes, by name and node."""
     told_by = [node for node in nodes if node.environment is not None]
     names = sorted({name for node in told_by for name in node.environment or {}})
-    found: dict[str, dict[str, str | None]] = {}
+    differing: dict[str, dict[str, str | None]] = {}
     for name in names:
         if name in _OWN or name.endswith("_SOCKET_IFNAME"):
             continue
@@ -160,8 +160,8 @@ def variables(nodes: Sequence[NodeFacts]) -> dict[str, dict[str, str | None]]:
         if is_secret:
             by_node = {n: "set" if (value or "").startswith(_SECRET) else value for n, value in by_node.items()}
         if differ(by_node):
-            found[name] = by_node
-    return found
+            differing[name] = by_node
+    return differing
 
 
 def is_binding(name: str) -> bool:
@@ -170,48 +170,45 @@ def is_binding(name: str) -> bool:
 
 
 def differences(nodes: Sequence[NodeFacts], about: frozenset[str]) -> Iterator[Difference]:
-    """Facts that are not the same on all nodes; `about` names those that a finding is about."""
+    """Facts that are not the same on all nodes; `about` names those with a finding."""
     for fact in FACTS:
-        found = values(fact, nodes)
-        if differ(found):
-            yield Difference(fact.what, found, fact.what in about)
-    for name, found in variables(nodes).items():
-        yield Difference(name, {node: value and value[:_MAX_VALUE] for node, value in found.items()}, name in about)
+        by_node = values(fact, nodes)
+        if differ(by_node):
+            yield Difference(fact.what, by_node, fact.what in about)
+    for name, by_node in variables(nodes).items():
+        yield Difference(name, {node: value and value[:_MAX_VALUE] for node, value in by_node.items()}, name in about)
 
 
 def file_faults(nodes: Sequence[NodeFacts]) -> dict[str, list[str]]:
-    """By node, in what its files of the model are not those of most nodes, a few words a file.
-
-    Where no form of a file is that of most nodes, the first node's is the one that the others are held against.
-    """
-    there = {
+    """How the model's files on a node differ from those of most nodes, else from the first node's; by node."""
+    files_by_node = {
         node.name: {file.name: file for file in node.model.files}
         for node in nodes
         if node.model is not None and node.model.is_there and node.model.files
     }
-    found: dict[str, list[str]] = {}
-    for name in sorted({file for files in there.values() for file in files}):
+    faults: dict[str, list[str]] = {}
+    for name in sorted({file for files in files_by_node.values() for file in files}):
         forms: list[tuple[FileFacts | None, list[str]]] = []
-        for node, files in there.items():
+        for node, files in files_by_node.items():
             mine = files.get(name)
             same = next((nodes for form, nodes in forms if _is_same(form, mine)), None)
             if same is None:
                 forms.append((mine, [node]))
             else:
                 same.append(node)
-        usual = max(forms, key=lambda one: len(one[1]))
+        usual = max(forms, key=lambda form_of: len(form_of[1]))
         for form, odd_ones in forms:
             if form is not usual[0]:
                 for node in odd_ones:
-                    found.setdefault(node, []).append(f"{name} {_fault(form, usual[0])}")
-    return found
+                    faults.setdefault(node, []).append(f"{name} {_fault(form, usual[0])}")
+    return faults
 
 
-def _is_same(one: FileFacts | None, other: FileFacts | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    hashes = ((one.sha256, other.sha256), (one.sampled_sha256, other.sampled_sha256))
-    return one.size == other.size and not any(a is not None and b is not None and a != b for a, b in hashes)
+def _is_same(first: FileFacts | None, second: FileFacts | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    hashes = ((first.sha256, second.sha256), (first.sampled_sha256, second.sampled_sha256))
+    return first.size == second.size and not any(a is not None and b is not None and a != b for a, b in hashes)
 
 
 def _fault(mine: FileFacts | None, usual: FileFacts | None) -> str:

@@ -1,4 +1,4 @@
-"""Several nodes' snapshots by name."""
+"""Snapshots of several nodes by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from vllm_runbooks.catalog.load import specs
 from vllm_runbooks.core.errors import InputError, WrongFileError, check_texts
 from vllm_runbooks.core.evidence import CaseKind, Evidence
-from vllm_runbooks.core.records import Judgement
+from vllm_runbooks.core.expected import verdict_on_findings
+from vllm_runbooks.core.records import Judgement, Severity, Verdict
 from vllm_runbooks.reading.sources import beginning, load_files
 
 if TYPE_CHECKING:
@@ -19,20 +20,20 @@ if TYPE_CHECKING:
 _WRITE_NODES = "give what vllm-runbooks cluster check --out FILE wrote, or a folder of such files"
 
 
-def read_nodes(given: Sequence[str | Evidence]) -> Cluster:
-    """The nodes of snapshots as one cluster; each is a file, a folder of files, a recorded case, `-`, or was loaded.
+def read_nodes(sources: Sequence[str | Evidence]) -> Cluster:
+    """Read snapshots as one cluster: files, folders of files, recorded cases, `-` or loaded evidence.
 
     Raises:
         InputError: one cannot be read, or holds no node.
     """
     from vllm_runbooks.host import nodes as clusters
 
-    spared = {file for one in given if isinstance(one, str) for file in snapshots_in(one) or ()}
-    return clusters.read((text for one in given for text in _node_texts(one)), spared=spared)
+    spared = {file for source in sources if isinstance(source, str) for file in snapshots_in(source) or ()}
+    return clusters.read((text for source in sources for text in _node_texts(source)), spared=spared)
 
 
 def snapshots_in(name: str) -> list[str] | None:
-    """The snapshots in a folder, by name; None: it is no folder, or a recorded case."""
+    """The snapshots in a folder, by name; None if it is no folder, or a recorded case."""
     folder = Path(name)
     is_named = bool(name.strip()) and "\0" not in name
     if not is_named or not folder.is_dir() or (folder / "case.yaml").is_file():
@@ -41,14 +42,14 @@ def snapshots_in(name: str) -> list[str] | None:
 
 
 def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
-    """The recorded nodes that a name stands for, each with the name that messages begin with."""
+    """The recorded nodes of a name, each with the name for messages."""
     from vllm_runbooks.host.nodes import MAX_TEXT
 
     if isinstance(name, Evidence):
-        yield from ((each.name, beginning(each, MAX_TEXT)) for each in name.documents)
+        yield from ((document.name, beginning(document, MAX_TEXT)) for document in name.documents)
         return
     check_texts(snapshot=name)
-    files = [name] if (held := snapshots_in(name)) is None else held
+    files = [name] if (snapshots := snapshots_in(name)) is None else snapshots
     if not files:
         raise InputError(f"{name}: holds no *.json; {_WRITE_NODES}")
     for file in files:
@@ -65,10 +66,10 @@ def _node_texts(name: str | Evidence) -> Iterator[tuple[str, str]]:
 
 
 def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
-    """Several nodes with what differs between them, and what a server over all of them would meet.
+    """Several nodes with their differences, and what a server over all of them would meet.
 
-    Each snapshot is a file that `cluster check --out` or `inventory -o` wrote, a folder of such files, a recorded case,
-    or one that was loaded. `model` is the path of the model that every node must have.
+    A snapshot is a file of `cluster check --out` or `inventory -o`, a folder of such files, a recorded case, or loaded
+    evidence. `model` is the path of the model that every node must have.
 
     Raises:
         InputError: one of them cannot be read, or holds no node.
@@ -79,8 +80,17 @@ def nodes(*snapshots: str | Evidence, model: str = "") -> CheckedCluster:
     return clusters.check(read_nodes(snapshots), specs(), model=model)
 
 
-def judge_nodes(found: CheckedCluster, evidence: Evidence) -> Judgement:
-    """The verdict on several nodes: against what a case expects, else on whether a start over them would work."""
-    from vllm_runbooks.host.nodes import expected as nodes_expected
-
-    return nodes_expected.judge_nodes(found, evidence.case)
+def judge_nodes(cluster: CheckedCluster, evidence: Evidence | None) -> Judgement:
+    """The verdict on several nodes: against what a case expects, else on whether a launch over them would work."""
+    case = evidence.case if evidence is not None else None
+    if case is not None:
+        verdict, reason = verdict_on_findings([finding.id for finding in cluster.findings], case.expect)
+    elif cluster.ok is False:
+        wrong = next(finding for finding in cluster.findings if finding.severity is not Severity.HINT)
+        verdict, reason = Verdict.FAIL, f"{wrong.text} ({wrong.id})"
+    elif cluster.ok is None:
+        verdict, reason = Verdict.FAIL, f"not measured: {cluster.unmeasured[0].what}"
+    else:
+        verdict, reason = Verdict.PASS, f"nothing stands in the way of a start over {len(cluster.nodes)} nodes"
+    facts = {"nodes": len(cluster.nodes)}
+    return Judgement(verdict, reason, case.id if case is not None else None, None, None, (), facts)

@@ -1,4 +1,4 @@
-"""What addresses, interfaces and the measured ways between nodes mean for a server over them."""
+"""Rules on addresses, interfaces and the measured reachability of nodes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,18 @@ from vllm_runbooks.core.records import Severity
 from vllm_runbooks.host.nodes import compared
 from vllm_runbooks.host.nodes.compared import listed
 from vllm_runbooks.host.nodes.records import BACKENDS, Interface, NodeFacts, RankOutcome, RankState, Reachability
-from vllm_runbooks.host.nodes.view import Said, View, Words, together
-from vllm_runbooks.host.nodes.ways import GLOO, HOST_IP, NCCL, Block, addresses, is_loopback, selected, usable, variable
+from vllm_runbooks.host.nodes.view import ClusterRuleContext, NodeWords, RuleHit, grouped_hits
+from vllm_runbooks.host.nodes.ways import (
+    GLOO,
+    HOST_IP,
+    NCCL,
+    BlockedPorts,
+    addresses,
+    is_loopback,
+    selected_interfaces,
+    usable_interfaces,
+    variable,
+)
 
 _SLOW_MBIT_S = 10_000.0
 _MAX_RANKS = 3
@@ -23,94 +33,97 @@ _NO_PROXIES = ("no_proxy", "NO_PROXY")
 # ---- addresses
 
 
-def ip_missing(view: View) -> Iterator[Said]:
+def ip_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Nodes without a `VLLM_HOST_IP`."""
-    names = tuple(node.name for node in view.nodes if node.environment is not None and not variable(node, HOST_IP))
+    names = tuple(node.name for node in context.nodes if node.environment is not None and not variable(node, HOST_IP))
     if names:
-        yield Said(names, f"{HOST_IP} is not set on {listed(names)}")
+        yield RuleHit(names, f"{HOST_IP} is not set on {listed(names)}")
 
 
-def ip_shared(view: View) -> Iterator[Said]:
+def ip_shared(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """One `VLLM_HOST_IP` on several nodes."""
     by_address: dict[str, list[str]] = {}
-    for node in view.nodes:
+    for node in context.nodes:
         if address := variable(node, HOST_IP):
             by_address.setdefault(address, []).append(node.name)
     for address, names in by_address.items():
         if len(names) > 1:
-            yield Said(tuple(names), f"{HOST_IP} is {address} on {listed(names)}: each node needs its own")
+            yield RuleHit(tuple(names), f"{HOST_IP} is {address} on {listed(names)}: each node needs its own")
 
 
-def ip_wrong(view: View) -> Iterator[Said]:
-    """A `VLLM_HOST_IP` that is none of the node; one that several nodes have is a finding of its own."""
-    given = Counter(variable(node, HOST_IP) for node in view.nodes)
-    for node in view.nodes:
-        address, own = variable(node, HOST_IP), addresses(node)
+def ip_wrong(context: ClusterRuleContext) -> Iterator[RuleHit]:
+    """A `VLLM_HOST_IP` that is not the node's, unless several nodes have it."""
+    counts = Counter(variable(node, HOST_IP) for node in context.nodes)
+    for node in context.nodes:
+        address, node_addresses = variable(node, HOST_IP), addresses(node)
         if address is None:
             continue
         if is_loopback(address):
-            yield Said((node.name,), f"{HOST_IP} is {address} on {node.name}: nobody else reaches it there")
-        elif own is not None and address not in own and given[address] == 1:
-            has = listed([one for each in usable(node) for one in each.addresses]) or "none that others could reach"
-            yield Said((node.name,), f"{HOST_IP} is {address} on {node.name}, which has {has}")
+            yield RuleHit((node.name,), f"{HOST_IP} is {address} on {node.name}: nobody else reaches it there")
+        elif node_addresses is not None and address not in node_addresses and counts[address] == 1:
+            outward = [item for interface in usable_interfaces(node) for item in interface.addresses]
+            has = listed(outward) or "none that others could reach"
+            yield RuleHit((node.name,), f"{HOST_IP} is {address} on {node.name}, which has {has}")
 
 
-def ip_apart(view: View) -> Iterator[Said]:
-    """A `VLLM_HOST_IP` at which nobody reaches the node, where another address of it is reached."""
-    for node in view.nodes:
-        address, own, way = variable(node, HOST_IP), addresses(node), view.ways.chosen.get(node.name)
-        if address is None or own is None or address not in own or way is None or way.address == address:
+def ip_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
+    """A `VLLM_HOST_IP` at which nobody reaches the node, while another address of it is reached."""
+    for node in context.nodes:
+        address, route = variable(node, HOST_IP), context.matrix.chosen.get(node.name)
+        if address is None or address not in (addresses(node) or ()) or route is None or route.address == address:
             continue
-        if view.ways.is_reached(node.name, address) is False:
-            text = f"{HOST_IP} is {address} on {node.name}, where no other node reaches it; {way.address} is reached"
-            yield Said((node.name,), text)
+        if context.matrix.is_reached(node.name, address) is False:
+            text = f"{HOST_IP} is {address} on {node.name}, where no other node reaches it; {route.address} is reached"
+            yield RuleHit((node.name,), text)
 
 
-def name_apart(view: View) -> Iterator[Said]:
-    """A node's own name that leads others nowhere: Gloo goes by it where no interface is set."""
-    found = []
-    for node in view.nodes:
-        stands = _stands_for(node)
-        if stands is None:
+def name_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
+    """A host name that does not resolve to the node: Gloo uses it where no interface is set."""
+    sentences = []
+    for node in context.nodes:
+        target = _wrong_address(node)
+        if target is None:
             continue
         is_harmless = variable(node, GLOO) is not None
-        beside = f"; {GLOO} is set, so that Gloo does not ask for it" if is_harmless else f", and {GLOO} is not set"
+        gloo = f"; {GLOO} is set, so that Gloo does not ask for it" if is_harmless else f", and {GLOO} is not set"
         called = f", {node.hostname}," if node.hostname not in (None, node.name) else ""
-        behind = f"{called} stands for {stands} there{beside}"
-        found.append((node.name, Words("the own name of", behind, Severity.HINT if is_harmless else None)))
-    yield from together(found)
+        behind = f"{called} stands for {target} there{gloo}"
+        words = NodeWords("the own name of", behind, Severity.HINT if is_harmless else None)
+        sentences.append((node.name, words))
+    yield from grouped_hits(sentences)
 
 
-def _stands_for(node: NodeFacts) -> str | None:
-    """What the node's own name wrongly stands for; None: an address of it, or nobody told."""
-    named, own = node.resolves_to, addresses(node)
-    if named is None:
+def _wrong_address(node: NodeFacts) -> str | None:
+    """What the node's host name wrongly resolves to; None if it is right or unknown."""
+    resolved, node_addresses = node.resolves_to, addresses(node)
+    if resolved is None:
         return None
-    if not named:
+    if not resolved:
         return "no address"
-    lone = next(filter(is_loopback, named), None)
-    if lone is not None or own is None or own & {*named}:
-        return lone
-    return f"{listed(named)}, which is no address of it"
+    loopback = next(filter(is_loopback, resolved), None)
+    if loopback is not None or node_addresses is None or node_addresses & {*resolved}:
+        return loopback
+    return f"{listed(resolved)}, which is no address of it"
 
 
-def proxy(view: View) -> Iterator[Said]:
+def proxy(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """A proxy that requests between the nodes would go to."""
-    words = Words("a proxy is set on", ", and no_proxy leaves out no address of the others")
-    found = []
-    for node in view.nodes:
+    words = NodeWords("a proxy is set on", ", and no_proxy leaves out no address of the others")
+    sentences = []
+    for node in context.nodes:
         if not any(variable(node, name) for name in _PROXIES):
             continue
-        without = ",".join(filter(None, (variable(node, name) for name in _NO_PROXIES)))
-        others = [way.address for name, way in view.ways.chosen.items() if name != node.name and way is not None]
-        if others and not any(_is_excepted(address, without) for address in others):
-            found.append((node.name, words))
-    yield from together(found)
+        exceptions = ",".join(filter(None, (variable(node, name) for name in _NO_PROXIES)))
+        routes = context.matrix.chosen.items()
+        others = [route.address for name, route in routes if name != node.name and route is not None]
+        if others and not any(_is_excepted(address, exceptions) for address in others):
+            sentences.append((node.name, words))
+    yield from grouped_hits(sentences)
 
 
-def _is_excepted(address: str, without: str) -> bool:
-    """Whether an address is among what is asked without a proxy: whole, by its beginning, or by its network."""
-    for entry in filter(None, (entry.strip() for entry in without.split(","))):
+def _is_excepted(address: str, exceptions: str) -> bool:
+    """Whether `no_proxy` covers an address: whole, by its beginning, or by its network."""
+    for entry in filter(None, (entry.strip() for entry in exceptions.split(","))):
         if entry == "*" or address.startswith(entry.rstrip("*")):
             return True
         with suppress(ValueError):
@@ -122,22 +135,22 @@ def _is_excepted(address: str, without: str) -> bool:
 # ---- interfaces
 
 
-def _each_selected(view: View) -> Iterator[tuple[NodeFacts, str, tuple[Interface, ...]]]:
-    """Of each node the variables that select interfaces, each with those that it selects."""
-    for node in view.nodes:
+def _selections(context: ClusterRuleContext) -> Iterator[tuple[NodeFacts, str, tuple[Interface, ...]]]:
+    """Each variable of a node that selects interfaces, with those that it selects."""
+    for node in context.nodes:
         for name in (NCCL, GLOO):
-            found = selected(node, name)
-            if found is not None:
-                yield node, name, found
+            interfaces = selected_interfaces(node, name)
+            if interfaces is not None:
+                yield node, name, interfaces
 
 
-def _per_value(found: Iterable[tuple[NodeFacts, str, str]]) -> Iterator[Said]:
-    """One finding for each value, of one variable or both: node, variable, what is wrong with it."""
+def _hits_by_value(faults: Iterable[tuple[NodeFacts, str, str]]) -> Iterator[RuleHit]:
+    """One hit for each value, of one variable or both; a fault is a node, a variable and what is wrong with it."""
     by_node: dict[tuple[str, str | None, str], list[str]] = {}
-    for node, name, wrong in found:
+    for node, name, wrong in faults:
         by_node.setdefault((node.name, variable(node, name), wrong), []).append(name)
-    yield from together(
-        (node, Words(f"{_are(names)} {value} on", f", {wrong}")) for (node, value, wrong), names in by_node.items()
+    yield from grouped_hits(
+        (node, NodeWords(f"{_are(names)} {value} on", f", {wrong}")) for (node, value, wrong), names in by_node.items()
     )
 
 
@@ -145,147 +158,148 @@ def _are(names: Sequence[str]) -> str:
     return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
-def interface_missing(view: View) -> Iterator[Said]:
+def interface_missing(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Variables that select no interface of the node."""
-    yield from _per_value(
-        (node, name, "which has no such interface") for node, name, found in _each_selected(view) if not found
+    yield from _hits_by_value(
+        (node, name, "which has no such interface") for node, name, interfaces in _selections(context) if not interfaces
     )
 
 
-def interface_loopback(view: View) -> Iterator[Said]:
+def interface_loopback(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """Variables that select the node's loopback alone."""
-    yield from _per_value(
+    yield from _hits_by_value(
         (node, name, "which leads to the node itself alone")
-        for node, name, found in _each_selected(view)
-        if found and all(is_loopback(one) for each in found for one in each.addresses)
+        for node, name, interfaces in _selections(context)
+        if interfaces and all(is_loopback(address) for interface in interfaces for address in interface.addresses)
     )
 
 
-def interface_apart(view: View) -> Iterator[Said]:
-    """Variables that select interfaces at which nobody reaches the node, where another one leads to the others."""
-    wrong = []
-    for node, name, found in _each_selected(view):
-        way = view.ways.chosen.get(node.name)
-        own = [one for each in found for one in each.addresses if not is_loopback(one)]
-        if not own or way is None or any(each.name == way.interface for each in found):
+def interface_apart(context: ClusterRuleContext) -> Iterator[RuleHit]:
+    """Variables that select interfaces at which nobody reaches the node, while another leads to the others."""
+    faults = []
+    for node, name, interfaces in _selections(context):
+        route = context.matrix.chosen.get(node.name)
+        outward = [item for interface in interfaces for item in interface.addresses if not is_loopback(item)]
+        if not outward or route is None or any(interface.name == route.interface for interface in interfaces):
             continue
-        reached = [view.ways.is_reached(node.name, one) for one in own]
+        reached = [context.matrix.is_reached(node.name, address) for address in outward]
         if True not in reached and False in reached:
-            text = f"where no other node reaches it; {way.interface} is the interface that leads to the others"
-            wrong.append((node, name, text))
-    yield from _per_value(wrong)
+            text = f"where no other node reaches it; {route.interface} is the interface that leads to the others"
+            faults.append((node, name, text))
+    yield from _hits_by_value(faults)
 
 
-def interfaces_disagree(view: View) -> Iterator[Said]:
+def interfaces_disagree(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """NCCL and Gloo on different interfaces of a node."""
     by_values: dict[tuple[str, str], list[str]] = {}
-    for node in view.nodes:
-        one, other = variable(node, NCCL), variable(node, GLOO)
-        if one is None or other is None:
+    for node in context.nodes:
+        nccl, gloo = variable(node, NCCL), variable(node, GLOO)
+        if nccl is None or gloo is None:
             continue
-        by_nccl, by_gloo = selected(node, NCCL), selected(node, GLOO)
+        by_nccl, by_gloo = selected_interfaces(node, NCCL), selected_interfaces(node, GLOO)
         if by_nccl is None or by_gloo is None:
-            is_apart = one.strip("=^") != other
+            is_apart = nccl.strip("=^") != gloo
         else:
-            # Where one selects nothing, that is a finding of its own.
+            # Where one selects nothing, another rule applies.
             is_apart = bool(by_nccl and by_gloo) and not {i.name for i in by_nccl} & {i.name for i in by_gloo}
         if is_apart:
-            by_values.setdefault((one, other), []).append(node.name)
-    for (one, other), names in by_values.items():
-        text = f"{NCCL} is {one} and {GLOO} is {other} on {listed(names)}: two networks for one server"
-        yield Said(tuple(names), text)
+            by_values.setdefault((nccl, gloo), []).append(node.name)
+    for (nccl, gloo), names in by_values.items():
+        text = f"{NCCL} is {nccl} and {GLOO} is {gloo} on {listed(names)}: two networks for one server"
+        yield RuleHit(tuple(names), text)
 
 
-def interface_unset(view: View) -> Iterator[Said]:
-    """Several interfaces, and none named for who would choose among them."""
-    found = []
-    for node in view.nodes:
-        way = view.ways.chosen.get(node.name)
-        if way is None or node.environment is None or len(usable(node)) < 2:
+def interface_unset(context: ClusterRuleContext) -> Iterator[RuleHit]:
+    """Several interfaces, and none selected for a library that would choose among them."""
+    sentences = []
+    for node in context.nodes:
+        route = context.matrix.chosen.get(node.name)
+        if route is None or node.environment is None or len(usable_interfaces(node)) < 2:
             continue
         unset = []
         if node.inventory.gpus and variable(node, NCCL) is None:
             unset.append(NCCL)
-        named = next(iter(node.resolves_to or ()), None)
-        own = {one for each in node.interfaces or () if each.name == way.interface for one in each.addresses}
-        if variable(node, GLOO) is None and named is not None and not is_loopback(named) and named not in own:
+        resolved = next(iter(node.resolves_to or ()), None)
+        on_route = {item for part in node.interfaces or () if part.name == route.interface for item in part.addresses}
+        if variable(node, GLOO) is None and resolved and not is_loopback(resolved) and resolved not in on_route:
             unset.append(GLOO)
         if unset:
-            names = ", ".join(each.name for each in usable(node))
-            found.append((node.name, Words(f"{_are(unset)} not set on", f", where there are {names}")))
-    yield from together(found)
+            names = ", ".join(interface.name for interface in usable_interfaces(node))
+            sentences.append((node.name, NodeWords(f"{_are(unset)} not set on", f", where there are {names}")))
+    yield from grouped_hits(sentences)
 
 
-def interface_names(view: View) -> Iterator[Said]:
-    """Another name of the interface that leads to the others, on another node."""
-    found = {name: None if way is None else way.interface for name, way in view.ways.chosen.items()}
-    if compared.differ(found) and any(node.inventory.gpus for node in view.nodes):
-        text = f"the interface that leads to the others has not one name: {compared.told(found)}"
-        yield Said(compared.odd(found), text)
+def interface_names(context: ClusterRuleContext) -> Iterator[RuleHit]:
+    """Interfaces that lead to the others under different names."""
+    names = {name: None if route is None else route.interface for name, route in context.matrix.chosen.items()}
+    if compared.differ(names) and any(node.inventory.gpus for node in context.nodes):
+        text = f"the interface that leads to the others has not one name: {compared.phrase(names)}"
+        yield RuleHit(compared.odd(names), text)
 
 
-def mtu(view: View) -> Iterator[Said]:
-    """Largest packets of the interfaces that lead to the others."""
-    found = {node.name: None if (size := view.ways.mtu(node)) is None else str(size) for node in view.nodes}
-    if compared.differ(found):
-        yield Said(compared.odd(found), f"the largest packet (MTU) of the interfaces differs: {compared.told(found)}")
+def mtu(context: ClusterRuleContext) -> Iterator[RuleHit]:
+    """Different MTUs of the interfaces that lead to the others."""
+    sizes = {node.name: None if (size := context.matrix.mtu(node)) is None else str(size) for node in context.nodes}
+    if compared.differ(sizes):
+        text = f"the largest packet (MTU) of the interfaces differs: {compared.phrase(sizes)}"
+        yield RuleHit(compared.odd(sizes), text)
 
 
-# ---- the matrix
+# ---- reachability
 
 
-def slow(view: View) -> Iterator[Said]:
-    """The slowest of the ways that would be used."""
-    found = [(rate, source, node.name) for node in view.nodes for rate, source in view.ways.rates(node.name)]
-    rate, source, target = min(found, default=(_SLOW_MBIT_S, "", ""))
+def slow(context: ClusterRuleContext) -> Iterator[RuleHit]:
+    """The slowest route that would be used."""
+    rates = [(rate, source, node.name) for node in context.nodes for rate, source in context.matrix.rates(node.name)]
+    rate, source, target = min(rates, default=(_SLOW_MBIT_S, "", ""))
     if rate < _SLOW_MBIT_S:
-        yield Said((source, target), f"the slowest way, from {source} to {target}, moves {rate:,.0f} Mbit/s")
+        yield RuleHit((source, target), f"the slowest way, from {source} to {target}, moves {rate:,.0f} Mbit/s")
 
 
-def blocked(*states: Reachability, one_way: bool = False) -> Callable[[View], Iterator[Said]]:
-    """Ways that are blocked in such a state; those that are open the other way by a rule of their own.
+def blocked(*states: Reachability, one_way: bool = False) -> Callable[[ClusterRuleContext], Iterator[RuleHit]]:
+    """Ports that are blocked in one of these states, with or without a way back.
 
-    Blocks that are alike are one finding: first those of one target from several nodes, then those of several targets
-    from the same nodes, then both directions.
+    Blocks that are alike are one hit: by target, then by source, then in both directions.
     """
 
-    def says(view: View) -> Iterator[Said]:
-        by_target: dict[tuple[Reachability, tuple[str, ...], str], list[Block]] = {}
-        for block in view.blocks:
+    def condition(context: ClusterRuleContext) -> Iterator[RuleHit]:
+        by_target: dict[tuple[Reachability, tuple[str, ...], str], list[BlockedPorts]] = {}
+        for block in context.blocks:
             state = block.reaches[0].state
             if state in states and (block.is_whole and block.is_open_back) is one_way:
-                ports = tuple(sorted({f"{each.port} ({each.use})" for each in block.reaches}))
+                ports = tuple(sorted({f"{attempt.port} ({attempt.use})" for attempt in block.reaches}))
                 by_target.setdefault((state, ports, block.target), []).append(block)
-        by_sources: dict[tuple[Reachability, tuple[str, ...], frozenset[str]], list[Block]] = {}
+        by_sources: dict[tuple[Reachability, tuple[str, ...], frozenset[str]], list[BlockedPorts]] = {}
         for (state, ports, _), blocks in by_target.items():
-            by_sources.setdefault((state, ports, frozenset(one.source for one in blocks)), []).extend(blocks)
+            by_sources.setdefault((state, ports, frozenset(block.source for block in blocks)), []).extend(blocks)
         by_ends = {
-            (state, ports, sources, frozenset(one.target for one in blocks)): blocks
+            (state, ports, sources, frozenset(block.target for block in blocks)): blocks
             for (state, ports, sources), blocks in by_sources.items()
         }
         for (state, ports, sources, targets), blocks in list(by_ends.items()):
-            # What was told already from the other end is gone.
+            # What was reported with the other direction is gone.
             if by_ends.pop((state, ports, sources, targets), None) is not None:
-                yield _said_of(blocks, by_ends.pop((state, ports, targets, sources), []), state, ports)
+                yield _blocked_hit(blocks, by_ends.pop((state, ports, targets, sources), []), state, ports)
 
-    return says
+    return condition
 
 
-def _said_of(blocks: Sequence[Block], back: Sequence[Block], state: Reachability, ports: Sequence[str]) -> Said:
-    """Blocks of some nodes towards others, and those that are the same the other way."""
-    sources, targets = (tuple(dict.fromkeys(getattr(one, end) for one in blocks)) for end in ("source", "target"))
-    places = [
-        f"{name} at {address}" for name, address in dict.fromkeys((b.target, b.address) for b in (*blocks, *back))
-    ]
+def _blocked_hit(
+    blocks: Sequence[BlockedPorts], back: Sequence[BlockedPorts], state: Reachability, ports: Sequence[str]
+) -> RuleHit:
+    """One hit for blocks from some nodes to others, and those that are the same the other way."""
+    sources, targets = (tuple(dict.fromkeys(getattr(block, end) for block in blocks)) for end in ("source", "target"))
+    ends = dict.fromkeys((block.target, block.address) for block in (*blocks, *back))
+    places = [f"{name} at {address}" for name, address in ends]
     what = "any port that was tried" if blocks[0].is_whole else f"port{'s' * (len(ports) > 1)} {listed(ports)}"
     # What joins them all is at fault: one node that reaches nobody, or one that nobody reaches.
-    about = sources if len(sources) < len(targets) else targets
+    nodes = sources if len(sources) < len(targets) else targets
     if back:
-        about = (*sources, *targets) if len(sources) == len(targets) else about
-        return Said(about, f"{listed(places)} do not reach each other, {what}: {_STATES[state]}")
+        nodes = (*sources, *targets) if len(sources) == len(targets) else nodes
+        return RuleHit(nodes, f"{listed(places)} do not reach each other, {what}: {_STATES[state]}")
     verb = "does" if len(sources) == 1 else "do"
-    other = "; the other way is open" if all(one.is_open_back for one in blocks) else ""
-    return Said(about, f"{listed(sources)} {verb} not reach {listed(places)}, {what}: {_STATES[state]}{other}")
+    other = "; the other way is open" if all(block.is_open_back for block in blocks) else ""
+    return RuleHit(nodes, f"{listed(sources)} {verb} not reach {listed(places)}, {what}: {_STATES[state]}{other}")
 
 
 _STATES = {
@@ -296,16 +310,16 @@ _STATES = {
 CLOSED = tuple(_STATES)
 
 
-def stream_lost(view: View) -> Iterator[Said]:
-    """Ways that are open, and on which a stream of data broke off."""
+def stream_lost(context: ClusterRuleContext) -> Iterator[RuleHit]:
+    """Open ports on which a stream of data broke off."""
     by_target: dict[tuple[str, str, str], list[str]] = {}
-    for each in view.found.reaches or ():
-        if each.state is Reachability.OPEN and each.why and each.bandwidth_mbit_s is None:
-            by_target.setdefault((each.target, each.address, each.why), []).append(each.source)
+    for attempt in context.cluster.reaches or ():
+        if attempt.state is Reachability.OPEN and attempt.why and attempt.bandwidth_mbit_s is None:
+            by_target.setdefault((attempt.target, attempt.address, attempt.why), []).append(attempt.source)
     for (target, address, why), sources in by_target.items():
         verb = "reaches" if len(sources) == 1 else "reach"
         text = f"{listed(sources)} {verb} {target} at {address}, and {' '.join(why.split())[:200]}"
-        yield Said((*dict.fromkeys((*sources, target)),), text)
+        yield RuleHit((*dict.fromkeys((*sources, target)),), text)
 
 
 _IS_SET = (
@@ -315,23 +329,23 @@ _IS_SET = (
 )
 
 
-def collective(view: View) -> Iterator[Said]:
+def collective(context: ClusterRuleContext) -> Iterator[RuleHit]:
     """All-reduces that failed or hung on a rank."""
-    advised = {each.node: each.variables for each in view.ways.environments()}
-    for each in view.found.collectives or ():
-        failed = [rank for rank in each.ranks if rank.state in (RankState.FAILED, RankState.HUNG)]
+    advised = {environment.node: environment.variables for environment in context.matrix.environments()}
+    for run in context.cluster.collectives or ():
+        failed = [rank for rank in run.ranks if rank.state in (RankState.FAILED, RankState.HUNG)]
         if failed:
             more = f"; and {len(failed) - _MAX_RANKS} more" if len(failed) > _MAX_RANKS else ""
             ranks = "; ".join(map(_rank, failed[:_MAX_RANKS]))
-            by = BACKENDS.get(each.backend, each.backend)
-            text = f"an all-reduce of {each.size_mib:g} MiB by {by} failed: {ranks}{more}"
-            is_set = all(advised.get(node, {}).items() <= {**ran}.items() for node, ran in each.environments.items())
-            do = _IS_SET if advised and each.environments and is_set else ""
-            yield Said(tuple(dict.fromkeys(rank.node for rank in failed)), text, do=do)
+            by = BACKENDS.get(run.backend, run.backend)
+            text = f"an all-reduce of {run.size_mib:g} MiB by {by} failed: {ranks}{more}"
+            is_set = all(advised.get(node, {}).items() <= {**ran}.items() for node, ran in run.environments.items())
+            do = _IS_SET if advised and run.environments and is_set else ""
+            yield RuleHit(tuple(dict.fromkeys(rank.node for rank in failed)), text, do=do)
 
 
-def _rank(told: RankOutcome) -> str:
-    ended = "hung, and was ended" if told.state is RankState.HUNG else "failed"
-    after = "" if told.seconds is None else f" after {told.seconds:.3g} s"
-    why = f" ({' '.join(told.said.split())[:200]})" if told.said else ""
-    return f"rank {told.rank} on {told.node} {ended}{after}{why}"
+def _rank(outcome: RankOutcome) -> str:
+    ended = "hung, and was ended" if outcome.state is RankState.HUNG else "failed"
+    after = "" if outcome.seconds is None else f" after {outcome.seconds:.3g} s"
+    why = f" ({' '.join(outcome.said.split())[:200]})" if outcome.said else ""
+    return f"rank {outcome.rank} on {outcome.node} {ended}{after}{why}"

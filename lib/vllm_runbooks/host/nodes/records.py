@@ -1,7 +1,6 @@
-"""Records of several nodes: what each of them is, which reaches which, and what a server over all of them would meet.
+"""Records of several nodes: what each is, which reaches which, and what a server over all of them would meet.
 
-Units stand in names as in `core.records`; `None` means that nobody could tell, or that it was not asked for. A node is
-a host, or a container on one, with a name that is its own within the cluster.
+Units are in names as in `core.records`; `None` is unknown. A node is a host, or a container on one.
 """
 
 from __future__ import annotations
@@ -9,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
-from vllm_runbooks.core.records import Severity
+from vllm_runbooks.catalog.tables import RuleFinding
+from vllm_runbooks.core.record_forms import AUTHORED
 from vllm_runbooks.host.records import Inventory
 
 KIND = "cluster"
-"""What a recorded cluster calls itself."""
+"""`kind` of a recorded cluster."""
 NODE_KIND = "node"
-"""What a recorded node calls itself."""
+"""`kind` of a recorded node."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,6 @@ class Interface:
     is_up: bool | None = None
     mtu: int | None = None
     speed_mbit_s: int | None = None
-    """As the driver tells; unknown of what is virtual."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,9 @@ class FileFacts:
     size: int
     """Bytes."""
     sha256: str | None = None
-    """Of all of it."""
+    """Hash of all content."""
     sampled_sha256: str | None = None
-    """Of its size, its ends and pieces between, for what is too large to be read: equal where the files are."""
+    """Hash of its size and samples, for a file that is too large to be read."""
 
 
 @dataclass(frozen=True)
@@ -60,24 +59,24 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """One node, as a process of ours on it sees it."""
+    """One node, as its agent sees it."""
 
     name: str
     kind: str = NODE_KIND
     inventory: Inventory = field(default_factory=Inventory)
     hostname: str | None = None
     resolves_to: tuple[str, ...] | None = None
-    """Addresses that its own host name stands for, there."""
+    """Addresses that its own host name resolves to."""
     interfaces: tuple[Interface, ...] | None = None
     environment: Mapping[str, str] | None = None
-    """Of the variables that vLLM, NCCL, Gloo and Ray heed, those that are set; secrets replaced."""
+    """Variables for vLLM, NCCL, Gloo and Ray that are set, with secrets replaced."""
     model: ModelFacts | None = None
     clock_offset_s: float | None = None
-    """Its clock less that of the host that asked."""
+    """Difference to the clock of the host that asked."""
     clock_error_s: float | None = None
-    """Half the time that question and answer took: the offset is no better known."""
+    """Half the round trip."""
     ray: str | None = None
-    """Version, where one is installed."""
+    """Version of Ray."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +87,26 @@ class Unread:
     why: str
 
 
+@dataclass(frozen=True)
+class UnreadRemedy:
+    """What to do about a node that could not be asked: a row of `catalog/tables/unread_nodes.yaml`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = AUTHORED
+
+    words: tuple[str, ...]
+    """Any of these is in the reason."""
+    do: str
+
+
 class Reachability(StrEnum):
-    """What became of an attempt to reach a port."""
+    """Result of an attempt to reach a port."""
 
     OPEN = "open"
     REFUSED = "refused"
     DROPPED = "dropped"
-    """Nothing came back: a firewall swallows it, or the address is nobody's."""
+    """No answer: a firewall drops it, or nobody has the address."""
     UNREACHABLE = "unreachable"
-    """The system knows no way to the address."""
+    """No route to the address."""
     UNKNOWN = "unknown"
     """It could not be tried."""
 
@@ -110,15 +120,15 @@ class Reach:
     address: str
     port: int
     use: str
-    """What the port is for: "ray", "torch", "vllm", "any" for one the system chose."""
+    """"ray", "torch", "vllm", or "any" for a port that the system chose."""
     state: Reachability
     interface: str | None = None
-    """Of the source, from which it went."""
+    """Of the source."""
     latency_ms: float | None = None
     """Median of several round trips."""
     bandwidth_mbit_s: float | None = None
     why: str = ""
-    """In the system's words, where it was not open, or was and took no stream of data."""
+    """Why it is not open, or took no stream of data."""
 
 
 class RankState(StrEnum):
@@ -127,29 +137,29 @@ class RankState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     HUNG = "hung"
-    """It was ended at the limit."""
+    """Ended at the limit."""
     NOT_STARTED = "not started"
 
 
 @dataclass(frozen=True)
 class RankOutcome:
-    """How a collective went on one rank."""
+    """Result of a collective on one rank."""
 
     node: str
     rank: int
     state: RankState
     seconds: float | None = None
     said: str = ""
-    """The line that says why."""
+    """Last message."""
 
 
 BACKENDS: Mapping[str, str] = {"gloo": "Gloo", "nccl": "NCCL"}
-"""By what a collective runs: as torch calls it, and as people do."""
+"""Names of backends, by torch's name."""
 
 
 @dataclass(frozen=True)
 class Collective:
-    """An all-reduce over every node that was really run."""
+    """An all-reduce that was run over every node."""
 
     backend: str
     """Of `BACKENDS`."""
@@ -157,57 +167,42 @@ class Collective:
     limit_s: float
     ranks: tuple[RankOutcome, ...]
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By node, the variables that it ran with."""
+    """Variables that it ran with, by node."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes at one time, as they were asked or as it was written down."""
+    """Nodes at one time, asked or recorded."""
 
     kind: str = KIND
     constructed: bool = False
-    """Whether it was written down from what somebody told."""
+    """Whether it was written by a person."""
     source: str | None = None
     taken: str | None = None
     """UTC, as in 2026-01-31T12:00:00Z."""
     by: str | None = None
     """How the nodes were asked: "ray", "ssh" or "snapshots"."""
     head: str | None = None
-    """Name of the node that others join; None: the first."""
+    """Node that others join; None for the first."""
     nodes: tuple[NodeFacts, ...] = ()
     unread: tuple[Unread, ...] = ()
     reaches: tuple[Reach, ...] | None = None
-    """None: not measured."""
+    """None if not measured."""
     collectives: tuple[Collective, ...] | None = None
-    """None: none was run."""
+    """None if none was run."""
 
 
-@dataclass(frozen=True)
-class NodeFinding:
-    """What a fact of a node, or a difference between nodes, means for a server over them."""
-
-    id: str
-    severity: Severity
-    nodes: tuple[str, ...]
-    """That it is about; the one that differs where most agree."""
-    text: str
-    """What differs or is wrong, with the values."""
-    effect: str
-    """Why a start fails of it, and how that looks."""
-    do: str
-    source: str
-    symptom: str = ""
-    """Id of the symptom by which a log would show it; empty: none is known."""
+NodeFinding = RuleFinding
 
 
 @dataclass(frozen=True)
 class Unmeasured:
-    """Something that would mean something, and that is not known of these nodes."""
+    """An unknown fact about nodes that matters."""
 
     what: str
     nodes: tuple[str, ...]
     why: str = ""
-    """Why it is not known, and what to do; empty: it was not asked for, or nobody told."""
+    """Why it is unknown, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +212,7 @@ class NodeEnvironment:
     node: str
     variables: Mapping[str, str]
     why: str
-    """What they were taken from."""
+    """What they are based on."""
 
 
 @dataclass(frozen=True)
@@ -226,37 +221,37 @@ class Difference:
 
     what: str
     values: Mapping[str, str | None]
-    """By node; None: unknown there."""
+    """By node; None if unknown."""
     matters: bool
-    """Whether a finding is about it."""
+    """Whether there is a finding about it."""
 
 
 @dataclass(frozen=True)
 class CheckedCluster(Cluster):
     """Nodes with what they mean: what `cluster check --format json` prints."""
 
-    findings: tuple[NodeFinding, ...] = ()
+    findings: tuple[RuleFinding, ...] = ()
     unmeasured: tuple[Unmeasured, ...] = ()
     environments: tuple[NodeEnvironment, ...] = ()
-    """By node; none for one whose way to the others is not known."""
+    """None for a node without a known route."""
     differences: tuple[Difference, ...] = ()
     ok: bool | None = None
-    """Whether nothing stands in the way of a start; None: nothing was found, and something could not be measured."""
+    """None if nothing was found, and something could not be measured."""
 
 
 @dataclass(frozen=True)
 class NodePart:
-    """A node's part in a suite that was spread over several."""
+    """A node of a suite that runs on several."""
 
     name: str
     address: str | None = None
     is_used: bool = True
-    """Whether runs were handed to it."""
+    """Whether it executes runs."""
     is_lost: bool = False
-    """Whether it was gone before the suite had ended, or is missing from the cluster."""
+    """Whether it was lost before the end of the suite."""
     why: str = ""
     """Why it is not used, or lost."""
     cpus: float | None = None
-    """That Ray may use there; a run takes one."""
+    """CPUs for Ray; a run takes one."""
     facts: Mapping[str, Any] | None = None
-    """What it is: release of this tool, key of its catalog, Python, system, cards; None: it could not be asked."""
+    """Release of this tool, key of its catalog, Python, system and GPUs."""

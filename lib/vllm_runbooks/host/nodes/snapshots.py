@@ -1,4 +1,4 @@
-"""The texts of recorded clusters, nodes and hosts to a `Cluster`; what is damaged is refused in one line."""
+"""Read the texts of recorded clusters, nodes and hosts; damaged ones are rejected in one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ half a gigabyte of memory."""
 MAX_NODES = 10_000
 _MAX_NAME = 253
 """Signs of a node's name; that of a host has no more."""
-_DERIVED = tuple({each.name for each in fields(CheckedCluster)} - {each.name for each in fields(Cluster)})
+_DERIVED = tuple({field.name for field in fields(CheckedCluster)} - {field.name for field in fields(Cluster)})
 """What the output of `cluster check` has beside the nodes: it is reckoned anew."""
 _BY_FILES = "snapshots"
 """How nodes were asked that come from files of their own."""
@@ -30,54 +30,53 @@ _WRITE = "write it with vllm-runbooks cluster check --out FILE"
 
 
 def read(texts: Iterable[tuple[str, str]], *, spared: Container[str] = ()) -> Cluster:
-    """The cluster that is recorded in texts, each with the name that messages begin with; secrets replaced.
+    """Read recorded texts, each with its name for messages, as one cluster, with secrets replaced.
 
-    A text is a whole cluster, one node, or the snapshot of a host, which is a node of the text's own name. Several are
-    put together: what one of them measured between its nodes stays with it. A damaged one whose name is among `spared`
-    counts as a node that could not be read, as long as there is another.
+    A text is a cluster, a node, or the snapshot of a host. What a text measured between its nodes is kept. A damaged
+    one in `spared` counts as a node that could not be read, as long as there is another.
 
     Raises:
-        InputError: there is no text, one is no such record, something in it is damaged, or two nodes have one name.
+        InputError: there is no text, one is damaged, or two nodes have one name.
     """
-    found: list[Cluster] = []
+    clusters: list[Cluster] = []
     wrong: list[InputError] = []
     names: Counter[str] = Counter()
     for where, text in texts:
         # Names join what was measured to its node, so they are compared as they are shown.
         try:
-            one = _without_secrets(_read(text, where))
+            cluster = _without_secrets(_read(text, where))
         except InputError as error:
             if where not in spared:
                 raise
             wrong.append(error)
-            one = Cluster(by=_BY_FILES, unread=(Unread(_name_of(where), str(error)),))
-        _check_names(one, names, where)
-        found.append(one)
-    if wrong and len(wrong) == len(found):
+            cluster = Cluster(by=_BY_FILES, unread=(Unread(_name_of(where), str(error)),))
+        _check_names(cluster, names, where)
+        clusters.append(cluster)
+    if wrong and len(wrong) == len(clusters):
         raise wrong[0]
-    if not found:
+    if not clusters:
         raise InputError(f"no recorded node was given; {_WRITE}")
-    return found[0] if len(found) == 1 else _joined(found)
+    return clusters[0] if len(clusters) == 1 else _joined(clusters)
 
 
-def _without_secrets(found: Cluster) -> Cluster:
-    """The same, its secrets replaced; the name of a variable may tell that its value is one."""
+def _without_secrets(cluster: Cluster) -> Cluster:
+    """Replace secrets; the name of a variable may show that its value is one."""
     texts: list[str] = []
-    _gather(found, "", texts)
-    told = "\n".join(texts)
-    if redact_text(told) == told:
-        return found  # the rule, and quicker than to look at thousands of texts one by one
+    _gather(cluster, "", texts)
+    text = "\n".join(texts)
+    if redact_text(text) == text:
+        return cluster  # the rule, and quicker than to look at thousands of texts one by one
     nodes = tuple(
         node
         if node.environment is None
-        else replace(node, environment={name: _told(name, value) for name, value in node.environment.items()})
-        for node in found.nodes
+        else replace(node, environment={name: _redacted_value(name, value) for name, value in node.environment.items()})
+        for node in cluster.nodes
     )
-    return redact_record(replace(found, nodes=nodes))
+    return redact_record(replace(cluster, nodes=nodes))
 
 
 def _gather(value: Any, named: str, texts: list[str]) -> None:
-    """Put all texts of a record into a list; what has a name stands behind it."""
+    """Collect all texts of a record, with the name of a variable before its value."""
     if isinstance(value, str):
         texts.append(named + value)
     elif isinstance(value, tuple):
@@ -92,8 +91,8 @@ def _gather(value: Any, named: str, texts: list[str]) -> None:
                 _gather(item, named, texts)
 
 
-def _told(name: str, value: str) -> str:
-    """A variable's value; its name may tell that it is a secret. The mark of one, as <secret-0a1b2c3d>, stays."""
+def _redacted_value(name: str, value: str) -> str:
+    """A variable's value, redacted by its name; the mark of a secret, as <secret-0a1b2c3d>, stays."""
     return redact_text(f"{name}={value}").partition("=")[2]
 
 
@@ -109,21 +108,21 @@ def _read(text: str, where: str) -> Cluster:
         raise InputError(f'{where}: is no recorded cluster: "kind" is not "{KIND}" or "{NODE_KIND}"; {_WRITE}')
     if data.get("schema") != SCHEMA or isinstance(data["schema"], bool):
         raise InputError(f"{where}: has schema {str(data.get('schema'))[:20]}, and {SCHEMA} is read; {_WRITE}")
-    told = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
+    values = {name: value for name, value in data.items() if name != "schema" and name not in _DERIVED}
     if kind == NODE_KIND:
-        about = {name: told.pop(name) for name in ("constructed", "source", "taken") if name in told}
+        about = {name: values.pop(name) for name in ("constructed", "source", "taken") if name in values}
         inventories.check(Cluster, about, where)
-        inventories.check(NodeFacts, told, where)
-        found = replace(record(Cluster, about), by=_BY_FILES, nodes=(record(NodeFacts, told),))
-    elif "nodes" in told:
-        inventories.check(Cluster, told, where)
-        found = record(Cluster, told)
+        inventories.check(NodeFacts, values, where)
+        cluster = replace(record(Cluster, about), by=_BY_FILES, nodes=(record(NodeFacts, values),))
+    elif "nodes" in values:
+        inventories.check(Cluster, values, where)
+        cluster = record(Cluster, values)
     else:
         raise InputError(f"{where}: nodes: is missing; {_WRITE}")
-    for node in found.nodes:
+    for node in cluster.nodes:
         inventories.check_host(node.inventory, f"{where}: {visible(node.name[:60])}")
-    _check_links(found, where)
-    return found
+    _check_links(cluster, where)
+    return cluster
 
 
 def _json(text: str, where: str) -> Any:
@@ -133,55 +132,55 @@ def _json(text: str, where: str) -> Any:
         raise InputError(f"{where}: is no JSON ({error}); give a recorded cluster as it was written") from None
 
 
-def _check_links(found: Cluster, where: str) -> None:
-    """See that what was measured is between nodes that are there.
-
-    Raises:
-        InputError: it names another.
-    """
-    there = {*_names(found)}
-    named = [("head", found.head)] if found.head is not None else []
-    named += [("reaches", name) for each in found.reaches or () for name in (each.source, each.target)]
-    named += [("collectives", rank.node) for each in found.collectives or () for rank in each.ranks]
-    odd = next(((field, name) for field, name in named if name not in there), None)
+def _check_links(cluster: Cluster, where: str) -> None:
+    """Check that measurements are between nodes that are listed."""
+    known_nodes = {*_names(cluster)}
+    named = [("head", cluster.head)] if cluster.head is not None else []
+    named += [("reaches", name) for attempt in cluster.reaches or () for name in (attempt.source, attempt.target)]
+    named += [("collectives", rank.node) for attempt in cluster.collectives or () for rank in attempt.ranks]
+    odd = next(((field, name) for field, name in named if name not in known_nodes), None)
     if odd is not None:
         raise InputError(f"{where}: {odd[0]}: {visible(odd[1][:60])!r} is no node that is listed; name one that is")
 
 
-def _names(found: Cluster) -> list[str]:
-    return [*(node.name for node in found.nodes), *(each.name for each in found.unread)]
+def _names(cluster: Cluster) -> list[str]:
+    return [*(node.name for node in cluster.nodes), *(unread.name for unread in cluster.unread)]
 
 
-def _check_names(found: Cluster, names: Counter[str], where: str) -> None:
-    """See that the nodes have names, and none that is another's."""
-    for name in _names(found):
-        shown = visible(name[:60])
+def _check_names(cluster: Cluster, names: Counter[str], where: str) -> None:
+    """Check that the nodes have valid, unique names."""
+    for name in _names(cluster):
+        printable = visible(name[:60])
         if not (0 < len(name) <= _MAX_NAME and name.isprintable()):
             raise InputError(
-                f"{where}: {shown!r} is no name of a node; give one of 1 to {_MAX_NAME} signs that can be printed"
+                f"{where}: {printable!r} is no name of a node; give one of 1 to {_MAX_NAME} signs that can be printed"
             )
         if names[name]:
-            raise InputError(f"{where}: {shown}: is a node that was given already; give each under a name of its own")
+            raise InputError(
+                f"{where}: {printable}: is a node that was given already; give each under a name of its own"
+            )
         names[name] += 1
     if len(names) > MAX_NODES:
         raise InputError(f"{where}: makes more than {MAX_NODES:,} nodes; give fewer at a time")
 
 
-def _joined(found: Sequence[Cluster]) -> Cluster:
-    """Clusters and nodes of several files as one; a collective ran over those of one file, and says nothing of all."""
-    reaches = tuple(each for one in found for each in one.reaches or ())
+def _joined(clusters: Sequence[Cluster]) -> Cluster:
+    """Merge clusters of several files; a collective covers the nodes of one file, so it is dropped."""
+    reaches = tuple(item for cluster in clusters for item in cluster.reaches or ())
     return Cluster(
-        constructed=any(one.constructed or any(node.inventory.constructed for node in one.nodes) for one in found),
-        source=f"put together of {len(found)} files",
+        constructed=any(
+            cluster.constructed or any(node.inventory.constructed for node in cluster.nodes) for cluster in clusters
+        ),
+        source=f"put together of {len(clusters)} files",
         by=_BY_FILES,
-        head=next((one.head for one in found if one.head is not None), None),
-        nodes=tuple(node for one in found for node in one.nodes),
-        unread=tuple(each for one in found for each in one.unread),
+        head=next((cluster.head for cluster in clusters if cluster.head is not None), None),
+        nodes=tuple(node for cluster in clusters for node in cluster.nodes),
+        unread=tuple(item for cluster in clusters for item in cluster.unread),
         reaches=reaches or None,
     )
 
 
 def _name_of(where: str) -> str:
-    """A node's name by that of its file."""
+    """A node's name, from its file's name."""
     name = where.replace("\\", "/").rpartition("/")[2]
     return name.rpartition(".")[0] or name

@@ -1,4 +1,4 @@
-"""What would mean something and is not known of several nodes: whatever is listed here is never a pass."""
+"""Facts about several nodes that matter and are unknown: with any of these a check does not pass."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from vllm_runbooks.host.nodes import compared
 from vllm_runbooks.host.nodes.records import BACKENDS, Collective, ModelFacts, NodeFacts, RankState, Unmeasured
-from vllm_runbooks.host.nodes.view import View
+from vllm_runbooks.host.nodes.view import ClusterRuleContext
 from vllm_runbooks.host.records import SHARED
 
 ABSENT_RANK = "was not there"
 """How the reason ends of a rank that waited for another."""
 _WITH_TORCH = "name the Python that vLLM runs with (--python)"
-_NEEDS: Sequence[tuple[str, Callable[[View, NodeFacts], bool]]] = (
+_NEEDS: Sequence[tuple[str, Callable[[ClusterRuleContext, NodeFacts], bool]]] = (
     ("the environment", lambda _, node: node.environment is None),
     ("addresses of the interfaces", lambda _, node: node.interfaces is None),
     ("what its own name stands for", lambda _, node: node.resolves_to is None),
@@ -25,8 +25,14 @@ _NEEDS: Sequence[tuple[str, Callable[[View, NodeFacts], bool]]] = (
     (f"size of {SHARED}", lambda _, node: node.inventory.host.shm_mib is None),
     ("limit of locked memory", lambda _, node: _has_rdma(node) and node.inventory.host.memlock_mib is None),
     ("limit of open files", lambda _, node: node.inventory.host.open_files_max is None),
-    ("largest packet (MTU) of its interface", lambda view, node: _is_led(view, node) and view.ways.mtu(node) is None),
-    ("bandwidth of the ways to it", lambda view, node: _is_led(view, node) and not any(view.ways.rates(node.name))),
+    (
+        "largest packet (MTU) of its interface",
+        lambda context, node: _is_led(context, node) and context.matrix.mtu(node) is None,
+    ),
+    (
+        "bandwidth of the ways to it",
+        lambda context, node: _is_led(context, node) and not any(context.matrix.rates(node.name)),
+    ),
 )
 """Facts that rules need: in words, and whether they are not known of a node."""
 
@@ -36,89 +42,85 @@ def _has_rdma(node: NodeFacts) -> bool:
     return node.inventory.host.rdma_devices != 0
 
 
-def _is_led(view: View, node: NodeFacts) -> bool:
-    """Whether an address is known at which others reach a node: where none is, that is said by itself."""
-    way = view.ways.chosen.get(node.name)
-    return way is not None and view.ways.is_reached(node.name, way.address) is True
+def _is_led(context: ClusterRuleContext, node: NodeFacts) -> bool:
+    """Whether an address is known at which others reach a node; if not, there is a finding about that."""
+    way = context.matrix.chosen.get(node.name)
+    return way is not None and context.matrix.is_reached(node.name, way.address) is True
 
 
-def unmeasured(view: View, *, model: str, has_failed: bool) -> Iterator[Unmeasured]:
-    """What would mean something, and is not known.
-
-    Args:
-        view: The nodes.
-        model: Path of the model that every node must have; empty: the one that was looked at, if any.
-        has_failed: Whether a collective was found to fail: then it is known how it goes.
-    """
-    names = tuple(node.name for node in view.nodes)
-    if len(names) + len(view.found.unread) < 2:
+def unmeasured(context: ClusterRuleContext, *, model: str, has_failed: bool) -> Iterator[Unmeasured]:
+    """List what matters and is unknown; `has_failed` says that a collective was found to fail."""
+    names = tuple(node.name for node in context.nodes)
+    if len(names) + len(context.cluster.unread) < 2:
         yield Unmeasured("a second node, without which nothing is compared", names)
     for what, is_unknown in _NEEDS:
-        without = tuple(node.name for node in view.nodes if is_unknown(view, node))
+        without = tuple(node.name for node in context.nodes if is_unknown(context, node))
         if without:
             yield Unmeasured(what, without)
-    if names and all(compared.VLLM.of(node) == compared.ABSENT for node in view.nodes):
+    if names and all(compared.VLLM.of(node) == compared.ABSENT for node in context.nodes):
         yield Unmeasured("release of vLLM, which the Python that answered does not have: name the servers' own", names)
-    yield from _of_model(view, model)
+    yield from _of_model(context, model)
     if len(names) > 1:
-        yield from _of_ways(view, names)
+        yield from _of_ways(context, names)
         if not has_failed:
-            yield from _of_collectives(view, names)
+            yield from _of_collectives(context, names)
 
 
-def _of_model(view: View, model: str) -> Iterator[Unmeasured]:
-    asked = {node.name: node.model for node in view.nodes if node.model is not None}
+def _of_model(context: ClusterRuleContext, model: str) -> Iterator[Unmeasured]:
+    models = {node.name: node.model for node in context.nodes if node.model is not None}
     # Without a word about a model none was asked for.
-    wanted = [node.name for node in view.nodes] if asked or model else []
-    blank = tuple(name for name in wanted if name not in asked or model not in ("", asked[name].path))
+    expected = [node.name for node in context.nodes] if models or model else []
+    blank = tuple(name for name in expected if name not in models or model not in ("", models[name].path))
     if blank:
         yield Unmeasured(f"the model{f' {model}' if model else ''}", blank)
-    unread = tuple(name for name, told in asked.items() if told.is_there and not _is_read(told))
+    unread = tuple(name for name, facts in models.items() if facts.is_there and not _is_read(facts))
     if unread:
         yield Unmeasured("content of the model's files", unread)
 
 
-def _is_read(told: ModelFacts) -> bool:
+def _is_read(facts: ModelFacts) -> bool:
     """Whether each file has something to be compared by."""
-    return bool(told.files) and all(each.sha256 or each.sampled_sha256 for each in told.files)
+    return bool(facts.files) and all(file.sha256 or file.sampled_sha256 for file in facts.files)
 
 
-def _of_ways(view: View, names: tuple[str, ...]) -> Iterator[Unmeasured]:
-    if view.found.reaches is None:
+def _of_ways(context: ClusterRuleContext, names: tuple[str, ...]) -> Iterator[Unmeasured]:
+    if context.cluster.reaches is None:
         yield Unmeasured("which node reaches which, on the ports of Ray, torch and vLLM", names)
         return
-    untried = view.ways.untried()
+    untried = context.matrix.untried()
     if untried:
         yield Unmeasured("whether every other node reaches it", untried)
-    unknown = tuple(name for name in names if name in view.ways.unknown)
+    unknown = tuple(name for name in names if name in context.matrix.unknown)
     if unknown:
         yield Unmeasured("whether a port of it is reached", unknown)
 
 
-def _of_collectives(view: View, names: tuple[str, ...]) -> Iterator[Unmeasured]:
+def _of_collectives(context: ClusterRuleContext, names: tuple[str, ...]) -> Iterator[Unmeasured]:
     """Which all-reduces did not run: by Gloo, and by NCCL where every node has cards."""
-    has_cards = all(node.inventory.gpus for node in view.nodes)
+    has_cards = all(node.inventory.gpus for node in context.nodes)
     missing: dict[tuple[str, ...], list[str]] = {}
     for backend, called in BACKENDS.items():
-        done = _through([each for each in view.found.collectives or () if each.backend == backend])
+        done = _through([run for run in context.cluster.collectives or () if run.backend == backend])
         without = tuple(name for name in names if name not in done)
         if without and (has_cards or backend == "gloo"):
             missing.setdefault(without, []).append(called)
     for without, those in missing.items():
         what = f"whether an all-reduce by {' and '.join(those)} runs over all nodes"
-        yield Unmeasured(what, without, _why_not(view, those))
+        yield Unmeasured(what, without, _why_not(context, those))
 
 
-def _why_not(view: View, called: Sequence[str]) -> str:
+def _why_not(context: ClusterRuleContext, called: Sequence[str]) -> str:
     """Why the first rank that did not start did not; not that another waited for it."""
     ranks = [
-        rank for each in view.found.collectives or () if BACKENDS.get(each.backend) in called for rank in each.ranks
+        rank for run in context.cluster.collectives or () if BACKENDS.get(run.backend) in called for rank in run.ranks
     ]
     lacking = [rank for rank in ranks if rank.state is RankState.NOT_STARTED and not rank.said.endswith(ABSENT_RANK)]
-    told = next((f"{rank.node}: {' '.join(rank.said.split())[:200]}" for rank in lacking if rank.said), "")
-    return f"{told}; {_WITH_TORCH}" if "torch" in told else told
+    reason = next((f"{rank.node}: {' '.join(rank.said.split())[:200]}" for rank in lacking if rank.said), "")
+    return f"{reason}; {_WITH_TORCH}" if "torch" in reason else reason
 
 
 def _through(run: Sequence[Collective]) -> frozenset[str]:
     """Nodes whose rank came to an end of its own."""
-    return frozenset(rank.node for each in run for rank in each.ranks if rank.state is not RankState.NOT_STARTED)
+    return frozenset(
+        rank.node for collective in run for rank in collective.ranks if rank.state is not RankState.NOT_STARTED
+    )

@@ -1,4 +1,4 @@
-"""Which node reaches which: the measured matrix, the address by which each is reached, and what it needs for that."""
+"""Which node reaches which: the measured matrix, the address of each node, and the variables it needs for that."""
 
 from __future__ import annotations
 
@@ -13,56 +13,59 @@ from vllm_runbooks.host.nodes.records import Cluster, Interface, NodeEnvironment
 HOST_IP, NCCL, GLOO = "VLLM_HOST_IP", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"
 _TRIED = frozenset(Reachability) - {Reachability.UNKNOWN}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", re.ASCII)
-"""Names of interfaces that are put into an environment; Linux gives one 15 signs at most."""
+"""Names of interfaces that are safe in an environment; Linux allows 15 characters."""
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address leads nowhere but to the node itself, or is none: 0.0.0.0."""
+    """Whether an address is a loopback or unspecified."""
     return address.startswith("127.") or address in ("::1", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 def is_outward(address: str) -> bool:
-    """Whether another node might reach an address: it is neither a loopback nor of one link alone."""
+    """Whether another node might reach an address: neither loopback nor link-local."""
     return not (is_loopback(address) or address.startswith("169.254.") or address.casefold().startswith("fe80:"))
 
 
-def usable(node: NodeFacts) -> tuple[Interface, ...]:
+def usable_interfaces(node: NodeFacts) -> tuple[Interface, ...]:
     """Interfaces of a node by which another node might reach it."""
     return tuple(
-        each for each in node.interfaces or () if each.is_up is not False and any(map(is_outward, each.addresses))
+        interface
+        for interface in node.interfaces or ()
+        if interface.is_up is not False and any(map(is_outward, interface.addresses))
     )
 
 
-def dialled(node: NodeFacts) -> tuple[str, ...]:
+def dial_addresses(node: NodeFacts) -> tuple[str, ...]:
     """Addresses of a node at which another might reach it, in the order of its interfaces."""
-    found = (one for each in usable(node) for one in each.addresses if is_outward(one))
-    return tuple(dict.fromkeys(found))
+    outward = (
+        address for interface in usable_interfaces(node) for address in interface.addresses if is_outward(address)
+    )
+    return tuple(dict.fromkeys(outward))
 
 
 def addresses(node: NodeFacts) -> frozenset[str] | None:
-    """All addresses of a node; None: they are not known."""
+    """All addresses of a node; None if unknown."""
     if node.interfaces is None:
         return None
-    return frozenset(address for each in node.interfaces for address in each.addresses)
+    return frozenset(address for interface in node.interfaces for address in interface.addresses)
 
 
 def variable(node: NodeFacts, name: str) -> str | None:
-    """A variable of a node's environment; None: it is not set, or empty, or nobody told."""
+    """A variable of a node's environment; None if unset, empty or unknown."""
     return (node.environment or {}).get(name) or None
 
 
-def selected(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
-    """The interfaces that a variable of the node's environment selects, as who reads it does.
+def selected_interfaces(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
+    """The interfaces that a variable selects for its library; None if it is not set, or they are unknown.
 
     NCCL reads prefixes, a leading = for whole names, a leading ^ for those that are left out; Gloo reads whole names.
-    None: the variable is not set, or the interfaces are not known.
     """
     value = variable(node, name)
     if value is None or node.interfaces is None:
         return None
     if name == GLOO:
         names = value.split(",")
-        return tuple(each for each in node.interfaces if each.name in names)
+        return tuple(interface for interface in node.interfaces if interface.name in names)
     is_without, value = value.startswith("^"), value.removeprefix("^")
     is_whole, value = value.startswith("="), value.removeprefix("=")
     words = tuple(word for word in value.split(",") if word)
@@ -70,12 +73,12 @@ def selected(node: NodeFacts, name: str) -> tuple[Interface, ...] | None:
     def is_named(interface: Interface) -> bool:
         return interface.name in words if is_whole else interface.name.startswith(words)
 
-    return tuple(each for each in node.interfaces if is_named(each) is not is_without)
+    return tuple(interface for interface in node.interfaces if is_named(interface) is not is_without)
 
 
 @dataclass(frozen=True)
-class Way:
-    """How a node is reached by the others."""
+class NodeRoute:
+    """The interface and address by which others reach a node."""
 
     interface: str
     address: str
@@ -83,48 +86,49 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Block:
-    """Ports of a node that another does not reach."""
+class BlockedPorts:
+    """Ports of a node that another does not reach, all for the same reason."""
 
     source: str
     target: str
     address: str
     reaches: tuple[Reach, ...]
-    """The attempts that failed, all in the same state."""
+    """Failed attempts, all in the same state."""
     is_whole: bool
     """Whether every attempt at the address failed."""
     is_open_back: bool
-    """Whether the other way something was reached."""
+    """Whether something is reached in the other direction."""
 
 
-class Ways:
-    """The matrix of a cluster."""
+class ReachabilityMatrix:
+    """The reachability of a cluster's nodes."""
 
-    def __init__(self, found: Cluster) -> None:
-        """Sort what was measured by source, target and address."""
-        self.nodes = {node.name: node for node in found.nodes}
+    def __init__(self, cluster: Cluster) -> None:
+        self.nodes = {node.name: node for node in cluster.nodes}
         self._tried: dict[tuple[str, str], dict[str, list[Reach]]] = defaultdict(lambda: defaultdict(list))
         self.unknown: set[str] = set()
-        """Nodes towards which an attempt could not be made."""
+        """Nodes with an attempt that could not be made."""
         self._out: dict[str, Counter[str]] = defaultdict(Counter)
-        for each in found.reaches or ():
-            if each.state not in _TRIED:
-                self.unknown.add(each.target)
+        for attempt in cluster.reaches or ():
+            if attempt.state not in _TRIED:
+                self.unknown.add(attempt.target)
                 continue
-            self._tried[each.source, each.target][each.address].append(each)
-            if each.state is Reachability.OPEN and each.interface is not None:
-                self._out[each.source][each.interface] += 1
+            self._tried[attempt.source, attempt.target][attempt.address].append(attempt)
+            if attempt.state is Reachability.OPEN and attempt.interface is not None:
+                self._out[attempt.source][attempt.interface] += 1
         self._sources: dict[str, list[str]] = defaultdict(list)
         for source, target in self._tried:
             self._sources[target].append(source)
-        owners = Counter(one for node in found.nodes for one in addresses(node) or ())
+        owners = Counter(owned for node in cluster.nodes for owned in addresses(node) or ())
         self._shared = {address for address, count in owners.items() if count > 1}
-        self.chosen = {node.name: self._choose(node) for node in found.nodes}
+        self.chosen = {node.name: self._choose(node) for node in cluster.nodes}
 
     def mtu(self, node: NodeFacts) -> int | None:
-        """The largest packet of the interface by which a node is reached; None: it, or that, is not known."""
-        way = self.chosen[node.name]
-        return next((each.mtu for each in node.interfaces or () if way and each.name == way.interface), None)
+        """MTU of the interface by which a node is reached; None if unknown."""
+        route = self.chosen[node.name]
+        return next(
+            (interface.mtu for interface in node.interfaces or () if route and interface.name == route.interface), None
+        )
 
     def untried(self) -> tuple[str, ...]:
         """Nodes that not every other node tried to reach."""
@@ -132,96 +136,113 @@ class Ways:
         return tuple(name for name in self.nodes if len([s for s in self._sources[name] if s in self.nodes]) < others)
 
     def is_reached(self, name: str, address: str) -> bool | None:
-        """Whether any node reaches another at an address of it, on some port; None: nobody tried."""
-        found = [self._tried[source, name].get(address, []) for source in self._sources[name]]
-        if not any(found):
+        """Whether any node reaches another at an address; None if nobody tried."""
+        by_source = [self._tried[source, name].get(address, []) for source in self._sources[name]]
+        if not any(by_source):
             return None
-        return any(each.state is Reachability.OPEN for attempts in found for each in attempts)
+        return any(attempt.state is Reachability.OPEN for attempts in by_source for attempt in attempts)
 
-    def _choose(self, node: NodeFacts) -> Way | None:
-        """The interface and address by which a node is reached best; None: none is known to lead to the others."""
+    def _choose(self, node: NodeFacts) -> NodeRoute | None:
+        """The best route to a node; None if none is known to lead to the others."""
         ranked = []
         set_by = variable(node, HOST_IP)
-        for number, interface in enumerate(usable(node)):
+        for number, interface in enumerate(usable_interfaces(node)):
             for address in interface.addresses:
                 if not is_outward(address) or address in self._shared:
                     continue
-                found = [self._tried[source, node.name].get(address, []) for source in self._sources[node.name]]
-                opened = [[each for each in one if each.state is Reachability.OPEN] for one in found]
+                by_source = [self._tried[source, node.name].get(address, []) for source in self._sources[node.name]]
+                opened = [
+                    [attempt for attempt in attempts if attempt.state is Reachability.OPEN] for attempts in by_source
+                ]
                 some = sum(map(bool, opened))
-                whole = sum(bool(one) and len(one) == len(every) for one, every in zip(opened, found, strict=True))
+                whole = sum(
+                    bool(attempts) and len(attempts) == len(every)
+                    for attempts, every in zip(opened, by_source, strict=True)
+                )
                 out = self._out[node.name][interface.name]
                 if not some and not out:
                     continue
-                rates = [each.bandwidth_mbit_s for one in opened for each in one if each.bandwidth_mbit_s]
+                rates = [
+                    attempt.bandwidth_mbit_s for attempts in opened for attempt in attempts if attempt.bandwidth_mbit_s
+                ]
                 score = (
                     some, whole, out > 0, round(math.log2(min(rates))) if rates else 0, address == set_by,
                     ":" not in address, -number,
                 )  # fmt: skip
                 ranked.append((score, self._way(interface.name, address, opened)))
-        return max(ranked, key=lambda one: one[0])[1] if ranked else None
+        return max(ranked, key=lambda attempts: attempts[0])[1] if ranked else None
 
-    def _way(self, interface: str, address: str, opened: Sequence[Sequence[Reach]]) -> Way:
+    def _way(self, interface: str, address: str, opened: Sequence[Sequence[Reach]]) -> NodeRoute:
         count = sum(map(bool, opened))
         if not count:
-            return Way(interface, address, f"{interface} leads to the others, and none of them reaches {address}")
+            return NodeRoute(interface, address, f"{interface} leads to the others, and none of them reaches {address}")
         other = "one other node reaches" if count == 1 else f"{count} other nodes reach"
-        slow = [each.latency_ms for one in opened for each in one if each.latency_ms is not None]
-        rates = [each.bandwidth_mbit_s for one in opened for each in one if each.bandwidth_mbit_s is not None]
-        said = [f"at most {max(slow):.3g} ms"] if slow else []
-        said += [f"at least {min(rates):,.0f} Mbit/s"] if rates else []
-        return Way(interface, address, f"{other} it at {address} on {interface}{': ' * bool(said)}{', '.join(said)}")
+        slow = [attempt.latency_ms for attempts in opened for attempt in attempts if attempt.latency_ms is not None]
+        rates = [
+            attempt.bandwidth_mbit_s
+            for attempts in opened
+            for attempt in attempts
+            if attempt.bandwidth_mbit_s is not None
+        ]
+        speeds = [f"at most {max(slow):.3g} ms"] if slow else []
+        speeds += [f"at least {min(rates):,.0f} Mbit/s"] if rates else []
+        return NodeRoute(
+            interface, address, f"{other} it at {address} on {interface}{': ' * bool(speeds)}{', '.join(speeds)}"
+        )
 
-    def blocks(self) -> Iterator[Block]:
-        """What is not reached at the addresses that would be used, by source, target and state."""
+    def blocks(self) -> Iterator[BlockedPorts]:
+        """Ports that are not reached at the addresses that would be used, by source, target and state."""
         for (source, target), by_address in self._tried.items():
             for address in self._judged(target, by_address):
                 closed: dict[Reachability, list[Reach]] = defaultdict(list)
-                for each in by_address[address]:
-                    if each.state is not Reachability.OPEN:
-                        closed[each.state].append(each)
+                for attempt in by_address[address]:
+                    if attempt.state is not Reachability.OPEN:
+                        closed[attempt.state].append(attempt)
                 is_whole = sum(map(len, closed.values())) == len(by_address[address])
                 for attempts in closed.values():
                     back = self._is_open(target, source)
-                    yield Block(source, target, address, tuple(attempts), is_whole, back)
+                    yield BlockedPorts(source, target, address, tuple(attempts), is_whole, back)
 
     def _judged(self, target: str, by_address: Mapping[str, Collection[Reach]]) -> tuple[str, ...]:
-        """Addresses of a node at which it has to be reached: the chosen one, else those that are likeliest."""
-        way = self.chosen.get(target)
-        if way is not None:
-            return (way.address,) if way.address in by_address else ()
+        """Addresses at which a node has to be reached: the chosen one, else the likeliest."""
+        route = self.chosen.get(target)
+        if route is not None:
+            return (route.address,) if route.address in by_address else ()
         # Of a node that is reached nowhere: where at least a firewall answers, or swallows.
         states = {
-            address: min(_LIKELY.index(each.state) for each in attempts) for address, attempts in by_address.items()
+            address: min(_LIKELY.index(attempt.state) for attempt in attempts)
+            for address, attempts in by_address.items()
         }
         best = min(states.values(), default=0)
         return tuple(address for address, state in states.items() if state == best)[:1]
 
     def _is_open(self, source: str, target: str) -> bool:
         tried = self._tried.get((source, target), {})
-        return any(each.state is Reachability.OPEN for attempts in tried.values() for each in attempts)
+        return any(attempt.state is Reachability.OPEN for attempts in tried.values() for attempt in attempts)
 
     def rates(self, name: str) -> Iterator[tuple[float, str]]:
-        """Of the ways to a node that would be used, the bandwidths that were measured in Mbit/s, and from where."""
-        way = self.chosen.get(name)
-        if way is None:
+        """Bandwidths of the route to a node in Mbit/s, each with its source."""
+        route = self.chosen.get(name)
+        if route is None:
             return
         for source in self._sources[name]:
-            for each in self._tried[source, name].get(way.address, ()):
-                if each.bandwidth_mbit_s is not None:
-                    yield each.bandwidth_mbit_s, source
+            for attempt in self._tried[source, name].get(route.address, ()):
+                if attempt.bandwidth_mbit_s is not None:
+                    yield attempt.bandwidth_mbit_s, source
 
     def environments(self) -> Iterator[NodeEnvironment]:
-        """What each node needs in its environment, as far as its way to the others is known."""
-        for name, way in self.chosen.items():
-            if way is None or not _NAME.fullmatch(way.interface):
+        """What each node needs in its environment, where the route to it is known."""
+        for name, route in self.chosen.items():
+            if route is None or not _NAME.fullmatch(route.interface):
                 continue
-            others = [each.name for each in self.nodes[name].interfaces or () if each.name != way.interface]
+            others = [
+                interface.name for interface in self.nodes[name].interfaces or () if interface.name != route.interface
+            ]
             # NCCL takes a name for the beginning of one.
-            exactly = "=" if any(other.startswith(way.interface) for other in others) else ""
-            variables = {HOST_IP: way.address, NCCL: f"{exactly}{way.interface}", GLOO: way.interface}
-            yield NodeEnvironment(name, variables, way.why)
+            exactly = "=" if any(other.startswith(route.interface) for other in others) else ""
+            variables = {HOST_IP: route.address, NCCL: f"{exactly}{route.interface}", GLOO: route.interface}
+            yield NodeEnvironment(name, variables, route.why)
 
 
 _LIKELY = (Reachability.OPEN, Reachability.REFUSED, Reachability.DROPPED, Reachability.UNREACHABLE)
-"""The states by how much speaks for it that the address is the right one."""
+"""States, those first that make an address likelier."""
