@@ -7,7 +7,9 @@ from pathlib import Path
 
 from vllm_runbooks.catalog.compiled import digest
 
-TABLES: Mapping[str, str] = {}
+TABLES: Mapping[str, str] = {
+    "edge10_scripts": "vllm_runbooks.edge10.jobs.templates:ScriptTemplate",
+}
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 
 

@@ -396,16 +396,16 @@ def logged(told: Told) -> Shown:
 # ---- the steps, made anew
 
 
-def made(told: Told) -> steps.Made | str:
+def made(told: Told) -> steps.JobFiles | str:
     """Every file of the job; else why there is none. Nothing is written."""
     if isinstance(told.job, str):
         return told.job
     if told.job.job is None:
         return "The description contradicts itself or the toolchain: mend what is wrong with it first."
-    return steps.made(told.job.job, told.facts)
+    return steps.make_files(told.job.job, told.facts)
 
 
-def made_shown(told: Told, found: steps.Made | str) -> Shown:
+def made_shown(told: Told, found: steps.JobFiles | str) -> Shown:
     """The files that were made, each in full, and what the linters say of them."""
     from vllm_runbooks.edge10 import pages as edge10_pages
 
@@ -414,7 +414,7 @@ def made_shown(told: Told, found: steps.Made | str) -> Shown:
     return edge10_pages.made(found.files, found.texts, making.judged(found.texts, told.facts))
 
 
-def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:
+def write(found: steps.JobFiles | str, folder: str, *, apply: bool) -> Shown:
     """Write the files of the job into a folder, where that is asked for; what somebody changed is not overwritten.
 
     Raises:

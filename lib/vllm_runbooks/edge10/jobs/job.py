@@ -17,6 +17,7 @@ from vllm_runbooks.core.redaction.redact import redact_name
 from vllm_runbooks.edge10 import models
 from vllm_runbooks.edge10.jobs import names
 from vllm_runbooks.edge10.jobs.records import CalibrationAsked, EvaluationAsked, Job, JobProblem, ReadJob
+from vllm_runbooks.edge10.jobs.templates import fill_template
 from vllm_runbooks.reading.documents import yaml_places
 from vllm_runbooks.reading.documents.yaml_places import Mapping, Node, Scalar, YamlError
 
@@ -82,41 +83,33 @@ def read(text: str, facts_of: Callable[[str | None], Toolchain]) -> ReadJob:
 
 
 def example(facts: Toolchain) -> str:
-    """A description to begin with: a model with pictures, and what may be said of it, with the values of the facts."""
-    fed, limits, evaluation = facts.calibration, facts.limits, facts.evaluation
+    """A description to begin with: a model with pictures, with the values of the facts."""
+    calibration, limits, evaluation = facts.calibration, facts.limits, facts.evaluation
     kind = "vlm"
-    listed = next((each for each in facts.models if each.kind == kind and each.quantise and each.compile), None)
+    listed = next((model for model in facts.models if model.kind == kind and model.quantise and model.compile), None)
     name = "MODEL" if listed is None else "-".join([listed.name, *facts.suffixes[:1]])
     dies = max(limits.dies)
-    order = ", ".join(map(str, range(dies)))
-    width, height = limits.picture
-    fed_with = f"{{dataset: {fed.dataset}, part: {fed.dataset_config}, split: {fed.split}, column: {fed.column}}}"
-    lines = [
-        "# One model's way to the chip. Only model and dies are needed; what is left out comes from the facts.",
-        f"model: {name}  # its name on the Hub, or its folder: an absolute path",
-        f"# like: {name if listed is None else listed.name}  # the listed model, where its own name is not listed",
-        "# quantised: my-model-AWQ  # a checkpoint that is quantised already: then that step is left out",
-        f"dies: {dies}",
-        f"# remap: [{order}]  # order of the dies; of a model with pictures {{vision: […], language: […]}}",
-        f"# prefill: {limits.prefill[kind]}  # lengths of a prompt's pieces that are compiled",
-        f"# context: {limits.max_model_len}  # longest sequence",
-        f"# kv_cache: {limits.kv_cache_tokens}  # of a language model: longest sequence that it is compiled for",
-        "# embedding_as_input: false  # of a language model: whether the host computes the embedding",
-        f"modality: {MODALITIES[0]}  # or {MODALITIES[1]}; of a model with pictures, as is the next",
-        f"picture: {width}x{height}",
-        "gpu: true  # whether the host that quantises and compiles has one",
-        f"# calibration: {fed_with}",
-        "evaluation:",
-        "  limit: 200  # questions; left out: all",
-        f"#   datasets: [{', '.join(evaluation.datasets[kind])}]",
-        f"#   ports: [{', '.join(map(str, evaluation.ports))}]  # of the float and of the quantised model",
-        "#   cards: 1  # of each of the two servers",
-        "#   seed: 0",
-        f"#   answer_tokens: {evaluation.answer_tokens}",
-        "# threshold: 0.01  # largest loss of a score that is taken",
-        f"# toolchain: {facts.version}",
-    ]
-    return "\n".join([*lines, ""])
+    return fill_template(
+        "job_example",
+        model=name,
+        listed=name if listed is None else listed.name,
+        dies=dies,
+        order=", ".join(map(str, range(dies))),
+        prefill=limits.prefill[kind],
+        context=limits.max_model_len,
+        kv_cache=limits.kv_cache_tokens,
+        modality=MODALITIES[0],
+        other=MODALITIES[1],
+        picture="x".join(map(str, limits.picture)),
+        dataset=calibration.dataset,
+        part=calibration.dataset_config,
+        split=calibration.split,
+        column=calibration.column,
+        datasets=", ".join(evaluation.datasets[kind]),
+        ports=", ".join(map(str, evaluation.ports)),
+        answer_tokens=evaluation.answer_tokens,
+        version=facts.version,
+    )
 
 
 class _Reader:

@@ -59,7 +59,7 @@ def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = 
         return MadeJob("", None, problems, found.doubts, name, str(out), ())
     job, facts = found.job, catalog.toolchain(found.job.toolchain)
     room = _room(job, facts, gpus) if gpus else ""
-    made = steps.made(job, facts)
+    made = steps.make_files(job, facts)
     written, removed = store_made(made, out, is_replaced=is_replaced, own=None if name == "-" else Path(name))
     return MadeJob(
         toolchain=facts.id,
@@ -139,7 +139,7 @@ class _There(NamedTuple):
 
 
 def store_made(
-    made: steps.Made, out: Path, *, is_replaced: bool = False, own: Path | None = None
+    made: steps.JobFiles, out: Path, *, is_replaced: bool = False, own: Path | None = None
 ) -> tuple[list[str], list[str]]:
     """Store what differs; returns the names that were written, and those that were removed.
 
