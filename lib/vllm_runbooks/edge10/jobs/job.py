@@ -171,18 +171,18 @@ class _JobReader:
         self.problems.append(JobProblem(line, field, text, do, is_read))
 
     def _read_keys(self, mapping: Mapping, path: str, keys: Sequence[str]) -> None:
-        known = f"known: {', '.join(keys)}"
+        hint = f"known: {', '.join(keys)}"
         for key in mapping.repeated():
             self.wrong(f"{path}{_cut(key.value)}", "stands twice", "keep one of them", is_read=False, at=key)
         for key, value in mapping.items():
             if key.value not in keys:
-                do = meant(_cut(key.value), keys, known, cutoff=0.7)
+                do = meant(_cut(key.value), keys, hint, cutoff=0.7)
                 self.wrong(f"{path}{_cut(key.value)}", "is no key of a job", do, is_read=False, at=key)
             elif not _is_empty(value):
                 self.nodes[f"{path}{key.value}"] = value
         for name, _ in mapping.pairs:
             if not isinstance(name, Scalar):
-                self.wrong(path.rstrip("."), "has a key that is no word", known, is_read=False, at=name)
+                self.wrong(path.rstrip("."), "has a key that is no word", hint, is_read=False, at=name)
 
     def word(self, field: str, node: Node | None = None) -> str | None:
         """Short text of a field, or of one of its items; None if absent or none."""
@@ -249,8 +249,8 @@ class _JobReader:
             return None
         items = self.items(field)
         numbers = [self.whole(field, least, most, item) for item in items]
-        known = [number for number in numbers if number is not None]
-        return known if items and len(known) == len(items) else None
+        whole_numbers = [number for number in numbers if number is not None]
+        return whole_numbers if items and len(whole_numbers) == len(items) else None
 
 
 class _JobChecks:
@@ -421,10 +421,10 @@ class _JobChecks:
         if numbers and not lengths:
             text = f"{ONE_BY_ONE} is the length that serves tokens one by one, which is always compiled"
             self._wrong("prefill", text, "name the length of a prompt's piece")
-        known = [length.tokens for length in self._facts.lengths if "prefill" in length.phases]
+        supported = [length.tokens for length in self._facts.lengths if "prefill" in length.phases]
         for length in lengths:
-            if length not in known:
-                shows = f"{self._facts.id} shows {', '.join(map(str, known))}"
+            if length not in supported:
+                shows = f"{self._facts.id} shows {', '.join(map(str, supported))}"
                 self._reader.doubts.append(f"prefill: {shows}; whether {length} compiles is not told")
         if kind is None:
             return lengths
@@ -608,10 +608,10 @@ class _JobChecks:
 
     def _check_datasets(self, datasets: Sequence[str], kind: str | None) -> None:
         """Check that data sets are of questions for this kind of model."""
-        known = self._facts.evaluation.datasets
-        kinds = {name.lower(): other for other, listed in known.items() for name in listed}
+        datasets_by_kind = self._facts.evaluation.datasets
+        kinds = {name.lower(): other for other, listed in datasets_by_kind.items() for name in listed}
         for name in datasets if kind is not None else ():
-            other, examples = kinds.get(name.lower()), ", ".join(known.get(kind or "", ()))
+            other, examples = kinds.get(name.lower()), ", ".join(datasets_by_kind.get(kind or "", ()))
             if other is None:
                 self._reader.doubts.append(
                     f"evaluation.datasets: {self._facts.id} shows {examples} for {_KINDS[kind or '']}; "

@@ -1,7 +1,6 @@
-"""The files that take a model to the chip, made of a job: scripts, commands, settings, and what is done in which order.
+"""Make the files of a job: scripts, commands, settings, and a README with their order.
 
-Each value stands once in the job and reaches every file from there: ports, served names, folders, the order of the
-dies. Bodies of scripts are `templates`; this module writes what differs between jobs.
+Each value is in the job once and reaches every file from there. Texts of files are templates; this module fills them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from vllm_runbooks.edge10.jobs.records import CalibrationAsked, Job, MadeFile
 from vllm_runbooks.edge10.jobs.templates import fill_template
 
 JOB = "job.yaml"
-"""The job with everything said, as it was made of."""
+"""Description of the job, with all defaults."""
 QUANTISE, CONVERT = "1-quantise.py", "2-convert.sh"
 SERVE_FLOAT, SERVE_QUANTISED = "3-serve-float.sh", "3-serve-quantised.sh"
 COMPILE = "5-compile.py"
@@ -28,18 +27,18 @@ _CONTAINERS, _NEEDED, _README = "0-containers.sh", "requirements-evaluate.txt", 
 RESULTS = "evaluations"
 _ADDRESS = "127.0.0.1"
 _UTILISATION = "0.9"
-"""Share of a card's memory that a server takes: each has cards of its own."""
+"""Share of a GPU's memory for a server: each has its own GPUs."""
 _PIXELS = (256 * 28 * 28, 1280 * 28 * 28)
-"""Least and most pixels of a picture that the vision part sees, as the toolchain's own example sets them."""
+"""Least and most pixels of a picture, as in the guide's example."""
 _FRAMES = 10
-"""Of the video that is traced with, as there."""
+"""Frames of the video, as in the guide's example."""
 _PROGRAM = "${CONVERTER:-.}"
-"""Folder of the program that converts: which container has it is not told, let alone where."""
+"""Folder of the program that converts; the guide does not say where it is."""
 _TAG = "v{version}"
-"""Of a container's image."""
+"""Tag of a container's image."""
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*", re.ASCII)
 _WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
-"""What YAML would not read as text."""
+"""Words that YAML does not read as text."""
 
 
 class JobFiles(NamedTuple):
@@ -280,14 +279,14 @@ def _requirements(job: Job, facts: Toolchain) -> str:
 
 
 def job_text(job: Job, facts: Toolchain) -> str:
-    """A job as YAML with everything said; read again it is the same job."""
-    asked, fed = job.evaluation, job.calibration
+    """A job as YAML with all defaults; read again it is the same job."""
+    evaluation, fed = job.evaluation, job.calibration
     is_llm = job.kind == "llm"
     like = None if models.listed(job.model, facts) is not None else job.listed
     remap: Any = list(job.language_remap)
     if not is_llm and job.vision_remap != job.language_remap:
         remap = {"vision": list(job.vision_remap), "language": remap}
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "model": job.model,
         "like": like,
         "quantised": job.quantised,
@@ -313,31 +312,31 @@ def job_text(job: Job, facts: Toolchain) -> str:
             "column": fed.column,
         },
         "evaluation": {
-            "datasets": list(asked.datasets),
-            "ports": [asked.float_port, asked.quantised_port],
-            "limit": asked.limit,
-            "seed": asked.seed,
+            "datasets": list(evaluation.datasets),
+            "ports": [evaluation.float_port, evaluation.quantised_port],
+            "limit": evaluation.limit,
+            "seed": evaluation.seed,
             "temperature": 0,
-            "answer_tokens": asked.answer_tokens,
-            "cards": asked.cards,
+            "answer_tokens": evaluation.answer_tokens,
+            "cards": evaluation.cards,
         },
         "threshold": job.threshold,
     }
     lines = ["# One model's way to the chip. What the description left out says where it was taken from."]
-    for key, value in said.items():
+    for key, value in values.items():
         lines += _entry(key, value, job.taken, key)
     return "\n".join([*lines, ""])
 
 
-def _entry(key: str, value: Any, taken: Mapping[str, str], field: str, indent: str = "") -> Iterator[str]:
+def _entry(key: str, value: Any, defaults: Mapping[str, str], field: str, indent: str = "") -> Iterator[str]:
     if value is None:
         return
     if isinstance(value, Mapping):
         yield f"{indent}{key}:"
         for name, inner in value.items():
-            yield from _entry(name, inner, taken, f"{field}.{name}", f"{indent}  ")
+            yield from _entry(name, inner, defaults, f"{field}.{name}", f"{indent}  ")
         return
-    why = taken.get(field, "").partition(": ")[2]
+    why = defaults.get(field, "").partition(": ")[2]
     yield f"{indent}{key}: {_yaml(value)}{f'  # {why}' if why else ''}"
 
 
@@ -376,7 +375,7 @@ def _readme(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> str:
 
 def _order(job: Job, facts: Toolchain) -> Iterator[str]:
     converted, model = names.converted(job, facts), shlex.quote(models.weights(job.model, facts))
-    asked = job.evaluation
+    evaluation = job.evaluation
     judged = f" --threshold {_yaml(job.threshold)}" if job.threshold is not None else ""
     yield "`EDGE10_REGISTRY` set, and for this `EDGE10_USER` and `EDGE10_PASSWORD` as well: `./0-containers.sh pull`"
     if job.calibration is not None:
@@ -387,9 +386,10 @@ def _order(job: Job, facts: Toolchain) -> Iterator[str]:
         yield f"`./{CONVERT}` in the container that has `{program}`, with `CONVERTER` set to that program's folder"
     yield f"`vllm-runbooks edge10 check {shlex.quote(converted)} --step convert`: the checkpoint is complete"
     install = host_commands.line("install-listed")
-    yield f"On a host with {2 * asked.cards} GPUs, in an environment of its own: `{install}`"
+    yield f"On a host with {2 * evaluation.cards} GPUs, in an environment of its own: `{install}`"
     yield (
-        f"`./{SERVE_FLOAT}` on port {asked.float_port} and `./{SERVE_QUANTISED}` on port {asked.quantised_port}, "
+        f"`./{SERVE_FLOAT}` on port {evaluation.float_port} and "
+        f"`./{SERVE_QUANTISED}` on port {evaluation.quantised_port}, "
         "each in a terminal of its own"
     )
     scripts = ["4-evaluate.py"] if job.kind == "vlm" else ["4-evaluate-float.py", "4-evaluate-quantised.py"]

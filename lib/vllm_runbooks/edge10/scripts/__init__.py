@@ -25,7 +25,12 @@ _CONTAINERS = {
 
 
 def lint(
-    texts: Mapping[str, str], knowledge: Knowledge, facts: Toolchain, asked: Mapping[str, Asked], *, fix: bool = False
+    texts: Mapping[str, str],
+    knowledge: Knowledge,
+    facts: Toolchain,
+    requests: Mapping[str, Asked],
+    *,
+    fix: bool = False,
 ) -> dict[str, LintedScripts]:
     """Check files that belong together.
 
@@ -33,13 +38,13 @@ def lint(
         texts: Scripts, programs, settings, notebooks or pages, by name.
         knowledge: Rules, GPUs and models.
         facts: Facts of the toolchain.
-        asked: What the ordinary linter is asked, by name.
+        requests: What the ordinary linter is asked, by name.
         fix: Whether to return each text with every fix applied.
 
     Raises:
         InputError: a release or a GPU is unknown.
     """
-    group = CheckedScripts(texts, knowledge, facts, asked)
+    group = CheckedScripts(texts, knowledge, facts, requests)
     return {name: _linted(name, script, fix=fix) for name, script in group.files.items()}
 
 
@@ -64,14 +69,14 @@ def apart(text: str, name: str, knowledge: Knowledge, facts: Toolchain) -> Compi
 
 
 def mended(
-    texts: Mapping[str, str], name: str, knowledge: Knowledge, facts: Toolchain, asked: Mapping[str, Asked]
+    texts: Mapping[str, str], name: str, knowledge: Knowledge, facts: Toolchain, requests: Mapping[str, Asked]
 ) -> str:
     """One of the texts with every fix applied; its secrets stay, so print it nowhere.
 
     Raises:
         InputError: as `lint`.
     """
-    return _fixed(CheckedScripts(texts, knowledge, facts, asked).files[name]).text
+    return _fixed(CheckedScripts(texts, knowledge, facts, requests).files[name]).text
 
 
 def _fixed(script: CheckedScript) -> CheckedScript:

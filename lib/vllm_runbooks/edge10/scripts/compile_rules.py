@@ -160,7 +160,7 @@ def _find_misspelt(settings: CompileSettings, variables: Sequence[str]) -> Itera
             name, names, node = mode.data, list(settings.facts.settings), mode.node or event.node
         else:
             continue
-        by_case = {each.lower(): each for each in names}
+        by_case = {setting.lower(): setting for setting in names}
         near = get_close_matches(name.lower(), by_case, 1, _ALIKE) if len(name) <= _MAX_NAME else []
         if near and name not in names:
             right = by_case[near[0]]
@@ -228,24 +228,24 @@ def words_of(settings: CompileSettings, option: ScriptOption) -> int | None:
 
 def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> str:
     """What is wrong with an order of the dies; empty if nothing is."""
-    known = [die for die in order if die is not None]
+    dies_in_order = [die for die in order if die is not None]
     limit = needed if dies is None else dies
-    outside = sorted({die for die in known if not 0 <= die < limit})
+    outside = sorted({die for die in dies_in_order if not 0 <= die < limit})
     if outside and limit > 0:
         names = ", ".join(map(str, outside))
         if limit == 1:
             return Phrase("it names {outside}, and there is die 0 alone", outside=names)
         return Phrase("it names {outside}, and the dies are 0 to {last}", outside=names, last=str(limit - 1))
-    if dies is None or dies > len(order) or len(known) != len(order) or not any(known):
+    if dies is None or dies > len(order) or len(dies_in_order) != len(order) or not any(dies_in_order):
         return ""  # zeros alone may stand for no order
-    repeated = sorted({str(die) for die in known[:dies] if known[:dies].count(die) > 1})
+    repeated = sorted({str(die) for die in dies_in_order[:dies] if dies_in_order[:dies].count(die) > 1})
     if repeated:
         return Phrase(
             "among its first {dies} entries, one for each die, {repeated} stands more than once",
             dies=str(dies),
             repeated=listed(repeated),
         )
-    beyond = [die for die in known[dies:] if die]
+    beyond = [die for die in dies_in_order[dies:] if die]
     if not beyond:
         return ""
     return Phrase(
@@ -278,10 +278,10 @@ def _find_set_twice(settings: CompileSettings) -> Iterator[Hit]:
     """Orders of the dies that are set twice, differently."""
     for mode, values in settings.remaps.items():
         for (before, first), (event, value) in pairwise(values):
-            one, other = settings.numbers(first), settings.numbers(value)
-            if one is None or other is None or one == other or before.excludes(event):
+            earlier, other = settings.numbers(first), settings.numbers(value)
+            if earlier is None or other is None or earlier == other or before.excludes(event):
                 continue
-            message = {"name": mode, "before": _shown(one), "second": _shown(other)}
+            message = {"name": mode, "before": _shown(earlier), "second": _shown(other)}
             yield settings.part.hit(_TWICE, value.node or event.node, message)
         event, value = values[-1]
         order = settings.numbers(value)
@@ -336,8 +336,8 @@ def _find_sizes(settings: CompileSettings) -> Iterator[Hit]:
         dies = settings.number(value)
         if value is None or dies is None:
             continue
-        own = node.value.id if isinstance(node, ast.keyword) and isinstance(node.value, ast.Name) else ""
-        others = [number for number in settings.counted_dies if number.name != own]
+        variable = node.value.id if isinstance(node, ast.keyword) and isinstance(node.value, ast.Name) else ""
+        others = [number for number in settings.counted_dies if number.name != variable]
         message = {"name": name, "dies": str(dies)}
         if others and all(other.value != dies for other in others) and not value.options:
             message |= {"other": others[0].name, "count": str(others[0].value)}
@@ -439,15 +439,15 @@ def _check_remap(settings: CompileSettings, text: str) -> Iterator[Phrase]:
     """The orders of both parts, one behind the other."""
     modes = sorted((name for name in settings.facts.settings if name.endswith(REMAP)), reverse=True)
     orders = [settings.numbers(settings.remaps[name][-1][1]) for name in modes if name in settings.remaps]
-    known = [order for order in orders if order is not None]
-    if len(known) != len(modes):
+    remaps = [order for order in orders if order is not None]
+    if len(remaps) != len(modes):
         return
     dies = settings.dies.value if settings.dies else 0
     # Zeros at the end are left out, or there are as many entries as dies.
-    first, second = ({"".join(map(str, part)) for part in (_trimmed(order), order[:dies] or [])} for order in known)
+    first, second = ({"".join(map(str, part)) for part in (_trimmed(order), order[:dies] or [])} for order in remaps)
     if text not in {vision + language for vision in first for language in second}:
-        shown = listed([_shown(order) for order in known])
-        yield Phrase("the order {told} of the dies, and {set} are set", told=text, set=shown)
+        names = listed([_shown(order) for order in remaps])
+        yield Phrase("the order {told} of the dies, and {set} are set", told=text, set=names)
 
 
 def _check_modality(settings: CompileSettings, text: str) -> Iterator[Phrase]:

@@ -41,62 +41,62 @@ def find(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
     call = calls[0]
     lacking: dict[bool, list[str]] = {True: [], False: []}
     is_closed = _is_closed(part, scripts)
-    for wanted in scripts.facts.script:
-        if wanted.kind != kind:
+    for setting in scripts.facts.script:
+        if setting.kind != kind:
             continue
-        uses = [(event, value) for event, value in _uses(settings, call, wanted) if not event.excludes(call)]
-        others = [use for use in uses if not _is_as(wanted, settings.program.python(use[1]))]
+        uses = [(event, value) for event, value in _uses(settings, call, setting) if not event.excludes(call)]
+        others = [use for use in uses if not _is_as(setting, settings.program.python(use[1]))]
         if uses and len(others) == len(uses):
             event, value = others[-1]
             message = {
-                "name": wanted.name,
+                "name": setting.name,
                 "value": str(settings.program.python(value)),
-                "right": str(wanted.value),
+                "right": str(setting.value),
             }
-            yield part.hit(_OTHER, event.argument_node(wanted.name), message)
-        elif not uses and is_closed and not _may_have(settings, call, wanted, scripts):
-            name = f"{wanted.name}(…)" if wanted.form == "call" else wanted.name
-            lacking[wanted.is_needed].append(
-                f"{name} = {wanted.value}" if wanted.value and name == wanted.name else name
+            yield part.hit(_OTHER, event.argument_node(setting.name), message)
+        elif not uses and is_closed and not _may_have(settings, call, setting, scripts):
+            name = f"{setting.name}(…)" if setting.form == "call" else setting.name
+            lacking[setting.is_needed].append(
+                f"{name} = {setting.value}" if setting.value and name == setting.name else name
             )
     for is_needed, rule in ((True, _MISSING), (False, _LEFT_OUT)):
         if lacking[is_needed]:
             yield part.hit(rule, call.node, {"what": ", ".join(lacking[is_needed])})
 
 
-def _is_as(wanted: ScriptPart, value: object) -> bool:
+def _is_as(setting: ScriptPart, value: object) -> bool:
     """Whether a value is the guide's, or may be."""
-    return wanted.value is None or not isinstance(value, (str, int, bool)) or str(value) == wanted.value
+    return setting.value is None or not isinstance(value, (str, int, bool)) or str(value) == setting.value
 
 
 def _uses(
-    settings: CompileSettings, call: ScriptEvent, wanted: ScriptPart
+    settings: CompileSettings, call: ScriptEvent, setting: ScriptPart
 ) -> list[tuple[ScriptEvent, ScriptValue | None]]:
     """Where a script has a setting, with its value."""
-    if wanted.form == "mode":
-        return [(event, value) for event, value in settings.modes(wanted.name)]
-    if wanted.form == "argument":
+    if setting.form == "mode":
+        return [(event, value) for event, value in settings.modes(setting.name)]
+    if setting.form == "argument":
         made = call.args[0].data if call.args and call.args[0].kind == "result" else None
         keywords = {**(made.keywords if made is not None else {}), **call.keywords}
-        return [(call, keywords[wanted.name])] if wanted.name in keywords else []
-    kind = {"call": "call", "patch": "assign", "variable": "environ"}[wanted.form]
+        return [(call, keywords[setting.name])] if setting.name in keywords else []
+    kind = {"call": "call", "patch": "assign", "variable": "environ"}[setting.form]
     return [
-        (event, event.args[-1] if event.args and wanted.form != "patch" else None)
+        (event, event.args[-1] if event.args and setting.form != "patch" else None)
         for event in settings.program.events
-        if event.kind == kind and f".{event.name}".endswith(f".{wanted.name}")
+        if event.kind == kind and f".{event.name}".endswith(f".{setting.name}")
     ]
 
 
-def _may_have(settings: CompileSettings, call: ScriptEvent, wanted: ScriptPart, scripts: ScriptSet) -> bool:
+def _may_have(settings: CompileSettings, call: ScriptEvent, setting: ScriptPart, scripts: ScriptSet) -> bool:
     """Whether a script may have a setting where it is not followed."""
-    word = wanted.name.rpartition(".")[2]
-    if wanted.form == "patch" and (settings.dies is None or settings.dies.value == 1):
+    word = setting.name.rpartition(".")[2]
+    if setting.form == "patch" and (settings.dies is None or settings.dies.value == 1):
         return True  # of one die vLLM counts one device, and its own checks hold
-    if wanted.form == "variable":
+    if setting.form == "variable":
         return any(word in file.text for file in scripts.files)
-    if wanted.form == "mode" and any(_has_unknown_mode(event) for event in settings.program.events):
+    if setting.form == "mode" and any(_has_unknown_mode(event) for event in settings.program.events):
         return True
-    if wanted.form == "argument" and (call.is_open or call.name.rpartition(".")[2] != "LLM"):
+    if setting.form == "argument" and (call.is_open or call.name.rpartition(".")[2] != "LLM"):
         return True
     is_page = settings.part.piece.is_part and word in settings.part.file
     return is_page or word in _reachable_words(settings.program)
@@ -113,7 +113,7 @@ def _is_closed(part: FilePart, scripts: ScriptSet) -> bool:
     """Whether all that a script does is in it, and can be read."""
     if part.program is None or part.piece.around:
         return False
-    known = (_PACKAGES | sys.stdlib_module_names | {*scripts.facts.steps["compile"].modules}) - _LOADERS
+    packages = (_PACKAGES | sys.stdlib_module_names | {*scripts.facts.steps["compile"].modules}) - _LOADERS
     for node in ast.walk(part.program.text.tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -123,7 +123,7 @@ def _is_closed(part: FilePart, scripts: ScriptSet) -> bool:
             names = ["" if node.level or is_star else node.module or ""]
         elif isinstance(node, ast.Call) and _is_open(node):
             return False
-        if any(name.split(".")[0] not in known for name in names):
+        if any(name.split(".")[0] not in packages for name in names):
             return False
     return True
 

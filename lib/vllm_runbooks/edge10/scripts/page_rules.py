@@ -49,19 +49,19 @@ def _compare(listing: FilePart, settings: CompileSettings) -> Iterator[Hit]:
                 yield from _compare_name(settings, name, span)
             dies, length = _DIES.fullmatch(name), _LENGTH.fullmatch(name)
             if dies and settings.dies is not None and int(dies[1]) != settings.dies.value:
-                shown = Phrase("1 die") if dies[1] == "1" else Phrase("{count} dies", count=dies[1])
+                difference = Phrase("1 die") if dies[1] == "1" else Phrase("{count} dies", count=dies[1])
                 setting = Phrase("{who} ({why})", who=str(settings.dies.value), why=settings.dies.name)
-                yield Hit(_RULE, *span, {"shown": shown, "set": setting})
+                yield Hit(_RULE, *span, {"shown": difference, "set": setting})
             if length:
                 printed.setdefault(int(length[1]), span)
                 if is_known and int(length[1]) not in compiled:
-                    shown = Phrase("a program of the length {length}", length=length[1])
-                    yield Hit(_RULE, *span, {"shown": shown, "set": joined})
+                    difference = Phrase("a program of the length {length}", length=length[1])
+                    yield Hit(_RULE, *span, {"shown": difference, "set": joined})
         begin += len(line) + 1
     missing = sorted(compiled - printed.keys())
     if is_known and printed and missing and printed.keys() <= compiled:
-        shown = Phrase("no program of the length {length}", length=listed([str(length) for length in missing]))
-        yield Hit(_RULE, *next(iter(printed.values())), {"shown": shown, "set": joined})
+        difference = Phrase("no program of the length {length}", length=listed([str(length) for length in missing]))
+        yield Hit(_RULE, *next(iter(printed.values())), {"shown": difference, "set": joined})
 
 
 def _compare_name(settings: CompileSettings, name: str, span: tuple[int, int]) -> Iterator[Hit]:

@@ -310,7 +310,7 @@ class ScriptProgram:
         if isinstance(target, ast.Name):
             scope = frame.scopes[0]
             if target.id in frame.shared:
-                scope = next((each for each in frame.scopes[1:] if target.id in each), frame.scopes[-1])
+                scope = next((outer for outer in frame.scopes[1:] if target.id in outer), frame.scopes[-1])
             scope[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
             items = self.items(value)
@@ -624,7 +624,9 @@ class ScriptProgram:
                 return self._joined([left, right], node)
         if isinstance(kind, ast.Div) and any(is_text):
             return self._path([left, right], node)
-        return self._computed(lambda one, other: operations.calculate(kind, one, other), node, left, right)
+        return self._computed(
+            lambda first_value, other: operations.calculate(kind, first_value, other), node, left, right
+        )
 
     def _unary(self, node: ast.UnaryOp, frame: _CallFrame) -> ScriptValue:
         value = self._evaluate(node.operand, frame)
@@ -759,7 +761,7 @@ class ScriptProgram:
         if len(self._calls) >= _MAX_CALLS or self._calls.count(function.node) > 2:
             return self._unknown(node, *arguments.args)
         inner = list(ast.walk(function.node))
-        shared = {name for each in inner if isinstance(each, (ast.Global, ast.Nonlocal)) for name in each.names}
+        shared = {name for child in inner if isinstance(child, (ast.Global, ast.Nonlocal)) for name in child.names}
         scope = self._parameters(function, arguments, node)
         frame = _CallFrame((scope, *function.scopes), frozenset(shared))
         if isinstance(function.node, ast.Lambda):
@@ -771,7 +773,7 @@ class ScriptProgram:
         finally:
             self._calls.pop()
             del self._excluded[count:]
-        if any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in inner):
+        if any(isinstance(child, (ast.Yield, ast.YieldFrom)) for child in inner):
             return self._unknown(node)
         results = frame.results if signal == "return" else [*frame.results, ScriptValue("plain")]
         is_one = all(_is_same(results[0], result) for result in results)
@@ -966,13 +968,13 @@ class ScriptProgram:
         return unbound
 
 
-def _is_same(one: ScriptValue | None, other: ScriptValue | None) -> bool:
+def _is_same(value: ScriptValue | None, other: ScriptValue | None) -> bool:
     """Whether two values are certainly equal."""
-    if one is other:
+    if value is other:
         return True
-    if one is None or other is None or one.kind != other.kind or one.kind not in ("plain", "symbol"):
+    if value is None or other is None or value.kind != other.kind or value.kind not in ("plain", "symbol"):
         return False
-    return type(one.data) is type(other.data) and bool(one.data == other.data)
+    return type(value.data) is type(other.data) and bool(value.data == other.data)
 
 
 def _last_name(node: ast.expr) -> str:

@@ -206,10 +206,10 @@ def _find_conversion(command: ScriptCommand, scripts: ScriptSet) -> Iterator[Hit
         yield Hit(_SAME, program.start, max(src.end, dst.end), message)
 
 
-def _is_same(one: Word, other: Word) -> bool:
-    if one.value is None or other.value is None:
-        return one.raw == other.raw and bool(one.raw)
-    return one.value.rstrip("/") == other.value.rstrip("/")
+def _is_same(word: Word, other: Word) -> bool:
+    if word.value is None or other.value is None:
+        return word.raw == other.raw and bool(word.raw)
+    return word.value.rstrip("/") == other.value.rstrip("/")
 
 
 def _find_compiled(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:

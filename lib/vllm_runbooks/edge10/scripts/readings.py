@@ -288,10 +288,15 @@ def read_file(name: str, text: str, judged: Judged, facts: Toolchain, imports: M
 
 def _read_piece(piece: FilePiece, text: str, facts: Toolchain, judged: Judged) -> FilePart:
     if piece.kind == "shell":
-        found, assignments = commands.commands_of_script(piece.text, judged.text, is_page=piece.is_part)
-        steps = tuple(_steps_of_commands(found, facts))
+        shell_commands, assignments = commands.commands_of_script(piece.text, judged.text, is_page=piece.is_part)
+        steps = tuple(_steps_of_commands(shell_commands, facts))
         return FilePart(
-            piece, text, commands=tuple(found), assignments=tuple(assignments), requests=_requests(found), steps=steps
+            piece,
+            text,
+            commands=tuple(shell_commands),
+            assignments=tuple(assignments),
+            requests=_requests(shell_commands),
+            steps=steps,
         )
     if piece.kind == "yaml" and evaluations.is_settings(piece.text.text):
         requests = tuple(evaluations.requests_of_settings(piece.text))
@@ -299,8 +304,8 @@ def _read_piece(piece: FilePiece, text: str, facts: Toolchain, judged: Judged) -
     return FilePart(piece, text)
 
 
-def _requests(found: Sequence[ScriptCommand]) -> tuple[EvaluationRequest, ...]:
-    requests = (evaluations.request_of_command(command) for command in found)
+def _requests(shell_commands: Sequence[ScriptCommand]) -> tuple[EvaluationRequest, ...]:
+    requests = (evaluations.request_of_command(command) for command in shell_commands)
     return tuple(request for request in requests if request is not None)
 
 
@@ -316,15 +321,15 @@ def _read_program(
     bound = piece.around | (outer if is_fragment else frozenset())
     program = ScriptProgram(text, imports, bound)
     without_gpu = ScriptProgram(text, imports, bound, has_gpu=False) if program.asks_for_gpu else None
-    found = commands.commands_of_program(program)
+    shell_commands = commands.commands_of_program(program)
     return FilePart(
         piece,
         file,
         program,
         without_gpu,
-        commands=tuple(found),
-        requests=(*evaluations.requests_of_program(program), *_requests(found)),
-        steps=_first_of_each([*_steps_of_program(program, facts), *_steps_of_commands(found, facts)]),
+        commands=tuple(shell_commands),
+        requests=(*evaluations.requests_of_program(program), *_requests(shell_commands)),
+        steps=_first_of_each([*_steps_of_program(program, facts), *_steps_of_commands(shell_commands, facts)]),
     )
 
 
@@ -357,8 +362,8 @@ def _steps_of_program(program: ScriptProgram, facts: Toolchain) -> Iterator[tupl
                 yield step, roots[name]
 
 
-def _steps_of_commands(found: Sequence[ScriptCommand], facts: Toolchain) -> Iterator[tuple[str, int]]:
-    for command in found:
+def _steps_of_commands(shell_commands: Sequence[ScriptCommand], facts: Toolchain) -> Iterator[tuple[str, int]]:
+    for command in shell_commands:
         if command.index(*facts.steps["convert"].programs) is not None:
             yield "convert", command.start
         if evaluations.request_of_command(command) is not None:

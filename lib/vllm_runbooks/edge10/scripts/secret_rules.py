@@ -83,14 +83,14 @@ def _places(text: str, word: Word, value: str) -> tuple[tuple[int, int], ...]:
 def find_secrets(file: ReadFile, others: Sequence[Hit]) -> Iterator[Hit]:
     """Secrets of a file, each where it is first; `others` are the findings of other rules."""
     covered = [(hit.start, hit.end) for hit in others if hit.rule in _COVERED]
-    known = {command.password.value for part in file.parts for command in part.commands if command.password}
+    reported = {command.password.value for part in file.parts for command in part.commands if command.password}
     text = file.text
     logins = dict(_login_secrets(text))
     for secret in secret_places.find(text[:_MAX_TEXT]):
         value = secret_places.value_of(text[secret.start : secret.end])
-        if value in known or not _is_reported(secret, value):
+        if value in reported or not _is_reported(secret, value):
             continue
-        known.add(value)
+        reported.add(value)
         if any(start < secret.end and secret.start < end for start, end in covered):
             continue
         login = logins.get(secret)
