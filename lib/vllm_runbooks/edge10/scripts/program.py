@@ -54,7 +54,7 @@ class _LimitError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class ScriptFunction:
+class FollowedFunction:
     """Function of a script."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -114,7 +114,7 @@ class ScriptProgram:
         """Branches that the rest is on because the other side has returned."""
         self._conditions = self._work = 0
         self._calls: list[ast.AST] = []
-        self._functions: list[ScriptFunction] = []
+        self._functions: list[FollowedFunction] = []
         self._followed: set[ast.AST] = set()
         self._class_scopes: set[int] = set()
         self._statements: Mapping[type[ast.stmt], Callable[[Any, _CallFrame], str | None]] = {
@@ -355,7 +355,7 @@ class ScriptProgram:
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: _CallFrame) -> None:
         decorators = [self._evaluate(decorator, frame) for decorator in node.decorator_list]
         names = frozenset(filter(None, map(_last_name, node.decorator_list)))
-        function = ScriptFunction(node, self._visible(frame), self._defaults(node.args, frame), names)
+        function = FollowedFunction(node, self._visible(frame), self._defaults(node.args, frame), names)
         self._functions.append(function)
         is_replaced = any(decorator.kind in ("function", "class", "instance") for decorator in decorators)
         frame.scopes[0][node.name] = UNKNOWN if is_replaced else ScriptValue("function", function, node)
@@ -710,7 +710,7 @@ class ScriptProgram:
 
     def _lambda(self, node: ast.Lambda, frame: _CallFrame) -> ScriptValue:
         return ScriptValue(
-            "function", ScriptFunction(node, self._visible(frame), self._defaults(node.args, frame)), node
+            "function", FollowedFunction(node, self._visible(frame), self._defaults(node.args, frame)), node
         )
 
     def _inner(self, node: ast.Await | ast.Starred, frame: _CallFrame) -> ScriptValue:
@@ -742,7 +742,7 @@ class ScriptProgram:
             return self._call_symbol(function.data, arguments, node)
         if function.kind == "method":
             owner, method = function.data
-            if isinstance(method, ScriptFunction):
+            if isinstance(method, FollowedFunction):
                 arguments = replace(arguments, args=(owner, *arguments.args))
                 return self._invoke(method, arguments, node)
             return self._call_method(owner, method, arguments, node)
@@ -755,7 +755,7 @@ class ScriptProgram:
             return ScriptValue("result", CallResult(f".{method}", (), {}), node)
         return self._unknown(node, *arguments.args)
 
-    def _invoke(self, function: ScriptFunction, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+    def _invoke(self, function: FollowedFunction, arguments: CallArguments, node: ast.AST) -> ScriptValue:
         """Follow a call of one of the script's functions."""
         self._followed.add(function.node)
         if len(self._calls) >= _MAX_CALLS or self._calls.count(function.node) > 2:
@@ -779,7 +779,9 @@ class ScriptProgram:
         is_one = all(_is_same(results[0], result) for result in results)
         return results[0] if is_one else self._unknown(node, *results)
 
-    def _parameters(self, function: ScriptFunction, arguments: CallArguments, node: ast.AST) -> dict[str, ScriptValue]:
+    def _parameters(
+        self, function: FollowedFunction, arguments: CallArguments, node: ast.AST
+    ) -> dict[str, ScriptValue]:
         parameters = function.node.args
         positional = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
         names = {*positional, *(parameter.arg for parameter in parameters.kwonlyargs)}

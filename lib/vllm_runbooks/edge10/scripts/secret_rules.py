@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.catalog.languages import Phrase
@@ -33,7 +34,7 @@ _NAMED_KINDS = frozenset(("key", "token", "authorization"))
 _MIN_LENGTH = 12
 _PUBLIC = frozenset(("token-abc123",))
 """Example of vLLM's documentation."""
-_MAX_NAME, _MAX_TEXT = 80, 1_000_000
+_MAX_NAME, _MAX_LOGIN, _MAX_TEXT = 80, 1_000, 1_000_000
 _LOGIN = re.compile(
     r"(?:sudo[ \t]{1,4})?\b(?P<program>" + "|".join(REGISTRY_CLIENTS) + r")\b(?:[^\n\\]|\\\r?\n|\\.){0,300}?"
     r"(?:\blogin\b|--(?:src-|dest-|dest-registry-)?creds)"
@@ -109,8 +110,10 @@ def find_secrets(file: ReadFile, others: Sequence[Hit]) -> Iterator[Hit]:
 def _login_secrets(text: str) -> Iterator[tuple[Secret, re.Match[str]]]:
     """Passwords of logins to a registry, each with the command that logs in."""
     logins = list(_LOGIN.finditer(text[:_MAX_TEXT]))
+    starts = [login.start() for login in logins]
     for secret in secret_places.find(text[:_MAX_TEXT]) if logins else ():
-        login = next((login for login in logins if _is_of_login(text, login, secret)), None)
+        near = logins[bisect_left(starts, secret.begin - _MAX_LOGIN) : bisect_left(starts, secret.end + _MAX_LOGIN)]
+        login = next((login for login in near if _is_of_login(text, login, secret)), None)
         if login is not None and secret.kind in ("password", "url"):
             yield secret, login
 
@@ -118,9 +121,11 @@ def _login_secrets(text: str) -> Iterator[tuple[Secret, re.Match[str]]]:
 def _is_of_login(text: str, login: re.Match[str], secret: Secret) -> bool:
     """Whether a secret is a login's: on the same line, a continued one, or in the document behind it."""
     first, last = min(login.start(), secret.begin), max(login.end(), secret.start)
+    if last - first > _MAX_LOGIN:
+        return False
     between = text[first:last]
     lines = between.replace("\\\r\n", " ").replace("\\\n", " ").count("\n")
-    return last - first <= 1_000 and (lines == 0 or (lines == 1 and "<<" in between))
+    return lines == 0 or (lines == 1 and "<<" in between)
 
 
 def _is_reported(secret: Secret, value: str) -> bool:
