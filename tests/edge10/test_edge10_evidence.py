@@ -17,7 +17,7 @@ from vllm_runbooks.core.records import Verdict
 from vllm_runbooks.edge10.accuracy import comparing as accuracy
 from vllm_runbooks.edge10.accuracy import reports
 from vllm_runbooks.edge10.chain.records import OpenChain
-from vllm_runbooks.edge10.evidence import Told
+from vllm_runbooks.edge10.evidence import JobReport
 from vllm_runbooks.edge10.jobs import steps
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import cases
@@ -30,7 +30,7 @@ REPORTS = Path(__file__).parents[1] / "edge10_reports" / "evalscope-1.14.1"
 PARTS = ("job", "host", "scripts", "quantised", "accuracy", "compiled", "logged")
 
 
-def made(folder: Path, description: str = JOB) -> Told:
+def made(folder: Path, description: str = JOB) -> JobReport:
     """A folder with the files that are made of a job, read."""
     folder.mkdir()
     (folder / "job.yaml").write_text(description)

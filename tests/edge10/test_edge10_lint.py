@@ -159,50 +159,16 @@ def test_one_script_may_need_what_another_says() -> None:
 SERVERS = {
     "mapped": (
         "docker run --gpus all -p 127.0.0.1:9001:8000 vllm/vllm-openai:v0.11.0 --model a --served-model-name one\n",
-        9001,
-    ),
-    "of the host": (
-        "docker run --gpus all --network host vllm/vllm-openai:v0.11.0 --model a --served-model-name one --port 9001\n",
-        9001,
+        None,
     ),
     "in a program": (
         'import subprocess\nsubprocess.Popen(["vllm", "serve", "a", "--port", "9001", "--served-model-name", "one"])\n',
         9001,
     ),
-    "of compose": (
-        (
-            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n"
-            '    ports: ["127.0.0.1:9001:8000", "127.0.0.1:9444:8443"]\n'
-        ),
-        9001,
-    ),
-    "of compose at length": (
-        (
-            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n"
-            "    ports:\n      - target: 8443\n        published: 9444\n"
-            "      - target: 8000\n        published: '9001'\n"
-        ),
-        9001,
-    ),
-    "of compose on the host": (
-        (
-            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    network_mode: host\n"
-            "    command: --model a --served-model-name one --host 127.0.0.1 --port 9001\n"
-        ),
-        9001,
-    ),
-    "of compose by a variable": (
-        (
-            "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n"
-            '    ports: ["${PORT}:8000"]\n'
-        ),
-        None,
-    ),
     "of compose, not published": (
         "services:\n  one:\n    image: vllm/vllm-openai:v0.11.0\n    command: --model a --served-model-name one\n",
         None,
     ),
-    "not mapped": ("docker run --gpus all vllm/vllm-openai:v0.11.0 --model a --served-model-name one\n", None),
     "of a variable": ('vllm serve a --port "$PORT" --served-model-name one\n', None),
     "of a file": ("vllm serve --config server.yaml\n", None),
 }
@@ -238,49 +204,9 @@ def test_settings_are_read_also_where_their_form_is_lost(name: str) -> None:
     assert [step.step for step in found.steps] == ["evaluate"]
 
 
-FLOAT = "vllm serve Qwen/Qwen3-4B --served-model-name full --host 127.0.0.1 --port 7000\n"
-QUANTISED = "vllm serve ./awq --served-model-name quarter --host 127.0.0.1 --port 7000\n"
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "count"),
-    [
-        (FLOAT, QUANTISED, 1),
-        (FLOAT, QUANTISED.replace("7000", "7001"), 0),
-        (FLOAT, FLOAT.replace("--host", "--max-num-seqs 4 --host"), 0),
-        (FLOAT + "kill $!\n", QUANTISED, 0),
-        (FLOAT + 'echo "asked"\n' + QUANTISED, "echo\n", 0),
-        (FLOAT, f'if [ "$1" = small ]; then\n  {QUANTISED}fi\n', 0),
-        (FLOAT, QUANTISED.replace("--port 7000", '--port "$PORT"'), 0),
-    ],
-)
-def test_two_files_start_no_two_servers_on_one_port(first: str, second: str, count: int) -> None:
-    """The float and the quantised model are asked side by side; one that is stopped, or may not run, is in no way."""
-    found = script_checking.lint_scripts({"float.sh": first, "quantised.sh": second})
-
-    assert [file for file, _, rule in wrong(found) if rule == "edge10.port-taken"] == ["quantised.sh"] * count
-
-
-def test_a_page_shows_one_server_after_the_other() -> None:
-    """Its examples need not run together."""
-    found = script_checking.lint_scripts({"a.md": f"```bash\n{FLOAT}```\n", "b.md": f"```bash\n{QUANTISED}```\n"})
-
-    assert wrong(found) == []
-
-
 _CHATS = "http://localhost:9001/v1/chat/completions"
 WRONG_SETTINGS = {
     "flow": f"eval_config:\n  model:\n    - {{type: two, api_base: '{_CHATS}', temperature: 0.5}}\n",
-    "merged": f"""
-base: &base
-  api_base: {_CHATS}
-  temperature: 0.5
-eval_config:
-  model:
-    - {{<<: *base, type: one, temperature: 0}}
-    - <<: *base
-      type: two
-""",
     "user": f"""
 eval_config:
   model:
@@ -295,7 +221,7 @@ eval_config:
 
 @pytest.mark.parametrize("name", WRONG_SETTINGS)
 def test_settings_are_judged_however_their_yaml_is_written(name: str) -> None:
-    """In flow style, merged, as JSON, with a user in the address: of the entry that is wrong, and of no other."""
+    """In flow style, as JSON, with a user in the address: of the entry that is wrong, and of no other."""
     serve = "vllm serve ./a --served-model-name one --host 127.0.0.1 --port 9001\n"
     text = WRONG_SETTINGS[name]
     found = wrong(script_checking.lint_scripts({"serve.sh": serve, "task.yaml": text}))

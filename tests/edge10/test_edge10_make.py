@@ -95,7 +95,7 @@ def test_a_job_of_two_lines_is_complete_and_says_what_it_took() -> None:
 def test_what_is_fetched_and_served_is_a_repository_of_the_hub(text: str, repository: str) -> None:
     """A listed name that is none, or has no organisation, becomes the Hub's in the files, which is listed as taken."""
     job = read(text)
-    made = steps.made(job, facts()).texts
+    made = steps.make_files(job, facts()).texts
 
     assert f"vllm serve {repository} " in made["3-serve-float.sh"]
     assert job.calibration is None or settings(made["1-quantise.py"])["MODEL"] == repository
@@ -114,7 +114,7 @@ def test_a_quantised_checkpoint_of_a_like_name_is_not_the_model(quantised: str) 
 @pytest.mark.parametrize(("cards", "gpus"), [(1, 2), (2, 4)])
 def test_a_host_has_cards_for_both_servers(cards: int, gpus: int) -> None:
     """The float and the quantised model are served side by side, each on cards of its own."""
-    made = steps.made(read(f"{LLM}evaluation:\n  cards: {cards}\n"), facts()).texts
+    made = steps.make_files(read(f"{LLM}evaluation:\n  cards: {cards}\n"), facts()).texts
     taken = re.findall(r"CUDA_VISIBLE_DEVICES=(\S+)", made[steps.SERVE_FLOAT] + made[steps.SERVE_QUANTISED])
 
     assert f"On a host with {gpus} GPUs" in made["README.md"]
@@ -362,8 +362,8 @@ def test_facts_that_leave_nothing_open_are_quoted_with_nothing_open() -> None:
         host=replace(of.host, packages={}),
     )
 
-    assert "Not told by the toolchain's guide" in steps.made(read(LLM), of).texts["README.md"]
-    assert "Not told" not in steps.made(read(LLM), plain).texts["README.md"]
+    assert "Not told by the toolchain's guide" in steps.make_files(read(LLM), of).texts["README.md"]
+    assert "Not told" not in steps.make_files(read(LLM), plain).texts["README.md"]
 
 
 def test_hostile_descriptions_are_refused_in_time() -> None:
@@ -494,7 +494,7 @@ DRAWN = [drawn(random.Random(seed)) for seed in range(30)]  # noqa: S311 - jobs,
 def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
     """Of any valid job: scripts parse, the compiled folder's name gives the settings, clients ask the servers."""
     job = read(text)
-    made = steps.made(job, facts())
+    made = steps.make_files(job, facts())
     compiled = settings(made.texts[steps.COMPILE])
     told = names.read(names.compiled(job, facts()), facts())
 
@@ -538,7 +538,7 @@ def test_files_agree_with_their_job_whatever_it_is(text: str) -> None:
 @pytest.mark.parametrize("text", DRAWN[:4])
 def test_the_linters_have_nothing_against_what_is_made(text: str, tmp_path: Path) -> None:
     """Commands are right for the evaluation's release, scripts for the toolchain, and shell files for shellcheck."""
-    made = steps.made(read(text), facts())
+    made = steps.make_files(read(text), facts())
     judged = script_checking.lint_scripts(made.texts, toolchain="1.1.7")
     assert {name: found.issues for name, found in judged.items() if found.issues} == {}
     for file in made.files:
@@ -556,7 +556,7 @@ def test_the_linters_have_nothing_against_what_is_made(text: str, tmp_path: Path
 def test_a_checkpoint_that_is_quantised_already_needs_no_quantising() -> None:
     """A model that the toolchain does not quantise is compiled from a checkpoint of another tool."""
     job = read("model: Qwen/Qwen2-7B\nquantised: /data/Qwen2-7B-GPTQ\ndies: 4\n")
-    made = steps.made(job, facts())
+    made = steps.make_files(job, facts())
 
     assert steps.QUANTISE not in made.texts
     assert steps.CONVERT not in made.texts
@@ -570,7 +570,7 @@ def test_a_checkpoint_that_is_quantised_already_needs_no_quantising() -> None:
 def test_nothing_that_is_made_holds_a_credential() -> None:
     """Registry, user and password are named variables; the password reaches docker by its standard input alone."""
     for text in (VLM, LLM):
-        together = "\n".join(steps.made(read(text), facts()).texts.values())
+        together = "\n".join(steps.make_files(read(text), facts()).texts.values())
         assert "--password-stdin" in together
         assert not re.search(r"(?:-p|--password)[ =]", together)
         assert not re.search(r"\b[\w.-]+:\d{4,5}/edgex", together)

@@ -27,6 +27,7 @@ TABLES: Mapping[str, str] = {
     "node_findings": "vllm_runbooks.catalog.tables:FindingText",
     "nvidia_smi_columns": "vllm_runbooks.host.records:CsvColumn",
     "unread_nodes": "vllm_runbooks.host.nodes.records:UnreadRemedy",
+    "edge10_scripts": "vllm_runbooks.edge10.jobs.templates:ScriptTemplate",
 }
 """By name of a table the class of its rows, as `module:Class`: imported only to check and compile it."""
 

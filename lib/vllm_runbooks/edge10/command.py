@@ -49,10 +49,10 @@ def models(*, names: tuple[str, ...], version: str | None, form: str) -> int:
     if not all(name.strip() for name in names):
         raise InputError("(nothing): is no name of a model; name one, or leave it out for the whole list")
     facts = catalog.toolchain(version)
-    wanted = names or [model.name for model in facts.models]
-    found = AskedModels(facts.id, facts.source, tuple(known.asked(name, facts) for name in wanted))
+    requested = names or [model.name for model in facts.models]
+    answer = AskedModels(facts.id, facts.source, tuple(known.asked(name, facts) for name in requested))
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(answer))
     else:
-        terminal.show(render_toolchains.models(found))
-    return int(bool(names) and not all(each.quantise and each.compile for each in found.models))
+        terminal.show(render_toolchains.models(answer))
+    return int(bool(names) and not all(model.quantise and model.compile for model in answer.models))

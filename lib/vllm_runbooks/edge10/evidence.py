@@ -43,22 +43,22 @@ if TYPE_CHECKING:
     from vllm_runbooks.edge10.chain.records import OpenChain
 
 _HOST, _QUANTISED, _ORIGINAL, _COMPILED = "host.json", "quantised.txt", "original.txt", "compiled.txt"
-"""Files of a job, recorded or in its folder: its host, and listings of the folders between the steps."""
+"""Names of a job's recorded host, and of listings of the folders between its steps."""
 _LOGS = (".log", "log.txt")
-"""How the name of a failed step's log ends."""
+"""Endings of the log of a failed step."""
 _FLOAT, _OTHER = "results-float", "results-quantised"
-"""How the names of results begin."""
+"""Beginnings of the names of results."""
 _SCRIPTS = (".py", ".sh", ".yaml", ".yml", ".ipynb")
 _MAX_SCRIPTS = 64
 _JOB_WRONG, _LOST, _CHAIN = "edge10.job", "edge10.accuracy_lost", "edge10.chain"
-"""Ids of what is found and has no rule of its own."""
+"""Ids of findings that have no rule."""
 
 _Source = str | Document
-"""A path of this host, or a text of a recorded job."""
+"""Path on this host, or text of a recorded job."""
 
 
-class _Given(NamedTuple):
-    """What there is of a job."""
+class JobInputs(NamedTuple):
+    """Files and folders of a job; None for one that is missing."""
 
     job: _Source | None = None
     scripts: tuple[_Source, ...] = ()
@@ -70,8 +70,8 @@ class _Given(NamedTuple):
     logs: tuple[_Source, ...] = ()
 
 
-class _HostAsked(NamedTuple):
-    """What the host is looked at for."""
+class HostRequest(NamedTuple):
+    """Step that the host is checked for."""
 
     step: str
     image: str | None = None
@@ -79,8 +79,8 @@ class _HostAsked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Told:
-    """A job, and what is to be said of each part of it; a text is why there is nothing."""
+class JobReport:
+    """Results of checking each part of a job; a text is the reason why there is none."""
 
     facts: Toolchain
     job: ReadJob | str
@@ -93,7 +93,7 @@ class Told:
     accuracy: JudgedAccuracy | str
     log: Answer | str
     case: Case | None = None
-    """What is examined, where it is recorded."""
+    """The recorded job; None if it is not recorded."""
 
 
 # ---- what there is
@@ -113,8 +113,8 @@ def read(
     image: str = "",
     step: str = "compile",
     live: bool = False,
-) -> Told:
-    """A job with what belongs to it; what is named takes the place of what the evidence holds.
+) -> JobReport:
+    """Check a job and what belongs to it; what is named replaces what the evidence has.
 
     Args:
         evidence: A recorded job (a case), or a folder with `job.yaml` and what the job's steps left in it; empty: there
@@ -138,59 +138,61 @@ def read(
     check_texts(evidence=evidence, scripts=scripts, results=results, image=image, step=step, **named)
     if not isinstance(live, bool):
         raise InputError(f"live: {live!r} is neither True nor False; no host is asked")
-    held, case = _held(evidence)
-    own = {name: value.strip() for name, value in named.items()}
-    parts = _Given(
-        job=own["job"] or held.job,
-        scripts=_parted(scripts) or held.scripts,
-        host=own["host"] or held.host,
-        quantised=own["quantised"] or held.quantised,
-        original=own["original"] or held.original,
-        compiled=own["compiled"] or held.compiled,
-        results=_parted(results) or held.results,
-        logs=(own["log"],) if own["log"] else held.logs,
+    recorded, case = _held(evidence)
+    paths = {name: value.strip() for name, value in named.items()}
+    parts = JobInputs(
+        job=paths["job"] or recorded.job,
+        scripts=_parted(scripts) or recorded.scripts,
+        host=paths["host"] or recorded.host,
+        quantised=paths["quantised"] or recorded.quantised,
+        original=paths["original"] or recorded.original,
+        compiled=paths["compiled"] or recorded.compiled,
+        results=_parted(results) or recorded.results,
+        logs=(paths["log"],) if paths["log"] else recorded.logs,
     )
-    return _told(parts, case, _HostAsked(step, image.strip() or None, live))
+    return report_on(parts, case, HostRequest(step, image.strip() or None, live))
 
 
-def of(evidence: Evidence) -> Told:
-    """A recorded job.
+def of(evidence: Evidence) -> JobReport:
+    """Check a recorded job.
 
     Raises:
         InputError: It is none, or something of it cannot be read.
     """
-    return _told(_recorded(evidence), evidence.case, _HostAsked("compile"))
+    return report_on(_recorded(evidence), evidence.case, HostRequest("compile"))
 
 
-def _held(evidence: str) -> tuple[_Given, Case | None]:
-    """What a recorded job or a folder holds."""
+def _held(evidence: str) -> tuple[JobInputs, Case | None]:
+    """Inputs of a recorded job or of a folder, with the case."""
     if not evidence.strip():
-        return _Given(), None
+        return JobInputs(), None
     if sources.is_job(evidence):
         return _in_folder(Path(evidence)), None
-    found = sources.load(evidence)
-    return _recorded(found), found.case
+    source = sources.load(evidence)
+    return _recorded(source), source.case
 
 
-def _recorded(found: Evidence) -> _Given:
-    if found.case is None or found.case.kind is not CaseKind.JOB:
-        where = found.case.id if found.case is not None else "the evidence"
+def _recorded(evidence: Evidence) -> JobInputs:
+    if evidence.case is None or evidence.case.kind is not CaseKind.JOB:
+        where = evidence.case.id if evidence.case is not None else "the evidence"
         raise InputError(f"{where}: is no recorded job; name one, or a folder with {JOB}")
-    return _by_name({each.name: each for each in found.documents})
+    return _by_name({document.name: document for document in evidence.documents})
 
 
-def _by_name(files: Mapping[str, _Source]) -> _Given:
-    """What there is of a job, by the names of its files."""
-    ends = [next((each for name, each in files.items() if name.startswith(begin)), None) for begin in (_FLOAT, _OTHER)]
-    return _Given(
+def _by_name(files: Mapping[str, _Source]) -> JobInputs:
+    """Inputs of a job by the names of its files."""
+    ends = [
+        next((source for name, source in files.items() if name.startswith(begin)), None) for begin in (_FLOAT, _OTHER)
+    ]
+    return JobInputs(
         job=files[JOB],
-        scripts=tuple(each for name, each in files.items() if _is_script(name)),
+        scripts=tuple(source for name, source in files.items() if _is_script(name)),
         host=files.get(_HOST),
         quantised=files.get(_QUANTISED),
         original=files.get(_ORIGINAL),
         compiled=files.get(_COMPILED),
-        results=tuple(each for each in ends if each is not None),
-        logs=tuple(each for name, each in files.items() if name.endswith(_LOGS)),
+        results=tuple(source for source in ends if source is not None),
+        logs=tuple(source for name, source in files.items() if name.endswith(_LOGS)),
     )
 
 
@@ -198,24 +200,24 @@ def _is_script(name: str) -> bool:
     return name.endswith(_SCRIPTS) and name != JOB and not name.startswith((_FLOAT, _OTHER))
 
 
-def _in_folder(folder: Path) -> _Given:
+def _in_folder(folder: Path) -> JobInputs:
     """What a job's folder holds: under the names of a recorded job, and under those that the job's own files use."""
     try:
         files: dict[str, _Source] = {path.name: str(path) for path in sorted(folder.iterdir()) if path.is_file()}
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; give a folder that can be listed") from None
-    found = _by_name(files)
-    read = _job(found.job)
+    sources_by_name = _by_name(files)
+    read = _job(sources_by_name.job)
     if isinstance(read, str) or read.job is None:
-        return found
+        return sources_by_name
     job, facts = read.job, catalog.toolchain(read.job.toolchain)
     checkpoints = (names.converted(job, facts), *([names.quantised(job, facts)] if job.calibration else []))
-    given = [_there(folder / steps.RESULTS / which) for which in ("float", "quantised")]
-    return found._replace(
-        quantised=next((name for each in checkpoints if (name := _there(folder / each))), found.quantised),
-        original=(_there(Path(job.model)) if Path(job.model).is_absolute() else None) or found.original,
-        compiled=_there(folder / names.compiled(job, facts)) or found.compiled,
-        results=tuple(each for each in given if each is not None) if all(given) else found.results,
+    results = [_there(folder / steps.RESULTS / which) for which in ("float", "quantised")]
+    return sources_by_name._replace(
+        quantised=next((name for path in checkpoints if (name := _there(folder / path))), sources_by_name.quantised),
+        original=(_there(Path(job.model)) if Path(job.model).is_absolute() else None) or sources_by_name.original,
+        compiled=_there(folder / names.compiled(job, facts)) or sources_by_name.compiled,
+        results=tuple(path for path in results if path is not None) if all(results) else sources_by_name.results,
     )
 
 
@@ -230,28 +232,28 @@ def _parted(text: str) -> tuple[str, ...]:
 # ---- what is to be said of it
 
 
-def _told(given: _Given, case: Case | None, of_host: _HostAsked) -> Told:
-    job = _job(given.job)
-    known = job.job if isinstance(job, ReadJob) else None
-    facts = catalog.toolchain(known.toolchain if known is not None else None)
-    asked = artefacts.Asked(job=known)
-    original = _artefact(given.original) if given.original is not None else None
+def report_on(inputs: JobInputs, case: Case | None, of_host: HostRequest) -> JobReport:
+    job = _job(inputs.job)
+    description = job.job if isinstance(job, ReadJob) else None
+    facts = catalog.toolchain(description.toolchain if description is not None else None)
+    request = artefacts.Asked(job=description)
+    original = _artefact(inputs.original) if inputs.original is not None else None
 
     def folder(source: _Source | None, name: str) -> CheckedFolder | str:
         if source is None:
             return f"Nothing is given of it; name its folder, or a listing of it, in {name}."
-        return artefact_checks.without_secrets(artefacts.check(_artefact(source), facts, asked, float_=original))
+        return artefact_checks.without_secrets(artefacts.check(_artefact(source), facts, request, float_=original))
 
-    return Told(
+    return JobReport(
         facts=facts,
         job=job,
-        model=models.asked(known.listed, facts) if known is not None else None,
-        host=_host(given.host, of_host, known.model if known is not None else None, facts),
-        scripts=_scripts(given.scripts, facts),
-        quantised=folder(given.quantised, "quantised"),
-        compiled=folder(given.compiled, "compiled"),
-        accuracy=_compared(given.results, known.threshold if known is not None else None),
-        log=_logged(given.logs),
+        model=models.asked(description.listed, facts) if description is not None else None,
+        host=_host(inputs.host, of_host, description.model if description is not None else None, facts),
+        scripts=_scripts(inputs.scripts, facts),
+        quantised=folder(inputs.quantised, "quantised"),
+        compiled=folder(inputs.compiled, "compiled"),
+        accuracy=_compared(inputs.results, description.threshold if description is not None else None),
+        log=_logged(inputs.logs),
         case=case,
     )
 
@@ -270,13 +272,13 @@ def _text(source: _Source) -> str:
     return source.text if isinstance(source, Document) else sources.read_text(source)
 
 
-def _host(source: _Source | None, of_host: _HostAsked, model: str | None, facts: Toolchain) -> CheckedHost | str:
-    asked = preflight.read_asked(of_host.step, model=_planned(model), image=of_host.image)
+def _host(source: _Source | None, of_host: HostRequest, model: str | None, facts: Toolchain) -> CheckedHost | str:
+    request = preflight.read_asked(of_host.step, model=_planned(model), image=of_host.image)
     if of_host.is_live:
-        return preflight.checked(asked, version=facts.version)
+        return preflight.checked(request, version=facts.version)
     if source is None:
         return "No host is recorded; turn on live, or name in host what vllm-runbooks edge10 preflight --out wrote."
-    return preflight.checked(asked, snapshot=_recorded_host(source), version=facts.version)
+    return preflight.checked(request, snapshot=_recorded_host(source), version=facts.version)
 
 
 def _recorded_host(source: _Source) -> EdgeHost:
@@ -286,7 +288,7 @@ def _recorded_host(source: _Source) -> EdgeHost:
 
 
 def _planned(model: str | None) -> str | None:
-    """A model whose sizes the catalog, or its folder, tells; else what it takes stays unknown."""
+    """A model whose sizes are known, from the catalog or its folder."""
     if model is None:
         return None
     try:
@@ -301,7 +303,7 @@ def _scripts(named: Sequence[_Source], facts: Toolchain) -> Mapping[str, LintedS
         return "No script is given; name them in scripts, separated by commas."
     if len(named) > _MAX_SCRIPTS:
         raise InputError(f"scripts: {len(named)} are there; name those of the job, {_MAX_SCRIPTS} at most")
-    texts = {_name(each): _text(each) for each in named}
+    texts = {_name(source): _text(source) for source in named}
     return script_checking.lint_scripts(texts, toolchain=facts.version)
 
 
@@ -316,14 +318,14 @@ def _compared(named: Sequence[_Source], threshold: float | None) -> JudgedAccura
         return "No results are given; name those of the float and of the quantised model in results."
     if len(named) != 2:
         raise InputError(f"results: {len(named)} are given; name those of the float model, then the quantised one's")
-    paths = [Path(each) for each in named if isinstance(each, str)]
+    paths = [Path(source) for source in named if isinstance(source, str)]
     if len(paths) == len(named):
         evaluations.distinct(*paths)
     first, second = (
-        reports.read([reports.Given("", each.text.encode())], each.name)
-        if isinstance(each, Document)
-        else evaluations.read(Path(each))
-        for each in named
+        reports.read([reports.Given("", source.text.encode())], source.name)
+        if isinstance(source, Document)
+        else evaluations.read(Path(source))
+        for source in named
     )
     return _accuracy.judge(first, second, threshold=_accuracy.THRESHOLD if threshold is None else threshold)
 
@@ -340,81 +342,85 @@ def _logged(named: Sequence[_Source]) -> Answer | str:
 # ---- how it is shown
 
 
-def job(told: Told) -> Shown:
-    """The job's settings, each with where it comes from, and what is wrong with its description."""
+def job(report: JobReport) -> Shown:
+    """Show the job's settings with their sources, and what is wrong with its description."""
     from vllm_runbooks.edge10 import pages as edge10_pages
 
-    return Shown.said(told.job) if isinstance(told.job, str) else edge10_pages.job(told.job, told.facts, told.model)
+    return (
+        Shown.said(report.job)
+        if isinstance(report.job, str)
+        else edge10_pages.job(report.job, report.facts, report.model)
+    )
 
 
-def host(told: Told) -> Shown:
-    """The host, and what stands in the way of the step."""
+def host(report: JobReport) -> Shown:
+    """Show the host, and what prevents the step."""
     from vllm_runbooks.edge10.host import render as toolchains
 
-    return Shown.said(told.host) if isinstance(told.host, str) else toolchains.host_shown(told.host)
+    return Shown.said(report.host) if isinstance(report.host, str) else toolchains.host_shown(report.host)
 
 
-def scripts(told: Told) -> Shown:
-    """What is wrong in the scripts, and what each does."""
+def scripts(report: JobReport) -> Shown:
+    """Show what is wrong in the scripts, and what each does."""
     from vllm_runbooks.edge10 import pages as edge10_pages
 
-    return Shown.said(told.scripts) if isinstance(told.scripts, str) else edge10_pages.scripts(told.scripts)
+    return Shown.said(report.scripts) if isinstance(report.scripts, str) else edge10_pages.scripts(report.scripts)
 
 
-def quantised(told: Told) -> Shown:
-    """The quantised checkpoint."""
-    return _folder(told.quantised)
+def quantised(report: JobReport) -> Shown:
+    """Show the quantised checkpoint."""
+    return _folder(report.quantised)
 
 
-def compiled(told: Told) -> Shown:
-    """The compiled model."""
-    return _folder(told.compiled)
+def compiled(report: JobReport) -> Shown:
+    """Show the compiled model."""
+    return _folder(report.compiled)
 
 
-def _folder(found: CheckedFolder | str) -> Shown:
+def _folder(checked: CheckedFolder | str) -> Shown:
     from vllm_runbooks.edge10 import pages as edge10_pages
 
-    return Shown.said(found) if isinstance(found, str) else edge10_pages.folder(found)
+    return Shown.said(checked) if isinstance(checked, str) else edge10_pages.folder(checked)
 
 
-def accuracy(told: Told) -> Shown:
-    """What the quantised model lost."""
+def accuracy(report: JobReport) -> Shown:
+    """Show the accuracy that the quantised model lost."""
     from vllm_runbooks.edge10.accuracy import render as views
 
-    return Shown.said(told.accuracy) if isinstance(told.accuracy, str) else views.shown(told.accuracy)
+    return Shown.said(report.accuracy) if isinstance(report.accuracy, str) else views.shown(report.accuracy)
 
 
-def logged(told: Told) -> Shown:
-    """Why a step failed, and what to do."""
+def logged(report: JobReport) -> Shown:
+    """Show why a step failed, and what to do."""
     from vllm_runbooks.diagnosis.render import answers
 
-    if isinstance(told.log, str):
-        return Shown.said(told.log)
-    return Shown.joined([answers.cause(told.log), answers.remedies(told.log)])
+    if isinstance(report.log, str):
+        return Shown.said(report.log)
+    return Shown.joined([answers.cause(report.log), answers.remedies(report.log)])
 
 
 # ---- the steps, made anew
 
 
-def made(told: Told) -> steps.Made | str:
-    """Every file of the job; else why there is none. Nothing is written."""
-    if isinstance(told.job, str):
-        return told.job
-    if told.job.job is None:
+def made(report: JobReport) -> steps.JobFiles | str:
+    """Make the texts of the job's files, or return the reason why there are none; nothing is written."""
+    if isinstance(report.job, str):
+        return report.job
+    if report.job.job is None:
         return "The description contradicts itself or the toolchain: mend what is wrong with it first."
-    return steps.made(told.job.job, told.facts)
+    return steps.make_files(report.job.job, report.facts)
 
 
-def made_shown(told: Told, found: steps.Made | str) -> Shown:
-    """The files that were made, each in full, and what the linters say of them."""
+def made_shown(report: JobReport, files: steps.JobFiles | str) -> Shown:
+    """Show the files that were made, and what the linters report about them."""
     from vllm_runbooks.edge10 import pages as edge10_pages
 
-    if isinstance(found, str):
-        return Shown.said(f"Nothing is made. {found}")
-    return edge10_pages.made(found.files, found.texts, making.judged(found.texts, told.facts))
+    if isinstance(files, str):
+        return Shown.said(f"Nothing is made. {files}")
+    return edge10_pages.made(files.files, files.texts, making.judged(files.texts, report.facts))
 
 
-def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:
+def write(files: steps.JobFiles | str, folder: str, *, apply: bool) -> Shown:
     """Write the files of the job into a folder, where that is asked for; what somebody changed is not overwritten.
 
     Raises:
@@ -423,13 +429,13 @@ def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
-    if isinstance(found, str):
-        return Shown.said(f"Nothing is written. {found}")
+    if isinstance(files, str):
+        return Shown.said(f"Nothing is written. {files}")
     if not apply:
         return Shown.said("Nothing is written, since apply is False.")
     if not folder.strip():
         raise InputError("folder is empty; name the folder that the files are to be written into")
-    written, _ = making.store_made(found, Path(folder))
+    written, _ = making.store_made(files, Path(folder))
     return Shown.said(f"Written into {folder}: {', '.join(written) or 'nothing, it was all there as it is'}.")
 
 
@@ -437,7 +443,7 @@ def write(found: steps.Made | str, folder: str, *, apply: bool) -> Shown:
 
 
 def _judge_recorded(evidence: Evidence) -> Judgement:
-    """The verdict on a recorded job.
+    """Check a recorded job.
 
     Raises:
         InputError: as `of`.
@@ -445,61 +451,67 @@ def _judge_recorded(evidence: Evidence) -> Judgement:
     return judge(of(evidence))
 
 
-def judge(told: Told, chain: OpenChain | None = None) -> Judgement:
-    """The verdict on a job: against what its case expects, else on whether anything is wrong or left open.
+def judge(report: JobReport, chain: OpenChain | None = None) -> Judgement:
+    """Check a job against its case, or check that nothing is wrong or unknown.
 
     Args:
-        told: The job.
-        chain: The middle of the way as it was gone with open parts; None: it was not.
+        report: The job.
+        chain: Result of the chain of open parts; None if it was not run.
     """
     facts = {
-        "scripts": 0 if isinstance(told.scripts, str) else len(told.scripts),
-        **({} if isinstance(told.accuracy, str) else {"accuracy": told.accuracy.verdict.value}),
+        "scripts": 0 if isinstance(report.scripts, str) else len(report.scripts),
+        **({} if isinstance(report.accuracy, str) else {"accuracy": report.accuracy.verdict.value}),
     }
-    parts = [_is_given(part) for part in (told.job, told.host, told.scripts, told.quantised, told.compiled)]
-    if not any((*parts, _is_given(told.accuracy), _is_given(told.log), chain is not None)):
+    parts = [_is_given(part) for part in (report.job, report.host, report.scripts, report.quantised, report.compiled)]
+    if not any((*parts, _is_given(report.accuracy), _is_given(report.log), chain is not None)):
         raise InputError("nothing of a job is given; name a recorded job or a folder in evidence, or a part of it")
-    found, unknown = list(_wrong(told)), list(_open(told))
+    findings, unknown = list(_wrong(report)), list(_open(report))
     if chain is not None:
-        found += _wrong_in(chain)
+        findings += _wrong_in(chain)
         unknown += _open_in(chain)
-    return job_expected.judge_job(found, unknown, told.case, facts)
+    return job_expected.judge_job(findings, unknown, report.case, facts)
 
 
 def _is_given(part: object) -> bool:
     return not isinstance(part, str)
 
 
-def _wrong(told: Told) -> Iterator[tuple[str, str]]:
-    """What is wrong, by id, in the order of the runbook."""
-    if isinstance(told.job, ReadJob):
-        yield from ((_JOB_WRONG, redact_text(f"{JOB}:{each.line}: {each.text}")) for each in told.job.problems)
-    if isinstance(told.host, CheckedHost):
-        yield from ((each.id, each.text) for each in told.host.findings if each.severity is not Severity.HINT)
-    if not isinstance(told.scripts, str):
-        for name, found in told.scripts.items():
-            issues = (each for each in found.issues if each.severity is not IssueSeverity.INFO)
-            yield from ((each.rule, f"{name}:{each.line}: {each.message}") for each in issues)
-    for folder in (told.quantised, told.compiled):
+def _wrong(report: JobReport) -> Iterator[tuple[str, str]]:
+    """Findings by id, in the order of the runbook."""
+    if isinstance(report.job, ReadJob):
+        yield from (
+            (_JOB_WRONG, redact_text(f"{JOB}:{finding.line}: {finding.text}")) for finding in report.job.problems
+        )
+    if isinstance(report.host, CheckedHost):
+        yield from (
+            (finding.id, finding.text) for finding in report.host.findings if finding.severity is not Severity.HINT
+        )
+    if not isinstance(report.scripts, str):
+        for name, linted in report.scripts.items():
+            issues = (finding for finding in linted.issues if finding.severity is not IssueSeverity.INFO)
+            yield from ((finding.rule, f"{name}:{finding.line}: {finding.message}") for finding in issues)
+    for folder in (report.quantised, report.compiled):
         if isinstance(folder, CheckedFolder):
-            yield from ((each.id, each.text) for each in folder.findings if each.severity is not Severity.HINT)
-    if isinstance(told.accuracy, JudgedAccuracy) and told.accuracy.verdict is Accuracy.LOST:
-        yield _LOST, told.accuracy.why
-    if isinstance(told.log, Answer) and told.log.root_cause is not None:
-        yield told.log.root_cause.symptom, told.log.root_cause.title
+            yield from (
+                (finding.id, finding.text) for finding in folder.findings if finding.severity is not Severity.HINT
+            )
+    if isinstance(report.accuracy, JudgedAccuracy) and report.accuracy.verdict is Accuracy.LOST:
+        yield _LOST, report.accuracy.why
+    if isinstance(report.log, Answer) and report.log.root_cause is not None:
+        yield report.log.root_cause.symptom, report.log.root_cause.title
 
 
-def _open(told: Told) -> Iterator[str]:
-    """What was given and could not be established, a sentence each."""
-    if isinstance(told.host, CheckedHost) and told.host.ok is None:
-        yield from (f"{each.what} of the host ({each.why})" for each in told.host.unknown)
-    if not isinstance(told.scripts, str):
-        yield from (f"what {name} does" for name, found in told.scripts.items() if not found.steps)
-    for folder in (told.quantised, told.compiled):
+def _open(report: JobReport) -> Iterator[str]:
+    """What is unknown about the inputs, a sentence each."""
+    if isinstance(report.host, CheckedHost) and report.host.ok is None:
+        yield from (f"{fact.what} of the host ({fact.why})" for fact in report.host.unknown)
+    if not isinstance(report.scripts, str):
+        yield from (f"what {name} does" for name, linted in report.scripts.items() if not linted.steps)
+    for folder in (report.quantised, report.compiled):
         if isinstance(folder, CheckedFolder) and folder.ok is None:
             yield from folder.unchecked
-    if isinstance(told.accuracy, JudgedAccuracy) and told.accuracy.verdict is Accuracy.UNKNOWN:
-        yield f"what was lost: {told.accuracy.why}"
+    if isinstance(report.accuracy, JudgedAccuracy) and report.accuracy.verdict is Accuracy.UNKNOWN:
+        yield f"what was lost: {report.accuracy.why}"
 
 
 def _wrong_in(chain: OpenChain) -> Iterator[tuple[str, str]]:

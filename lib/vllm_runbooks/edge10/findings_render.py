@@ -1,4 +1,4 @@
-"""Findings about a host or a folder of a toolchain for edge chips, for a terminal and a notebook."""
+"""Show findings about a host or a folder, in a terminal and in a notebook."""
 
 from __future__ import annotations
 
@@ -14,37 +14,41 @@ _MAX_PATH, _MAX_TEXT = 160, 600
 
 
 def one_line(text: str) -> str:
-    """A text whose line ends are signs: a name may have some."""
+    """A text with its line ends escaped."""
     return text.replace("\n", "\\n")
 
 
 def path(name: str) -> str:
-    """A file's path, in one line."""
+    """Path of a file in one line."""
     return visible(cut(one_line(name), _MAX_PATH))
 
 
-def blocks(found: ToolchainFinding) -> list[Block]:
-    """A finding with how it would look, and what to do, for a terminal."""
-    severity = styled(found.severity.value, SEVERITIES[found.severity])
-    where = f" {path(found.path)}" if found.path is not None else ""
-    said = visible(cut(one_line(found.text), _MAX_TEXT))
+def blocks(finding: ToolchainFinding) -> list[Block]:
+    """A finding with its effect and what to do, for a terminal."""
+    severity = styled(finding.severity.value, SEVERITIES[finding.severity])
+    where = f" {path(finding.path)}" if finding.path is not None else ""
+    text = visible(cut(one_line(finding.text), _MAX_TEXT))
     return [
-        bulleted(severity + styled(f" {found.id}", Tone.FAINT) + f":{where} {said}"),
-        Prose(styled("so:", Tone.HEADING) + f" {found.effect}", "    "),
-        Prose(styled("do:", Tone.HEADING) + f" {visible(one_line(found.do))}", "    "),
+        bulleted(severity + styled(f" {finding.id}", Tone.FAINT) + f":{where} {text}"),
+        Prose(styled("so:", Tone.HEADING) + f" {finding.effect}", "    "),
+        Prose(styled("do:", Tone.HEADING) + f" {visible(one_line(finding.do))}", "    "),
     ]
 
 
-def table(found: Sequence[ToolchainFinding]) -> str:
-    """HTML: each finding with how it would look, and what to do; empty where there is none."""
-    return html_table(("", "what it means, how it would look, and what to do"), list(map(_row, found))) if found else ""
+def table(findings: Sequence[ToolchainFinding]) -> str:
+    """HTML table of findings with their effects and what to do; empty if there are none."""
+    return (
+        html_table(("", "what it means, how it would look, and what to do"), list(map(_row, findings)))
+        if findings
+        else ""
+    )
 
 
-def _row(found: ToolchainFinding) -> list[str]:
-    where = escape(f" · {visible(cut(found.path, _MAX_PATH))}") if found.path else ""
-    said = escape(visible(cut(found.text, _MAX_TEXT)))
+def _row(finding: ToolchainFinding) -> list[str]:
+    where = escape(f" · {visible(cut(finding.path, _MAX_PATH))}") if finding.path else ""
+    text = escape(visible(cut(finding.text, _MAX_TEXT)))
     return [
-        badge(found.severity.value, GROUNDS[SEVERITIES[found.severity]]),
-        tag("code", escape(found.id)) + f"{where}<br>{said}<br><b>so</b> {prose(visible(found.effect))}"
-        f"<br><b>do</b> {prose(visible(found.do))}",
+        badge(finding.severity.value, GROUNDS[SEVERITIES[finding.severity]]),
+        tag("code", escape(finding.id)) + f"{where}<br>{text}<br><b>so</b> {prose(visible(finding.effect))}"
+        f"<br><b>do</b> {prose(visible(finding.do))}",
     ]

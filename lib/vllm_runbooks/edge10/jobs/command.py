@@ -45,9 +45,9 @@ def make(*, job: str | None, out: Path | None, replace: bool, gpus: str | None, 
         raise click.UsageError("give JOB and --out DIR, or --example for a description to begin with.")
     from vllm_runbooks.edge10.jobs import making
 
-    found = making.make(job, out, is_replaced=replace, gpus=gpus)
+    result = making.make(job, out, is_replaced=replace, gpus=gpus)
     if form == "json":
-        output.write_json(to_json(found))
+        output.write_json(to_json(result))
     else:
-        terminal.show(render_edge10_jobs.made_shown(found))
-    return int(found.job is None or bool(found.doubts or found.issues))
+        terminal.show(render_edge10_jobs.made_shown(result))
+    return int(result.job is None or bool(result.doubts or result.issues))

@@ -1,4 +1,4 @@
-"""A job's description, from the disk, to its files on the disk: made, judged as a user's own would be, and stored.
+"""Make the files of a job from its description, check them as a user's own, and store them.
 
 What was made here before is known by its digest, so that making again replaces it, and nothing that somebody wrote or
 changed is lost.
@@ -32,7 +32,7 @@ from vllm_runbooks.plan import planner
 from vllm_runbooks.reading import sources
 
 _MARK = ".edge10-made.json"
-"""Digests of what was made into a folder."""
+"""Name of the file with the digests of what was made."""
 _MAX_READ = 1_000_000
 _EXECUTABLE = 0o111
 _DIFFERS = "was written or changed by somebody"
@@ -51,21 +51,21 @@ def make(name: str, out: Path, *, is_replaced: bool = False, gpus: str | None = 
     Raises:
         InputError: The description cannot be read, or a file would be lost.
     """
-    found = jobs.read(sources.read_text(name, jobs.INSTEAD), catalog.toolchain)
-    problems = tuple(map(_redacted, found.problems))
-    if found.job is None:
+    description = jobs.read(sources.read_text(name, jobs.INSTEAD), catalog.toolchain)
+    problems = tuple(map(_redacted, description.problems))
+    if description.job is None:
         if not all(problem.is_read for problem in problems):
             raise InputError("\n".join(render_edge10_jobs.problem_line(name, problem) for problem in problems))
-        return MadeJob("", None, problems, found.doubts, name, str(out), ())
-    job, facts = found.job, catalog.toolchain(found.job.toolchain)
+        return MadeJob("", None, problems, description.doubts, name, str(out), ())
+    job, facts = description.job, catalog.toolchain(description.job.toolchain)
     room = _room(job, facts, gpus) if gpus else ""
-    made = steps.made(job, facts)
-    written, removed = store_made(made, out, is_replaced=is_replaced, own=None if name == "-" else Path(name))
+    made = steps.make_files(job, facts)
+    written, removed = store_made(made, out, is_replaced=is_replaced, description=None if name == "-" else Path(name))
     return MadeJob(
         toolchain=facts.id,
         job=job,
         problems=(),
-        doubts=(*found.doubts, *_unknown(job, facts)),
+        doubts=(*description.doubts, *_unknown(job, facts)),
         description=name,
         folder=str(out),
         files=made.files,
@@ -85,28 +85,29 @@ def _redacted(problem: JobProblem) -> JobProblem:
 
 
 def judged(texts: Mapping[str, str], facts: Toolchain) -> list[MadeIssue]:
-    """What the linter of the toolchain's scripts says of made files, judged together."""
-    found = script_checking.lint_scripts(texts, toolchain=facts.version)
+    """Findings of the scripts' linter in made files."""
+    results = script_checking.lint_scripts(texts, toolchain=facts.version)
     return [
         MadeIssue(name, issue)
-        for name, linted in found.items()
+        for name, linted in results.items()
         for issue in linted.issues
         if issue.severity is not IssueSeverity.INFO
     ]
 
 
 def _unknown(job: Job, facts: Toolchain) -> Iterator[str]:
-    """Names with an organisation that neither the facts nor the catalog have."""
+    """Doubts about repositories that neither the facts nor the catalog have."""
     for field, name in (("model", job.model), ("quantised", job.quantised)):
         if name is None or name.startswith("/") or "/" not in name:
             continue
-        found = models.weights(name, facts)
-        if catalog.specs().model(found) is None:
-            yield f"{field}: whether the Hub has a repository {found} is not known; a folder of that name would do, too"
+        weights = models.weights(name, facts)
+        if catalog.specs().model(weights) is None:
+            text = f"whether the Hub has a repository {weights} is not known; a folder of that name would do, too"
+            yield f"{field}: {text}"
 
 
 def _room(job: Job, facts: Toolchain, card: str) -> str:
-    """What the planner says of the float model on so many of a card, in a sentence.
+    """Whether the float model fits on the GPUs of a server, in a sentence.
 
     Raises:
         InputError: The card is not known.
@@ -114,7 +115,7 @@ def _room(job: Job, facts: Toolchain, card: str) -> str:
     host_loading.cards(card)
     spec = f"{job.evaluation.cards}x{card}" if job.evaluation.cards > 1 else card
     try:
-        found = planner.plan_model(
+        plan = planner.plan_model(
             models.weights(job.model, facts),
             spec,
             vllm=facts.steps["evaluate"].vllm,
@@ -123,37 +124,42 @@ def _room(job: Job, facts: Toolchain, card: str) -> str:
         )
     except InputError as error:
         return f"the float model on {spec} is not planned: {error}"
-    fits = {True: "fits", False: "does not fit", None: "may fit, which depends on what is not known"}[found.fits]
-    return ". ".join([f"the float model on {spec} {fits}", *found.limits[:2]])
+    fits = {True: "fits", False: "does not fit", None: "may fit, which depends on what is not known"}[plan.fits]
+    return ". ".join([f"the float model on {spec} {fits}", *plan.limits[:2]])
 
 
 # ---- on the disk
 
 
-class _There(NamedTuple):
-    """What a folder has under a made file's name."""
+class StoredFile(NamedTuple):
+    """What a folder has under the name of a made file."""
 
     text: bytes | None
-    """None: nothing."""
+    """None if there is nothing."""
     is_plain: bool
 
 
 def store_made(
-    made: steps.Made, out: Path, *, is_replaced: bool = False, own: Path | None = None
+    made: steps.JobFiles, out: Path, *, is_replaced: bool = False, description: Path | None = None
 ) -> tuple[list[str], list[str]]:
-    """Store what differs; returns the names that were written, and those that were removed.
+    """Store the files that differ; returns the names that were written and removed.
 
     Raises:
         InputError: A file would be lost. Nothing is written then.
     """
     before = _made_before(out)
     texts = {name: text.encode() for name, text in made.texts.items()}
-    if own is not None and own.is_file() and (out / steps.JOB).is_file() and own.samefile(out / steps.JOB):
+    if (
+        description is not None
+        and description.is_file()
+        and (out / steps.JOB).is_file()
+        and description.samefile(out / steps.JOB)
+    ):
         texts.pop(steps.JOB)  # the description itself, which is its user's
-    there = {name: _there(out / name) for name in texts}
-    lost = {name: _NO_FILE for name, found in there.items() if not found.is_plain}
-    for name, found in there.items():
-        is_ours = found.text in (None, texts[name]) or (found.text and _digest(found.text) == before.get(name))
+    present = {name: _there(out / name) for name in texts}
+    lost = {name: _NO_FILE for name, file in present.items() if not file.is_plain}
+    for name, file in present.items():
+        is_ours = file.text in (None, texts[name]) or (file.text and _digest(file.text) == before.get(name))
         if not is_ours and not is_replaced:
             lost.setdefault(name, _DIFFERS)
     if lost:
@@ -161,7 +167,7 @@ def store_made(
         how = "give another folder" if _NO_FILE in lost.values() else "give --replace, or another folder"
         raise InputError(f"{out}: {listed}; {how}")
     gone = [name for name in before if name not in made.texts and _is_unchanged(out, name, before[name])]
-    written = [name for name, found in there.items() if found.text != texts[name]]
+    written = [name for name, file in present.items() if file.text != texts[name]]
     runs: Mapping[str, MadeFile] = {file.name: file for file in made.files}
     out.mkdir(parents=True, exist_ok=True)
     for name in written:
@@ -176,17 +182,17 @@ def store_made(
     return written, gone
 
 
-def _there(path: Path) -> _There:
+def _there(path: Path) -> StoredFile:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
-        return _There(None, is_plain=True)
+        return StoredFile(None, is_plain=True)
     except OSError:
-        return _There(b"", is_plain=False)
+        return StoredFile(b"", is_plain=False)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return _There(b"", is_plain=False)
-        return _There(file.read(_MAX_READ), is_plain=True)
+            return StoredFile(b"", is_plain=False)
+        return StoredFile(file.read(_MAX_READ), is_plain=True)
 
 
 def _digest(text: bytes) -> str:
@@ -194,7 +200,7 @@ def _digest(text: bytes) -> str:
 
 
 def _made_before(out: Path) -> dict[str, str]:
-    """Digests of what was made into a folder, by name; none where nothing says so that can be read."""
+    """Digests of what was made into a folder, by name; empty if they cannot be read."""
     text = _there(out / _MARK).text
     try:
         files = json.loads(text or b"{}").get("files", {})
@@ -206,5 +212,5 @@ def _made_before(out: Path) -> dict[str, str]:
 
 
 def _is_unchanged(out: Path, name: str, digest: str) -> bool:
-    found = _there(out / name)
-    return found.is_plain and found.text is not None and _digest(found.text) == digest
+    file = _there(out / name)
+    return file.is_plain and file.text is not None and _digest(file.text) == digest

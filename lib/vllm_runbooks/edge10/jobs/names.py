@@ -1,4 +1,4 @@
-"""Names that settings of a job give to folders, by the facts' templates, and what such a name tells of the settings.
+"""Names of a job's folders, made by the facts' templates and read back by them.
 
 A name is read by the template that made it, so another version of a toolchain is another template. The order of the
 dies loses its trailing zeros on its way into a name, and its entries stand without a sign between them: what the digits
@@ -16,10 +16,10 @@ from vllm_runbooks.catalog.toolchains import KINDS, Toolchain
 from vllm_runbooks.edge10.jobs.records import Job, NameTold
 
 _MAX_NAME = 255
-"""Bytes of a file's name on common file systems."""
+"""Longest name of a file on common file systems, in bytes."""
 _HOLE = re.compile(r"\{(\w{1,40})\}", re.ASCII)
 _LISTED = "-"
-"""Between the lengths of a prompt's pieces, where there are several."""
+"""Separates the lengths of a prompt's pieces."""
 _FORMS = {
     "model": r"[^/]{1,200}",
     "prefill": rf"\d{{1,7}}(?:{_LISTED}\d{{1,7}}){{0,7}}",
@@ -30,7 +30,7 @@ _FORMS = {
     "modality": r"[a-z]{1,20}",
     "remap": r"\d{0,60}",
 }
-"""By hole what stands in it. Digits and free words do not meet in a template without a literal between them."""
+"""Patterns of a template's fields; digits and free words never touch in a template."""
 _REST = r"(?P<rest>_[A-Za-z][A-Za-z0-9-]{0,40})?"
 _MAX_STEPS = 20_000
 _MAX_MEANINGS = 8
@@ -40,33 +40,33 @@ _MAX_MEANINGS = 8
 
 
 def model_name(model: str) -> str:
-    """What a model is called in the names of its folders: the last part of its name or path."""
+    """Name of a model in the names of its folders: the last part of its name or path."""
     return PurePosixPath(model.strip().replace("\\", "/")).name
 
 
 def padded(dies: Sequence[int], of: Toolchain) -> tuple[int, ...]:
-    """An order of dies with zeros behind it, as many entries as the toolchain takes."""
+    """Order of dies, filled with zeros to the entries that the toolchain needs."""
     return (*dies, *(0,) * (of.limits.remap_entries - len(dies)))
 
 
 def digits(remap: Sequence[int]) -> str:
-    """An order of dies as it stands in a name: without its trailing zeros, and without signs between its entries."""
+    """Order of dies as it is in a name: without trailing zeros and separators."""
     last = max((index for index, die in enumerate(remap) if die), default=-1)
     return "".join(map(str, remap[: last + 1]))
 
 
 def quantised(job: Job, of: Toolchain) -> str:
-    """The folder that quantising writes."""
+    """Folder that quantising writes."""
     return of.names[f"quantised_{job.kind}"].format(model=model_name(job.model))
 
 
 def converted(job: Job, of: Toolchain) -> str:
-    """The checkpoint that vLLM and the compiler read: its folder below that of the job, or the path that was given."""
+    """Checkpoint that vLLM and the compiler read: a folder of the job, or the path of `quantised`."""
     return job.quantised or of.names["converted"].format(model=model_name(job.model))
 
 
 def compiled(job: Job, of: Toolchain) -> str:
-    """The folder of the compiled model."""
+    """Folder of the compiled model."""
     width, height = job.picture or (0, 0)
     return of.names[f"compiled_{job.kind}"].format(
         model=model_name(converted(job, of)),
@@ -81,7 +81,7 @@ def compiled(job: Job, of: Toolchain) -> str:
 
 
 def dies_folder(dies: int, of: Toolchain) -> str:
-    """The folder below that of the compiled model."""
+    """Folder below that of the compiled model."""
     return of.names["dies"].format(dies=dies)
 
 
@@ -89,7 +89,7 @@ def dies_folder(dies: int, of: Toolchain) -> str:
 
 
 def read(name: str, of: Toolchain) -> NameTold | None:
-    """What the name of a compiled model's folder tells; None: it is none by the facts' templates.
+    """Read the name of a compiled model's folder; None if it matches no template.
 
     A name that stops behind the model, as in `Qwen3-4B-AWQ-AOT`, tells the model and that it is compiled, no more.
 
@@ -97,39 +97,39 @@ def read(name: str, of: Toolchain) -> NameTold | None:
         name: Of the folder; of a path its last part.
         of: The facts.
     """
-    own = model_name(name)
-    if len(own) > _MAX_NAME:
+    folder = model_name(name)
+    if len(folder) > _MAX_NAME:
         return None
     for kind in KINDS:
-        found = _reader(of.names[f"compiled_{kind}"]).fullmatch(own)
-        if found is not None:
-            return _told(own, kind, found.groupdict(), of)
-    return next((told for kind in KINDS if (told := _begun(own, of.names[f"compiled_{kind}"]))), None)
+        match = _reader(of.names[f"compiled_{kind}"]).fullmatch(folder)
+        if match is not None:
+            return settings_of_name(folder, kind, match.groupdict(), of)
+    return next((settings for kind in KINDS if (settings := _begun(folder, of.names[f"compiled_{kind}"]))), None)
 
 
 def dies_of(name: str, of: Toolchain) -> int | None:
-    """How many dies the folder below a compiled model's is of, by its name; None: it is none of dies."""
-    found = _reader(of.names["dies"]).fullmatch(name) if len(name) <= _MAX_NAME else None
-    return None if found is None or found["rest"] else int(found["dies"])
+    """Number of dies in the name of the folder below; None if it has none."""
+    match = _reader(of.names["dies"]).fullmatch(name) if len(name) <= _MAX_NAME else None
+    return None if match is None or match["rest"] else int(match["dies"])
 
 
 def orders(text: str, dies: int) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """The orders of so many dies, of the vision and of the language part, that the digits of a name may stand for.
+    """Orders of the vision and of the language part that the digits of a name may mean.
 
     Each has every die once, the zeros at its end put back. One pair: they are told. No pair: the digits are of no such
     orders. Several, as from eleven dies on where entries have two digits: they are not told; a handful is given.
     """
-    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    pairs: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     left = [_MAX_STEPS if dies > 0 else 0]
     for end, first in _orders(text, 0, dies, left):
         for stop, second in _orders(text, end, dies, left):
-            if stop == len(text) and (first, second) not in found and len(found) < _MAX_MEANINGS:
-                found.append((first, second))
-    return tuple(found)
+            if stop == len(text) and (first, second) not in pairs and len(pairs) < _MAX_MEANINGS:
+                pairs.append((first, second))
+    return tuple(pairs)
 
 
 def _orders(text: str, begin: int, dies: int, left: list[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Where an order that begins at a place may end, and the order."""
+    """Orders that begin at a place, each with where it ends."""
     open_: list[tuple[int, tuple[int, ...]]] = [(begin, ())]
     while open_ and left[0] > 0:
         left[0] -= 1
@@ -149,7 +149,7 @@ def _orders(text: str, begin: int, dies: int, left: list[int]) -> Iterator[tuple
 
 @cache
 def _reader(template: str) -> re.Pattern[str]:
-    """What reads a template's names; a name is short, so that what its one free word costs is bounded."""
+    """Pattern of a template's names, which are short enough for its one free word."""
     parts, seen, at = [], set(), 0
     for hole in _HOLE.finditer(template):
         parts.append(re.escape(template[at : hole.start()]))
@@ -159,30 +159,30 @@ def _reader(template: str) -> re.Pattern[str]:
     return re.compile("".join([*parts, re.escape(template[at:]), _REST]), re.ASCII)
 
 
-def _told(name: str, kind: str, found: Mapping[str, str | None], of: Toolchain) -> NameTold:
+def settings_of_name(name: str, kind: str, groups: Mapping[str, str | None], of: Toolchain) -> NameTold:
     def number(hole: str) -> int | None:
-        said = found.get(hole)
-        return int(said) if said else None
+        digits_text = groups.get(hole)
+        return int(digits_text) if digits_text else None
 
     dies, width, height = number("dies"), number("width"), number("height")
-    remap, prefill = found.get("remap"), found.get("prefill")
+    remap, prefill = groups.get("remap"), groups.get("prefill")
     return NameTold(
         name=name,
         kind=kind,
-        model=found.get("model") or "",
+        model=groups.get("model") or "",
         context_tokens=number("context"),
         prefill=tuple(map(int, prefill.split(_LISTED))) if prefill else None,
         picture=None if width is None or height is None else (width, height),
         dies=dies,
-        modality=found.get("modality"),
+        modality=groups.get("modality"),
         remap=remap,
         orders=() if remap is None or dies is None or dies > of.limits.remap_entries else orders(remap, dies),
-        rest=(found.get("rest") or "").removeprefix("_"),
+        rest=(groups.get("rest") or "").removeprefix("_"),
     )
 
 
 def _begun(name: str, template: str) -> NameTold | None:
-    """What a name tells that ends where the settings would begin; its kind is not told."""
+    """Model of a name that ends where the settings would begin."""
     head, hole, tail = template.partition("{model}")
     mark = _HOLE.split(tail)[0].rstrip("_")
     model = name.removeprefix(head).removesuffix(mark)

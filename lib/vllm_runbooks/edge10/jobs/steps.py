@@ -1,7 +1,6 @@
-"""The files that take a model to the chip, made of a job: scripts, commands, settings, and what is done in which order.
+"""Make the files of a job: scripts, commands, settings, and a README with their order.
 
-Each value stands once in the job and reaches every file from there: ports, served names, folders, the order of the
-dies. Bodies of scripts are `templates`; this module writes what differs between jobs.
+Each value is in the job once and reaches every file from there. Texts of files are templates; this module fills them.
 """
 
 from __future__ import annotations
@@ -9,17 +8,18 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core import host_commands
 from vllm_runbooks.edge10 import models
-from vllm_runbooks.edge10.jobs import names, templates
+from vllm_runbooks.edge10.jobs import names
 from vllm_runbooks.edge10.jobs.records import CalibrationAsked, Job, MadeFile
+from vllm_runbooks.edge10.jobs.templates import fill_template
 
 JOB = "job.yaml"
-"""The job with everything said, as it was made of."""
+"""Description of the job, with all defaults."""
 QUANTISE, CONVERT = "1-quantise.py", "2-convert.sh"
 SERVE_FLOAT, SERVE_QUANTISED = "3-serve-float.sh", "3-serve-quantised.sh"
 COMPILE = "5-compile.py"
@@ -27,22 +27,22 @@ _CONTAINERS, _NEEDED, _README = "0-containers.sh", "requirements-evaluate.txt", 
 RESULTS = "evaluations"
 _ADDRESS = "127.0.0.1"
 _UTILISATION = "0.9"
-"""Share of a card's memory that a server takes: each has cards of its own."""
+"""Share of a GPU's memory for a server: each has its own GPUs."""
 _PIXELS = (256 * 28 * 28, 1280 * 28 * 28)
-"""Least and most pixels of a picture that the vision part sees, as the toolchain's own example sets them."""
+"""Least and most pixels of a picture, as in the guide's example."""
 _FRAMES = 10
-"""Of the video that is traced with, as there."""
+"""Frames of the video, as in the guide's example."""
 _PROGRAM = "${CONVERTER:-.}"
-"""Folder of the program that converts: which container has it is not told, let alone where."""
+"""Folder of the program that converts; the guide does not say where it is."""
 _TAG = "v{version}"
-"""Of a container's image."""
+"""Tag of a container's image."""
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*", re.ASCII)
 _WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
-"""What YAML would not read as text."""
+"""Words that YAML does not read as text."""
 
 
-class Made(NamedTuple):
-    """The files of a job."""
+class JobFiles(NamedTuple):
+    """Files of a job."""
 
     files: tuple[MadeFile, ...]
     """In the order in which they are used."""
@@ -50,31 +50,27 @@ class Made(NamedTuple):
     """By name."""
 
 
-def made(job: Job, facts: Toolchain) -> Made:
-    """Every file of a job; nothing is written.
+def make_files(job: Job, facts: Toolchain) -> JobFiles:
+    """Make the texts of a job's files; nothing is written.
 
     Args:
-        job: As `job.read` gives it.
-        facts: Of the job's toolchain.
+        job: As `job.read` returns it.
+        facts: Facts of the job's toolchain.
     """
-    found = list(_files(job, facts))
-    listed = tuple(file for file, _ in found)
+    texts = dict(_files(job, facts))
     readme = MadeFile(_README, "", "what is done in which order")
-    texts = {file.name: text for file, text in found}
-    return Made((*listed, readme), {**texts, _README: _readme(job, facts, listed)})
+    by_name = {file.name: text for file, text in texts.items()}
+    return JobFiles((*texts, readme), {**by_name, _README: _readme(job, facts, list(texts))})
 
 
 def _files(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
-    with_images = [step for step, told in facts.steps.items() if told.image and not (step == "quantise" and _has(job))]
-    yield (
-        MadeFile(_CONTAINERS, "", "fetches the containers, and runs a command in one", is_run=True),
-        _containers(job, facts, with_images),
-    )
+    containers = MadeFile(_CONTAINERS, "", "fetches the containers, and runs a command in one", is_run=True)
+    yield containers, _containers(job, facts)
     if job.calibration is not None:
         yield MadeFile(QUANTISE, "quantise", facts.steps["quantise"].says), _quantise(job, facts, job.calibration)
         convert = MadeFile(CONVERT, "convert", facts.steps["convert"].says, is_run=True)
         yield convert, _convert(job, facts, job.calibration.method)
-    yield MadeFile(_NEEDED, "evaluate", "packages of the evaluation"), _needed(job, facts)
+    yield MadeFile(_NEEDED, "evaluate", "packages of the evaluation"), _requirements(job, facts)
     for which, name in (("float", SERVE_FLOAT), ("quantised", SERVE_QUANTISED)):
         yield MadeFile(name, "evaluate", f"serves the {which} model", is_run=True), _serve(job, facts, which)
     yield from _evaluations(job, facts)
@@ -82,23 +78,14 @@ def _files(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
     yield MadeFile(JOB, "", "the job, with everything said"), job_text(job, facts)
 
 
-def _has(job: Job) -> bool:
-    """Whether the job's checkpoint is quantised already."""
-    return job.quantised is not None
-
-
 # ---- scripts
 
 
-def _script(template: str, settings: Iterable[tuple[str, Any]], **words: str) -> str:
-    """A script with its settings at the place that the template has for them."""
-    text = template
-    for name, word in words.items():
-        text = text.replace(f"@{name}@", word)
-    lines = [f"{name} = {_literal(value)}" for name, value in settings]
-    return text.replace(
-        "@settings@", "\n".join(["# Of job.yaml; make the files anew instead of changing one.", *lines, ""])
-    )
+def _script(template: str, settings: Mapping[str, Any], **words: str) -> str:
+    """A Python script with the job's settings."""
+    lines = [f"{name} = {_literal(value)}" for name, value in settings.items()]
+    head = "# Of job.yaml; make the files anew instead of changing one."
+    return fill_template(template, settings="\n".join([head, *lines, ""]), **words)
 
 
 def _literal(value: Any) -> str:
@@ -108,199 +95,181 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-def _quantise(job: Job, facts: Toolchain, asked: CalibrationAsked) -> str:
-    settings = (
-        ("MODEL", models.weights(job.model, facts)),
-        ("QUANTISED", names.quantised(job, facts)),
-        ("DATASET", asked.dataset),
-        ("DATASET_PART", asked.dataset_config or None),
-        ("SPLIT", asked.split),
-        ("COLUMN", asked.column),
-        ("SAMPLES", asked.samples),
-        ("SAMPLE_TOKENS", asked.tokens),
-    )
-    template = templates.QUANTISE_LLM if job.kind == "llm" else templates.QUANTISE_VLM
-    return _script(template, settings, method=asked.method)
+def _quantise(job: Job, facts: Toolchain, calibration: CalibrationAsked) -> str:
+    settings = {
+        "MODEL": models.weights(job.model, facts),
+        "QUANTISED": names.quantised(job, facts),
+        "DATASET": calibration.dataset,
+        "DATASET_PART": calibration.dataset_config or None,
+        "SPLIT": calibration.split,
+        "COLUMN": calibration.column,
+        "SAMPLES": calibration.samples,
+        "SAMPLE_TOKENS": calibration.tokens,
+    }
+    return _script(f"quantise_{job.kind}", settings, method=calibration.method)
 
 
 def _evaluations(job: Job, facts: Toolchain) -> Iterator[tuple[MadeFile, str]]:
-    asked = job.evaluation
-    sides = (("float", asked.float_name, asked.float_port), ("quantised", asked.quantised_name, asked.quantised_port))
-    if job.kind == "llm":
-        for which, served, port in sides:
-            settings = (
-                ("SERVED_NAME", served),
-                ("API_URL", f"http://{_ADDRESS}:{port}/v1/chat/completions"),
-                ("DATASETS", list(asked.datasets)),
-                ("LIMIT", asked.limit),
-                ("AT_ONCE", facts.evaluation.sequences),
-                ("ANSWER_TOKENS", asked.answer_tokens),
-                ("SEED", asked.seed),
-                ("RESULTS", f"{RESULTS}/{which}"),
-            )
-            file = MadeFile(f"4-evaluate-{which}.py", "evaluate", f"asks the {which} model the questions")
-            yield file, _script(templates.EVALUATE_LLM, settings, which=which)
-        return
+    evaluation = job.evaluation
+    sides = (
+        ("float", evaluation.float_name, evaluation.float_port),
+        ("quantised", evaluation.quantised_name, evaluation.quantised_port),
+    )
     for which, served, port in sides:
-        file = MadeFile(f"4-evaluate-{which}.yaml", "evaluate", f"what the {which} model is asked")
-        yield file, _vlm_settings(job, facts, which, served, port)
-    asking = MadeFile("4-evaluate.py", "evaluate", "asks both models the questions")
-    paths = [f"4-evaluate-{which}.yaml" for which, _, _ in sides]
-    yield asking, _script(templates.EVALUATE_VLM, [("SETTINGS", paths)])
-
-
-def _vlm_settings(job: Job, facts: Toolchain, which: str, served: str, port: int) -> str:
-    asked = job.evaluation
-    lines = [
-        f"# What the {which} model is asked; 4-evaluate.py reads it.",
-        "eval_backend: VLMEvalKit",
-        f"seed: {asked.seed}",
-        f"work_dir: {RESULTS}/{which}",
-        "eval_config:",
-        "  model:",
-        f"    - type: {_yaml(served)}",
-        "      name: CustomAPIModel",
-        f"      api_base: http://{_ADDRESS}:{port}/v1/chat/completions",
-        "      key: EMPTY",
-        "      temperature: 0.0",
-        f"      max_tokens: {asked.answer_tokens}",
-        "      img_size: -1",
-        "  data:",
-        *(f"    - {_yaml(dataset)}" for dataset in asked.datasets),
-        "  mode: all",
-        *([f"  limit: {asked.limit}"] if asked.limit is not None else []),
-        f"  nproc: {facts.evaluation.sequences}",
-        "  reuse: false",
-    ]
-    return "\n".join([*lines, ""])
+        address, results = f"http://{_ADDRESS}:{port}/v1/chat/completions", f"{RESULTS}/{which}"
+        if job.kind == "llm":
+            settings = {
+                "SERVED_NAME": served,
+                "API_URL": address,
+                "DATASETS": list(evaluation.datasets),
+                "LIMIT": evaluation.limit,
+                "AT_ONCE": facts.evaluation.sequences,
+                "ANSWER_TOKENS": evaluation.answer_tokens,
+                "SEED": evaluation.seed,
+                "RESULTS": results,
+            }
+            file = MadeFile(f"4-evaluate-{which}.py", "evaluate", f"asks the {which} model the questions")
+            yield file, _script("evaluate_llm", settings, which=which)
+        else:
+            file = MadeFile(f"4-evaluate-{which}.yaml", "evaluate", f"what the {which} model is asked")
+            yield (
+                file,
+                fill_template(
+                    "evaluation_settings",
+                    which=which,
+                    seed=evaluation.seed,
+                    results=results,
+                    served=_yaml(served),
+                    address=address,
+                    answer_tokens=evaluation.answer_tokens,
+                    datasets="\n".join(f"    - {_yaml(dataset)}" for dataset in evaluation.datasets),
+                    limit="" if evaluation.limit is None else f"  limit: {evaluation.limit}",
+                    sequences=facts.evaluation.sequences,
+                ),
+            )
+    if job.kind == "vlm":
+        paths = [f"4-evaluate-{which}.yaml" for which, _, _ in sides]
+        file = MadeFile("4-evaluate.py", "evaluate", "asks both models the questions")
+        yield file, _script("evaluate_vlm", {"SETTINGS": paths})
 
 
 def _compile(job: Job, facts: Toolchain) -> str:
     compiled, of_dies = names.compiled(job, facts), names.dies_folder(job.dies, facts)
     threads = facts.limits.threads_with_gpu if job.gpu else facts.limits.threads_without_gpu
-    common = (("HAS_GPU", job.gpu), ("COMPILE_THREAD", threads), ("CHECKPOINT", names.converted(job, facts)))
+    settings: dict[str, Any] = {
+        "HAS_GPU": job.gpu,
+        "COMPILE_THREAD": threads,
+        "CHECKPOINT": names.converted(job, facts),
+    }
     if job.kind == "llm":
-        sizes: tuple[tuple[str, Any], ...] = (
-            *common,
-            ("ARTEFACTS", f"{compiled}/{of_dies}"),
-            ("DIES", job.dies),
-            ("LENGTHS", list(job.lengths)),
-            ("KV_CACHE_TOKENS", job.kv_cache_tokens),
-            ("EMBEDDING_AS_INPUT", job.embedding_as_input),
-            ("LANGUAGE_REMAP", list(job.language_remap)),
-        )
-        return _script(templates.COMPILE_LLM, sizes)
+        settings |= {
+            "ARTEFACTS": f"{compiled}/{of_dies}",
+            "DIES": job.dies,
+            "LENGTHS": list(job.lengths),
+            "KV_CACHE_TOKENS": job.kv_cache_tokens,
+            "EMBEDDING_AS_INPUT": job.embedding_as_input,
+            "LANGUAGE_REMAP": list(job.language_remap),
+        }
+        return _script("compile_llm", settings)
     width, height = job.picture or facts.limits.picture
-    settings = (
-        *common,
-        ("JIT_DEVICE", "cuda" if job.gpu else "cpu"),
-        ("COMPILED", compiled),
-        ("OF_DIES", of_dies),
-        ("DIES", job.dies),
-        ("LENGTHS", list(job.lengths)),
-        ("MAX_MODEL_LEN", job.context_tokens),
-        ("VISION_REMAP", list(job.vision_remap)),
-        ("LANGUAGE_REMAP", list(job.language_remap)),
-        ("MODALITY", job.modality),
-        ("WIDTH", width),
-        ("HEIGHT", height),
-        ("MIN_PIXELS", min(_PIXELS[0], width * height)),
-        ("MAX_PIXELS", max(_PIXELS[1], width * height)),
-        ("FRAMES", _FRAMES),
-        ("PICTURE", "traced.png"),
-        ("SUBFOLDERS", _subfolders(facts)),
-        ("RENAMES", renamings(job, facts)),
-    )
-    return _script(templates.COMPILE_VLM, settings)
+    settings |= {
+        "JIT_DEVICE": "cuda" if job.gpu else "cpu",
+        "COMPILED": compiled,
+        "OF_DIES": of_dies,
+        "DIES": job.dies,
+        "LENGTHS": list(job.lengths),
+        "MAX_MODEL_LEN": job.context_tokens,
+        "VISION_REMAP": list(job.vision_remap),
+        "LANGUAGE_REMAP": list(job.language_remap),
+        "MODALITY": job.modality,
+        "WIDTH": width,
+        "HEIGHT": height,
+        "MIN_PIXELS": min(_PIXELS[0], width * height),
+        "MAX_PIXELS": max(_PIXELS[1], width * height),
+        "FRAMES": _FRAMES,
+        "PICTURE": "traced.png",
+        "SUBFOLDERS": _subfolders(facts),
+        "RENAMES": renamings(job, facts),
+    }
+    return _script("compile_vlm", settings)
 
 
 def renamings(job: Job, facts: Toolchain) -> list[tuple[str, str, bool]]:
-    """What the compiler writes, as a pattern, the name it gets, and whether it is copied; of each die one."""
-    found: dict[tuple[str, str, bool], None] = {}
-    for file in facts.trees.get(job.kind, ()):
-        if file.renamed_from:
-            for die in range(job.dies):
-                said = (file.renamed_from, file.path)
-                pattern, name = (text.replace("{die}", str(die)) for text in said)
-                found[(pattern, name, file.is_copied)] = None
-    return list(found)
+    """Pattern of what the compiler writes for each die, the name that it gets, and whether it is copied."""
+    rows = [
+        (file.renamed_from.replace("{die}", str(die)), file.path.replace("{die}", str(die)), file.is_copied)
+        for file in facts.trees.get(job.kind, ())
+        if file.renamed_from
+        for die in range(job.dies)
+    ]
+    return list(dict.fromkeys(rows))
 
 
 def _subfolders(facts: Toolchain) -> list[str]:
-    """Folders that the compiler writes pictures' parts to, and does not make."""
-    found = (file.renamed_from.rpartition("/")[0] for file in facts.trees.get("vlm", ()))
-    return sorted(filter(None, dict.fromkeys(found)))
+    """Folders that the compiler writes the vision part to, and does not make."""
+    return sorted({file.renamed_from.rpartition("/")[0] for file in facts.trees.get("vlm", ())} - {""})
 
 
 # ---- commands
 
 
-def _containers(job: Job, facts: Toolchain, steps: Sequence[str]) -> str:
+def _containers(job: Job, facts: Toolchain) -> str:
     tag = _TAG.format(version=facts.version)
+    steps = [
+        name
+        for name, step in facts.steps.items()
+        if step.image and not (name == "quantise" and job.quantised is not None)
+    ]
     cases = [f'    {step}) echo "$EDGE10_REGISTRY/{facts.steps[step].image}:{tag}" ;;' for step in steps]
     mounted = [path for path in (job.model, job.quantised) if path is not None and path.startswith("/")]
     options = ["--gpus all"] if job.gpu else []
     options += [f"--volume {shlex.quote(f'{path}:{path}:ro')}" for path in dict.fromkeys(mounted)]
-    text = templates.CONTAINERS.replace("@cases@", "\n".join(cases)).replace("@steps@", " ".join(steps))
-    text = text.replace("@first@", steps[0] if steps else "compile")
+    text = fill_template(
+        "containers", cases="\n".join(cases), steps=" ".join(steps), first=steps[0] if steps else "compile"
+    )
     return text.replace(" @options@", "".join(f" {option}" for option in options))
 
 
 def _convert(job: Job, facts: Toolchain, method: str) -> str:
-    programs = facts.steps["convert"].programs
-    lines = [
-        "#!/usr/bin/env bash",
-        "# Bring the quantised checkpoint into the form that vLLM and the compiler read.",
-        "set -euo pipefail",
-        'cd "$(dirname "$0")"',
-        "",
-        *_command(
-            ["python3", f"{_PROGRAM}/{programs[0]}"],
-            ["--src", names.quantised(job, facts)],
-            ["--dst", names.converted(job, facts)],
-            ["--quant_type", method],
-        ),
-    ]
-    return "\n".join([*lines, ""])
+    command = _command(
+        ["python3", f"{_PROGRAM}/{facts.steps['convert'].programs[0]}"],
+        ["--src", names.quantised(job, facts)],
+        ["--dst", names.converted(job, facts)],
+        ["--quant_type", method],
+    )
+    return fill_template("convert", command=command)
 
 
 def _serve(job: Job, facts: Toolchain, which: str) -> str:
-    asked, is_float = job.evaluation, which == "float"
-    first = 0 if is_float else asked.cards
-    cards = ",".join(str(card) for card in range(first, first + asked.cards))
-    parallel = [["--tensor-parallel-size", str(asked.cards)]] if asked.cards > 1 else []
+    evaluation, is_float = job.evaluation, which == "float"
+    first = 0 if is_float else evaluation.cards
+    parallel = [["--tensor-parallel-size", str(evaluation.cards)]] if evaluation.cards > 1 else []
+    command = _command(
+        ["exec", "vllm", "serve", models.weights(job.model, facts) if is_float else names.converted(job, facts)],
+        ["--served-model-name", evaluation.float_name if is_float else evaluation.quantised_name],
+        *parallel,
+        ["--dtype", facts.evaluation.dtype],
+        ["--max-model-len", str(job.context_tokens)],
+        ["--max-num-seqs", str(facts.evaluation.sequences)],
+        ["--gpu-memory-utilization", _UTILISATION],
+        ["--seed", str(evaluation.seed)],
+        ["--host", _ADDRESS],
+        ["--port", str(evaluation.float_port if is_float else evaluation.quantised_port)],
+    )
+    gpus = ",".join(str(gpu) for gpu in range(first, first + evaluation.cards))
+    release = facts.steps["evaluate"].vllm or "of the evaluation"
+    return fill_template("serve", which=which, release=release, cards=gpus, command=command)
+
+
+def _command(*parts: Sequence[str]) -> str:
+    """A command, an option a line."""
     lines = [
-        "#!/usr/bin/env bash",
-        f"# Serve the {which} model; vLLM {facts.steps['evaluate'].vllm or 'of the evaluation'}, on cards of its own.",
-        "set -euo pipefail",
-        'cd "$(dirname "$0")"',
-        "",
-        f"export CUDA_VISIBLE_DEVICES={cards}",
-        *_command(
-            ["exec", "vllm", "serve", models.weights(job.model, facts) if is_float else names.converted(job, facts)],
-            ["--served-model-name", asked.float_name if is_float else asked.quantised_name],
-            *parallel,
-            ["--dtype", facts.evaluation.dtype],
-            ["--max-model-len", str(job.context_tokens)],
-            ["--max-num-seqs", str(facts.evaluation.sequences)],
-            ["--gpu-memory-utilization", _UTILISATION],
-            ["--seed", str(asked.seed)],
-            ["--host", _ADDRESS],
-            ["--port", str(asked.float_port if is_float else asked.quantised_port)],
-        ),
-    ]
-    return "\n".join([*lines, ""])
-
-
-def _command(*parts: Sequence[str]) -> list[str]:
-    """A command in lines, an option each."""
-    words = [
         " ".join(f'"{word}"' if word.startswith(_PROGRAM) else shlex.quote(word) for word in part) for part in parts
     ]
-    return [f"{'  ' if index else ''}{word} \\" for index, word in enumerate(words[:-1])] + [f"  {words[-1]}"]
+    return " \\\n  ".join(lines)
 
 
-def _needed(job: Job, facts: Toolchain) -> str:
+def _requirements(job: Job, facts: Toolchain) -> str:
     release = facts.steps["evaluate"].vllm
     vllm = f"vllm=={release}" if release else "vllm"
     return "\n".join([vllm, "evalscope" if job.kind == "llm" else "evalscope[vlmeval]", ""])
@@ -310,14 +279,14 @@ def _needed(job: Job, facts: Toolchain) -> str:
 
 
 def job_text(job: Job, facts: Toolchain) -> str:
-    """A job as YAML with everything said; read again it is the same job."""
-    asked, fed = job.evaluation, job.calibration
+    """A job as YAML with all defaults; read again it is the same job."""
+    evaluation, fed = job.evaluation, job.calibration
     is_llm = job.kind == "llm"
     like = None if models.listed(job.model, facts) is not None else job.listed
     remap: Any = list(job.language_remap)
     if not is_llm and job.vision_remap != job.language_remap:
         remap = {"vision": list(job.vision_remap), "language": remap}
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "model": job.model,
         "like": like,
         "quantised": job.quantised,
@@ -343,31 +312,31 @@ def job_text(job: Job, facts: Toolchain) -> str:
             "column": fed.column,
         },
         "evaluation": {
-            "datasets": list(asked.datasets),
-            "ports": [asked.float_port, asked.quantised_port],
-            "limit": asked.limit,
-            "seed": asked.seed,
+            "datasets": list(evaluation.datasets),
+            "ports": [evaluation.float_port, evaluation.quantised_port],
+            "limit": evaluation.limit,
+            "seed": evaluation.seed,
             "temperature": 0,
-            "answer_tokens": asked.answer_tokens,
-            "cards": asked.cards,
+            "answer_tokens": evaluation.answer_tokens,
+            "cards": evaluation.cards,
         },
         "threshold": job.threshold,
     }
     lines = ["# One model's way to the chip. What the description left out says where it was taken from."]
-    for key, value in said.items():
+    for key, value in values.items():
         lines += _entry(key, value, job.taken, key)
     return "\n".join([*lines, ""])
 
 
-def _entry(key: str, value: Any, taken: Mapping[str, str], field: str, indent: str = "") -> Iterator[str]:
+def _entry(key: str, value: Any, defaults: Mapping[str, str], field: str, indent: str = "") -> Iterator[str]:
     if value is None:
         return
     if isinstance(value, Mapping):
         yield f"{indent}{key}:"
         for name, inner in value.items():
-            yield from _entry(name, inner, taken, f"{field}.{name}", f"{indent}  ")
+            yield from _entry(name, inner, defaults, f"{field}.{name}", f"{indent}  ")
         return
-    why = taken.get(field, "").partition(": ")[2]
+    why = defaults.get(field, "").partition(": ")[2]
     yield f"{indent}{key}: {_yaml(value)}{f'  # {why}' if why else ''}"
 
 
@@ -385,40 +354,28 @@ def _yaml(value: Any) -> str:
 
 
 def _readme(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> str:
-    return "\n".join([*_readme_lines(job, facts, files), ""])
-
-
-def _readme_lines(job: Job, facts: Toolchain, files: Sequence[MadeFile]) -> Iterator[str]:
-    compiled = names.compiled(job, facts)
-    yield f"# {names.model_name(job.model)} for {facts.name}"
-    yield ""
-    yield f"Made of `{JOB}` by `vllm-runbooks edge10 make`, after the facts of {facts.id} ({facts.source})."
-    yield f"Change `{JOB}` and make the files anew; one that was changed by hand is not replaced."
-    yield ""
-    yield "| File | Step | What it does |"
-    yield "|---|---|---|"
-    for file in files:
-        yield f"| `{file.name}` | {file.step or '-'} | {file.says} |"
-    yield ""
-    yield "## In this order"
-    yield ""
-    for number, line in enumerate(_order(job, facts), 1):
-        yield f"{number}. {line}"
-    yield ""
-    yield f"The compiled model is in `{compiled}/{names.dies_folder(job.dies, facts)}`."
-    doubts = [f"{name}: {step.doubt}" for name, step in facts.steps.items() if step.doubt]
-    if doubts:
-        yield from ("", "## Not told by the toolchain's guide", "", *(f"- {doubt}" for doubt in doubts))
-    if facts.host.packages:
-        yield ""
+    doubts = [f"- {name}: {step.doubt}" for name, step in facts.steps.items() if step.doubt]
+    notes = ["", "## Not told by the toolchain's guide", "", *doubts] if doubts else []
+    notes += [""] if facts.host.packages else []
     for package, version in facts.host.packages.items():
         install = host_commands.line("install", requirement=f"{package}=={version}")
-        yield f"If the compiler ends with a segmentation fault: `{install}` in its container"
+        notes.append(f"If the compiler ends with a segmentation fault: `{install}` in its container")
+    return fill_template(
+        "readme",
+        model=names.model_name(job.model),
+        toolchain=facts.name,
+        facts=facts.id,
+        source=facts.source,
+        files="\n".join(f"| `{file.name}` | {file.step or '-'} | {file.says} |" for file in files),
+        order="\n".join(f"{number}. {line}" for number, line in enumerate(_order(job, facts), 1)),
+        compiled=f"{names.compiled(job, facts)}/{names.dies_folder(job.dies, facts)}",
+        notes="\n".join(notes),
+    )
 
 
 def _order(job: Job, facts: Toolchain) -> Iterator[str]:
     converted, model = names.converted(job, facts), shlex.quote(models.weights(job.model, facts))
-    asked = job.evaluation
+    evaluation = job.evaluation
     judged = f" --threshold {_yaml(job.threshold)}" if job.threshold is not None else ""
     yield "`EDGE10_REGISTRY` set, and for this `EDGE10_USER` and `EDGE10_PASSWORD` as well: `./0-containers.sh pull`"
     if job.calibration is not None:
@@ -429,9 +386,10 @@ def _order(job: Job, facts: Toolchain) -> Iterator[str]:
         yield f"`./{CONVERT}` in the container that has `{program}`, with `CONVERTER` set to that program's folder"
     yield f"`vllm-runbooks edge10 check {shlex.quote(converted)} --step convert`: the checkpoint is complete"
     install = host_commands.line("install-listed")
-    yield f"On a host with {2 * asked.cards} GPUs, in an environment of its own: `{install}`"
+    yield f"On a host with {2 * evaluation.cards} GPUs, in an environment of its own: `{install}`"
     yield (
-        f"`./{SERVE_FLOAT}` on port {asked.float_port} and `./{SERVE_QUANTISED}` on port {asked.quantised_port}, "
+        f"`./{SERVE_FLOAT}` on port {evaluation.float_port} and "
+        f"`./{SERVE_QUANTISED}` on port {evaluation.quantised_port}, "
         "each in a terminal of its own"
     )
     scripts = ["4-evaluate.py"] if job.kind == "vlm" else ["4-evaluate-float.py", "4-evaluate-quantised.py"]

@@ -1,4 +1,4 @@
-"""Scripts of a toolchain, judged with the data found."""
+"""Check scripts of a toolchain with the data of the catalog."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def lint_scripts(
     fix: bool = False,
     lang: str | None = None,
 ) -> dict[str, LintedScripts]:
-    """Judge scripts of a toolchain for edge chips, by file; what one says counts for the others.
+    """Check scripts of a toolchain for edge chips together, by file.
 
-    Servers and evaluations among them are judged by the release of vLLM that the toolchain evaluates with.
+    Servers and evaluations are checked for the release of vLLM that the toolchain evaluates with.
 
     Args:
-        texts: By name.
-        toolchain: Its version; None: the newest that is known.
-        folders: By name where a text lies: the configuration files that its commands name are read there.
-        fix: Whether each text is given with every fix made as well.
+        texts: Texts by name.
+        toolchain: Its version; None for the newest.
+        folders: Folders of the texts by name: configuration files of their commands are read there.
+        fix: Whether to return each text with every fix applied.
         lang: As for `lint_text`.
 
     Raises:
-        InputError: the version of the toolchain or the language is not known.
+        InputError: the version of the toolchain or the language is unknown.
     """
     from vllm_runbooks.edge10 import scripts
 
@@ -49,7 +49,7 @@ def mended_script(
     toolchain: str | None = None,
     folders: Mapping[str, Path] = MappingProxyType({}),
 ) -> str:
-    """One of the scripts with every fix made, its secrets as they are: for the user's own file.
+    """One of the scripts with every fix applied; its secrets stay, so this is for the user's own file.
 
     Raises:
         InputError: as `lint_scripts`.

@@ -17,12 +17,12 @@ from vllm_runbooks.lint.commands.lint import folder_of
 
 _INSTEAD = "give a script, settings or a page of a step, a folder of them, or - for standard input"
 _SUFFIXES = frozenset((".py", ".sh", ".bash", ".yaml", ".yml", ".md", ".ipynb", ".json", ".txt"))
-"""Of the files of a folder that are read."""
+"""Suffixes of the files of a folder that are read."""
 _NAMES = ("Dockerfile", "Containerfile")
 _MAX_FILES = 200
 _MAX_DEPTH = 3
 _MAX_BYTES = 1_000_000
-"""A larger file of a folder is none that was written by hand."""
+"""Largest file of a folder that is read."""
 
 
 @click.command(
@@ -75,7 +75,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
         raise click.UsageError("-o writes the corrected text; give --fix as well.")
     if fix and form in ("sarif", "github"):
         raise click.UsageError("--fix prints the corrected text; give it without --format, or with --format json.")
-    names = list(dict.fromkeys(name for each in files for name in _files(each)))
+    names = list(dict.fromkeys(name for path in files for name in _files(path)))
     if fix and len(names) > 1:
         raise click.UsageError("give one file for --fix.")
     read = sources.read_rewritable if fix else sources.read_text
@@ -93,7 +93,7 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
         elif form == "text":
             output.write_script(view.merged(checked).fixed or "")
         again = script_checking.lint_scripts(dict.fromkeys(texts, mended), toolchain=version, folders=folders)
-        for line in render_issues.left([issue for found in again.values() for issue in found.issues]):
+        for line in render_issues.left([issue for linted in again.values() for issue in linted.issues]):
             click.echo(line, err=True)
     if form == "json":
         output.write_json(to_json(view.merged(checked)))
@@ -102,34 +102,36 @@ def lint(*, files: tuple[str, ...], version: str | None, fix: bool, out: Path | 
 
         output.write_json(render_issues.sarif(checked, knowledge.knowledge().rules, metadata.version("vllm-runbooks")))
     elif form == "github":
-        said = "\n".join(filter(None, (render_issues.github(found, name) for name, found in checked.items())))
-        output.write(said) if said else None
+        annotations = "\n".join(filter(None, (render_issues.github(linted, name) for name, linted in checked.items())))
+        output.write(annotations) if annotations else None
     elif not fix:
         terminal.show(view.view(checked))
     unknown = view.unknown(checked)
     if form != "text" or fix:
         for name in unknown:
             output.say(f"{name}: {view.UNKNOWN}")
-    return int(any(render_issues.wrong(found.issues) for found in checked.values()) or len(unknown) == len(checked))
+    return int(any(render_issues.wrong(linted.issues) for linted in checked.values()) or len(unknown) == len(checked))
 
 
 def _files(name: str) -> Iterator[str]:
-    """A file itself; of a folder the files that may be scripts, in order."""
+    """The file itself, or the files of a folder that may be scripts."""
     if name == "-" or not Path(name).is_dir():
         yield name
         return
-    found = []
-    for folder, below, held in os.walk(name):
+    paths = []
+    for folder, below, file_names in os.walk(name):
         depth = len(Path(folder).relative_to(name).parts)
-        below[:] = [] if depth >= _MAX_DEPTH else sorted(each for each in below if not each.startswith("."))
-        for each in sorted(held):
-            path = Path(folder, each)
-            is_script = path.suffix.lower() in _SUFFIXES or each.startswith(_NAMES)
-            is_plain = is_script and not each.startswith(".") and not path.is_symlink()
+        below[:] = (
+            [] if depth >= _MAX_DEPTH else sorted(file_name for file_name in below if not file_name.startswith("."))
+        )
+        for file_name in sorted(file_names):
+            path = Path(folder, file_name)
+            is_script = path.suffix.lower() in _SUFFIXES or file_name.startswith(_NAMES)
+            is_plain = is_script and not file_name.startswith(".") and not path.is_symlink()
             if is_plain and path.is_file() and path.stat().st_size <= _MAX_BYTES:
-                found.append(str(path))
-            if len(found) > _MAX_FILES:
+                paths.append(str(path))
+            if len(paths) > _MAX_FILES:
                 raise InputError(f"{name}: holds more than {_MAX_FILES} scripts; name those that belong together")
-    if not found:
+    if not paths:
         raise InputError(f"{name}: holds no script; give a folder with .py, .sh, .yaml, .md or .ipynb files")
-    yield from found
+    yield from paths

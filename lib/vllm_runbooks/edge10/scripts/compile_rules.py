@@ -1,4 +1,4 @@
-"""What is wrong in scripts that compile: the order of their settings, dies, lengths, names of folders, threads."""
+"""Check scripts that compile: the order of their settings, dies, lengths, names of folders, threads."""
 
 from __future__ import annotations
 
@@ -13,167 +13,124 @@ from vllm_runbooks.catalog.languages import Phrase, listed
 from vllm_runbooks.catalog.toolchains import Toolchain
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.edge10 import models
-from vllm_runbooks.edge10.scripts import commands, pure
-from vllm_runbooks.edge10.scripts.compiled import MODE, REMAP, Compiled, digits, text_of
-from vllm_runbooks.edge10.scripts.events import Event, Option
-from vllm_runbooks.edge10.scripts.program import Program
-from vllm_runbooks.edge10.scripts.readings import COMPILE, Job, Part, is_build, is_engine
-from vllm_runbooks.edge10.scripts.values import MISSING, Value, arm
+from vllm_runbooks.edge10.scripts import commands
+from vllm_runbooks.edge10.scripts.compiled import MODE, REMAP, CompileSettings, folder_text
+from vllm_runbooks.edge10.scripts.program import ScriptProgram
+from vllm_runbooks.edge10.scripts.readings import COMPILE, FilePart, ScriptSet, is_build, is_engine
+from vllm_runbooks.edge10.scripts.values import HOLE, MISSING, ScriptEvent, ScriptOption, ScriptValue
 from vllm_runbooks.lint.hits import Hit
 
 Tables = Mapping[str, Mapping[str, Any]]
 _LATE, _PARSED, _PATCH = "edge10.setting-too-late", "edge10.setting-after-parsing", "edge10.patch-too-late"
-_THREAD = "COMPILE_THREAD"
+_LENGTH, _TWICE, _DIFFER = "edge10.remap-length", "edge10.remap-set-twice", "edge10.dies-differ"
+_THREADS = "COMPILE_THREAD"
 _ALIKE = 0.8
-"""How alike a name and a setting's are (see difflib) for the one to be the other, misspelt."""
-_MOST_KEPT = 50
-"""Times of one kind that are kept: a setting that is late is late behind the first."""
+"""Similarity (difflib) from which a name is a misspelling."""
+_MAX_EVENTS = 50
+"""Events of a kind that a setting is compared with."""
 _MAX_NAME = 100
 _GPU_WORD = re.compile(r"(?:^|[_-])(?:gpu|cuda)(?:[_-]|$)", re.IGNORECASE)
-_HOLES = {
+_TEMPLATE_PARTS = {
     "model": r".{0,120}",
-    "modality": rf"(?:[a-z]{{1,12}}|{pure.HOLE})",
-    "remap": rf"(?:\d{{0,64}}|{pure.HOLE})",
+    "modality": rf"(?:[a-z]{{1,12}}|{HOLE})",
+    "remap": rf"(?:\d{{0,64}}|{HOLE})",
 }
-_NUMBER = rf"(?:\d{{1,7}}|{pure.HOLE})"
+_TEMPLATE_NUMBER = rf"(?:\d{{1,7}}|{HOLE})"
 
 
-def find(part: Part, job: Job, tables: Tables) -> Iterator[Hit]:
-    """What is wrong in a part that compiles."""
-    if part.program is None or part.text is None or not part.has(*COMPILE):
+def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
+    """Findings in a part that compiles."""
+    if not part.has(*COMPILE):
         return
-    one = Compiled(part, part.program, job.facts)
-    yield from order(one, tables)
-    yield from _misspelt(one, tables.get(_LATE, {}).get("variables", ()))
-    yield from _remap_options(one)
-    told: set[tuple[str, int, int]] = set()
-    for call in one.each():
-        for found in (*_remaps(call), *_twice(call), *_lengths(call), *_sizes(call), *_names(call)):
-            place = (found.rule, found.start, found.end)
-            if place not in told:
-                told.add(place)
-                yield found
-    yield from _threads(one, job)
-
-
-def hit(part: Part, rule: str, node: ast.AST | None, says: Mapping[str, str], edits: Sequence[Replacement] = ()) -> Hit:
-    """A hit at a node of a part's program."""
-    if part.text is None or node is None or not hasattr(node, "end_lineno"):
-        start, end = part.span
-        return Hit(rule, start, start, says)
-    start, end = part.text.places(node)
-    return Hit(rule, start, end, says, tuple(edits))
+    table = tables.get(_LATE, {})
+    for program in part.programs:
+        settings = CompileSettings(part, program, scripts.facts)
+        yield from _find_order(settings, table)
+        yield from _find_misspelt(settings, table.get("variables", ()))
+        yield from _find_remap_options(settings)
+        for call in settings.by_call():
+            for find_rule in (_find_remaps, _find_set_twice, _find_lengths, _find_sizes, _find_names):
+                yield from find_rule(call)
+        yield from _find_threads(settings, scripts)
 
 
 # Order
 
 
-def order(one: Compiled, tables: Tables) -> Iterator[Hit]:
-    """Settings of the process that come after what they must precede."""
-    table = tables.get(_LATE, {})
+def _find_order(settings: CompileSettings, table: Mapping[str, Any]) -> Iterator[Hit]:
+    """Process-wide settings that come after what they must precede."""
+    part = settings.part
     functions, variables = set(table.get("functions", ())), set(table.get("variables", ()))
-    done = _Done(tuple(table.get("imports", ())))
-    told: set[int] = set()
-    for event in one.program.events:
-        key = _key(event, functions, variables)
-        if key is not None and id(event.node) not in told:
-            found = _late(event, key, done)
-            if found is not None:
-                told.add(id(event.node))
-                rule, behind = found
-                says = {"setting": key, "behind": _called(behind), "line": _line(one.part, behind)}
-                yield hit(one.part, rule, event.node, says)
-        is_patch = _is_patch(event, "ModelConfig", "ParallelConfig") and id(event.node) not in told
-        made = done.first("made", event) if is_patch else None
-        if made is not None:
-            told.add(id(event.node))
-            says = {"patch": ".".join(event.name.split(".")[-2:]), "line": _line(one.part, made)}
-            yield hit(one.part, _PATCH, event.node, says)
-        done.add(event, key)
-
-
-class _Done:
-    """What a program has done by some time that a setting must not come behind, and what it has set."""
-
-    def __init__(self, loading: tuple[str, ...]) -> None:
-        self._loading = loading
-        self._kinds: dict[str, list[tuple[int, Event]]] = {}
-        self._keys: dict[tuple[str, str], list[tuple[int, Event]]] = {}
-        self._nodes: dict[int, int] = {}
-        self._count = 0
-
-    def add(self, event: Event, key: str | None) -> None:
-        """Take in what is done next."""
-        self._count += 1
-        self._nodes.setdefault(id(event.node), self._count)
+    done: dict[str, list[ScriptEvent]] = {}
+    set_before: list[tuple[str, ScriptEvent]] = []
+    seen: set[ast.AST] = set()
+    for event in settings.program.events:
+        key = _setting_name(event, functions, variables)
+        if event.node not in seen:
+            behind = None if key is None else _preceding(event, key, done, set_before)
+            made = _first(done, "made", event) if _is_patch(event, "ModelConfig", "ParallelConfig") else None
+            if key is not None and behind is not None:
+                rule = _PARSED if behind.kind == "parse" else _LATE
+                yield part.hit(
+                    rule, event.node, {"setting": key, "behind": _described(behind), "line": _line(settings, behind)}
+                )
+            elif made is not None:
+                patch = ".".join(event.name.split(".")[-2:])
+                yield part.hit(_PATCH, event.node, {"patch": patch, "line": _line(settings, made)})
+        seen.add(event.node)
         kind = (
             "made" if is_engine(event) or is_build(event)
             else "patched" if _is_patch(event, "ParallelConfig")
-            else "parsed" if event.kind == "parse"
-            else "loaded" if self._loading and event.kind == "import" and event.name.startswith(self._loading)
-            else ""
+            else "loaded" if event.kind == "import" and event.name.startswith(tuple(table.get("imports", ("\n",))))
+            else event.kind
         )  # fmt: skip
-        for name, held in (
-            (kind, self._kinds.setdefault(kind, [])),
-            (key, self._keys.setdefault((event.kind, key or ""), [])),
-        ):
-            if name and len(held) < _MOST_KEPT:
-                held.append((self._count, event))
-
-    def first(self, kind: str, event: Event) -> Event | None:
-        """The first time that something was done, where that and an event can both happen.
-
-        What an event's own statement did before, as in a loop over several models, was in time: only what was done in
-        front of that counts.
-        """
-        last = self._nodes.get(id(event.node), self._count + 1)
-        return next(
-            (each for count, each in self._kinds.get(kind, ()) if count < last and not each.is_beside(event)), None
-        )
-
-    def is_set(self, event: Event, key: str, before: Event | None = None) -> bool:
-        """Whether the same was set already, in front of something."""
-        last = self._count + 1 if before is None else self._nodes[id(before.node)]
-        held = self._keys.get((event.kind, key), ())
-        return any(count < last and not each.is_beside(event) for count, each in held)
+        events = done.setdefault(kind, [])
+        if len(events) < _MAX_EVENTS:
+            events.append(event)
+        if key is not None and len(set_before) < _MAX_EVENTS:
+            set_before.append((key, event))
 
 
-def _key(event: Event, functions: set[str], variables: set[str]) -> str | None:
-    """What an event sets for the whole process; None: nothing."""
+def _first(done: Mapping[str, list[ScriptEvent]], kind: str, event: ScriptEvent) -> ScriptEvent | None:
+    """First event of a kind that can happen together with another one."""
+    return next((earlier for earlier in done.get(kind, ()) if not earlier.excludes(event)), None)
+
+
+def _preceding(
+    event: ScriptEvent, key: str, done: Mapping[str, list[ScriptEvent]], set_before: Sequence[tuple[str, ScriptEvent]]
+) -> ScriptEvent | None:
+    """Event that a setting should precede and does not."""
+    is_variable, is_device = event.kind == "environ", key == "jit_device"
+    is_set = any(name == key and not earlier.excludes(event) for name, earlier in set_before)
+    behind = _first(done, "made", event)
+    if behind is None and not is_variable:
+        behind = _first(done, "patched", event)
+    if behind is None and is_device and not is_set:
+        behind = _first(done, "loaded", event)
+    is_free = not is_set and not any(value.options for value in event.args)
+    if behind is None and (is_device or is_variable) and is_free:
+        behind = _first(done, "parse", event)
+    return behind
+
+
+def _setting_name(event: ScriptEvent, functions: set[str], variables: set[str]) -> str | None:
+    """Process-wide setting that an event sets."""
     if event.kind == "environ":
         return event.name if event.name in variables else None
-    last = event.name.rpartition(".")[2]
-    if event.kind != "call" or last not in functions:
+    function = event.name.rpartition(".")[2]
+    if event.kind != "call" or function not in functions:
         return None
-    mode = event.args[0] if event.args else None
-    is_named = mode is not None and mode.kind == "plain" and isinstance(mode.data, str)
-    return str(mode.data) if is_named and mode is not None and last.endswith("mode") else last
+    mode = event.args[0].data if event.args and event.args[0].kind == "plain" else None
+    return mode if isinstance(mode, str) and function.endswith("mode") else function
 
 
-def _late(event: Event, key: str, done: _Done) -> tuple[str, Event] | None:
-    """What a setting comes after and should not, with the rule that says so."""
-    is_variable, is_device = event.kind == "environ", key == "jit_device"
-    made = done.first("made", event)
-    patched = None if is_variable else done.first("patched", event)
-    loaded = done.first("loaded", event) if is_device else None
-    if loaded is not None and done.is_set(event, key, loaded):
-        loaded = None
-    behind = made or patched or loaded
-    if behind is not None:
-        return _LATE, behind
-    if (is_device or is_variable) and not any(value.options for value in event.args) and not done.is_set(event, key):
-        parsed = done.first("parsed", event)
-        return None if parsed is None else (_PARSED, parsed)
-    return None
-
-
-def _is_patch(event: Event, *classes: str) -> bool:
+def _is_patch(event: ScriptEvent, *classes: str) -> bool:
     words = event.name.split(".")
     return event.kind == "assign" and words[0] == "vllm" and len(words) > 2 and words[-2] in classes
 
 
-def _called(event: Event) -> str:
-    """How a message calls what an event does."""
+def _described(event: ScriptEvent) -> str:
+    """An event, as a message describes it."""
     if event.kind == "parse":
         return Phrase("the command line is parsed")
     if event.kind == "import":
@@ -185,127 +142,110 @@ def _called(event: Event) -> str:
     return Phrase("the model is built")
 
 
-def _line(part: Part, event: Event) -> str:
-    """The line of the file that an event stands in."""
-    return "" if part.text is None else str(part.file.count("\n", 0, part.text.places(event.node)[0]) + 1)
+def _line(settings: CompileSettings, event: ScriptEvent) -> str:
+    """Line of an event in the file."""
+    return str(settings.part.file.count("\n", 0, settings.program.text.places(event.node)[0]) + 1)
 
 
 # Names of settings
 
 
-def _misspelt(one: Compiled, variables: Sequence[str]) -> Iterator[Hit]:
-    """Settings under a name that is nearly one of the toolchain's."""
-    for event in one.program.events:
-        first = event.args[0] if event.args else None
+def _find_misspelt(settings: CompileSettings, variables: Sequence[str]) -> Iterator[Hit]:
+    """Settings whose name is nearly one of the toolchain's."""
+    for event in settings.program.events:
+        mode = event.args[0] if event.args else None
         if event.kind == "environ":
-            name, near, place = event.name, _nearest(event.name, variables), event.node
-        elif event.kind == "call" and event.name.rpartition(".")[2] == MODE and first is not None:
-            if first.kind != "plain" or not isinstance(first.data, str) or first.options:
-                continue
-            name, near, place = first.data, _nearest(first.data, list(one.facts.settings)), first.node or event.node
+            name, names, node = event.name, variables, event.node
+        elif event.name.rpartition(".")[2] == MODE and mode is not None and isinstance(mode.data, str):
+            name, names, node = mode.data, list(settings.facts.settings), mode.node or event.node
         else:
             continue
-        if near is None:
-            continue
-        edits: tuple[Replacement, ...] = ()
-        if one.part.text is not None and isinstance(place, ast.Constant) and place.value == name:
-            edits = (Replacement(*one.part.text.places(place), f'"{near}"'),)
-        yield hit(one.part, "edge10.setting-misspelt", place, {"name": name, "near": near}, edits)
-
-
-def _nearest(name: str, known: Sequence[str]) -> str | None:
-    """The name that another one was meant to be; None: it is one itself, or like none."""
-    if name in known or len(name) > _MAX_NAME:
-        return None
-    by_case = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower(), by_case, 1, _ALIKE)
-    return by_case[near[0]] if near else None
+        by_case = {setting.lower(): setting for setting in names}
+        near = get_close_matches(name.lower(), by_case, 1, _ALIKE) if len(name) <= _MAX_NAME else []
+        if near and name not in names:
+            right = by_case[near[0]]
+            edits = settings.part.replace_constant(node, f'"{right}"')
+            yield settings.part.hit("edge10.setting-misspelt", node, {"name": name, "near": right}, edits)
 
 
 # Dies
 
 
-def _remaps(one: Compiled) -> Iterator[Hit]:
-    needed = one.facts.limits.remap_entries
-    for mode, settings in one.remaps.items():
-        for event, value in settings:
-            items = one.program.items(value)
+def _find_remaps(settings: CompileSettings) -> Iterator[Hit]:
+    needed = settings.facts.limits.remap_entries
+    for mode, values in settings.remaps.items():
+        for event, value in values:
+            items = settings.program.items(value)
             if items is None:
                 continue
-            place = value.node or event.node
+            node = value.node or event.node
             if len(items) != needed:
-                says = {"name": mode, "count": str(len(items)), "needed": str(needed)}
-                yield hit(one.part, "edge10.remap-length", place, says, _resized(one, value, needed))
-            wrong = _wrong_dies([one.number(item) for item in items], one.dies.value if one.dies else None, needed)
+                message = {"name": mode, "count": str(len(items)), "needed": str(needed)}
+                yield settings.part.hit(_LENGTH, node, message, _resized(settings, value, needed))
+            dies = [settings.number(item) for item in items]
+            wrong = _wrong_dies(dies, settings.dies.value if settings.dies else None, needed)
             if wrong:
-                yield hit(one.part, "edge10.remap-dies", place, {"name": mode, "wrong": wrong})
+                yield settings.part.hit("edge10.remap-dies", node, {"name": mode, "wrong": wrong})
 
 
-def _remap_options(one: Compiled) -> Iterator[Hit]:
-    needed = one.facts.limits.remap_entries
-    for option in one.program.options:
-        if "remap" in option.name.lower() and not _is_filled(one, option, needed):
-            yield from _option_length(one, option, needed)
+def _find_remap_options(settings: CompileSettings) -> Iterator[Hit]:
+    """Options of an order of the dies that have too few or too many entries."""
+    needed = settings.facts.limits.remap_entries
+    for option in settings.program.options:
+        items = settings.program.items(option.default)
+        if "remap" not in option.name.lower() or items is None or option.default is None:
+            continue
+        if len(items) != needed and not _is_filled(settings, option, needed):
+            message = {"name": option.flags[0], "count": str(len(items)), "needed": str(needed)}
+            edits = _resized(settings, option.default, needed)
+            yield settings.part.hit(_LENGTH, option.default.node or option.node, message, edits)
+        words = settings.number(option.keywords.get("nargs"))
+        if words is not None and words != needed and len(items) == needed:
+            node = option.keyword_node("nargs")
+            message = {"name": option.flags[0], "words": str(words), "needed": str(needed)}
+            yield settings.part.hit(_LENGTH, node, message, settings.part.replace_constant(node, str(needed)))
 
 
-def _is_filled(one: Compiled, option: Option, needed: int) -> bool:
-    """Whether the script makes as many entries as are needed of what an option has, or may do so."""
-    default = one.program.items(option.default)
-    settings = [value for each in one.remaps.values() for _, value in each if option.name in value.options]
-    made = [one.program.items(value) for value in settings]
-    is_made = bool(made) and all(items is None or len(items) == needed for items in made)
-    return is_made and default is not None and len(default) != needed
+def _is_filled(settings: CompileSettings, option: ScriptOption, needed: int) -> bool:
+    """Whether the script fills up the entries of an option."""
+    values = [value for remap in settings.remaps.values() for _, value in remap if option.name in value.options]
+    lists = [settings.program.items(value) for value in values]
+    return bool(lists) and all(items is None or len(items) == needed for items in lists)
 
 
-def words_of(one: Compiled, option: Option) -> int | None:
-    """How many words an option takes that orders the dies, all of its default's mistakes mended; None: any number."""
-    needed = one.facts.limits.remap_entries
-    items = one.program.items(option.default)
-    settings = [value for each in one.remaps.values() for _, value in each if option.name in value.options]
-    is_order = "remap" in option.name.lower() or any(len(one.program.items(each) or ()) == needed for each in settings)
-    if not is_order or items is None or option.default is None or _is_filled(one, option, needed):
+def words_of(settings: CompileSettings, option: ScriptOption) -> int | None:
+    """Number of words that an option takes once its default is corrected; None for any number."""
+    needed = settings.facts.limits.remap_entries
+    items = settings.program.items(option.default)
+    values = [value for remap in settings.remaps.values() for _, value in remap if option.name in value.options]
+    is_order = any(len(settings.program.items(value) or ()) == needed for value in values)
+    if items is None or option.default is None or not (is_order or "remap" in option.name.lower()):
         return None
-    return needed if len(items) == needed or _resized(one, option.default, needed) else None
-
-
-def _option_length(one: Compiled, option: Option, needed: int) -> Iterator[Hit]:
-    """An option of another length than is needed: its default's, or that which the command line gives it."""
-    items = one.program.items(option.default)
-    says = {"name": option.flags[0], "needed": str(needed)}
-    if items is not None and option.default is not None and len(items) != needed:
-        place = option.default.node or option.node
-        edits = _resized(one, option.default, needed)
-        yield hit(one.part, "edge10.remap-length", place, says | {"count": str(len(items))}, edits)
-    words = one.number(option.keywords.get("nargs"))
-    if words is not None and words != needed and items is not None and len(items) == needed:
-        place = option.places.get("nargs", option.node)
-        edits = ()
-        if one.part.text is not None and isinstance(place, ast.keyword) and isinstance(place.value, ast.Constant):
-            edits = (Replacement(*one.part.text.places(place.value), str(needed)),)
-        yield hit(one.part, "edge10.remap-length", place, says | {"words": str(words)}, edits)
+    if len(items) != needed and _is_filled(settings, option, needed):
+        return None
+    return needed if len(items) == needed or _resized(settings, option.default, needed) else None
 
 
 def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> str:
-    """What is wrong with an order of dies, in words; empty: nothing that is known."""
-    known = [die for die in order if die is not None]
+    """What is wrong with an order of the dies; empty if nothing is."""
+    dies_in_order = [die for die in order if die is not None]
     limit = needed if dies is None else dies
-    outside = sorted({die for die in known if not 0 <= die < limit})
+    outside = sorted({die for die in dies_in_order if not 0 <= die < limit})
     if outside and limit > 0:
-        named = ", ".join(map(str, outside))
+        names = ", ".join(map(str, outside))
         if limit == 1:
-            return Phrase("it names {outside}, and there is die 0 alone", outside=named)
-        return Phrase("it names {outside}, and the dies are 0 to {last}", outside=named, last=str(limit - 1))
-    if dies is None or dies > len(order) or len(known) != len(order) or not any(known):
-        return ""  # nothing but zeros may stand for no order at all
-    first = order[:dies]
-    repeated = sorted({str(die) for die in first if first.count(die) > 1})
+            return Phrase("it names {outside}, and there is die 0 alone", outside=names)
+        return Phrase("it names {outside}, and the dies are 0 to {last}", outside=names, last=str(limit - 1))
+    if dies is None or dies > len(order) or len(dies_in_order) != len(order) or not any(dies_in_order):
+        return ""  # zeros alone may stand for no order
+    repeated = sorted({str(die) for die in dies_in_order[:dies] if dies_in_order[:dies].count(die) > 1})
     if repeated:
         return Phrase(
             "among its first {dies} entries, one for each die, {repeated} stands more than once",
             dies=str(dies),
             repeated=listed(repeated),
         )
-    beyond = [die for die in known[dies:] if die]
+    beyond = [die for die in dies_in_order[dies:] if die]
     if not beyond:
         return ""
     return Phrase(
@@ -315,20 +255,17 @@ def _wrong_dies(order: Sequence[int | None], dies: int | None, needed: int) -> s
     )
 
 
-def _resized(one: Compiled, value: Value, needed: int) -> tuple[Replacement, ...]:
-    """The literal list with as many entries as are needed, where only zeros at its end change."""
-    node = value.node
-    text = one.part.text
-    if text is None or not isinstance(node, (ast.List, ast.Tuple)) or not node.elts or value.options:
+def _resized(settings: CompileSettings, value: ScriptValue, needed: int) -> tuple[Replacement, ...]:
+    """Edit that gives a literal list the entries that are needed, where only zeros at its end change."""
+    node, places = value.node, settings.program.text.places
+    if not isinstance(node, (ast.List, ast.Tuple)) or not node.elts or value.options:
         return ()
-    items = [each.value if isinstance(each, ast.Constant) else None for each in node.elts]
-    if not all(isinstance(each, int) for each in items):
+    items = [element.value if isinstance(element, ast.Constant) else None for element in node.elts]
+    if not all(isinstance(item, int) for item in items) or any(items[needed:]):
         return ()
+    end = places(node.elts[-1])[1]
     if len(items) > needed:
-        if any(items[needed:]):
-            return ()
-        return (Replacement(text.places(node.elts[needed - 1])[1], text.places(node.elts[-1])[1], ""),)
-    end = text.places(node.elts[-1])[1]
+        return (Replacement(places(node.elts[needed - 1])[1], end, ""),)
     return (Replacement(end, end, ", 0" * (needed - len(items))),)
 
 
@@ -337,271 +274,235 @@ def _trimmed(order: list[int]) -> list[int]:
     return order[: last + 1]
 
 
-def _twice(one: Compiled) -> Iterator[Hit]:
-    """The same order of dies given twice, differently."""
-    for mode, settings in one.remaps.items():
-        for (before, first), (event, value) in pairwise(settings):
-            known, other = one.numbers(first), one.numbers(value)
-            if None in (known, other) or known == other or before.is_beside(event):
+def _find_set_twice(settings: CompileSettings) -> Iterator[Hit]:
+    """Orders of the dies that are set twice, differently."""
+    for mode, values in settings.remaps.items():
+        for (before, first), (event, value) in pairwise(values):
+            earlier, other = settings.numbers(first), settings.numbers(value)
+            if earlier is None or other is None or earlier == other or before.excludes(event):
                 continue
-            says = {"name": mode, "before": _shown(known or []), "second": _shown(other or [])}
-            yield hit(one.part, "edge10.remap-set-twice", value.node or event.node, says)
-        event, value = settings[-1]
-        for option in () if one.is_one_of_several else one.options_of(mode):
-            default, own = one.numbers(option.default), one.numbers(value)
-            if default is None or own is None or option.name in value.options or _trimmed(default) == _trimmed(own):
+            message = {"name": mode, "before": _shown(earlier), "second": _shown(other)}
+            yield settings.part.hit(_TWICE, value.node or event.node, message)
+        event, value = values[-1]
+        order = settings.numbers(value)
+        for option in () if settings.is_one_of_several or order is None else settings.options_of(mode):
+            default = settings.numbers(option.default)
+            if default is None or option.name in value.options or _trimmed(default) == _trimmed(order or []):
                 continue
-            says = {"name": mode, "first": _shown(default), "second": _shown(own), "option": option.flags[0]}
-            yield hit(one.part, "edge10.remap-set-twice", value.node or event.node, says)
+            message = {"name": mode, "first": _shown(default), "second": _shown(order or []), "option": option.flags[0]}
+            yield settings.part.hit(_TWICE, value.node or event.node, message)
 
 
 def _shown(order: list[int]) -> str:
-    kept = _trimmed(order) or [0]
-    return f"[{', '.join(map(str, kept))}{', …' if len(kept) < len(order) else ''}]"
+    start = _trimmed(order) or [0]
+    return f"[{', '.join(map(str, start))}{', …' if len(start) < len(order) else ''}]"
 
 
 # Sizes
 
 
-def _lengths(one: Compiled) -> Iterator[Hit]:
-    for event, value in one.lengths:
-        lengths = one.numbers(value)
+def _find_lengths(settings: CompileSettings) -> Iterator[Hit]:
+    for event, value in settings.lengths:
+        lengths = settings.numbers(value)
         if lengths is None:
             continue
-        says = {"lengths": ", ".join(map(str, lengths)) or Phrase("none")}
+        context = settings.context
         if 1 not in lengths:
-            says["wrong"] = Phrase("the length 1, by which every further token is made, is missing")
+            wrong = Phrase("the length 1, by which every further token is made, is missing")
         elif set(lengths) == {1}:
-            says["wrong"] = Phrase("no length for the prompt is there beside 1: it would be taken in token by token")
-        elif one.context is not None and max(lengths) > one.context.value:
-            says["wrong"] = Phrase(
+            wrong = Phrase("no length for the prompt is there beside 1: it would be taken in token by token")
+        elif context is not None and max(lengths) > context.value:
+            wrong = Phrase(
                 "{length} is longer than the {tokens} tokens of {name}",
                 length=str(max(lengths)),
-                tokens=str(one.context.value),
-                name=one.context.what,
+                tokens=str(context.value),
+                name=context.name,
             )
         elif any(length < 1 for length in lengths):
-            says["wrong"] = Phrase("a length below 1 is none")
-        if "wrong" in says:
-            yield hit(one.part, "edge10.sequence-lengths", _own_place(event, value), says)
+            wrong = Phrase("a length below 1 is none")
+        else:
+            continue
+        node = value.node if isinstance(value.node, (ast.List, ast.Tuple)) else event.node
+        message = {"lengths": ", ".join(map(str, lengths)) or Phrase("none"), "wrong": wrong}
+        yield settings.part.hit("edge10.sequence-lengths", node, message)
 
 
-def _own_place(event: Event, value: Value) -> ast.AST:
-    """Where a list is written; where it is put together, the setting."""
-    return value.node if isinstance(value.node, (ast.List, ast.Tuple)) else event.node
-
-
-def _sizes(one: Compiled) -> Iterator[Hit]:
+def _find_sizes(settings: CompileSettings) -> Iterator[Hit]:
     """Numbers of dies that differ, and a cache that is smaller than the context."""
-    limit = one.facts.limits.remap_entries
-    for event in (*one.builds, *one.engines):
+    limit = settings.facts.limits.remap_entries
+    for event in (*settings.builds, *settings.engines):
         name = "dev_count" if is_build(event) else "tensor_parallel_size"
-        value = event.given(name)
-        dies = one.number(value)
+        value, node = event.argument(name), event.argument_node(name)
+        dies = settings.number(value)
         if value is None or dies is None:
             continue
-        others = [each for each in one.counted_dies if each.what != _name_of(event, name)]
-        says = {"name": name, "dies": str(dies)}
-        if others and all(each.value != dies for each in others) and not value.options:
-            says |= {"other": others[0].what, "count": str(others[0].value)}
-            yield hit(one.part, "edge10.dies-differ", event.place(name), says)
+        variable = node.value.id if isinstance(node, ast.keyword) and isinstance(node.value, ast.Name) else ""
+        others = [number for number in settings.counted_dies if number.name != variable]
+        message = {"name": name, "dies": str(dies)}
+        if others and all(other.value != dies for other in others) and not value.options:
+            message |= {"other": others[0].name, "count": str(others[0].value)}
+            yield settings.part.hit(_DIFFER, node, message)
         elif not 1 <= dies <= limit:
-            yield hit(one.part, "edge10.dies-differ", event.place(name), says | {"limit": str(limit)})
-    for event in one.builds:
-        size = one.number(event.given("max_kv_cache_size"))
-        longer = [each for each in one.contexts if size is not None and each.value > size]
+            yield settings.part.hit(_DIFFER, node, message | {"limit": str(limit)})
+    for event in settings.builds:
+        size = settings.number(event.argument("max_kv_cache_size"))
+        longer = [context for context in settings.contexts if size is not None and context.value > size]
         if longer:
-            says = {"size": str(size), "name": longer[0].what, "length": str(longer[0].value)}
-            yield hit(one.part, "edge10.cache-size", event.place("max_kv_cache_size"), says)
-
-
-def _name_of(event: Event, keyword: str) -> str:
-    """The variable that an argument is; empty: it is something else."""
-    place = event.places.get(keyword)
-    return place.value.id if isinstance(place, ast.keyword) and isinstance(place.value, ast.Name) else ""
+            message = {"size": str(size), "name": longer[0].name, "length": str(longer[0].value)}
+            yield settings.part.hit("edge10.cache-size", event.argument_node("max_kv_cache_size"), message)
 
 
 # Names of folders
 
 
-def _names(one: Compiled) -> Iterator[Hit]:
-    for value in one.folders:
-        text = text_of(one.program, value)
+def _find_names(settings: CompileSettings) -> Iterator[Hit]:
+    for value in settings.folders:
+        text = folder_text(settings.program, value)
         if text is None:
             continue
-        node = value.node
-        told = named_settings(text, one.facts)
-        wrong = _untrue(one, told)
+        name = "/".join(folder for folder in text.replace(HOLE, "…").split("/")[-2:] if folder)
+        named = named_settings(text, settings.facts)
+        wrong = [
+            phrase for key, check in _NAME_CHECKS.items() if key in named for phrase in check(settings, named[key])
+        ]
         if wrong:
-            says = {"name": _last_names(text), "wrong": listed(wrong, "{first}; {second}")}
-            yield hit(one.part, "edge10.name-differs", node, says)
+            message = {"name": name, "wrong": listed(wrong, "{first}; {second}")}
+            yield settings.part.hit("edge10.name-differs", value.node, message)
         if any(_GPU_WORD.search(folder) and "AOT" in folder for folder in text.split("/")):
-            device = {
+            devices = {
                 "cpu": Phrase("the script compiles on the CPU"),
                 "either": Phrase("the script takes what the host has"),
             }
-            says = {"name": _last_names(text), "device": device.get(one.device() or "", "")}
-            yield hit(one.part, "edge10.name-gpu", node, says)
-
-
-def _last_names(text: str) -> str:
-    """The end of a path, as a message shows it."""
-    return "/".join(folder for folder in text.replace(pure.HOLE, "…").split("/")[-2:] if folder)
+            message = {"name": name, "device": devices.get(settings.device() or "", "")}
+            yield settings.part.hit("edge10.name-gpu", value.node, message)
 
 
 def named_settings(path: str, facts: Toolchain) -> dict[str, str]:
-    """The settings that a path's folders name, as the toolchain's templates have them."""
-    found: dict[str, str] = {}
+    """Settings in the names of a path's folders, by the toolchain's templates."""
+    named: dict[str, str] = {}
     for folder in path.split("/"):
         for name in ("compiled_vlm", "compiled_llm", "dies"):
-            match = _template(facts.names[name]).fullmatch(folder[:400])
-            if match is None:
-                continue
-            told = {key: text for key, text in match.groupdict().items() if text and pure.HOLE not in text}
-            if name == "compiled_llm":
-                told["cache"] = told.pop("context", "")
-            found = {**{key: text for key, text in told.items() if text}, **found}
-            break
-    return found
+            match = _template_pattern(facts.names[name]).fullmatch(folder[:400])
+            if match is not None:
+                named = {**{key: text for key, text in match.groupdict().items() if text and HOLE not in text}, **named}
+                break
+    return named
 
 
-def _template(text: str) -> re.Pattern[str]:
-    """A template of names as a pattern; behind it further words may stand."""
-    pieces = re.split(r"\{(\w+)\}", text)
-    made = [
-        f"(?P<{piece}>{_HOLES.get(piece, _NUMBER)})" if index % 2 else re.escape(piece)
+def _template_pattern(template: str) -> re.Pattern[str]:
+    """A template of names as a pattern; further words may follow."""
+    pieces = re.split(r"\{(\w+)\}", template)
+    patterns = [
+        f"(?P<{piece}>{_TEMPLATE_PARTS.get(piece, _TEMPLATE_NUMBER)})" if index % 2 else re.escape(piece)
         for index, piece in enumerate(pieces)
     ]
-    return re.compile("".join(made) + r"(?:_[A-Za-z]\w{0,60})?")
+    return re.compile("".join(patterns) + r"(?:_[A-Za-z]\w{0,60})?")
 
 
-def _untrue(one: Compiled, told: Mapping[str, str]) -> list[Phrase]:
-    """What a name says that is not set, in words."""
-    found: list[Phrase] = []
-    for key, check in _CHECKS.items():
-        if key in told:
-            found += check(one, told[key])
-    return found
+def _check_model(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+    """Another model than any that is compiled, where all of them are in the list."""
+    named = models.listed(text, settings.facts)
+    compiled = [models.listed(name, settings.facts) if name else None for name in settings.models]
+    if named is not None and compiled and None not in compiled and named not in compiled:
+        names = ", ".join(dict.fromkeys(model.name for model in compiled if model))
+        yield Phrase("{told}, and {names} is compiled", told=named.name, names=names)
 
 
-def _of_model(one: Compiled, told: str) -> Iterator[Phrase]:
-    """Another model of the list than any that is compiled, where all of these are in it."""
-    named = models.listed(told, one.facts)
-    compiled = [models.listed(name, one.facts) if name else None for name in one.models]
-    if named is None or None in compiled or not compiled or named in compiled:
-        return
-    names = ", ".join(dict.fromkeys(each.name for each in compiled if each))
-    yield Phrase("{told}, and {names} is compiled", told=named.name, names=names)
+def _check_dies(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+    if settings.dies is not None and int(text) != settings.dies.value:
+        yield Phrase("{told} dies, and {set} are set", told=text, set=str(settings.dies.value))
 
 
-def _of_dies(one: Compiled, told: str) -> Iterator[Phrase]:
-    if one.dies is not None and int(told) != one.dies.value:
-        yield Phrase("{told} dies, and {set} are set", told=told, set=str(one.dies.value))
+def _check_context(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+    context = settings.context
+    if context is not None and int(text) != context.value:
+        yield Phrase("{told} tokens, and {name} is {set}", told=text, name=context.name, set=str(context.value))
 
 
-def _of_context(one: Compiled, told: str) -> Iterator[Phrase]:
-    if one.context is not None and int(told) != one.context.value:
-        tokens = str(one.context.value)
-        yield Phrase("{told} tokens, and {name} is {set}", told=told, name=one.context.what, set=tokens)
+def _check_prefill(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+    for _, value in settings.lengths:
+        lengths = settings.numbers(value)
+        if lengths is not None and int(text) not in lengths:
+            yield Phrase("the length {told}, and {set} are set", told=text, set=", ".join(map(str, lengths)))
 
 
-def _of_prefill(one: Compiled, told: str) -> Iterator[Phrase]:
-    for _, value in one.lengths:
-        lengths = one.numbers(value)
-        if lengths is not None and int(told) not in lengths:
-            yield Phrase("the length {told}, and {set} are set", told=told, set=", ".join(map(str, lengths)))
-
-
-def _of_side(name: str, called: Phrase) -> Callable[[Compiled, str], Iterator[Phrase]]:
-    def check(one: Compiled, told: str) -> Iterator[Phrase]:
-        side = one.side(name)
-        if side is not None and int(told) != side:
-            yield Phrase("{side} of {told}, and {set} is set", side=called, told=told, set=str(side))
+def _check_side(name: str, phrase: Phrase) -> Callable[[CompileSettings, str], Iterator[Phrase]]:
+    def check(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+        side = settings.side(name)
+        if side is not None and int(text) != side:
+            yield Phrase("{side} of {told}, and {set} is set", side=phrase, told=text, set=str(side))
 
     return check
 
 
-def _of_remap(one: Compiled, told: str) -> Iterator[Phrase]:
-    """The orders of the dies of both parts behind one another."""
-    orders = [settings[-1][1] for name, settings in sorted(one.remaps.items(), reverse=True) if name.endswith(REMAP)]
-    known = [one.numbers(value) for value in orders]
-    if len(known) != len([name for name in one.facts.settings if name.endswith(REMAP)]) or None in known:
+def _check_remap(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+    """The orders of both parts, one behind the other."""
+    modes = sorted((name for name in settings.facts.settings if name.endswith(REMAP)), reverse=True)
+    orders = [settings.numbers(settings.remaps[name][-1][1]) for name in modes if name in settings.remaps]
+    remaps = [order for order in orders if order is not None]
+    if len(remaps) != len(modes):
         return
-    dies = one.dies.value if one.dies else None
-    first, second = (digits(order, dies) for order in known if order is not None)
-    if told not in {a + b for a in first for b in second}:
-        shown = listed([_shown(order or []) for order in known])
-        yield Phrase("the order {told} of the dies, and {set} are set", told=told, set=shown)
+    dies = settings.dies.value if settings.dies else 0
+    # Zeros at the end are left out, or there are as many entries as dies.
+    first, second = ({"".join(map(str, part)) for part in (_trimmed(order), order[:dies] or [])} for order in remaps)
+    if text not in {vision + language for vision in first for language in second}:
+        names = listed([_shown(order) for order in remaps])
+        yield Phrase("the order {told} of the dies, and {set} are set", told=text, set=names)
 
 
-def _of_modality(one: Compiled, told: str) -> Iterator[Phrase]:
-    for option in () if one.is_one_of_several else one.program.options:
-        default = one.program.python(option.default)
-        if option.name == "modality" and isinstance(default, str) and default != told:
+def _check_modality(settings: CompileSettings, text: str) -> Iterator[Phrase]:
+    for option in () if settings.is_one_of_several else settings.program.options:
+        default = settings.program.python(option.default)
+        if option.name == "modality" and isinstance(default, str) and default != text:
             flag = option.flags[0]
-            yield Phrase("{told}, and {option} is {default} by default", told=told, option=flag, default=default)
+            yield Phrase("{told}, and {option} is {default} by default", told=text, option=flag, default=default)
 
 
-_CHECKS: Mapping[str, Callable[[Compiled, str], Iterator[Phrase]]] = {
-    "model": _of_model,
-    "dies": _of_dies,
-    "context": _of_context,
-    "cache": _of_context,
-    "prefill": _of_prefill,
-    "width": _of_side("width", Phrase("a width")),
-    "height": _of_side("height", Phrase("a height")),
-    "modality": _of_modality,
-    "remap": _of_remap,
+_NAME_CHECKS: Mapping[str, Callable[[CompileSettings, str], Iterator[Phrase]]] = {
+    "model": _check_model,
+    "dies": _check_dies,
+    "context": _check_context,
+    "prefill": _check_prefill,
+    "width": _check_side("width", Phrase("a width")),
+    "height": _check_side("height", Phrase("a height")),
+    "modality": _check_modality,
+    "remap": _check_remap,
 }
 
 
 # Threads
 
 
-def _threads(one: Compiled, job: Job) -> Iterator[Hit]:
+def _find_threads(settings: CompileSettings, scripts: ScriptSet) -> Iterator[Hit]:
     """More than one thread where there is a GPU."""
-    right = job.facts.limits.threads_with_gpu
-    device = one.device()
-    hidden = [each for each in one.program.events if _hides_gpus(one, each)]
-    for event in one.program.events:
-        if event.kind != "environ" or event.name != _THREAD or event.gpu is False or not event.args:
+    program, right = settings.program, settings.facts.limits.threads_with_gpu
+    device = settings.device()
+    has_gpu = device in ("cuda", "either") or uses_gpu(program) or (device is None and scripts.has_gpu)
+    variables = [event for event in program.events if event.kind == "environ" and event.args]
+    if not has_gpu or not program.has_gpu or any(_hides_gpus(program, event) for event in variables):
+        return
+    for event in variables:
+        threads = program.python(event.args[0])
+        if event.name != _THREADS or threads is MISSING or str(threads) == right:
             continue
-        if any(each is not event and not each.is_beside(event) for each in hidden):
-            continue
-        told = one.program.python(arm(event.args[0], has_gpu=True))
-        if told is MISSING or str(told) == right:
-            continue
-        has_gpu = device in ("cuda", "either") or event.gpu is True or uses_gpu(one.program)
-        if has_gpu or (device is None and job.has_gpu):
-            where = Phrase("With a GPU, which is used here,")
-            if device == "either":
-                where = Phrase("With a GPU, which the script takes where there is one,")
-            says = {"value": str(told), "right": right, "where": where}
-            yield hit(one.part, "edge10.compile-threads", event.node, says, _rewritten(one, event, right))
+        where = Phrase("With a GPU, which is used here,")
+        if device == "either":
+            where = Phrase("With a GPU, which the script takes where there is one,")
+        edits = settings.part.replace_constant(event.args[0].node, f'"{right}"') if isinstance(threads, str) else ()
+        message = {"value": str(threads), "right": right, "where": where}
+        yield settings.part.hit("edge10.compile-threads", event.node, message, edits)
 
 
-def _hides_gpus(one: Compiled, event: Event) -> bool:
-    """Whether a program keeps every GPU from itself."""
-    told = one.program.python(event.args[0]) if event.kind == "environ" and event.args else None
-    return isinstance(told, str) and commands.hides_gpus(event.name, told)
+def _hides_gpus(program: ScriptProgram, event: ScriptEvent) -> bool:
+    value = program.python(event.args[0])
+    return isinstance(value, str) and commands.hides_gpus(event.name, value)
 
 
-def uses_gpu(program: Program) -> bool:
-    """Whether a program moves something to a GPU, whatever the host has."""
+def uses_gpu(program: ScriptProgram) -> bool:
+    """Whether a program moves something to a GPU."""
     for event in program.events:
-        if event.kind == "call" and event.gpu is None and event.name.rpartition(".")[2] in ("to", "cuda"):
-            first = event.args[0] if event.args else None
-            is_named = first is not None and first.kind == "plain" and str(first.data).startswith("cuda")
-            if is_named or (event.name.endswith(".cuda") and first is None):
+        if event.kind == "call" and event.name.rpartition(".")[2] in ("to", "cuda"):
+            device = event.args[0].data if event.args else None
+            if str(device).startswith("cuda") or (event.name.endswith(".cuda") and device is None):
                 return True
     return False
-
-
-def _rewritten(one: Compiled, event: Event, right: str) -> tuple[Replacement, ...]:
-    """The literal value of a variable, replaced; nothing where it is worked out."""
-    value = event.args[0]
-    node = value.node
-    if one.part.text is None or not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-        return ()
-    start, end = one.part.text.places(node)
-    return (Replacement(start, end, f'"{right}"'),)

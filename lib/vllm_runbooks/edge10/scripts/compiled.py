@@ -1,255 +1,220 @@
-"""What a compile script compiles: dies, lengths, context, orders of the dies, the folder that it names."""
+"""Find out what a script compiles: dies, lengths, context, orders of the dies, the folder that it names."""
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from vllm_runbooks.catalog.languages import Phrase
 from vllm_runbooks.catalog.toolchains import Toolchain
-from vllm_runbooks.edge10.scripts import pure
-from vllm_runbooks.edge10.scripts.events import Event, Option
-from vllm_runbooks.edge10.scripts.program import Program
-from vllm_runbooks.edge10.scripts.readings import BUILD, Part, is_build, is_engine
-from vllm_runbooks.edge10.scripts.values import Value, arm
+from vllm_runbooks.edge10.scripts.operations import is_known_text
+from vllm_runbooks.edge10.scripts.program import ScriptProgram
+from vllm_runbooks.edge10.scripts.readings import FilePart, compile_calls, is_build, is_engine
+from vllm_runbooks.edge10.scripts.values import HOLE, ScriptEvent, ScriptOption, ScriptValue
 
 MODE = "set_device_mode"
 REMAP = "die_remap"
-_MAX_MADE = 200
-"""Calls of one script that are looked at, each for itself."""
+_MAX_CALLS = 200
 _DIES = re.compile(
-    r"(?:num|n|count)?_?dies?(?:_?(?:num|count|number))?|(?:num|n)_?dev(?:ice)?s?|dev(?:ice)?_?count", re.ASCII
+    r"(?:num|n|count)_?dies?|dies|dies?_?(?:num|count|number)|(?:num|n)_?dev(?:ice)?s?|dev(?:ice)?_?count", re.ASCII
 )
-"""Names that a number of dies has."""
-_SIZES = {
+"""Names of a number of dies."""
+_SIDES = {
     "width": re.compile(r"(?:.{0,30}_)?(?:width|w)", re.ASCII),
     "height": re.compile(r"(?:.{0,30}_)?(?:height|h)", re.ASCII),
 }
-"""Names that the sides of a picture have."""
+"""Names of the sides of a picture."""
 _CONTEXT = re.compile(r"max_?(?:model|context|seq)_?len(?:gth)?|context(?:_len(?:gth)?)?|ctx(?:_len)?", re.ASCII)
-_PARTS = {"vm": frozenset(("vm", "vit", "visual", "vision")), "lm": frozenset(("lm", "llm", "language", "text"))}
-"""Words in an option's name that say of which part of the model it orders the dies."""
+_MODEL_PARTS = {
+    "vm": frozenset(("vm", "vit", "visual", "vision")),
+    "lm": frozenset(("lm", "llm", "language", "text")),
+}
+"""Words in an option's name for a part of the model."""
 
 
-class Number(NamedTuple):
-    """A number, and where it is from."""
+class NamedNumber(NamedTuple):
+    """Number of a script, and what a message calls it."""
 
     value: int
-    what: str
-    """How a message calls it."""
-    source: Value
+    name: str
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """The settings of one compile script."""
+class CompileSettings:
+    """Settings of a compile script."""
 
-    part: Part
-    program: Program
+    part: FilePart
+    program: ScriptProgram
     facts: Toolchain
-    call: Event | None = None
-    """The one call that is looked at, with what is set for it; None: all of the script."""
+    call: ScriptEvent | None = None
+    """The one call that is looked at; None for all of them."""
 
     @cached_property
-    def made(self) -> list[Event]:
-        """The calls that compile."""
-        return self.part.made()[:_MAX_MADE]
+    def calls(self) -> list[ScriptEvent]:
+        """Calls that compile."""
+        return compile_calls(self.program)[:_MAX_CALLS]
 
     @property
     def is_one_of_several(self) -> bool:
-        """Whether other calls compile something else: what the script names may be meant for those."""
-        return self.call is not None and len(self.made) > 1
+        """Whether other calls compile something else, which names of the script may be for."""
+        return self.call is not None and len(self.calls) > 1
 
-    def each(self) -> list[Compiled]:
-        """Each call that compiles, for itself: no other call's arguments, nor what is set for another one, are its."""
-        return [replace(self, call=event) for event in self.made] if len(self.made) > 1 else [self]
+    def by_call(self) -> list[CompileSettings]:
+        """The settings of each call."""
+        return [replace(self, call=call) for call in self.calls] if len(self.calls) > 1 else [self]
 
-    def number(self, value: Value | None) -> int | None:
-        """A whole number; None: it is none, or not known."""
+    def number(self, value: ScriptValue | None) -> int | None:
+        """Whole number; None if it is none or unknown."""
         data = self.program.python(value)
         return data if isinstance(data, int) and not isinstance(data, bool) else None
 
-    def numbers(self, value: Value | None) -> list[int] | None:
-        """A list of whole numbers, all of them known; None: it is none."""
+    def numbers(self, value: ScriptValue | None) -> list[int] | None:
+        """List of whole numbers; None if it is none or unknown."""
         data = self.program.python(value)
-        known = isinstance(data, list) and all(isinstance(each, int) and not isinstance(each, bool) for each in data)
-        return data if known else None
+        is_known = isinstance(data, list) and all(isinstance(item, int) and not isinstance(item, bool) for item in data)
+        return data if is_known else None
 
     @cached_property
-    def _calls(self) -> list[Event]:
-        return [self.call] if self.call is not None else self.made
+    def builds(self) -> list[ScriptEvent]:
+        """Calls that build a language model."""
+        return [event for event in ([self.call] if self.call is not None else self.calls) if is_build(event)]
 
     @cached_property
-    def builds(self) -> list[Event]:
-        return [each for each in self._calls if is_build(each)]
+    def engines(self) -> list[ScriptEvent]:
+        """Calls that make an engine."""
+        return [event for event in ([self.call] if self.call is not None else self.calls) if is_engine(event)]
 
-    @cached_property
-    def engines(self) -> list[Event]:
-        return [each for each in self._calls if is_engine(each)]
-
-    def modes(self, name: str) -> list[tuple[Event, Value]]:
-        """The settings of a mode, with their values."""
+    def modes(self, name: str) -> list[tuple[ScriptEvent, ScriptValue]]:
+        """Settings of a mode, with their values."""
         return [(event, event.args[1]) for event in self._modes.get(name, ())]
 
     @cached_property
-    def _modes(self) -> dict[str, list[Event]]:
-        """The settings by the mode's name; of one call those that hold for it."""
-        earlier: dict[str, list[Event]] = {}
-        found: dict[str, list[Event]] = {}
-        behind: dict[str, list[Event]] = {}
-        # What is set behind the call is meant for it, though too late, unless another call follows.
-        is_over = False
+    def _modes(self) -> dict[str, list[ScriptEvent]]:
+        """Settings by the mode's name; those before a call replace those for the call before it."""
+        earlier: dict[str, list[ScriptEvent]] = {}
+        events: dict[str, list[ScriptEvent]] = {}
+        kept: dict[str, list[ScriptEvent]] | None = None
+        """Settings before the call."""
         for event in self.program.events:
-            if event.kind != "call":
-                continue
-            if self.call is not None and event is not self.call and event.is_beside(self.call):
+            if event.kind != "call" or (self.call is not None and event.excludes(self.call)):
                 continue
             if event is self.call:
-                is_over = True
+                kept = {mode: [*settings] for mode, settings in events.items()}
             elif self.call is not None and (is_build(event) or is_engine(event)):
-                if is_over:
-                    behind = {}
-                    break
-                earlier |= {mode: held[-1:] for mode, held in found.items()}
-                found = {}
+                if kept is not None:
+                    return earlier | kept
+                earlier |= {mode: settings[-1:] for mode, settings in events.items()}
+                events = {}
             elif event.name.rpartition(".")[2] == MODE and len(event.args) > 1:
                 mode = str(event.args[0].data) if event.args[0].kind == "plain" else ""
-                (behind if is_over else found).setdefault(mode, []).append(event)
-        found = earlier | found
-        return {mode: [*found.get(mode, ()), *behind.get(mode, ())] for mode in found | behind}
+                events.setdefault(mode, []).append(event)
+        return earlier | events
 
     @cached_property
-    def remaps(self) -> dict[str, list[tuple[Event, Value]]]:
-        """The orders of dies that are set, by the mode's name."""
+    def remaps(self) -> dict[str, list[tuple[ScriptEvent, ScriptValue]]]:
+        """Orders of the dies, by the mode's name."""
         names = [name for name in self.facts.settings if name.endswith(REMAP)]
         return {name: self.modes(name) for name in names if self.modes(name)}
 
     @cached_property
-    def dies(self) -> Number | None:
-        """How many dies the model is compiled for; None: that is not known."""
-        for event, name in (
-            *((each, "dev_count") for each in self.builds),
-            *((each, "tensor_parallel_size") for each in self.engines),
-        ):
-            value = event.given(name)
-            number = self.number(value)
-            if number is not None and value is not None:
-                return Number(number, name, value)
-            if value is not None:
-                return None
-        known = {each.name for of in self.facts.functions if of.name == BUILD for each in of.arguments}
-        # An argument that is not known may be meant for the number of dies.
-        if self.builds and not any(each.is_open or each.keywords.keys() - known for each in self.builds):
-            return Number(
-                self.facts.limits.dev_count, Phrase("the default of {name}", name="dev_count"), Value("unknown")
-            )
+    def dies(self) -> NamedNumber | None:
+        """Number of dies that the model is compiled for; None if unknown."""
+        for name, calls in (("dev_count", self.builds), ("tensor_parallel_size", self.engines)):
+            for event in calls:
+                value = event.argument(name)
+                number = self.number(value)
+                if value is not None:
+                    return None if number is None else NamedNumber(number, name)
+        names = {"model_path", "max_kv_cache_size", "seq_len_list", "artifacts_path", "embedding_as_input"}
+        if self.builds and not any(event.is_open or event.keywords.keys() - names for event in self.builds):
+            return NamedNumber(self.facts.limits.dev_count, Phrase("the default of {name}", name="dev_count"))
         return None
 
     @cached_property
-    def context(self) -> Number | None:
-        """How many tokens a conversation may have; None: that is not known."""
-        for event, name in (
-            *((each, "max_kv_cache_size") for each in self.builds),
-            *((each, "max_model_len") for each in self.engines),
-        ):
-            value = event.given(name)
-            number = self.number(value)
-            if number is not None and value is not None:
-                return Number(number, name, value)
+    def context(self) -> NamedNumber | None:
+        """Tokens of the longest sequence; None if unknown."""
+        for name, calls in (("max_kv_cache_size", self.builds), ("max_model_len", self.engines)):
+            for event in calls:
+                number = self.number(event.argument(name))
+                if number is not None:
+                    return NamedNumber(number, name)
         return None
 
     @cached_property
     def models(self) -> list[str | None]:
-        """The checkpoints that are compiled; None: of one it is not known which."""
-        given = [each.given("model_path", 0) for each in self.builds]
-        given += [each.given("model") or each.given("model", 0) for each in self.engines]
-        texts = [self.program.python(value) for value in given]
-        return [each if isinstance(each, str) and pure.HOLE not in each else None for each in texts]
+        """Checkpoints that are compiled; None for one that is unknown."""
+        values = [event.argument("model_path", 0) for event in self.builds]
+        values += [event.argument("model", 0) for event in self.engines]
+        paths = [self.program.python(value) for value in values]
+        return [path if isinstance(path, str) and is_known_text(path) else None for path in paths]
 
     @cached_property
-    def lengths(self) -> list[tuple[Event, Value]]:
-        """The lists of lengths that programs are made of."""
-        built = [(each, value) for each in self.builds if (value := each.given("seq_len_list")) is not None]
+    def lengths(self) -> list[tuple[ScriptEvent, ScriptValue]]:
+        """Lists of lengths that programs are made of."""
+        built = [(event, value) for event in self.builds if (value := event.argument("seq_len_list")) is not None]
         return [*built, *self.modes("prefill_lens")]
 
     @cached_property
-    def folders(self) -> list[Value]:
-        """The folders that the artefacts go to."""
-        built = [value for each in self.builds if (value := each.given("artifacts_path", 1)) is not None]
+    def folders(self) -> list[ScriptValue]:
+        """Folders that the compiled model goes to."""
+        built = [value for event in self.builds if (value := event.argument("artifacts_path", 1)) is not None]
         return [*built, *(value for _, value in self.modes("AOT_DIR"))]
 
-    def named(self, pattern: re.Pattern[str]) -> Iterator[Number]:
-        """Numbers of the module, or defaults of options, whose name says what they are; none where calls differ."""
+    def _named(self, pattern: re.Pattern[str]) -> Iterator[NamedNumber]:
+        """Numbers of the module and defaults of options whose name matches."""
         if self.is_one_of_several:
             return
-        held: Mapping[str, Value] = self.program.names
-        for name, value in held.items():
+        for name, value in self.program.names.items():
             number = self.number(value)
-            if number is not None and name not in self._counters and pattern.fullmatch(name.lower()):
-                yield Number(number, name, value)
+            if number is not None and pattern.fullmatch(name.lower()):
+                yield NamedNumber(number, name)
         for option in self.program.options:
-            number = None if option.is_converted else self.number(option.default)
-            if number is not None and option.default is not None and pattern.fullmatch(option.name.lower()):
-                yield Number(number, option.flags[0], option.default)
+            number = self.number(option.default)
+            if number is not None and pattern.fullmatch(option.name.lower()):
+                yield NamedNumber(number, option.flags[0])
 
     @cached_property
-    def _counters(self) -> frozenset[str]:
-        """Names that loops go through numbers with, which are no settings."""
-        loops = (each for each in ast.walk(self.program.text.tree) if isinstance(each, (ast.For, ast.AsyncFor)))
-        return frozenset(each.id for loop in loops for each in ast.walk(loop.target) if isinstance(each, ast.Name))
-
-    @cached_property
-    def counted_dies(self) -> list[Number]:
+    def counted_dies(self) -> list[NamedNumber]:
         """Numbers of dies that the script names."""
-        return list(self.named(_DIES))
+        return list(self._named(_DIES))
 
     @cached_property
-    def contexts(self) -> list[Number]:
+    def contexts(self) -> list[NamedNumber]:
         """Lengths of a context that the script names."""
-        return list(self.named(_CONTEXT))
+        return list(self._named(_CONTEXT))
 
     def side(self, name: str) -> int | None:
-        """Width or height of the picture; None: not known, or named twice with different values."""
-        found = {number.value for number in self.named(_SIZES[name])}
-        return found.pop() if len(found) == 1 else None
+        """Width or height of the picture; None if unknown or ambiguous."""
+        sizes = {number.value for number in self._named(_SIDES[name])}
+        return sizes.pop() if len(sizes) == 1 else None
 
     def device(self) -> str | None:
-        """The device that traces: "cuda", "cpu", "either" (as the host has it); None: it is not set, or not known."""
-        found: set[str] = set()
-        for event, value in self.modes("jit_device"):
-            for side in (True, False) if event.gpu is None else (event.gpu,):
-                device = self.program.python(arm(value, has_gpu=side))
+        """Device that traces: "cuda", "cpu", or "either" if the host decides; None if unknown."""
+        devices: set[str] = set()
+        for program in self.part.programs:
+            for _, value in replace(self, program=program, call=None).modes("jit_device"):
+                device = program.python(value)
                 if not isinstance(device, str):
                     return None
-                found.add(device.partition(":")[0])
-        return "either" if len(found) > 1 else next(iter(found), None)
+                devices.add(device.partition(":")[0])
+        return "either" if len(devices) > 1 else next(iter(devices), None)
 
-    def options_of(self, mode: str) -> list[Option]:
-        """The options whose name says that they order the dies of a mode."""
-        kind = mode.partition("_")[0].lower()
-        found = []
+    def options_of(self, mode: str) -> list[ScriptOption]:
+        """Options whose name says that they order the dies of a mode."""
+        part = mode.partition("_")[0].lower()
+        options = []
         for option in self.program.options:
             words = set(re.split(r"[_-]", option.name.lower()))
-            told = [name for name, known in _PARTS.items() if words & known]
-            if "remap" in words and (told == [kind] or (not told and len(self.remaps) == 1)):
-                found.append(option)
-        return found
+            parts = [name for name, synonyms in _MODEL_PARTS.items() if words & synonyms]
+            if "remap" in words and (parts == [part] or (not parts and len(self.remaps) == 1)):
+                options.append(option)
+        return options
 
 
-def digits(order: list[int], dies: int | None) -> set[str]:
-    """How an order of dies may stand in a folder's name: without the zeros at its end, or as many as there are dies."""
-    last = max((index for index, die in enumerate(order) if die), default=-1)
-    found = {"".join(map(str, order[: last + 1]))}
-    if dies is not None:
-        found.add("".join(map(str, order[:dies])))
-    return found
-
-
-def text_of(program: Program, value: Value) -> str | None:
-    """A folder's name; what is not known of it is a hole. None: nothing is known of it."""
-    data = program.python(value)
-    return data if isinstance(data, str) and data.strip(pure.HOLE) else None
+def folder_text(program: ScriptProgram, value: ScriptValue) -> str | None:
+    """Name of a folder, with holes for unknown parts; None if all of it is unknown."""
+    text = program.python(value)
+    return text if isinstance(text, str) and text.strip(HOLE) else None

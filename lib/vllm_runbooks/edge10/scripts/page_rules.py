@@ -1,4 +1,4 @@
-"""What is wrong between the scripts of a page and the print-outs that it shows of what they leave."""
+"""Compare the scripts of a page with the trees that it prints of what they leave."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from vllm_runbooks.catalog.languages import Phrase, listed
-from vllm_runbooks.edge10.scripts import pure
-from vllm_runbooks.edge10.scripts.compiled import Compiled, text_of
-from vllm_runbooks.edge10.scripts.readings import COMPILE, Job, Part, ReadFile
+from vllm_runbooks.edge10.scripts.compiled import CompileSettings, folder_text
+from vllm_runbooks.edge10.scripts.operations import is_known_text
+from vllm_runbooks.edge10.scripts.readings import COMPILE, FilePart, ReadFile, ScriptSet
 from vllm_runbooks.lint.hits import Hit
 
 _RULE = "edge10.listing-differs"
@@ -19,64 +19,56 @@ _TOP = re.compile(r"(?P<name>[\w./+-]{1,300}?)/?(?:[ \t]*[$#%>][ \t]*tree\b.{0,4
 _MAX_LINES = 2_000
 
 
-def find(file: ReadFile, job: Job) -> Iterator[Hit]:
-    """Print-outs of trees that show something else than the script in front of them compiles."""
-    last: Part | None = None
+def find(file: ReadFile, scripts: ScriptSet) -> Iterator[Hit]:
+    """Printed trees that differ from what the script before them compiles."""
+    last: CompileSettings | None = None
     for part in file.parts:
-        if part.piece.kind == "python" and part.has(*COMPILE):
-            last = part
-        elif part.piece.kind == "listing" and last is not None and last.program is not None:
-            yield from _compared(part, Compiled(last, last.program, job.facts))
+        if part.program is not None and part.has(*COMPILE):
+            last = CompileSettings(part, part.program, scripts.facts)
+        elif part.piece.kind == "listing" and last is not None:
+            yield from _compare(part, last)
             last = None
 
 
-def _compared(listing: Part, one: Compiled) -> Iterator[Hit]:
+def _compare(listing: FilePart, settings: CompileSettings) -> Iterator[Hit]:
     source = listing.piece.text
-    set_lengths = {length for _, value in one.lengths for length in one.numbers(value) or ()}
-    is_known = bool(one.lengths) and all(one.numbers(value) is not None for _, value in one.lengths)
-    shown: set[int] = set()
-    begin = 0
-    places: list[tuple[int, int]] = []
+    values = [settings.numbers(value) for _, value in settings.lengths]
+    compiled = {length for lengths in values for length in lengths or ()}
+    is_known = bool(values) and None not in values
+    joined = ", ".join(map(str, sorted(compiled)))
+    printed: dict[int, tuple[int, int]] = {}
+    begin, has_entries = 0, False
     for line in source.text.split("\n")[:_MAX_LINES]:
-        entry = _ENTRY.match(line)
-        name = entry["name"] if entry else ""
-        place = (
-            (source.at[begin + entry.start("name")], source.at[begin + entry.end("name") - 1] + 1) if entry else (0, 0)
-        )
-        if entry is None and not places and (top := _TOP.fullmatch(line)) and top["name"].strip("./"):
-            at = source.at[begin + top.start("name")], source.at[begin + top.end("name") - 1] + 1
-            yield from _name(one, top["name"], at)
-        dies = _DIES.fullmatch(name)
-        if dies and one.dies is not None and int(dies[1]) != one.dies.value:
-            says = {
-                "shown": Phrase("1 die") if dies[1] == "1" else Phrase("{count} dies", count=dies[1]),
-                "set": Phrase("{who} ({why})", who=str(one.dies.value), why=one.dies.what),
-            }
-            yield Hit(_RULE, *place, says)
-        length = _LENGTH.fullmatch(name)
-        if length:
-            places.append(place)
-            shown.add(int(length[1]))
-            if is_known and int(length[1]) not in set_lengths:
-                said = ", ".join(map(str, sorted(set_lengths)))
-                yield Hit(
-                    _RULE, *place, {"shown": Phrase("a program of the length {length}", length=length[1]), "set": said}
-                )
+        entry = _ENTRY.match(line) or (None if has_entries else _TOP.fullmatch(line))
+        if entry is not None:
+            name = entry["name"]
+            span = source.at[begin + entry.start("name")], source.at[begin + entry.end("name") - 1] + 1
+            is_top = entry.re is _TOP
+            has_entries |= not is_top
+            if is_top and name.strip("./"):
+                yield from _compare_name(settings, name, span)
+            dies, length = _DIES.fullmatch(name), _LENGTH.fullmatch(name)
+            if dies and settings.dies is not None and int(dies[1]) != settings.dies.value:
+                difference = Phrase("1 die") if dies[1] == "1" else Phrase("{count} dies", count=dies[1])
+                setting = Phrase("{who} ({why})", who=str(settings.dies.value), why=settings.dies.name)
+                yield Hit(_RULE, *span, {"shown": difference, "set": setting})
+            if length:
+                printed.setdefault(int(length[1]), span)
+                if is_known and int(length[1]) not in compiled:
+                    difference = Phrase("a program of the length {length}", length=length[1])
+                    yield Hit(_RULE, *span, {"shown": difference, "set": joined})
         begin += len(line) + 1
-    missing = sorted(set_lengths - shown) if is_known and places else []
-    if missing and shown <= set_lengths:
-        said = ", ".join(map(str, sorted(set_lengths)))
-        lacking = Phrase("no program of the length {length}", length=listed([str(each) for each in missing]))
-        yield Hit(_RULE, *places[0], {"shown": lacking, "set": said})
+    missing = sorted(compiled - printed.keys())
+    if is_known and printed and missing and printed.keys() <= compiled:
+        difference = Phrase("no program of the length {length}", length=listed([str(length) for length in missing]))
+        yield Hit(_RULE, *next(iter(printed.values())), {"shown": difference, "set": joined})
 
 
-def _name(one: Compiled, name: str, place: tuple[int, int]) -> Iterator[Hit]:
-    """The folder's name, beside the one that the script writes to."""
-    for value in one.folders:
-        text = text_of(one.program, value)
-        if text is None or pure.HOLE in text:
-            continue
-        folders = [folder for folder in text.split("/") if "AOT" in folder]
-        own = name.rstrip("/").rpartition("/")[2]
-        if folders and "AOT" in own and own not in folders:
-            yield Hit(_RULE, *place, {"shown": Phrase("the folder {name}", name=own), "set": folders[-1]})
+def _compare_name(settings: CompileSettings, name: str, span: tuple[int, int]) -> Iterator[Hit]:
+    """Name of the folder, compared with the one that the script writes to."""
+    for value in settings.folders:
+        text = folder_text(settings.program, value)
+        folders = [folder for folder in text.split("/") if "AOT" in folder] if text is not None else []
+        last = name.rstrip("/").rpartition("/")[2]
+        if is_known_text(text) and folders and "AOT" in last and last not in folders:
+            yield Hit(_RULE, *span, {"shown": Phrase("the folder {name}", name=last), "set": folders[-1]})

@@ -1,146 +1,283 @@
-"""A Python program read in the order in which it runs: what it calls, sets and imports, and with which values.
+"""Read a Python script in the order in which it runs: what it calls, sets and imports, and with which values.
 
-Nothing is executed. Module level comes first, functions where they are called, conditions that are known on their side,
-others on both; a command line's options have their defaults. Work, sizes and depths are bounded, and what cannot be
-followed is unknown.
+Nothing is executed. Functions are followed where they are called, command-line options have their defaults, unknown
+conditions are followed on both sides. Work is bounded, and what cannot be followed is unknown.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from vllm_runbooks.edge10.scripts import pure
-from vllm_runbooks.edge10.scripts.calls import COMMANDS, Calls, is_converting
-from vllm_runbooks.edge10.scripts.events import Option
-from vllm_runbooks.edge10.scripts.machine import MAX_ROUNDS, Class, Frame, Function, OverError, Signal
-from vllm_runbooks.edge10.scripts.values import MISSING, NONE, UNKNOWN, Made, Value, arm, either, lifted, plain, unknown
+from vllm_runbooks.edge10.scripts import operations
+from vllm_runbooks.edge10.scripts.operations import FUNCTIONS, MAX_BITS, MAX_ITEMS, MAX_TEXT, join_path
+from vllm_runbooks.edge10.scripts.values import (
+    HOLE,
+    MISSING,
+    NO_OPTIONS,
+    UNKNOWN,
+    CallArguments,
+    CallResult,
+    Items,
+    ScriptEvent,
+    ScriptOption,
+    ScriptValue,
+)
 from vllm_runbooks.reading.documents.python_text import PythonText
 
-_BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__builtins__", "__spec__", "__package__"}
-_INTERACTIVE = frozenset(("get_ipython", "display", "__annotations__", "__class__"))
-"""Names that a notebook has, or a class."""
-_LEAVES = frozenset(("sys.exit", "os._exit", "builtins.exit", "builtins.quit"))
-_PLAIN_FORMS = frozenset(("", "d", "s"))
-"""How a formatted text may ask for a value that then stands in it as it is."""
+_MAX_WORK = 60_000
+"""Statements and expressions that are followed."""
+_MAX_EVENTS = 4_000
+_MAX_ROUNDS = 200
+"""Rounds of a loop."""
+_MAX_CALLS = 25
+"""Depth of calls."""
+_NAMES = frozenset(dir(builtins)) | {
+    "__file__", "__name__", "__doc__", "__builtins__", "__spec__", "__package__", "__annotations__", "__class__",
+    "get_ipython", "display",
+}  # fmt: skip
+"""Names that are bound without the script's help, in a notebook too."""
+_EXITS = frozenset(("sys.exit", "os._exit", "builtins.exit", "builtins.quit"))
+_SAME_MODEL = frozenset(("to", "cuda", "cpu", "eval", "half", "float", "bfloat16", "requires_grad_", "train"))
+"""Methods of models that return the model."""
+_SAME_PATH = frozenset(f"os.path.{name}" for name in ("abspath", "expanduser", "expandvars", "normpath", "realpath"))
+_PATHS = frozenset(("os.path.join", "pathlib.Path", "pathlib.PurePath"))
+_PARSERS = frozenset(("argparse.ArgumentParser", "configargparse.ArgParser", "configargparse.ArgumentParser"))
+_PLAIN_FORMATS = frozenset(("", "d", "s"))
 
 
-class Missing(NamedTuple):
-    """A name that is used where nothing gives it a meaning."""
-
-    node: ast.Name
-    is_late: bool
-    """Whether an import further down would have."""
+class _LimitError(Exception):
+    """The script is too much work."""
 
 
-class Program(Calls):
-    """A program being followed; what it does is in `events` when `run` is over."""
+@dataclass(frozen=True, eq=False)
+class FollowedFunction:
+    """Function of a script."""
 
-    def __init__(self, text: PythonText, known: Mapping[str, str], outer: frozenset[str] = NONE) -> None:
-        """Take a parsed program.
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scopes: tuple[dict[str, ScriptValue], ...]
+    defaults: Mapping[str, ScriptValue]
+    decorators: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class ScriptClass:
+    """Class of a script."""
+
+    scope: dict[str, ScriptValue]
+    bases: tuple[ScriptValue, ...]
+    fields: tuple[str, ...]
+
+
+@dataclass
+class _CallFrame:
+    """Call that is being followed."""
+
+    scopes: tuple[dict[str, ScriptValue], ...]
+    """Names, the innermost scope first."""
+    shared: frozenset[str] = frozenset()
+    """Names that are declared global or nonlocal."""
+    results: list[ScriptValue] = field(default_factory=list)
+
+
+class ScriptProgram:
+    """Script that was followed: its events, options and names."""
+
+    def __init__(
+        self, text: PythonText, imports: Mapping[str, str], outer: frozenset[str] = frozenset(), *, has_gpu: bool = True
+    ) -> None:
+        """Follow a script.
 
         Args:
-            text: The program.
-            known: Dotted names of what some names stand for where the program forgets to import them.
-            outer: Names that a text before this one has given a meaning, where it goes on with that.
+            text: The parsed script.
+            imports: Dotted names of what some names mean where the script forgets to import them.
+            outer: Names that are bound before the script begins.
+            has_gpu: What `torch.cuda.is_available()` returns.
         """
-        super().__init__()
-        self.text = text
-        self.known, self.outer = known, outer
-        self.missing: dict[str, Missing] = {}
-        """Names that nothing gives a meaning."""
-        self.is_whole = True
-        """Whether all of it was followed."""
-        self._class_scopes: set[int] = set()
-        self._defined: list[Function] = []
+        self.text, self.has_gpu = text, has_gpu
+        self.asks_for_gpu = False
+        """Whether it asks if there is a GPU."""
+        self.is_complete = True
+        """Whether all of it could be followed."""
+        self.events: list[ScriptEvent] = []
+        self.options: list[ScriptOption] = []
+        self.names: dict[str, ScriptValue] = {}
+        """Names of the module at the end."""
         nodes = list(ast.walk(text.tree))
-        self._read = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-        self._stored = frozenset(name for node in nodes for name in _bound_by(node))
-        self._imports_late = _module_imports(text.tree, nodes)
-        self._has_star = any(
-            isinstance(node, ast.ImportFrom) and any(each.name == "*" for each in node.names) for node in nodes
-        )
-        self._statements: Mapping[type[ast.stmt], Callable[[Any, Frame], Signal | None]] = {
-            ast.Expr: self._expression, ast.Assign: self._assign, ast.AnnAssign: self._annotated,
-            ast.AugAssign: self._augmented, ast.Import: self._import, ast.ImportFrom: self._import_from,
-            ast.FunctionDef: self._define, ast.AsyncFunctionDef: self._define, ast.ClassDef: self._class,
+        self.bound = frozenset(name for node in nodes for name in _bound_names(node))
+        self._imports = {name: target for name, target in imports.items() if name not in self.bound}
+        self._branches: list[tuple[int, int]] = [(0, 0)]
+        self._excluded: list[tuple[int, int]] = []
+        """Branches that the rest is on because the other side has returned."""
+        self._conditions = self._work = 0
+        self._calls: list[ast.AST] = []
+        self._functions: list[FollowedFunction] = []
+        self._followed: set[ast.AST] = set()
+        self._class_scopes: set[int] = set()
+        self._statements: Mapping[type[ast.stmt], Callable[[Any, _CallFrame], str | None]] = {
+            ast.Expr: self._run_expression, ast.Assign: self._assign, ast.AnnAssign: self._assign_annotated,
+            ast.AugAssign: self._assign_augmented, ast.Import: self._import, ast.ImportFrom: self._import_from,
+            ast.FunctionDef: self._define, ast.AsyncFunctionDef: self._define, ast.ClassDef: self._define_class,
             ast.Return: self._return, ast.Raise: self._raise, ast.If: self._if, ast.While: self._while,
             ast.For: self._for, ast.AsyncFor: self._for, ast.With: self._with, ast.AsyncWith: self._with,
-            ast.Try: self._try, ast.Match: self._match, ast.Break: self._break, ast.Continue: self._continue,
+            ast.Try: self._try, ast.Match: self._match, ast.Break: lambda *_: "break",
+            ast.Continue: lambda *_: "continue",
         }  # fmt: skip
-        self._expressions: Mapping[type[ast.expr], Callable[[Any, Frame], Value]] = {
+        self._expressions: Mapping[type[ast.expr], Callable[[Any, _CallFrame], ScriptValue]] = {
             ast.Constant: self._constant, ast.Name: self._name, ast.List: self._sequence, ast.Tuple: self._sequence,
-            ast.Set: self._sequence, ast.Dict: self._dictionary, ast.Attribute: self._attribute_of,
+            ast.Set: self._sequence, ast.Dict: self._mapping, ast.Attribute: self._attribute_of,
             ast.Subscript: self._subscript, ast.BinOp: self._binary, ast.UnaryOp: self._unary,
             ast.BoolOp: self._boolean, ast.Compare: self._compare, ast.IfExp: self._conditional,
             ast.JoinedStr: self._formatted, ast.ListComp: self._comprehension, ast.SetComp: self._comprehension,
             ast.GeneratorExp: self._comprehension, ast.DictComp: self._comprehension, ast.NamedExpr: self._walrus,
-            ast.Lambda: self._lambda, ast.Await: self._inner, ast.YieldFrom: self._inner, ast.Starred: self._inner,
-            ast.Call: self._call,
+            ast.Lambda: self._lambda, ast.Await: self._inner, ast.Starred: self._inner, ast.Call: self._call,
         }  # fmt: skip
-
-    def run(self) -> None:
-        """Follow the whole program, and then functions that it defines and never calls."""
         try:
-            self._block(self.text.tree.body, Frame((0,)))
-            self._uncalled()
-        except (OverError, RecursionError):
-            self.is_whole = False
-        self._names()
+            self._follow(text.tree.body, _CallFrame((self.names,)))
+            self._follow_uncalled()
+        except (_LimitError, RecursionError):
+            self.is_complete = False
+        self.unbound = {} if self._has_star(nodes) else self._unbound(nodes, outer)
+        """Names that nothing binds, each with its first use."""
+
+    # Values
+
+    def python(self, value: ScriptValue | None) -> Any:
+        """Python value of a value, lists and mappings included; MISSING if any of it is unknown."""
+        return self._converted(value, 0, [MAX_ITEMS])
+
+    def _converted(self, value: ScriptValue | None, depth: int, budget: list[int]) -> Any:
+        budget[0] -= 1
+        if value is None or depth > 8 or budget[0] < 0:
+            return MISSING
+        if value.kind == "plain":
+            return value.data
+        content = value.data.content if value.kind == "items" else None
+        if content is None or len(content) > budget[0]:
+            return MISSING
+        items = content.values() if isinstance(content, dict) else content
+        values = [self._converted(item, depth + 1, budget) for item in items]
+        if any(item is MISSING for item in values):
+            return MISSING
+        return dict(zip(content, values, strict=True)) if isinstance(content, dict) else values
+
+    def items(self, value: ScriptValue | None) -> tuple[ScriptValue, ...] | None:
+        """Items of a list or tuple; None if unknown."""
+        content = value.data.content if value is not None and value.kind == "items" else None
+        return content if isinstance(content, tuple) else None
+
+    def entries(self, value: ScriptValue | None) -> Mapping[Any, ScriptValue] | None:
+        """Entries of a mapping; None if unknown."""
+        content = value.data.content if value is not None and value.kind == "items" else None
+        return content if isinstance(content, dict) else None
+
+    @staticmethod
+    def _unknown(node: ast.AST, *sources: ScriptValue) -> ScriptValue:
+        return ScriptValue("unknown", None, node, NO_OPTIONS.union(*(source.options for source in sources)))
+
+    def _items(self, content: Iterable[ScriptValue] | dict[Any, ScriptValue] | None, node: ast.AST) -> ScriptValue:
+        """Value that is a list or a mapping."""
+        if content is not None and not isinstance(content, dict):
+            content = tuple(content)
+        if content is not None and len(content) > MAX_ITEMS:
+            content = None
+        items = () if content is None else content.values() if isinstance(content, dict) else content
+        return ScriptValue("items", Items(content), node, NO_OPTIONS.union(*(item.options for item in items)))
+
+    def _wrapped(self, data: Any, node: ast.AST, options: frozenset[str]) -> ScriptValue:
+        """Value of a Python value."""
+        if isinstance(data, (list, tuple)):
+            value = self._items([self._wrapped(item, node, options) for item in data[: MAX_ITEMS + 1]], node)
+            return replace(value, options=options)
+        if isinstance(data, dict):
+            return self._items({key: self._wrapped(item, node, options) for key, item in data.items()}, node)
+        is_large = (isinstance(data, int) and data.bit_length() > MAX_BITS) or (
+            isinstance(data, str) and len(data) > MAX_TEXT
+        )
+        is_plain = data is None or isinstance(data, (str, int, float, bool))
+        return ScriptValue("plain" if is_plain and not is_large else "unknown", data, node, options)
+
+    def _computed(self, work: Callable[..., Any], node: ast.AST, *values: ScriptValue) -> ScriptValue:
+        """Result of a function of values that are all known; unknown if it raises."""
+        arguments = [self.python(value) for value in values]
+        is_open = any(item is MISSING or (isinstance(item, str) and HOLE in item) for item in arguments)
+        if not is_open:
+            try:
+                options = NO_OPTIONS.union(*(value.options for value in values))
+                return self._wrapped(work(*arguments), node, options)
+            except (TypeError, ValueError, ArithmeticError, LookupError):
+                pass
+        return self._unknown(node, *values)
+
+    @staticmethod
+    def _text(value: ScriptValue) -> str:
+        """A value as it stands in a text."""
+        return str(value.data)[:MAX_TEXT] if value.kind == "plain" else HOLE
+
+    def _joined(self, parts: Sequence[ScriptValue], node: ast.AST) -> ScriptValue:
+        """Text made of parts; those that are unknown become holes."""
+        text = "".join(map(self._text, parts))
+        return self._wrapped(text, node, NO_OPTIONS.union(*(part.options for part in parts)))
+
+    def _path(self, parts: Sequence[ScriptValue], node: ast.AST) -> ScriptValue:
+        options = NO_OPTIONS.union(*(part.options for part in parts))
+        return self._wrapped(join_path([self._text(part) for part in parts]), node, options)
+
+    def _truth(self, value: ScriptValue) -> bool | None:
+        if value.kind == "plain":
+            return None if isinstance(value.data, str) and HOLE in value.data else bool(value.data)
+        if value.kind == "items":
+            return None if value.data.content is None else bool(value.data.content)
+        return True if value.kind in ("function", "class", "symbol", "parser") else None
+
+    def _iterated(self, value: ScriptValue) -> tuple[ScriptValue, ...] | None:
+        """Items that a loop goes through; None if unknown."""
+        entries = self.entries(value)
+        if entries is not None:
+            return tuple(ScriptValue("plain", key, value.node) for key in entries)
+        if value.kind == "plain" and operations.is_known_text(value.data) and len(value.data) <= _MAX_ROUNDS:
+            return tuple(ScriptValue("plain", letter, value.node, value.options) for letter in value.data)
+        return self.items(value)
+
+    # Events
+
+    def _spend(self, work: int = 1) -> None:
+        self._work += work
+        if self._work > _MAX_WORK or len(self.events) > _MAX_EVENTS:
+            raise _LimitError
+
+    def _note(self, kind: str, name: str, node: ast.AST, arguments: CallArguments = CallArguments()) -> None:  # noqa: B008 - frozen
+        branches = (*self._branches, *self._excluded)
+        self.events.append(
+            ScriptEvent(kind, name, node, branches, arguments.args, arguments.keywords, arguments.is_open)
+        )
+
+    def _set_variable(self, name: ScriptValue, value: ScriptValue, node: ast.AST) -> None:
+        if name.kind == "plain" and isinstance(name.data, str):
+            self._note("environ", name.data, node, CallArguments((value,)))
+
+    def _set_attribute(self, owner: ScriptValue, name: str, value: ScriptValue, node: ast.AST) -> None:
+        if owner.kind == "symbol":
+            self._note("assign", f"{owner.data}.{name}", node, CallArguments((value,)))
+        elif owner.kind in ("instance", "class"):
+            attributes = owner.data if owner.kind == "instance" else owner.data.scope
+            attributes[name] = value if self._is_certain else UNKNOWN
 
     @property
-    def names(self) -> Mapping[str, Value]:
-        """The names of the module, as they are in the end."""
-        found: Mapping[str, Value] = self._heap[0]
-        return found
+    def _is_certain(self) -> bool:
+        """Whether what is followed is not one side of an unknown condition."""
+        return len(self._branches) == 1
 
-    @property
-    def bound(self) -> frozenset[str]:
-        """Every name that any statement binds."""
-        return self._stored
+    def _set_items(self, owner: ScriptValue, content: tuple[ScriptValue, ...] | dict[Any, ScriptValue] | None) -> None:
+        is_kept = content is not None and len(content) <= MAX_ITEMS and self._is_certain
+        owner.data.content = content if is_kept else None
 
-    def _names(self) -> None:
-        """Note the names that no statement anywhere binds, in what was not followed as well."""
-        if self._has_star:
-            return
-        for node in sorted(self._read, key=lambda node: (node.lineno, node.col_offset)):
-            self._note_missing(node, is_late=False)
+    # Statements: each returns how it leaves its block ("return", "break", "continue" or "stop"), or None
 
-    def _note_missing(self, node: ast.Name, *, is_late: bool) -> None:
-        name = node.id
-        if name in self.missing or name in _BUILTINS | _INTERACTIVE | self.outer:
-            return
-        if is_late or name not in self._stored:
-            self.missing[name] = Missing(node, is_late)
-
-    def _store(self, frame: Frame, name: str, value: Value) -> None:
-        scope = frame.scopes[0]
-        if name in frame.shared:
-            scope = next((each for each in frame.scopes[1:] if name in self._heap[each]), frame.scopes[-1])
-        self._heap[scope] = {**self._heap[scope], name: value}
-
-    def _look_up(self, node: ast.Name, frame: Frame) -> Value:
-        if node.id == "__name__":
-            return plain("__main__", node)
-        for scope in frame.scopes:
-            if node.id in self._heap[scope]:
-                found: Value = self._heap[scope][node.id]
-                return found
-        if node.id in self.known and node.id not in self._stored - self._imports_late:
-            if len(self._arms) == 1 and node.id in self._imports_late:
-                self._note_missing(node, is_late=True)
-            return Value("symbol", self.known[node.id], node)
-        if node.id in self._imports_late and len(self._arms) == 1 and not self._has_star:
-            self._note_missing(node, is_late=True)
-        if node.id in _BUILTINS:
-            return Value("symbol", f"builtins.{node.id}", node)
-        return UNKNOWN
-
-    def _block(self, body: Sequence[ast.stmt], frame: Frame) -> Signal | None:
+    def _follow(self, body: Sequence[ast.stmt], frame: _CallFrame) -> str | None:
         for statement in body:
             self._spend()
             follow = self._statements.get(type(statement))
@@ -149,570 +286,707 @@ class Program(Calls):
                 return signal
         return None
 
-    def _expression(self, node: ast.Expr, frame: Frame) -> Signal | None:
-        value = self._value(node.value, frame)
-        return ("stop", UNKNOWN) if value.kind == "made" and value.data.name in _LEAVES else None
+    def _run_expression(self, node: ast.Expr, frame: _CallFrame) -> str | None:
+        value = self._evaluate(node.value, frame)
+        return "stop" if value.kind == "result" and value.data.name in _EXITS else None
 
-    def _assign(self, node: ast.Assign, frame: Frame) -> None:
-        value = self._value(node.value, frame)
+    def _assign(self, node: ast.Assign, frame: _CallFrame) -> None:
+        value = self._evaluate(node.value, frame)
         for target in node.targets:
             self._bind(target, value, frame, node)
 
-    def _annotated(self, node: ast.AnnAssign, frame: Frame) -> None:
+    def _assign_annotated(self, node: ast.AnnAssign, frame: _CallFrame) -> None:
         if node.value is not None:
-            self._bind(node.target, self._value(node.value, frame), frame, node)
+            self._bind(node.target, self._evaluate(node.value, frame), frame, node)
 
-    def _augmented(self, node: ast.AugAssign, frame: Frame) -> None:
-        right = self._value(node.value, frame)
-        left = self._value(_loaded(node.target), frame)
-        if left.kind == "environ":
-            self._environment(right, node)
-        elif left.kind == "box" and isinstance(node.op, (ast.Add, ast.BitOr)):
-            self._extend(left, right)
-        else:
-            self._bind(node.target, self._calculated(node.op, left, right, node), frame, node)
+    def _assign_augmented(self, node: ast.AugAssign, frame: _CallFrame) -> None:
+        right = self._evaluate(node.value, frame)
+        target = node.target
+        left = self._look_up(target.id, target, frame) if isinstance(target, ast.Name) else UNKNOWN
+        self._bind(target, self._calculated(node.op, left, right, node), frame, node)
 
-    def _bind(self, target: ast.expr, value: Value, frame: Frame, whole: ast.AST) -> None:
+    def _bind(self, target: ast.expr, value: ScriptValue, frame: _CallFrame, node: ast.AST) -> None:
         """Give a target a value."""
         if isinstance(target, ast.Name):
-            self._store(frame, target.id, value)
+            scope = frame.scopes[0]
+            if target.id in frame.shared:
+                scope = next((outer for outer in frame.scopes[1:] if target.id in outer), frame.scopes[-1])
+            scope[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
-            self._unpack(target.elts, value, frame, whole)
+            items = self.items(value)
+            is_known = items is not None and len(items) == len(target.elts)
+            is_known = is_known and not any(isinstance(element, ast.Starred) for element in target.elts)
+            for index, element in enumerate(target.elts):
+                part = items[index] if is_known and items is not None else self._unknown(node, value)
+                self._bind(element, part, frame, node)
         elif isinstance(target, ast.Starred):
-            self._bind(target.value, unknown(value), frame, whole)
+            self._bind(target.value, UNKNOWN, frame, node)
         elif isinstance(target, ast.Attribute):
-            self._set_attribute(self._value(target.value, frame), target.attr, value, whole)
+            self._set_attribute(self._evaluate(target.value, frame), target.attr, value, node)
         elif isinstance(target, ast.Subscript):
-            base, key = self._value(target.value, frame), self._value(target.slice, frame)
-            if base.kind == "environ":
-                self._set_variable(key, value, whole)
-            else:
-                self._set_item(base, key, value)
+            owner, key = self._evaluate(target.value, frame), self._evaluate(target.slice, frame)
+            entries = self.entries(owner)
+            if owner.kind == "environ":
+                self._set_variable(key, value, node)
+            elif owner.kind == "items":
+                is_known = entries is not None and key.kind == "plain"
+                self._set_items(owner, {**(entries or {}), key.data: value} if is_known else None)
 
-    def _unpack(self, targets: Sequence[ast.expr], value: Value, frame: Frame, whole: ast.AST) -> None:
-        items = self.items(value)
-        is_plain = not any(isinstance(each, ast.Starred) for each in targets)
-        for index, target in enumerate(targets):
-            known = items is not None and is_plain and len(items) == len(targets)
-            self._bind(target, items[index] if known and items is not None else unknown(value), frame, whole)
+    def _import(self, node: ast.Import, frame: _CallFrame) -> None:
+        for alias in node.names:
+            self._note("import", alias.name, node)
+            top = alias.name.split(".")[0]
+            frame.scopes[0][alias.asname or top] = self._symbol(alias.name if alias.asname else top, node)
 
-    def _import(self, node: ast.Import, frame: Frame) -> None:
-        for each in node.names:
-            self._note("import", each.name, node)
-            top = each.name.split(".")[0]
-            self._store(frame, each.asname or top, self._symbol(each.name if each.asname else top, node))
+    def _import_from(self, node: ast.ImportFrom, frame: _CallFrame) -> None:
+        module = node.module if not node.level else None
+        if module:
+            self._note("import", module, node)
+        for alias in node.names:
+            if module and alias.name != "*":
+                self._note("import", f"{module}.{alias.name}", node)
+            symbol = self._symbol(f"{module}.{alias.name}", node) if module else UNKNOWN
+            frame.scopes[0][alias.asname or alias.name] = symbol
 
-    def _import_from(self, node: ast.ImportFrom, frame: Frame) -> None:
-        if node.level or not node.module:
-            for each in node.names:
-                self._store(frame, each.asname or each.name, UNKNOWN)
-            return
-        self._note("import", node.module, node)
-        for each in node.names:
-            if each.name != "*":
-                name = f"{node.module}.{each.name}"
-                self._note("import", name, node)
-                self._store(frame, each.asname or each.name, self._symbol(name, node))
+    @staticmethod
+    def _symbol(name: str, node: ast.AST) -> ScriptValue:
+        return ScriptValue("environ", None, node) if name == "os.environ" else ScriptValue("symbol", name, node)
 
-    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
-        marks, options, own = set(), [], []
-        for decorator in node.decorator_list:
-            made = self._value(decorator, frame)
-            name = made.data.name if made.kind == "made" else made.data if made.kind == "symbol" else ""
-            if not name and isinstance(decorator, (ast.Call, ast.Attribute)):
-                name = _last(decorator)
-            marks.add(str(name).rpartition(".")[2])
-            if made.kind in ("function", "class", "instance"):
-                own.append(made)
-            if made.kind == "made" and name in ("click.option", "click.argument"):
-                options.append(self._click_option(decorator, made.data))
-        function = Function(
-            node,
-            self._seen_from(frame),
-            frozenset(marks),
-            tuple(filter(None, options)),
-            frame.scopes[0] if frame.scopes[0] in self._class_scopes else None,
-            self._defaults(node.args, frame),
-        )
-        self._defined.append(function)
-        self._store(frame, node.name, self._decorated(function, own))
+    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: _CallFrame) -> None:
+        decorators = [self._evaluate(decorator, frame) for decorator in node.decorator_list]
+        names = frozenset(filter(None, map(_last_name, node.decorator_list)))
+        function = FollowedFunction(node, self._visible(frame), self._defaults(node.args, frame), names)
+        self._functions.append(function)
+        is_replaced = any(decorator.kind in ("function", "class", "instance") for decorator in decorators)
+        frame.scopes[0][node.name] = UNKNOWN if is_replaced else ScriptValue("function", function, node)
 
-    def _decorated(self, function: Function, own: Sequence[Value]) -> Value:
-        """A function behind those of its decorators that are the program's own, the innermost first."""
-        value = Value("function", function, function.node)
-        for decorator in reversed(own):
-            made = self._called(decorator, (value,), {}, function.node)
-            if made.kind == "function" and made.data is not function:
-                # click and the like hand the command line to what stands under the name.
-                marks, options = made.data.marks | function.marks, made.data.options or function.options
-                value = Value("function", replace(made.data, marks=marks, options=options), function.node)
-            elif made.kind in ("instance", "unknown"):
-                value = made
-        return value
+    def _visible(self, frame: _CallFrame) -> tuple[dict[str, ScriptValue], ...]:
+        """Scopes that a function sees: not those of classes."""
+        return tuple(scope for scope in frame.scopes if id(scope) not in self._class_scopes)
 
-    def _seen_from(self, frame: Frame) -> tuple[int, ...]:
-        """The scopes that a function sees which is defined here: not that of a class."""
-        return tuple(scope for scope in frame.scopes if scope not in self._class_scopes)
+    def _defaults(self, parameters: ast.arguments, frame: _CallFrame) -> dict[str, ScriptValue]:
+        positional = [*parameters.posonlyargs, *parameters.args]
+        pairs = [*zip(positional[::-1], parameters.defaults[::-1], strict=False)]
+        pairs += [
+            (parameter, default)
+            for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+            if default is not None
+        ]
+        return {parameter.arg: self._evaluate(default, frame) for parameter, default in pairs}
 
-    def _defaults(self, given: ast.arguments, frame: Frame) -> dict[str, Value]:
-        """The defaults of a function's parameters, by name."""
-        positional = [*given.posonlyargs, *given.args]
-        found = {
-            parameter.arg: self._value(default, frame)
-            for parameter, default in zip(positional[::-1], given.defaults[::-1], strict=False)
-        }
-        for parameter, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-            if default is not None:
-                found[parameter.arg] = self._value(default, frame)
-        return found
+    def _define_class(self, node: ast.ClassDef, frame: _CallFrame) -> None:
+        bases = tuple(self._evaluate(base, frame) for base in node.bases)
+        scope: dict[str, ScriptValue] = {}
+        self._class_scopes.add(id(scope))
+        self._follow(node.body, _CallFrame((scope, *frame.scopes)))
+        annotated = (statement.target for statement in node.body if isinstance(statement, ast.AnnAssign))
+        fields = tuple(target.id for target in annotated if isinstance(target, ast.Name))
+        frame.scopes[0][node.name] = ScriptValue("class", ScriptClass(scope, bases, fields), node)
 
-    def _click_option(self, decorator: ast.expr, made: Made) -> Option | None:
-        flags = [each.data for each in made.args if each.kind == "plain" and isinstance(each.data, str)]
-        if not flags or not isinstance(decorator, ast.Call):
-            return None
-        own = [flag for flag in flags if not flag.startswith("-")]
-        longest = max(flags, key=lambda flag: (flag.startswith("--"), len(flag)))
-        name = own[0] if own else longest.lstrip("-").split("/")[0].replace("-", "_")
-        return self._option(name, flags, decorator, made.keywords, "click")
+    def _return(self, node: ast.Return, frame: _CallFrame) -> str:
+        frame.results.append(ScriptValue("plain") if node.value is None else self._evaluate(node.value, frame))
+        return "return"
 
-    def _class(self, node: ast.ClassDef, frame: Frame) -> None:
-        bases = tuple(self._value(base, frame) for base in node.bases)
-        marks = {_last(decorator) for decorator in node.decorator_list}
-        scope = self._new({})
-        self._class_scopes.add(scope)
-        self._block(node.body, Frame((scope, *frame.scopes)))
-        fields = tuple(
-            each.target.id
-            for each in node.body
-            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
-        )
-        last = {_last(base) for base in node.bases}
-        records = {"NamedTuple", "BaseModel", "BaseSettings"}
-        is_record = bool(marks & {"dataclass", "define", "frozen", "attrs"} or last & records)
-        changed = _changed(node, fields)
-        self._classes[scope] = Class(node.name, scope, bases, fields, is_record=is_record, changed=changed)
-        self._store(frame, node.name, Value("class", self._classes[scope], node))
-
-    def _return(self, node: ast.Return, frame: Frame) -> Signal:
-        return "return", self._value(node.value, frame) if node.value is not None else plain(None)
-
-    def _raise(self, node: ast.Raise, frame: Frame) -> Signal:
+    def _raise(self, node: ast.Raise, frame: _CallFrame) -> str:
         if node.exc is not None:
-            self._value(node.exc, frame)
-        return "stop", UNKNOWN
+            self._evaluate(node.exc, frame)
+        return "stop"
 
-    def _break(self, node: ast.Break, frame: Frame) -> Signal:  # noqa: ARG002 - one of a table
-        return "break", UNKNOWN
+    def _if(self, node: ast.If, frame: _CallFrame) -> str | None:
+        truth = self._truth(self._evaluate(node.test, frame))
+        if truth is None:
+            return self._follow_branches([node.body, node.orelse], frame)
+        return self._follow(node.body if truth else node.orelse, frame)
 
-    def _continue(self, node: ast.Continue, frame: Frame) -> Signal:  # noqa: ARG002 - one of a table
-        return "continue", UNKNOWN
-
-    def _if(self, node: ast.If, frame: Frame) -> Signal | None:
-        return self._chosen(
-            node,
-            self._value(node.test, frame),
-            lambda: self._block(node.body, frame),
-            lambda: self._block(node.orelse, frame),
-            frame.pending,
-        )
-
-    def _while(self, node: ast.While, frame: Frame) -> Signal | None:
-        for _ in range(MAX_ROUNDS):
-            test = self._value(node.test, frame)
-            truth = self._truth(test)
-            if truth is None:
-                return self._perhaps(node.body, frame)
-            if not truth:
-                return self._block(node.orelse, frame)
-            with self._until_here():
-                signal = self._block(node.body, frame)
-            if signal is not None and signal[0] == "break":
-                return None
-            if signal is not None and signal[0] != "continue":
-                return signal
-        self._forget(node.body, frame)
+    def _follow_branches(self, bodies: Sequence[Sequence[ast.stmt]], frame: _CallFrame) -> str | None:
+        """Follow bodies of which one runs; the names that one of them binds are unknown then."""
+        self._conditions += 1
+        number = self._conditions
+        signals = [self._follow_aside(body, frame, (number, side)) for side, body in enumerate(bodies)]
+        remaining = [side for side, signal in enumerate(signals) if signal is None]
+        for side in remaining:
+            self._forget(bodies[side], frame)
+        if not remaining:
+            return next((signal for signal in signals if signal != "stop"), "stop")
+        if len(remaining) == 1 and len(bodies) > 1:
+            self._excluded.append((number, remaining[0]))
         return None
 
-    def _for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> Signal | None:
-        over = self._value(node.iter, frame)
-        items = self._iterated(over)
-        if items is None or len(items) > MAX_ROUNDS:
-            self._bind(node.target, unknown(over), frame, node)
-            return self._perhaps(node.body, frame)
-        for item in items:
-            self._bind(node.target, item.given(self._own_options(over)), frame, node)
-            with self._until_here():
-                signal = self._block(node.body, frame)
-            if signal is not None and signal[0] == "break":
-                return None
-            if signal is not None and signal[0] != "continue":
-                return signal
-        return self._block(node.orelse, frame)
-
-    def _perhaps(self, body: Sequence[ast.stmt], frame: Frame) -> Signal | None:
-        """Follow what may be done, once or often: what it changes is not known then."""
-
-        def once() -> Signal | None:
-            signal = self._block(body, frame)
-            return signal if signal is not None and signal[0] in ("return", "stop") else None
-
-        signal = self._both(once, lambda: None, frame.pending, (None, None))
-        self._forget(body, frame)
-        return signal
-
-    def _forget(self, body: Sequence[ast.stmt], frame: Frame) -> None:
-        """Know nothing any more of the names that some statements give a value."""
+    def _forget(self, body: Sequence[ast.stmt], frame: _CallFrame) -> None:
+        """Take the names that statements bind as unknown."""
         for statement in body:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    self._store(frame, node.id, UNKNOWN)
+                    self._bind(node, UNKNOWN, frame, node)
 
-    def _with(self, node: ast.With | ast.AsyncWith, frame: Frame) -> Signal | None:
-        for item in node.items:
-            value = self._value(item.context_expr, frame)
-            entered = self._attribute(value, "__enter__", node) if value.kind == "instance" else UNKNOWN
-            if entered.kind == "bound":
-                value = self._called(entered, (), {}, node)
-            if item.optional_vars is not None:
-                self._bind(item.optional_vars, value, frame, node)
-        return self._block(node.body, frame)
+    def _follow_aside(self, body: Sequence[ast.stmt], frame: _CallFrame, branch: tuple[int, int]) -> str | None:
+        """Follow one side of a condition; the names of the function are then as they were before."""
+        self._spend(len(frame.scopes[0]) // 20)
+        count, names = len(self._excluded), dict(frame.scopes[0])
+        self._branches.append(branch)
+        try:
+            return self._follow(body, frame)
+        finally:
+            self._branches.pop()
+            del self._excluded[count:]
+            frame.scopes[0].clear()
+            frame.scopes[0].update(names)
 
-    def _try(self, node: ast.Try, frame: Frame) -> Signal | None:
-        signal = self._block(node.body, frame)
-        for handler in node.handlers:
-            self._explore(handler, partial(self._block, handler.body, frame), side=1)
-        if signal is None:
-            signal = self._block(node.orelse, frame)
-        after = self._block(node.finalbody, frame)
-        return after or signal
+    def _follow_maybe(self, body: Sequence[ast.stmt], frame: _CallFrame) -> str | None:
+        """Follow what runs any number of times."""
+        return self._follow_branches([body, []], frame)
 
-    def _match(self, node: ast.Match, frame: Frame) -> None:
-        self._value(node.subject, frame)
-        left = []
-        for side, case in enumerate(node.cases):
-            follow = partial(self._beside, case, partial(self._block, case.body, frame), side=1)
-            if self._explore(node, follow, side):
-                left.append(case)
-            self._forget(case.body, frame)
-        self._passed += [(self._number(case), 0) for case in left]
-
-    def _value(self, node: ast.expr, frame: Frame) -> Value:
-        self._spend()
-        work = self._expressions.get(type(node))
-        if work is None:
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, ast.expr):
-                    self._value(child, frame)
-            return unknown(node=node)
-        return work(node, frame)
-
-    def _constant(self, node: ast.Constant, frame: Frame) -> Value:  # noqa: ARG002 - one of a table
-        if isinstance(node.value, int) and node.value.bit_length() > 1024:
-            return unknown(node=node)
-        if isinstance(node.value, bytes):
-            return plain(node.value.decode("latin-1"), node)
-        return unknown(node=node) if isinstance(node.value, complex) else plain(node.value, node)
-
-    def _name(self, node: ast.Name, frame: Frame) -> Value:
-        return self._look_up(node, frame)
-
-    def _sequence(self, node: ast.List | ast.Tuple | ast.Set, frame: Frame) -> Value:
-        items: list[Value] | None = []
-        for each in node.elts:
-            if not isinstance(each, ast.Starred):
-                value = self._value(each, frame)
-                if items is not None:
-                    items.append(value)
-                continue
-            more = self._iterated(self._value(each.value, frame))
-            items = None if items is None or more is None else [*items, *more]
-        return self.box(items, node)
-
-    def _dictionary(self, node: ast.Dict, frame: Frame) -> Value:
-        held: dict[Any, Value] | None = {}
-        for key, value in zip(node.keys, node.values, strict=True):
-            made = self._value(value, frame)
-            if key is None:
-                more = self.entries(made)
-                held = None if held is None or more is None else {**held, **more}
-                continue
-            name = self._value(key, frame)
-            is_known = name.kind == "plain" and isinstance(name.data, (str, int))
-            held = {**held, name.data: made} if held is not None and is_known else None
-        return self.box(held, node)
-
-    def _attribute_of(self, node: ast.Attribute, frame: Frame) -> Value:
-        return self._attribute(self._value(node.value, frame), node.attr, node)
-
-    def _subscript(self, node: ast.Subscript, frame: Frame) -> Value:
-        base = self._value(node.value, frame)
-        if isinstance(node.slice, ast.Slice):
-            return self._slice(base, node.slice, node, frame)
-        key = self._value(node.slice, frame)
-        index = key.data if key.kind == "plain" else MISSING
-        items: Any = self._heap[base.data].items if base.kind == "box" else None
-        if isinstance(items, Mapping) and isinstance(index, (str, int)) and index in items:
-            picked: Value = items[index]
-            return picked.given(key.options | self._own_options(base))
-        if isinstance(items, tuple) and isinstance(index, int) and -len(items) <= index < len(items):
-            counted: Value = items[index]
-            return counted.given(key.options | self._own_options(base))
-        text = base.data if base.kind == "plain" else None
-        if isinstance(text, str) and isinstance(index, int) and -len(text) <= index < len(text):
-            return plain(text[index], node, base.options | key.options)
-        return unknown(base, key, node=node)
-
-    def _slice(self, base: Value, part: ast.Slice, node: ast.AST, frame: Frame) -> Value:
-        ends = [
-            plain(None) if each is None else self._value(each, frame) for each in (part.lower, part.upper, part.step)
-        ]
-        known = [each.data for each in ends if each.kind == "plain" and (each.data is None or type(each.data) is int)]
-        options = base.options.union(*(each.options for each in ends))
-        if len(known) == len(ends) and known[2] != 0:
-            items = self.items(base)
-            if items is not None:
-                return self.box(items[slice(*known)], base.node).given(options)
-            if base.kind == "plain" and isinstance(base.data, str):
-                return plain(base.data[slice(*known)], node, options)
-        return Value("unknown", None, node, options)
-
-    def _binary(self, node: ast.BinOp, frame: Frame) -> Value:
-        return self._calculated(node.op, self._value(node.left, frame), self._value(node.right, frame), node)
-
-    def _calculated(self, kind: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
-        return lifted(lambda one, other: self._combined(kind, one, other, node), left, right)
-
-    def _combined(self, kind: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
-        options = left.options | right.options
-        if isinstance(kind, ast.Div) and (left.kind == "path" or (right.kind == "path" and left.kind == "plain")):
-            return Value("path", pure.joined_path([self._text(left), self._text(right)]), node, options)
-        if left.kind == "box" or right.kind == "box":
-            return self._combined_boxes(kind, left, right, node).given(options)
-        if left.kind == right.kind == "plain":
-            return self._from_python(pure.calculated(kind, left.data, right.data), node, options)
-        texts = [each for each in (left, right) if each.kind == "plain" and isinstance(each.data, str)]
-        if isinstance(kind, ast.Add) and texts:
-            return self._joined([left, right], node)
-        return unknown(left, right, node=node)
-
-    def _combined_boxes(self, kind: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
-        if isinstance(kind, ast.Mod) and left.kind == "plain" and isinstance(left.data, str):
-            values = self.python(right)
-            return self._from_python(
-                pure.percent(left.data, values) if isinstance(values, list) else MISSING, node, right.options
-            )
-        if isinstance(kind, ast.Add):
-            one, other = self.items(left), self.items(right)
-            return self.box(None if one is None or other is None else one + other, node)
-        if isinstance(kind, ast.BitOr):
-            first, second = self.entries(left), self.entries(right)
-            return self.box(None if first is None or second is None else {**first, **second}, node)
-        if isinstance(kind, ast.Mult):
-            for held, times in ((left, right), (right, left)):
-                items = self.items(held)
-                if items is not None and times.kind == "plain" and type(times.data) is int:
-                    return self.box(items * times.data if len(items) * times.data <= pure.MAX_ITEMS else None, node)
-        return self.box(None, node)
-
-    def _unary(self, node: ast.UnaryOp, frame: Frame) -> Value:
-        return lifted(lambda value: self._negated(node, value), self._value(node.operand, frame))
-
-    def _negated(self, node: ast.UnaryOp, value: Value) -> Value:
-        if isinstance(node.op, ast.Not):
-            if value.kind == "gpu":
-                return Value("gpu", not value.data, node, value.options)
-            truth = self._truth(value)
-            return unknown(value, node=node) if truth is None else plain(not truth, node, value.options)
-        is_number = value.kind == "plain" and isinstance(value.data, (int, float))
-        if is_number and isinstance(node.op, (ast.USub, ast.UAdd)):
-            return plain(-value.data if isinstance(node.op, ast.USub) else value.data, node, value.options)
-        return unknown(value, node=node)
-
-    def _boolean(self, node: ast.BoolOp, frame: Frame) -> Value:
-        """`and` and `or`: the first operand that decides, where all before it are known."""
-        last = UNKNOWN
-        seen: list[Value] = []
-        for index, operand in enumerate(node.values):
-            last = self._value(operand, frame)
-            seen.append(last)
-            truth = self._truth(last)
-            if truth is None or last.kind in ("gpu", "either"):
-                rest = [self._value(each, frame) for each in node.values[index + 1 :]]
-                return unknown(*seen, *rest, node=node)
-            if truth == isinstance(node.op, ast.Or):
+    def _while(self, node: ast.While, frame: _CallFrame) -> str | None:
+        for _ in range(_MAX_ROUNDS):
+            truth = self._truth(self._evaluate(node.test, frame))
+            if truth is None:
                 break
-        return last.given(NONE.union(*(each.options for each in seen)))
+            if not truth:
+                return self._follow(node.orelse, frame)
+            count = len(self._excluded)
+            signal = self._follow(node.body, frame)
+            del self._excluded[count:]
+            if signal in ("return", "stop"):
+                return signal
+            if signal == "break":
+                return None
+        return self._follow_maybe(node.body, frame)
 
-    def _compare(self, node: ast.Compare, frame: Frame) -> Value:
-        values = [self._value(node.left, frame), *(self._value(each, frame) for each in node.comparators)]
+    def _for(self, node: ast.For | ast.AsyncFor, frame: _CallFrame) -> str | None:
+        iterable = self._evaluate(node.iter, frame)
+        items = self._iterated(iterable)
+        if items is None or len(items) > _MAX_ROUNDS:
+            self._bind(node.target, self._unknown(node, iterable), frame, node)
+            return self._follow_maybe(node.body, frame)
+        for item in items:
+            self._bind(node.target, item, frame, node)
+            count = len(self._excluded)
+            signal = self._follow(node.body, frame)
+            del self._excluded[count:]
+            if signal in ("return", "stop"):
+                return signal
+            if signal == "break":
+                return None
+        return self._follow(node.orelse, frame)
+
+    def _with(self, node: ast.With | ast.AsyncWith, frame: _CallFrame) -> str | None:
+        for item in node.items:
+            self._evaluate(item.context_expr, frame)
+            if item.optional_vars is not None:
+                self._bind(item.optional_vars, UNKNOWN, frame, node)
+        return self._follow(node.body, frame)
+
+    def _try(self, node: ast.Try, frame: _CallFrame) -> str | None:
+        signal = self._follow(node.body, frame)
+        for handler in node.handlers:
+            self._conditions += 1
+            self._follow_aside(handler.body, frame, (self._conditions, 1))
+        if signal is None:
+            signal = self._follow(node.orelse, frame)
+        return self._follow(node.finalbody, frame) or signal
+
+    def _match(self, node: ast.Match, frame: _CallFrame) -> str | None:
+        self._evaluate(node.subject, frame)
+        return self._follow_branches([*(case.body for case in node.cases), []], frame)
+
+    # Expressions
+
+    def _evaluate(self, node: ast.expr, frame: _CallFrame) -> ScriptValue:
+        self._spend()
+        evaluate = self._expressions.get(type(node))
+        if evaluate is not None:
+            return evaluate(node, frame)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self._evaluate(child, frame)
+        return self._unknown(node)
+
+    def _constant(self, node: ast.Constant, frame: _CallFrame) -> ScriptValue:  # noqa: ARG002 - one of a table
+        data = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+        return self._wrapped(data, node, NO_OPTIONS)
+
+    def _name(self, node: ast.Name, frame: _CallFrame) -> ScriptValue:
+        return self._look_up(node.id, node, frame)
+
+    def _look_up(self, name: str, node: ast.AST, frame: _CallFrame) -> ScriptValue:
+        if name == "__name__":
+            return ScriptValue("plain", "__main__", node)
+        for scope in frame.scopes:
+            if name in scope:
+                return scope[name]
+        if name in self._imports:
+            return ScriptValue("symbol", self._imports[name], node)
+        return ScriptValue("symbol", f"builtins.{name}", node) if name in _NAMES else UNKNOWN
+
+    def _sequence(self, node: ast.List | ast.Tuple | ast.Set, frame: _CallFrame) -> ScriptValue:
+        arguments = self._unpacked(node.elts, frame)
+        return self._items(None if arguments.is_open else arguments.args, node)
+
+    def _unpacked(self, elements: Sequence[ast.expr], frame: _CallFrame) -> CallArguments:
+        """Values of elements, those behind a star included."""
+        values: list[ScriptValue] = []
+        is_open = False
+        for element in elements:
+            value = self._evaluate(element, frame)
+            if isinstance(element, ast.Starred):
+                items = self._iterated(value)
+                values += items or ()
+                is_open |= items is None
+            else:
+                values.append(value)
+        return CallArguments(tuple(values), is_open=is_open)
+
+    def _mapping(self, node: ast.Dict, frame: _CallFrame) -> ScriptValue:
+        content: dict[Any, ScriptValue] = {}
+        is_known = True
+        for key, element in zip(node.keys, node.values, strict=True):
+            value = self._evaluate(element, frame)
+            if key is None:
+                entries = self.entries(value)
+                content |= entries or {}
+                is_known &= entries is not None
+                continue
+            name = self._evaluate(key, frame)
+            is_known &= name.kind == "plain"
+            content[name.data if name.kind == "plain" else None] = value
+        return self._items(content if is_known else None, node)
+
+    def _attribute_of(self, node: ast.Attribute, frame: _CallFrame) -> ScriptValue:
+        return self._attribute(self._evaluate(node.value, frame), node.attr, node)
+
+    def _attribute(self, owner: ScriptValue, name: str, node: ast.AST) -> ScriptValue:
+        if owner.kind == "symbol":
+            return self._symbol(f"{owner.data}.{name}", node)
+        if owner.kind in ("instance", "class"):
+            if owner.kind == "instance" and name in owner.data:
+                value: ScriptValue = owner.data[name]
+                return value
+            return self._class_attribute(
+                owner, owner.data.get("__class__") if owner.kind == "instance" else owner, name, node
+            )
+        if owner.kind == "result":
+            result: CallResult = owner.data
+            return ScriptValue("result", replace(result, attributes=(*result.attributes, name)), node, owner.options)
+        if owner.kind == "plain" and name in ("name", "parent") and operations.is_known_text(owner.data):
+            head, _, tail = owner.data.rpartition("/")
+            return replace(owner, data=tail if name == "name" else head or ".", node=node)
+        return ScriptValue("method", (owner, name), node, owner.options)
+
+    def _class_attribute(
+        self, owner: ScriptValue, of: ScriptValue | None, name: str, node: ast.AST, depth: int = 0
+    ) -> ScriptValue:
+        """Attribute of a class or of one of its bases, for an instance."""
+        if of is None or of.kind != "class" or depth > 8:
+            return self._unknown(node)
+        if name not in of.data.scope:
+            inherited = (self._class_attribute(owner, base, name, node, depth + 1) for base in of.data.bases)
+            return next((value for value in inherited if value.kind != "unknown"), self._unknown(node))
+        value: ScriptValue = of.data.scope[name]
+        if value.kind != "function" or "staticmethod" in value.data.decorators:
+            return value
+        if value.data.decorators & {"property", "cached_property"} and owner.kind == "instance":
+            return self._invoke(value.data, CallArguments((owner,)), node)
+        if "classmethod" in value.data.decorators:
+            return ScriptValue("method", (of, value.data), node)
+        return ScriptValue("method", (owner, value.data), node) if owner.kind == "instance" else value
+
+    def _subscript(self, node: ast.Subscript, frame: _CallFrame) -> ScriptValue:
+        owner = self._evaluate(node.value, frame)
+        if isinstance(node.slice, ast.Slice):
+            ends = [
+                ScriptValue("plain") if end is None else self._evaluate(end, frame)
+                for end in (node.slice.lower, node.slice.upper, node.slice.step)
+            ]
+            value = self._computed(lambda items, *bounds: items[slice(*bounds)], node, owner, *ends)
+            return replace(value, node=owner.node)
+        key = self._evaluate(node.slice, frame)
+        content = owner.data.content if owner.kind == "items" else None
+        if content is None or key.kind != "plain":
+            return self._computed(lambda items, index: items[index], node, owner, key)
+        try:
+            item: ScriptValue = content[key.data]
+        except (LookupError, TypeError):
+            return self._unknown(node, owner)
+        return replace(item, options=item.options | key.options)
+
+    def _binary(self, node: ast.BinOp, frame: _CallFrame) -> ScriptValue:
+        left, right = self._evaluate(node.left, frame), self._evaluate(node.right, frame)
+        return self._calculated(node.op, left, right, node)
+
+    def _calculated(self, kind: ast.operator, left: ScriptValue, right: ScriptValue, node: ast.AST) -> ScriptValue:
+        is_text = [value.kind == "plain" and isinstance(value.data, str) for value in (left, right)]
+        if isinstance(kind, ast.Add):
+            first, second = self.items(left), self.items(right)
+            if first is not None and second is not None:
+                return replace(self._items((*first, *second), node), options=left.options | right.options)
+            others = left.kind == right.kind == "plain" and not all(is_text)
+            if any(is_text) and not others and "items" not in (left.kind, right.kind):
+                return self._joined([left, right], node)
+        if isinstance(kind, ast.Div) and any(is_text):
+            return self._path([left, right], node)
+        return self._computed(
+            lambda first_value, other: operations.calculate(kind, first_value, other), node, left, right
+        )
+
+    def _unary(self, node: ast.UnaryOp, frame: _CallFrame) -> ScriptValue:
+        value = self._evaluate(node.operand, frame)
+        if isinstance(node.op, ast.Not):
+            truth = self._truth(value)
+            return self._unknown(node, value) if truth is None else ScriptValue("plain", not truth, node, value.options)
+        signs: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.USub: lambda number: -number, ast.UAdd: abs}
+        work = signs.get(type(node.op))
+        return self._computed(work, node, value) if work is not None else self._unknown(node, value)
+
+    def _boolean(self, node: ast.BoolOp, frame: _CallFrame) -> ScriptValue:
+        """`and` and `or`: the first operand that decides; unknown behind an unknown one."""
+        value, is_known = UNKNOWN, True
+        for operand in node.values:
+            value = self._evaluate(operand, frame)
+            truth = self._truth(value)
+            is_known &= truth is not None
+            if is_known and truth == isinstance(node.op, ast.Or):
+                break
+        return value if is_known else self._unknown(node)
+
+    def _compare(self, node: ast.Compare, frame: _CallFrame) -> ScriptValue:
+        values = [self._evaluate(operand, frame) for operand in (node.left, *node.comparators)]
         if len(values) != 2:
-            return unknown(*values, node=node)
-        return lifted(lambda one, other: self._compared(node, one, other), *values)
+            return self._unknown(node, *values)
+        return self._computed(operations.COMPARISONS[type(node.ops[0])], node, *values)
 
-    def _compared(self, node: ast.Compare, left: Value, right: Value) -> Value:
-        kind, options = node.ops[0], left.options | right.options
-        if left.kind == "gpu" and right.kind == "plain" and isinstance(kind, (ast.Gt, ast.GtE, ast.NotEq)):
-            return left
-        if left.kind == "gpu" and right.kind == "plain" and isinstance(kind, (ast.Eq, ast.Lt)):
-            return Value("gpu", not left.data, node, options)
-        if left.kind in ("plain", "path") and right.kind in ("plain", "path"):
-            return self._from_python(pure.compared(kind, left.data, right.data), node, options)
-        if isinstance(kind, (ast.In, ast.NotIn)) and left.kind == "plain" and right.kind == "box":
-            held = self._heap[right.data].items
-            keys = list(held) if isinstance(held, Mapping) else self.python(right)
-            if isinstance(keys, list):
-                return plain((left.data in keys) == isinstance(kind, ast.In), node, options)
-        return unknown(left, right, node=node)
-
-    def _conditional(self, node: ast.IfExp, frame: Frame) -> Value:
-        test = self._value(node.test, frame)
+    def _conditional(self, node: ast.IfExp, frame: _CallFrame) -> ScriptValue:
+        test = self._evaluate(node.test, frame)
         truth = self._truth(test)
-        if truth is not None and test.kind not in ("gpu", "either"):
-            return self._value(node.body if truth else node.orelse, frame).given(test.options)
-        taken = [self._value(node.body, frame), self._value(node.orelse, frame)]
-        sides = [self._truth(arm(test, has_gpu=has_gpu)) for has_gpu in (True, False)]
-        if sides == [True, False]:
-            return either(taken[0], taken[1], node)
-        if sides == [False, True]:
-            return either(taken[1], taken[0], node)
-        return unknown(test, *taken, node=node)
+        if truth is not None:
+            return self._evaluate(node.body if truth else node.orelse, frame)
+        first, second = self._evaluate(node.body, frame), self._evaluate(node.orelse, frame)
+        return first if _is_same(first, second) else self._unknown(node, test, first, second)
 
-    def _formatted(self, node: ast.JoinedStr, frame: Frame) -> Value:
+    def _formatted(self, node: ast.JoinedStr, frame: _CallFrame) -> ScriptValue:
         parts = []
         for part in node.values:
+            value = self._evaluate(part.value if isinstance(part, ast.FormattedValue) else part, frame)
             if isinstance(part, ast.FormattedValue):
-                value = self._value(part.value, frame)
-                is_plain = part.format_spec is None or _form(part.format_spec) in _PLAIN_FORMS
-                parts.append(value if is_plain and part.conversion in (-1, ord("s")) else unknown(value))
-            else:
-                parts.append(self._value(part, frame))
-        return lifted(lambda *each: self._joined(each, node), *parts)
+                form = "" if part.format_spec is None else ast.unparse(part.format_spec).strip("f'\"")
+                is_plain = form in _PLAIN_FORMATS and part.conversion in (-1, ord("s"))
+                value = value if is_plain else self._unknown(node, value)
+            parts.append(value)
+        return self._joined(parts, node)
 
-    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame) -> Value:
-        inner = Frame((self._new({}), *frame.scopes))
-        found: list[tuple[Value, Value]] = []
-        is_known = self._rounds(node, 0, inner, found)
-        if isinstance(node, ast.DictComp):
-            keys = [
-                key.data if key.kind == "plain" and isinstance(key.data, (str, int)) else MISSING for key, _ in found
-            ]
-            held = dict(zip(keys, (value for _, value in found), strict=True))
-            return self.box(held if is_known and MISSING not in keys else None, node)
-        return self.box([value for _, value in found] if is_known else None, node)
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: _CallFrame
+    ) -> ScriptValue:
+        inner = _CallFrame(({}, *frame.scopes))
+        pairs: list[tuple[ScriptValue, ScriptValue]] = []
+        is_known = self._loop(node, 0, inner, pairs)
+        if not isinstance(node, ast.DictComp):
+            return self._items([value for _, value in pairs] if is_known else None, node)
+        is_known = is_known and all(key.kind == "plain" for key, _ in pairs)
+        return self._items({key.data: value for key, value in pairs} if is_known else None, node)
 
-    def _rounds(self, node: Any, index: int, frame: Frame, found: list[tuple[Value, Value]]) -> bool:
-        """Go through a comprehension's loops from one on; False: what it holds is not known."""
+    def _loop(self, node: Any, index: int, frame: _CallFrame, pairs: list[tuple[ScriptValue, ScriptValue]]) -> bool:
+        """Follow a comprehension's loops from one on; returns whether its content is known."""
         if index == len(node.generators):
-            if isinstance(node, ast.DictComp):
-                found.append((self._value(node.key, frame), self._value(node.value, frame)))
-            else:
-                found.append((UNKNOWN, self._value(node.elt, frame)))
+            is_mapping = isinstance(node, ast.DictComp)
+            key = self._evaluate(node.key, frame) if is_mapping else UNKNOWN
+            pairs.append((key, self._evaluate(node.value if is_mapping else node.elt, frame)))
             return True
         loop = node.generators[index]
-        over = self._value(loop.iter, frame)
-        items = self._iterated(over)
-        is_known = items is not None and len(items) <= MAX_ROUNDS
-        for item in items if is_known and items is not None else (unknown(over),):
-            self._bind(loop.target, item.given(self._own_options(over)), frame, node)
-            truths = [self._truth(self._value(test, frame)) for test in loop.ifs]
-            if None in truths:
-                is_known = False
-            if False not in truths and not self._rounds(node, index + 1, frame, found):
-                is_known = False
+        iterable = self._evaluate(loop.iter, frame)
+        items = self._iterated(iterable)
+        is_known = items is not None and len(items) <= _MAX_ROUNDS
+        for item in items if is_known and items is not None else (self._unknown(node, iterable),):
+            self._bind(loop.target, item, frame, node)
+            truths = [self._truth(self._evaluate(test, frame)) for test in loop.ifs]
+            is_known &= None not in truths
+            if False not in truths:
+                is_known &= self._loop(node, index + 1, frame, pairs)
         return is_known
 
-    def _walrus(self, node: ast.NamedExpr, frame: Frame) -> Value:
-        value = self._value(node.value, frame)
+    def _walrus(self, node: ast.NamedExpr, frame: _CallFrame) -> ScriptValue:
+        value = self._evaluate(node.value, frame)
         self._bind(node.target, value, frame, node)
         return value
 
-    def _lambda(self, node: ast.Lambda, frame: Frame) -> Value:
-        return Value(
-            "function", Function(node, self._seen_from(frame), defaults=self._defaults(node.args, frame)), node
+    def _lambda(self, node: ast.Lambda, frame: _CallFrame) -> ScriptValue:
+        return ScriptValue(
+            "function", FollowedFunction(node, self._visible(frame), self._defaults(node.args, frame)), node
         )
 
-    def _inner(self, node: ast.Await | ast.YieldFrom | ast.Starred, frame: Frame) -> Value:
-        return self._value(node.value, frame)
+    def _inner(self, node: ast.Await | ast.Starred, frame: _CallFrame) -> ScriptValue:
+        return self._evaluate(node.value, frame)
 
-    def _call(self, node: ast.Call, frame: Frame) -> Value:
-        called = self._value(node.func, frame)
-        if called.kind == "symbol" and called.data == "builtins.super":
-            return self._super(frame)
-        args: list[Value] = []
-        keywords: dict[str, Value] = {}
-        is_open = False
-        for each in node.args:
-            if not isinstance(each, ast.Starred):
-                args.append(self._value(each, frame))
-                continue
-            more = self._iterated(self._value(each.value, frame))
-            args += more or ()
-            is_open |= more is None
+    # Calls
+
+    def _call(self, node: ast.Call, frame: _CallFrame) -> ScriptValue:
+        function = self._evaluate(node.func, frame)
+        unpacked = self._unpacked(node.args, frame)
+        keywords: dict[str, ScriptValue] = {}
+        is_open = unpacked.is_open
         for keyword in node.keywords:
-            value = self._value(keyword.value, frame)
+            value = self._evaluate(keyword.value, frame)
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
             entries = self.entries(value)
-            keywords |= {key: each for key, each in (entries or {}).items() if isinstance(key, str)}
+            keywords |= {key: entry for key, entry in (entries or {}).items() if isinstance(key, str)}
             is_open |= entries is None
-        return self._called(called, tuple(args), keywords, node, is_open=is_open)
+        return self._apply(function, CallArguments(unpacked.args, keywords, is_open), node)
 
-    def _uncalled(self) -> None:
-        """Follow the functions that nothing calls, each for itself: whoever imports them does."""
-        for number, function in enumerate(self._defined, 1):
-            if id(function.node) in self._followed:
-                continue
-            self._arms[0] = (0, number)
-            self._passed.clear()
-            heap = dict(self._heap)
-            if function.marks & COMMANDS and function.options:
-                self._command(function, function.node)
-            else:
-                self._invoke(function, (), {}, function.node)
-            self._go_back(heap)
+    def _apply(self, function: ScriptValue, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+        if function.kind == "function":
+            return self._invoke(function.data, arguments, node)
+        if function.kind == "class":
+            return self._instantiate(function, arguments, node)
+        if function.kind == "symbol":
+            return self._call_symbol(function.data, arguments, node)
+        if function.kind == "method":
+            owner, method = function.data
+            if isinstance(method, FollowedFunction):
+                arguments = replace(arguments, args=(owner, *arguments.args))
+                return self._invoke(method, arguments, node)
+            return self._call_method(owner, method, arguments, node)
+        if function.kind == "result":
+            result: CallResult = function.data
+            method = result.attributes[-1] if result.attributes else "__call__"
+            self._note("call", f".{method}", node, arguments)
+            if method in _SAME_MODEL:
+                return replace(function, data=replace(result, attributes=result.attributes[:-1]))
+            return ScriptValue("result", CallResult(f".{method}", (), {}), node)
+        return self._unknown(node, *arguments.args)
+
+    def _invoke(self, function: FollowedFunction, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+        """Follow a call of one of the script's functions."""
+        self._followed.add(function.node)
+        if len(self._calls) >= _MAX_CALLS or self._calls.count(function.node) > 2:
+            return self._unknown(node, *arguments.args)
+        inner = list(ast.walk(function.node))
+        shared = {name for child in inner if isinstance(child, (ast.Global, ast.Nonlocal)) for name in child.names}
+        scope = self._parameters(function, arguments, node)
+        frame = _CallFrame((scope, *function.scopes), frozenset(shared))
+        if isinstance(function.node, ast.Lambda):
+            return self._evaluate(function.node.body, frame)
+        count = len(self._excluded)
+        self._calls.append(function.node)
+        try:
+            signal = self._follow(function.node.body, frame)
+        finally:
+            self._calls.pop()
+            del self._excluded[count:]
+        if any(isinstance(child, (ast.Yield, ast.YieldFrom)) for child in inner):
+            return self._unknown(node)
+        results = frame.results if signal == "return" else [*frame.results, ScriptValue("plain")]
+        is_one = all(_is_same(results[0], result) for result in results)
+        return results[0] if is_one else self._unknown(node, *results)
+
+    def _parameters(
+        self, function: FollowedFunction, arguments: CallArguments, node: ast.AST
+    ) -> dict[str, ScriptValue]:
+        parameters = function.node.args
+        positional = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
+        names = {*positional, *(parameter.arg for parameter in parameters.kwonlyargs)}
+        scope: dict[str, ScriptValue] = dict.fromkeys(names, UNKNOWN)
+        scope |= function.defaults
+        scope |= dict(zip(positional, arguments.args, strict=False))
+        scope |= {name: value for name, value in arguments.keywords.items() if name in names}
+        if parameters.vararg is not None:
+            scope[parameters.vararg.arg] = self._items(arguments.args[len(positional) :], node)
+        if parameters.kwarg is not None:
+            others = {name: value for name, value in arguments.keywords.items() if name not in names}
+            scope[parameters.kwarg.arg] = self._items(others, node)
+        return scope
+
+    def _instantiate(self, of: ScriptValue, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+        instance = ScriptValue("instance", {"__class__": of}, node)
+        initialize = self._class_attribute(instance, of, "__init__", node)
+        if initialize.kind == "method":
+            self._apply(initialize, arguments, node)
+        else:
+            defaults = {name: of.data.scope.get(name, UNKNOWN) for name in of.data.fields}
+            values = {**defaults, **dict(zip(of.data.fields, arguments.args, strict=False)), **arguments.keywords}
+            is_plain = all(base.kind == "class" for base in of.data.bases)  # another package's base may convert them
+            instance.data.update(values if is_plain else dict.fromkeys(values, UNKNOWN))
+        return instance
+
+    def _call_symbol(self, name: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+        args = arguments.args
+        if name.startswith("builtins."):
+            return self._call_builtin(name.removeprefix("builtins."), arguments, node)
+        if name == "torch.cuda.is_available":
+            self.asks_for_gpu = True
+            return ScriptValue("plain", self.has_gpu, node)
+        if name in _PARSERS:
+            return ScriptValue("parser", [], node)
+        if name in _PATHS:
+            return self._path(args, node)
+        if name in _SAME_PATH and args:
+            return args[0]
+        if name == "os.putenv" and len(args) == 2:
+            self._set_variable(args[0], args[1], node)
+        self._note("call", name, node, arguments)
+        return ScriptValue("result", CallResult(name, args, dict(arguments.keywords)), node)
+
+    def _call_builtin(self, name: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+        args = arguments.args
+        if name in ("exit", "quit"):
+            return ScriptValue("result", CallResult(f"builtins.{name}", args, {}), node)
+        if name == "setattr" and len(args) == 3 and args[1].kind == "plain":
+            self._set_attribute(args[0], str(args[1].data), args[2], node)
+        if name == "getattr" and len(args) >= 2 and args[1].kind == "plain":
+            return self._attribute(args[0], str(args[1].data), node)
+        if name in ("list", "tuple") and len(args) == 1:
+            return self._items(self._iterated(args[0]), node)
+        if name == "map" and len(args) == 2:
+            items = self._iterated(args[1])
+            results = [self._apply(args[0], CallArguments((item,)), node) for item in items or ()]
+            return self._items(None if items is None else results, node)
+        if name == "dict" and not args:
+            return self._items(None if arguments.is_open else dict(arguments.keywords), node)
+        if name == "str" and len(args) == 1 and args[0].kind == "plain":
+            return replace(args[0], data=str(args[0].data))
+        if name not in FUNCTIONS or arguments.keywords or arguments.is_open:
+            return self._unknown(node, *args)
+        value = self._computed(FUNCTIONS[name], node, *args)
+        return replace(value, node=args[0].node) if args and value.kind == "plain" else value
+
+    def _call_method(self, owner: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+        """Follow a method of a value that is not the script's."""
+        if owner.kind == "parser":
+            return self._call_parser(owner, method, arguments, node)
+        if owner.kind == "environ":
+            self._call_environ(method, arguments, node)
+        elif owner.kind == "items":
+            return self._call_items(owner, method, arguments, node)
+        elif owner.kind == "plain" and isinstance(owner.data, str) and method not in ("rename", "with_name"):
+            return self._call_text(owner, method, arguments, node)
+        else:
+            self._note("call", f".{method}", node, arguments)
+        return owner if method in _SAME_MODEL else self._unknown(node, owner, *arguments.args)
+
+    def _call_parser(self, parser: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+        if method == "add_argument" and isinstance(node, ast.Call):
+            flags = [str(arg.data) for arg in arguments.args if arg.kind == "plain"]
+            dest = arguments.keywords.get("dest")
+            longest = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
+            name = str(dest.data) if dest is not None else longest.lstrip("-").replace("-", "_")
+            if flags:
+                keywords = arguments.keywords
+                option = ScriptOption(name, tuple(flags), keywords.get("default"), node, keywords)
+                self.options.append(option)
+                parser.data.append(option)
+            return UNKNOWN
+        if method not in ("parse_args", "parse_known_args"):
+            return parser if method.startswith("add_") else UNKNOWN
+        self._note("parse", "argparse", node)
+        values = {option.name: self._default_of(option) for option in parser.data}
+        parsed = ScriptValue("instance", values, node)
+        return self._items((parsed, UNKNOWN), node) if method == "parse_known_args" else parsed
+
+    def _default_of(self, option: ScriptOption) -> ScriptValue:
+        """Value of an option that is not on the command line."""
+        default, action = option.default, option.keywords.get("action")
+        if default is None and action is not None and action.data in ("store_true", "store_false"):
+            default = ScriptValue("plain", action.data == "store_false", option.node)
+        options = frozenset((option.name,))
+        if default is None or (default.kind == "plain" and default.data is None):
+            return ScriptValue("unknown", None, option.node, options)
+        convert = option.keywords.get("type")
+        if convert is not None and default.kind == "plain" and isinstance(default.data, str):
+            default = replace(self._apply(convert, CallArguments((default,)), option.node), node=default.node)
+        return replace(default, options=default.options | options)
+
+    def _call_environ(self, method: str, arguments: CallArguments, node: ast.AST) -> None:
+        args = arguments.args
+        if method == "setdefault" and len(args) == 2:
+            self._set_variable(args[0], args[1], node)
+        elif method == "update":
+            entries = [entry for arg in args for entry in (self.entries(arg) or {}).items()]
+            for name, value in (*entries, *arguments.keywords.items()):
+                self._set_variable(ScriptValue("plain", name), value, node)
+
+    def _call_text(self, text: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+        args = arguments.args
+        if method in ("resolve", "absolute", "as_posix", "encode", "decode"):
+            return text
+        if method == "joinpath":
+            return self._path((text, *args), node)
+        if method == "join" and len(args) == 1:
+            items = self._iterated(args[0])
+            parts = [part for item in items or () for part in (text, item)][1:]
+            return self._unknown(node, text) if items is None else self._joined(parts, node)
+        if method == "format":
+            values = {name: self._text(value) for name, value in arguments.keywords.items()}
+            texts = [self._text(arg) for arg in args]
+            return self._computed(lambda form: operations.format_text(form, texts, values), node, text)
+        return self._computed(
+            lambda *known: operations.call_text_method(known[0], method, known[1:]), node, text, *args
+        )
+
+    def _call_items(self, owner: ScriptValue, method: str, arguments: CallArguments, node: ast.AST) -> ScriptValue:
+        args, content = arguments.args, owner.data.content
+        entries = self.entries(owner)
+        if method == "copy":
+            return self._items(content, node)
+        if entries is not None and method in ("keys", "values", "items"):
+            keys = [ScriptValue("plain", key, node) for key in entries]
+            if method == "items":
+                return self._items([self._items(pair, node) for pair in zip(keys, entries.values(), strict=True)], node)
+            return self._items(keys if method == "keys" else entries.values(), node)
+        if entries is not None and method == "get" and args and args[0].kind == "plain":
+            return entries.get(args[0].data, args[1] if len(args) > 1 else ScriptValue("plain"))
+        if entries is not None and method == "update" and all(self.entries(arg) is not None for arg in args):
+            more = [entry for arg in args for entry in (self.entries(arg) or {}).items()]
+            self._set_items(owner, {**entries, **dict(more), **arguments.keywords})
+        elif isinstance(content, tuple) and method in ("append", "extend") and len(args) == 1:
+            added = (args[0],) if method == "append" else self._iterated(args[0])
+            self._set_items(owner, None if added is None else content + added)
+        elif isinstance(content, tuple) and method in ("count", "index"):
+            return self._computed(lambda items, item: getattr(items, method)(item), node, owner, *args[:1])
+        else:
+            self._set_items(owner, None)
+        return self._unknown(node, owner)
+
+    def _follow_uncalled(self) -> None:
+        """Follow functions that nothing calls, each by itself: another script may import them."""
+        for number, function in enumerate(self._functions, 1):
+            if function.node not in self._followed:
+                self._branches[0] = (0, number)
+                self._excluded.clear()
+                self._invoke(function, CallArguments(), function.node)
+
+    # Names
+
+    @staticmethod
+    def _has_star(nodes: Iterable[ast.AST]) -> bool:
+        imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+        return any(alias.name == "*" for node in imports for alias in node.names)
+
+    def _unbound(self, nodes: Iterable[ast.AST], outer: frozenset[str]) -> dict[str, ast.Name]:
+        unbound: dict[str, ast.Name] = {}
+        uses = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+        for node in sorted(uses, key=lambda use: (use.lineno, use.col_offset)):
+            if node.id not in self.bound and node.id not in _NAMES and node.id not in outer:
+                unbound.setdefault(node.id, node)
+        return unbound
 
 
-def _changed(node: ast.ClassDef, fields: tuple[str, ...]) -> frozenset[str]:
-    """The fields of which a class's validators may make something else."""
-    found = {
-        each.target.id
-        for each in node.body
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and is_converting(each.annotation)
-    }
-    for each in node.body:
-        if not isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        if each.name == "model_post_init":
-            return frozenset(fields)
-        for decorator in each.decorator_list:
-            name = _last(decorator)
-            if name in ("model_validator", "root_validator"):
-                return frozenset(fields)
-            if name in ("field_validator", "validator") and isinstance(decorator, ast.Call):
-                named = {str(one.value) for one in decorator.args if isinstance(one, ast.Constant)}
-                found |= set(fields) if "*" in named or len(named) < len(decorator.args) else named
-    return frozenset(found)
+def _is_same(value: ScriptValue | None, other: ScriptValue | None) -> bool:
+    """Whether two values are certainly equal."""
+    if value is other:
+        return True
+    if value is None or other is None or value.kind != other.kind or value.kind not in ("plain", "symbol"):
+        return False
+    return type(value.data) is type(other.data) and bool(value.data == other.data)
 
 
-def _loaded(target: ast.expr) -> ast.expr:
-    """An assignment's target, read."""
-    return ast.copy_location(ast.Name(target.id, ast.Load()), target) if isinstance(target, ast.Name) else target
-
-
-def _form(spec: ast.expr) -> str:
-    """How a formatted text asks for a value; "?" where that is worked out."""
-    parts = spec.values if isinstance(spec, ast.JoinedStr) else []
-    return "".join(str(part.value) if isinstance(part, ast.Constant) else "?" for part in parts)
-
-
-def _last(node: ast.expr) -> str:
-    """The last name of a dotted one, or of a call of it."""
+def _last_name(node: ast.expr) -> str:
+    """Last part of a dotted name, or of the function that is called."""
     node = node.func if isinstance(node, ast.Call) else node
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
+def _bound_names(node: ast.AST) -> Iterator[str]:
+    """Names that a node binds."""
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -720,21 +994,10 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.arg):
         yield node.arg
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
-        for each in node.names:
-            yield each.asname or each.name.split(".")[0]
-    elif isinstance(node, ast.ExceptHandler) and node.name:
-        yield node.name
+        yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
     elif isinstance(node, (ast.Global, ast.Nonlocal)):
         yield from node.names
-    elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+    elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
         yield node.name
     elif isinstance(node, ast.MatchMapping) and node.rest:
         yield node.rest
-
-
-def _module_imports(tree: ast.Module, nodes: Sequence[ast.AST]) -> frozenset[str]:
-    """Names that imports at module level, and no other statement anywhere, bind."""
-    of_module = {id(node) for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))}
-    imported = {name for node in nodes if id(node) in of_module for name in _bound_by(node)}
-    others = {name for node in nodes if id(node) not in of_module for name in _bound_by(node)}
-    return frozenset(imported - others)

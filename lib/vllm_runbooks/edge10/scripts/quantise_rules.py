@@ -1,307 +1,244 @@
-"""What is wrong in scripts that quantise, convert, and hand a checkpoint to the next step."""
+"""Check scripts that quantise and convert, and the checkpoints that they hand to the next step."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vllm_runbooks.catalog.languages import Phrase
 from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.edge10 import models
-from vllm_runbooks.edge10.scripts import pure
-from vllm_runbooks.edge10.scripts.commands import Command
-from vllm_runbooks.edge10.scripts.compile_rules import Tables, hit
-from vllm_runbooks.edge10.scripts.events import Event
-from vllm_runbooks.edge10.scripts.readings import COMPILE, Job, Part, ReadFile, is_build, path_of, saved
-from vllm_runbooks.edge10.scripts.values import Made, Value
+from vllm_runbooks.edge10.scripts.commands import ScriptCommand
+from vllm_runbooks.edge10.scripts.compile_rules import Tables
+from vllm_runbooks.edge10.scripts.operations import is_known_text
+from vllm_runbooks.edge10.scripts.readings import (
+    COMPILE,
+    FilePart,
+    ReadFile,
+    ScriptSet,
+    compile_calls,
+    is_build,
+    path_of,
+    saved_models,
+)
+from vllm_runbooks.edge10.scripts.values import CallResult, ScriptEvent, ScriptValue
 from vllm_runbooks.lint.hits import Hit
 from vllm_runbooks.reading.shell import Word
 
 _SMALL, _ARGUMENT = "edge10.calibration-small", "edge10.calibration-argument"
-_OPTION = "edge10.conversion-option"
-_METHOD, _SAME, _MISSING = "edge10.method-unsupported", "edge10.same-folder", "edge10.conversion-missing"
-_PYTHON = re.compile(r"(?:python|pypy)[\d.]{0,6}|-[a-zA-Z]{1,4}")
-_SHORTEST = 3
-"""Characters of an option's beginning that may stand for it."""
+_METHOD, _SAME, _UNCONVERTED = "edge10.method-unsupported", "edge10.same-folder", "edge10.conversion-missing"
 _CONFIG = re.compile(r"get_(\w{1,30})_config")
 _VISION_CLASS = re.compile(r"ImageTextToText|Vision2Seq|ForConditionalGeneration|VisionModel|VLModel|VLFor|Multimodal")
 _MODEL_CLASS = re.compile(r"(?:AutoModel\w{0,60}|\w{1,60}For(?:CausalLM|ConditionalGeneration)|\w{1,60}Model)")
 _VISION = frozenset(("visual", "vision_tower", "vision_model", "vit", "vision", "multi_modal_projector"))
 _LANGUAGE = frozenset(("language_model", "text_model", "llm", "lm"))
+_PATH = "pretrained_model_name_or_path"
 
 
-def find(file: ReadFile, part: Part, job: Job, tables: Tables) -> Iterator[Hit]:
-    """What is wrong in one part."""
-    if part.program is not None and part.has("quantise"):
-        yield from _method(part, job)
-        yield from _calibration(part, job, tables.get(_ARGUMENT, {}).get("datasets", {}))
-        yield from _vision(part, job)
-        yield from _models(part, job)
-        yield from _folders(part)
-    if part.program is not None and part.has(*COMPILE):
-        yield from _compiled(part, job)
+def find(part: FilePart, scripts: ScriptSet, tables: Tables) -> Iterator[Hit]:
+    """Findings in one part."""
+    if part.has("quantise"):
+        yield from _find_method(part, scripts)
+        yield from _find_calibration(part, scripts, tables.get(_ARGUMENT, {}).get("datasets", {}))
+        yield from _find_vision(part, scripts)
+        yield from _find_models(part, scripts)
+        yield from _find_same_folder(part)
+    if part.has(*COMPILE):
+        yield from _find_compiled(part, scripts)
     for command in part.commands:
-        if command.index(*job.facts.steps["convert"].programs) is not None:
-            yield from _conversion(part, command, job)
-    if file.parts and part is file.parts[-1]:
-        yield from _served(file, job)
+        if command.index(*scripts.facts.steps["convert"].programs) is not None:
+            yield from _find_conversion(command, scripts)
 
 
-def _calls(part: Part, name: str) -> Iterator[Event]:
+def find_unconverted(file: ReadFile, scripts: ScriptSet) -> Iterator[Hit]:
+    """Servers that get a checkpoint that was not converted."""
+    for server in file.servers:
+        path = server.model.rstrip("/").removeprefix("./") if server.model else None
+        if path is not None and _lacks_conversion(path, scripts):
+            yield Hit(_UNCONVERTED, server.start, server.start, {"folder": path, "what": Phrase("served")})
+
+
+def _calls(part: FilePart, name: str) -> Iterator[ScriptEvent]:
     for event in part.program.events if part.program is not None else ():
-        if event.kind == "call" and event.name.rpartition(".")[2] == name and not event.name.startswith("."):
+        if event.kind == "call" and event.name.endswith(f".{name}") and not event.name.startswith("."):
             yield event
 
 
-def _method(part: Part, job: Job) -> Iterator[Hit]:
-    """A way of quantising that the toolchain has not."""
-    right = job.facts.calibration.methods
-    roots = job.facts.steps["quantise"].modules
-    told: set[str] = set()
+def _find_method(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
+    """Methods of quantising that the toolchain does not have."""
+    methods = scripts.facts.calibration.methods
+    modules = scripts.facts.steps["quantise"].modules
     events = part.program.events if part.program is not None else []
-    for kind in ("call", "import"):
-        for event in events:
-            match = _CONFIG.fullmatch(event.name.rpartition(".")[2])
-            if event.kind != kind or match is None or event.name.split(".")[0] not in roots:
-                continue
-            if match[1] not in right and match[1] not in told:
-                told.add(match[1])
-                yield hit(part, _METHOD, event.node, {"method": match[1], "right": " or ".join(right)})
+    reported: set[str] = set()
+    for event in sorted(events, key=lambda event: event.kind):  # calls before imports
+        match = _CONFIG.fullmatch(event.name.rpartition(".")[2])
+        if match is None or event.kind not in ("call", "import") or event.name.split(".")[0] not in modules:
+            continue
+        if match[1] not in methods and match[1] not in reported:
+            reported.add(match[1])
+            yield part.hit(_METHOD, event.node, {"method": match[1], "right": " or ".join(methods)})
 
 
-def _calibration(part: Part, job: Job, datasets: Mapping[str, Any]) -> Iterator[Hit]:
-    facts = job.facts.calibration
-    for event in _calls(part, "get_dataloader"):
+def _find_calibration(part: FilePart, scripts: ScriptSet, datasets: Mapping[str, Any]) -> Iterator[Hit]:
+    facts, program = scripts.facts.calibration, part.program
+    for event in _calls(part, "get_dataloader") if program is not None else ():
         for name, least, what in (
             ("num_max_orig_samples", facts.samples, Phrase("samples")),
             ("max_sequence_length", facts.tokens, Phrase("tokens of a sample")),
         ):
-            value = part.program.python(event.given(name)) if part.program is not None else None
+            value = program.python(event.argument(name)) if program is not None else None
             if isinstance(value, int) and not isinstance(value, bool) and value < least:
-                says = {"name": name, "value": str(value), "least": str(least), "what": what}
-                yield hit(part, _SMALL, event.place(name), says)
-        data = event.given("dataset", 0)
-        yield from _column(part, event, data, datasets)
-        made = _loaded(data)
-        if (
-            made is not None
-            and data is not None
-            and not made.of
-            and "split" not in made.keywords
-            and len(made.args) < 5
-        ):
-            says = {"wrong": Phrase("load_dataset is given no split: it gives all of them, by name, and no texts")}
-            edits = _with_split(part, data, facts.split) if _dataset(made) == facts.dataset else ()
-            yield hit(part, _ARGUMENT, data.node, says, edits)
+                message = {"name": name, "value": str(value), "least": str(least), "what": what}
+                yield part.hit(_SMALL, event.argument_node(name), message)
+        data = event.argument("dataset", 0)
+        is_loaded = data is not None and data.kind == "result" and data.data.name == "datasets.load_dataset"
+        loaded: CallResult | None = data.data if data is not None and is_loaded else None
+        dataset = _dataset_name(loaded) if loaded is not None else ""
+        yield from _find_column(part, event, dataset, datasets.get(dataset, {}))
+        has_split = loaded is None or loaded.attributes or "split" in loaded.keywords or len(loaded.args) > 4
+        if data is not None and not has_split:
+            wrong = Phrase("load_dataset is given no split: it gives all of them, by name, and no texts")
+            edits = _split_edit(part, data, facts.split) if dataset == facts.dataset else ()
+            yield part.hit(_ARGUMENT, data.node, {"wrong": wrong}, edits)
 
 
-def _loaded(value: Value | None) -> Made | None:
-    """The call that loads a dataset; None: the value is none, or something was taken from it."""
-    if value is None or value.kind != "made":
-        return None
-    made: Made = value.data
-    return made if made.name == "datasets.load_dataset" else None
-
-
-def _dataset(made: Made) -> str:
-    first = made.args[0] if made.args else made.keywords.get("path")
+def _dataset_name(loaded: CallResult) -> str:
+    first = loaded.args[0] if loaded.args else loaded.keywords.get("path")
     return str(first.data).rpartition("/")[2] if first is not None and first.kind == "plain" else ""
 
 
-def _with_split(part: Part, data: Value, split: str) -> tuple[Replacement, ...]:
+def _split_edit(part: FilePart, data: ScriptValue, split: str) -> tuple[Replacement, ...]:
     node = data.node
-    if part.text is None or not isinstance(node, ast.Call) or not (node.args or node.keywords):
+    if part.program is None or not isinstance(node, ast.Call) or not (node.args or node.keywords):
         return ()
-    end = max(part.text.places(each)[1] for each in (*node.args, *node.keywords))
+    end = max(part.program.text.places(argument)[1] for argument in (*node.args, *node.keywords))
     return (Replacement(end, end, f', split="{split}"'),)
 
 
-def _column(part: Part, event: Event, data: Value | None, datasets: Mapping[str, Any]) -> Iterator[Hit]:
-    """The column that the texts are in."""
-    made = _loaded(data)
-    known = datasets.get(_dataset(made), {}) if made is not None else {}
-    columns = known.get("columns", [])
-    column = event.given("column")
+def _find_column(part: FilePart, event: ScriptEvent, dataset: str, facts: Mapping[str, Any]) -> Iterator[Hit]:
+    """Column of the texts that is missing, or that the data set does not have."""
+    column, columns = event.argument("column"), facts.get("columns", [])
     if column is None:
         if not event.is_open and len(event.args) < 3:
-            hint = f"; of {_dataset(made)} it is {known['text']}" if made is not None and known else ""
-            says = {"wrong": f"get_dataloader is not told the column that holds the texts{hint}"}
-            yield hit(part, _ARGUMENT, event.node, says)
-        return
-    if column.kind == "plain" and isinstance(column.data, str) and columns and column.data not in columns and made:
-        wrong = Phrase(
+            hint = f"; of {dataset} it is {facts['text']}" if facts else ""
+            wrong = f"get_dataloader is not told the column that holds the texts{hint}"
+            yield part.hit(_ARGUMENT, event.node, {"wrong": wrong})
+    elif column.kind == "plain" and isinstance(column.data, str) and columns and column.data not in columns:
+        phrase = Phrase(
             "{dataset} has no column {column}: its columns are {columns}",
-            dataset=_dataset(made),
-            column=str(column.data),
+            dataset=dataset,
+            column=column.data,
             columns=", ".join(columns),
         )
-        node = column.node
-        edits: tuple[Replacement, ...] = ()
-        if part.text is not None and isinstance(node, ast.Constant):
-            edits = (Replacement(*part.text.places(node), f'"{known["text"]}"'),)
-        yield hit(part, _ARGUMENT, event.place("column"), {"wrong": wrong}, edits)
+        edits = part.replace_constant(column.node, f'"{facts["text"]}"')
+        yield part.hit(_ARGUMENT, event.argument_node("column"), {"wrong": phrase}, edits)
 
 
-def _vision(part: Part, job: Job) -> Iterator[Hit]:
-    """A part of the model being quantised that sees."""
-    if job.facts.calibration.vision:
+def _find_vision(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
+    """Vision part of a model that is quantised."""
+    if scripts.facts.calibration.vision:
         return
     for event in _calls(part, "quantize_model"):
-        value = event.given("model", 0)
-        if value is None or value.kind != "made" or not value.data.name.endswith(".from_pretrained"):
+        value = event.argument("model", 0)
+        if value is None or value.kind != "result" or not value.data.name.endswith(".from_pretrained"):
             continue
-        made: Made = value.data
-        taken = set(made.of)
-        if taken & _LANGUAGE:
+        model: CallResult = value.data
+        attributes = set(model.attributes)
+        name = model.args[0] if model.args else None
+        listed = models.listed(str(name.data), scripts.facts) if name is not None and name.kind == "plain" else None
+        has_vision = bool(_VISION_CLASS.search(model.name)) or (listed is not None and listed.kind == "vlm")
+        if attributes & _LANGUAGE or not (attributes & _VISION or has_vision):
             continue
-        name = made.args[0] if made.args else None
-        listed = models.listed(str(name.data), job.facts) if name is not None and name.kind == "plain" else None
-        is_seeing = bool(_VISION_CLASS.search(made.name)) or (listed is not None and listed.kind == "vlm")
-        if taken & _VISION or is_seeing:
-            what = f".{'.'.join(made.of)}" if taken & _VISION else ""
-            says = {"what": what, "whole": "" if what else Phrase("the whole model")}
-            yield hit(part, "edge10.vision-quantised", event.node, says)
+        what = f".{'.'.join(model.attributes)}" if attributes & _VISION else ""
+        whole = "" if what else Phrase("the whole model")
+        yield part.hit("edge10.vision-quantised", event.node, {"what": what, "whole": whole})
 
 
-def _models(part: Part, job: Job) -> Iterator[Hit]:
-    """Models that the toolchain's list does not have, or does not quantise."""
-    told: set[str] = set()
+def _find_models(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
+    """Models that the toolchain does not quantise, or does not list."""
+    reported: set[str] = set()
     for event in _calls(part, "from_pretrained"):
         words = event.name.split(".")
-        if len(words) < 2 or not _MODEL_CLASS.fullmatch(words[-2]) or words[-2] == "AutoModelForTokenizer":
-            continue
-        yield from _asked(part, job, event.given("pretrained_model_name_or_path", 0), "quantise", told)
+        if len(words) > 1 and _MODEL_CLASS.fullmatch(words[-2]) and words[-2] != "AutoModelForTokenizer":
+            yield from _find_unsupported(part, scripts, event.argument(_PATH, 0), "quantise", reported)
 
 
-def _asked(part: Part, job: Job, value: Value | None, step: str, told: set[str]) -> Iterator[Hit]:
+def _find_unsupported(
+    part: FilePart, scripts: ScriptSet, value: ScriptValue | None, step: str, reported: set[str]
+) -> Iterator[Hit]:
     name = part.program.python(value) if part.program is not None else None
-    if not isinstance(name, str) or not name.strip() or pure.HOLE in name or value is None or name in told:
+    if value is None or not isinstance(name, str) or not name.strip() or not is_known_text(name) or name in reported:
         return
-    told.add(name)
-    found = models.asked(name, job.facts)
-    allowed = found.quantise if step == "quantise" else found.compile
-    if allowed is False and found.listed is not None:
-        yield hit(part, "edge10.model-unsupported", value.node, {"model": found.listed.name, "step": Phrase(step)})
+    reported.add(name)
+    answer = models.asked(name, scripts.facts)
+    allowed = answer.quantise if step == "quantise" else answer.compile
+    if allowed is False and answer.listed is not None:
+        message = {"model": answer.listed.name, "step": Phrase(step)}
+        yield part.hit("edge10.model-unsupported", value.node, message)
     elif allowed is None:
-        says = {"model": name, "near": ", ".join(found.near)}
-        yield hit(part, "edge10.model-unknown", value.node, says)
+        yield part.hit("edge10.model-unknown", value.node, {"model": name, "near": ", ".join(answer.near)})
 
 
-def _folders(part: Part) -> Iterator[Hit]:
-    """A quantised model that is written over the float one."""
-    read = {
-        path
-        for event in _calls(part, "from_pretrained")
-        if (path := path_of(part, event.given("pretrained_model_name_or_path", 0))) is not None
-    }
-    for event in saved(part):
-        value = event.given("save_path", 1) or event.given("save_directory")
+def _find_same_folder(part: FilePart) -> Iterator[Hit]:
+    """Quantised models that are written over the float one."""
+    sources = {path_of(part, event.argument(_PATH, 0)) for event in _calls(part, "from_pretrained")}
+    for event, value in saved_models(part):
         path = path_of(part, value)
-        if path is not None and path in read:
-            yield hit(part, _SAME, event.node, {"folder": path, "what": Phrase("the float model is read from")})
+        if path is not None and path in sources:
+            message = {"folder": path, "what": Phrase("the float model is read from")}
+            yield part.hit(_SAME, event.node, message)
 
 
-def _conversion(part: Part, command: Command, job: Job) -> Iterator[Hit]:
-    """The conversion of a checkpoint."""
-    at = command.index(*job.facts.steps["convert"].programs) or 0
-    program = command.words[at]
+def _find_conversion(command: ScriptCommand, scripts: ScriptSet) -> Iterator[Hit]:
+    at = command.index(*scripts.facts.steps["convert"].programs) or 0
+    program, methods = command.words[at], scripts.facts.calibration.methods
     method = command.option("--quant_type", "--quant-type", start=at)
-    right = job.facts.calibration.methods
-    if method is not None and method.value and method.value not in right:
-        says = {"method": method.value, "right": " or ".join(right)}
-        edits = (Replacement(method.start, method.end, right[0]),) if len(right) == 1 and _is_bare(method) else ()
-        yield Hit(_METHOD, program.start, max(method.end, program.end), says, edits)
-    yield from _options(part, command, at, job)
+    if method is not None and method.value and method.value not in methods:
+        is_bare = method.at is not None and method.end - method.start == len(method.value)
+        edits = (Replacement(method.start, method.end, methods[0]),) if len(methods) == 1 and is_bare else ()
+        message = {"method": method.value, "right": " or ".join(methods)}
+        yield Hit(_METHOD, program.start, max(method.end, program.end), message, edits)
     src, dst = command.option("--src", start=at), command.option("--dst", start=at)
     if src is not None and dst is not None and _is_same(src, dst):
-        says = {"folder": dst.value or dst.raw, "what": Phrase("the checkpoint is read from")}
-        yield Hit(_SAME, program.start, max(src.end, dst.end), says)
+        message = {"folder": dst.value or dst.raw, "what": Phrase("the checkpoint is read from")}
+        yield Hit(_SAME, program.start, max(src.end, dst.end), message)
 
 
-def _options(part: Part, command: Command, at: int, job: Job) -> Iterator[Hit]:
-    """Options of the conversion that the guide's command has and this one has not, where all of its words are known."""
-    known, program = job.facts.conversion, command.words[at]
-    words = command.words[at + 1 :]
-    written = part.file[program.end : max(program.end, command.end)] if part.piece.kind == "shell" else ""
-    if _is_open([word.value or pure.HOLE for word in words], pure.HOLE) or _is_open(written.split(), "$", "`"):
-        return
-    names = [_name(word.value or "") for word in words]
-    given = [name for name in names if name.startswith("--")]
-    taken = {each for name in given for each in known if len(name) > _SHORTEST and each.startswith(name)}
-    is_run = at == 0 or _PYTHON.fullmatch(command.values[at - 1].rpartition("/")[2]) is not None
-    missing = [each for each in known if each not in taken]
-    if not missing or not (taken or is_run) or "--help" in given or "-h" in names:
-        return
-    other = [name for name in given if not any(each.startswith(name) for each in known)]
-    says = {"program": program.value or "", "missing": ", ".join(missing), "other": ", ".join(other)}
-    yield Hit(_OPTION, program.start, max(program.end, words[-1].end if words else program.end), says)
+def _is_same(word: Word, other: Word) -> bool:
+    if word.value is None or other.value is None:
+        return word.raw == other.raw and bool(word.raw)
+    return word.value.rstrip("/") == other.value.rstrip("/")
 
 
-def _is_open(words: Sequence[str], *signs: str) -> bool:
-    """Whether a word that is no option's value holds one of the signs: it may be any options, or several."""
-    before = ""
-    for word in words:
-        is_value = word.startswith("--") or (before.startswith("--") and "=" not in before)
-        if any(sign in word for sign in signs) and (not is_value or "@" in word):
-            return True
-        before = word
-    return False
+def _find_compiled(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
+    """Checkpoints that are compiled: their model, and whether they were converted."""
+    reported: set[str] = set()
+    for event in compile_calls(part.program):
+        name = "model" if event.argument("model") is not None else "model_path"
+        value = event.argument(name, 0)
+        yield from _find_unsupported(part, scripts, value, "compile", reported)
+        yield from _find_kind(part, scripts, event, value)
+        node, path = event.argument_node(name, 0), path_of(part, value)
+        if path is not None and _lacks_conversion(path, scripts):
+            yield part.hit(_UNCONVERTED, node, {"folder": path, "what": Phrase("compiled")})
+        elif scripts.quantised and not scripts.converted and path not in scripts.quantised:
+            yield part.hit(_UNCONVERTED, node, {"none": Phrase("no step here converts it")})
 
 
-def _name(word: str) -> str:
-    """The option that a word is, as the guide writes it."""
-    name = word.partition("=")[0]
-    return name[:2] + name[2:].replace("-", "_")
-
-
-def _is_bare(word: Word) -> bool:
-    return word.at is not None and word.end - word.start == len(word.value or "")
-
-
-def _is_same(one: Word, other: Word) -> bool:
-    if one.value is None or other.value is None:
-        return one.raw == other.raw and bool(one.raw)
-    return one.value.rstrip("/") == other.value.rstrip("/")
-
-
-def _compiled(part: Part, job: Job) -> Iterator[Hit]:
-    """The checkpoint that is compiled: its model, and whether it was converted."""
-    told: set[str] = set()
-    for event in part.made():
-        value = event.given("model_path", 0) if event.given("model") is None else event.given("model")
-        yield from _asked(part, job, value, "compile", told)
-        yield from _kind(part, job, event, value)
-        place = event.place("model_path" if event.given("model") is None else "model", 0)
-        path = path_of(part, value)
-        if path is not None and _lacks_conversion(path, job):
-            yield hit(part, _MISSING, place, {"folder": path, "what": Phrase("compiled")})
-        elif job.quantised and not job.conversions and path not in job.quantised:
-            yield hit(part, _MISSING, place, {"none": Phrase("no step here converts it")})
-
-
-def _kind(part: Part, job: Job, event: Event, value: Value | None) -> Iterator[Hit]:
-    """A model that sees given to what builds language models."""
+def _find_kind(part: FilePart, scripts: ScriptSet, event: ScriptEvent, value: ScriptValue | None) -> Iterator[Hit]:
+    """Vision language models given to what builds language models."""
     name = part.program.python(value) if part.program is not None else None
-    if value is None or not is_build(event) or not isinstance(name, str) or pure.HOLE in name:
+    embedding = event.argument("embedding_as_input")
+    # With embedding_as_input only the language part may be meant.
+    if value is None or not is_build(event) or (embedding is not None and embedding.data is not False):
         return
-    embedding = event.given("embedding_as_input")
-    if embedding is not None and (part.program is None or part.program.python(embedding) is not False):
-        return  # only its language part may be meant
-    listed = models.listed(name, job.facts)
+    listed = models.listed(name, scripts.facts) if isinstance(name, str) and is_known_text(name) else None
     if listed is not None and listed.kind == "vlm":
-        yield hit(part, "edge10.model-kind", value.node, {"model": listed.name})
+        yield part.hit("edge10.model-kind", value.node, {"model": listed.name})
 
 
-def _lacks_conversion(path: str, job: Job) -> bool:
-    """Whether a folder holds what was quantised, and no conversion writes there."""
-    return path in job.quantised and not any(dst in (path, None) for _, dst in job.conversions)
-
-
-def _served(file: ReadFile, job: Job) -> Iterator[Hit]:
-    """Servers that are given a checkpoint that was not converted."""
-    for server in file.servers:
-        path = server.model.rstrip("/").removeprefix("./") if server.model else None
-        if path is not None and _lacks_conversion(path, job):
-            yield Hit(_MISSING, server.start, server.start, {"folder": path, "what": Phrase("served")})
+def _lacks_conversion(path: str, scripts: ScriptSet) -> bool:
+    """Whether a folder has a quantised model, and no conversion writes there."""
+    return path in scripts.quantised and not any(folder in (path, None) for folder in scripts.converted)

@@ -1,4 +1,4 @@
-"""Records of linted scripts of a toolchain for edge chips: what they do, and what is wrong with them."""
+"""Records of linted scripts: what they do, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vllm_runbooks.lint.records import Linted
 
 @dataclass(frozen=True)
 class ScriptStep:
-    """Something that a script does on the way to the chip."""
+    """Step of the toolchain that a script does."""
 
     file: str
     step: str

@@ -1,4 +1,4 @@
-"""Scripts for an edge chip's toolchain: what is wrong in them and what they are, for a terminal and as one record."""
+"""Show checked scripts in a terminal, and merge them into one record."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ UNKNOWN = "no step of the toolchain is recognised in it"
 
 
 def merged(checked: Mapping[str, LintedScripts]) -> LintedScripts:
-    """What was found in all files as one record, each issue with its file."""
+    """Results of all files as one record, each issue with its file."""
     first = next(iter(checked.values()))
     return replace(
         first,
-        issues=tuple(replace(issue, file=name) for name, found in checked.items() for issue in found.issues),
-        deployments=tuple(start for found in checked.values() for start in found.deployments),
+        issues=tuple(replace(issue, file=name) for name, linted in checked.items() for issue in linted.issues),
+        deployments=tuple(start for linted in checked.values() for start in linted.deployments),
         fixed=first.fixed if len(checked) == 1 else None,
-        steps=tuple(step for found in checked.values() for step in found.steps),
+        steps=tuple(step for linted in checked.values() for step in linted.steps),
     )
 
 
 def shown(checked: Mapping[str, LintedScripts], named: Callable[[str], str]) -> dict[str, LintedScripts]:
-    """What was found, each file by the name that it is shown by: a name may hold a secret, as a text may."""
+    """Results with redacted names of files."""
     names = {name: named(name) for name in checked}
     return {
         names[name]: replace(
-            found,
-            issues=tuple(replace(issue, message=_renamed(issue.message, names)) for issue in found.issues),
-            steps=tuple(replace(step, file=names.get(step.file, step.file)) for step in found.steps),
+            linted,
+            issues=tuple(replace(issue, message=_renamed(issue.message, names)) for issue in linted.issues),
+            steps=tuple(replace(step, file=names.get(step.file, step.file)) for step in linted.steps),
         )
-        for name, found in checked.items()
+        for name, linted in checked.items()
     }
 
 
-def _renamed(said: str, names: Mapping[str, str]) -> str:
+def _renamed(text: str, names: Mapping[str, str]) -> str:
     for name, new in names.items():
         if name != new:
-            said = said.replace(name, new)
-    return said
+            text = text.replace(name, new)
+    return text
 
 
 def unknown(checked: Mapping[str, LintedScripts]) -> list[str]:
-    """The files in which nothing of the toolchain's is recognised."""
-    return [name for name, found in checked.items() if not found.steps]
+    """Files in which no step of the toolchain is recognised."""
+    return [name for name, linted in checked.items() if not linted.steps]
 
 
 def view(checked: Mapping[str, LintedScripts]) -> list[Block]:
-    """For a terminal: an issue a paragraph, then what each file does, and the count."""
+    """Show an issue a paragraph, then what each file does, and the count."""
     blocks: list[Block] = []
     whole = merged(checked)
     say = Wording(whole.lang)
-    for name, found in checked.items():
-        blocks += issues.paragraphs(found, name)
-    for name, found in checked.items():
-        does = say(", ").join(say(step) for step in dict.fromkeys(step.step for step in found.steps))
-        said = styled(does or say(UNKNOWN), Tone.HEADING if does else Tone.WARN)
-        blocks.append(Loose(styled(f"{one_line(name)}: ", Tone.FAINT) + said))
+    for name, linted in checked.items():
+        blocks += issues.paragraphs(linted, name)
+    for name, linted in checked.items():
+        does = say(", ").join(say(step) for step in dict.fromkeys(step.step for step in linted.steps))
+        words = styled(does or say(UNKNOWN), Tone.HEADING if does else Tone.WARN)
+        blocks.append(Loose(styled(f"{one_line(name)}: ", Tone.FAINT) + words))
     said_of = issues.counted(whole.issues, whole.lang)
     is_wrong = any(issue.severity is not IssueSeverity.INFO for issue in whole.issues)
     is_read = bool(whole.steps)

@@ -1,19 +1,26 @@
-"""Secrets that a file holds, whatever gives them to whom: whoever gets the file has them."""
+"""Find passwords and other secrets in scripts, and threads that do not go with a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from vllm_runbooks.catalog.languages import Phrase
+from vllm_runbooks.core.excerpt import Replacement
 from vllm_runbooks.core.redaction import parts as secret_parts
 from vllm_runbooks.core.redaction import places as secret_places
 from vllm_runbooks.core.redaction.places import Secret
+from vllm_runbooks.edge10.scripts import commands
+from vllm_runbooks.edge10.scripts.commands import REGISTRY_CLIENTS
+from vllm_runbooks.edge10.scripts.readings import FilePart, ReadFile, ScriptSet
 from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.reading.shell import Word
 
-_RULE = "edge10.secret-in-file"
-_TOLD = frozenset(("edge10.password-in-command", "safety.secret-in-arguments"))
-"""Rules that tell of the same secret, and of more."""
-_NOT_TOLD = frozenset(("encoded", "repeated"))
+_IN_COMMAND, _IN_FILE, _THREADS = "edge10.password-in-command", "edge10.secret-in-file", "edge10.compile-threads"
+_COVERED = frozenset((_IN_COMMAND, "safety.secret-in-arguments"))
+"""Rules that report the same secret."""
+_UNREPORTED = frozenset(("encoded", "repeated"))
 _PASSWORD, _OTHER = Phrase("password"), Phrase("key or token")
 _WORDS = {
     "password": _PASSWORD,
@@ -22,42 +29,135 @@ _WORDS = {
     "cookie": Phrase("cookie"),
     "webhook": Phrase("address of a webhook, which is a secret,"),
 }
-_NAMED = frozenset(("key", "token", "authorization"))
-"""Kinds that a name alone tells: what servers that ask for none are given (`EMPTY`, `sk-local`) is no secret."""
-_LEAST = 12
+_NAMED_KINDS = frozenset(("key", "token", "authorization"))
+"""Kinds that a name alone tells: a placeholder for a server that needs no key (`EMPTY`, `sk-local`) is no secret."""
+_MIN_LENGTH = 12
 _PUBLIC = frozenset(("token-abc123",))
-"""What vLLM's own documentation gives as an example."""
-_MAX_NAME, _MAX_LOOKED_AT = 80, 1_000_000
+"""Example of vLLM's documentation."""
+_MAX_NAME, _MAX_LOGIN, _MAX_TEXT = 80, 1_000, 1_000_000
+_LOGIN = re.compile(
+    r"(?:sudo[ \t]{1,4})?\b(?P<program>" + "|".join(REGISTRY_CLIENTS) + r")\b(?:[^\n\\]|\\\r?\n|\\.){0,300}?"
+    r"(?:\blogin\b|--(?:src-|dest-|dest-registry-)?creds)"
+)
+_OPTION = re.compile(r"(?:-p|--password)[=\"', \t]{0,6}\Z")
+_CHOICE = re.compile(
+    r"\b(?:el)?if\b[^\n]{0,200}(?:nvidia-smi|/dev/nvidia)|(?:nvidia-smi|/dev/nvidia)[^\n]{0,200}(?:&&|\|\|)"
+)
+"""Command that depends on whether the host has a GPU."""
 
 
-def find(text: str, others: Sequence[Hit], shown: Iterable[str]) -> Iterator[Hit]:
-    """The secrets of a file, each where it stands first.
+def find_passwords(part: FilePart) -> Iterator[Hit]:
+    """Passwords that commands of a part show."""
+    for command in part.commands:
+        if command.password is not None:
+            at = command.index(*REGISTRY_CLIENTS) or 0
+            how = Phrase("by a pipe, from a command that has it") if command.is_piped else Phrase("as an option")
+            message = {"how": how, "program": command.values[at].rpartition("/")[2]}
+            yield Hit(_IN_COMMAND, command.start, max(command.end, command.password.end), message)
 
-    Args:
-        text: Of the file.
-        others: What else is told of the file.
-        shown: The passwords that its commands show, which are told with them.
-    """
-    told = [(hit.start, hit.end) for hit in others if hit.rule in _TOLD]
-    known = set(shown)
-    for secret in secret_places.find(text[:_MAX_LOOKED_AT]):
+
+def shown_passwords(file: ReadFile) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
+    """Passwords of logins that a file shows, each with where it is."""
+    for secret, _ in _login_secrets(file.text):
+        yield secret_places.value_of(file.text[secret.start : secret.end]), ((secret.start, secret.end),)
+    for part in file.parts:
+        for command in part.commands:
+            value = command.password.value if command.password is not None else None
+            if command.password is None or not value or not value.strip("\0"):
+                continue
+            yield value, _places(file.text, command.password, value)
+            for assignment in part.assignments:  # a variable's value is the secret
+                if assignment.value.value == value:
+                    yield value, ((assignment.value.start, assignment.value.end),)
+
+
+def _places(text: str, word: Word, value: str) -> tuple[tuple[int, int], ...]:
+    """Where a password is; the whole word where it is encoded."""
+    if word.at is None:
+        whole = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)")
+        matches = [match.span() for match in whole.finditer(text, word.start, word.end)]
+        if matches:
+            return tuple(matches)
+    return ((word.start, word.end),)
+
+
+def find_secrets(file: ReadFile, others: Sequence[Hit]) -> Iterator[Hit]:
+    """Secrets of a file, each where it is first; `others` are the findings of other rules."""
+    covered = [(hit.start, hit.end) for hit in others if hit.rule in _COVERED]
+    reported = {command.password.value for part in file.parts for command in part.commands if command.password}
+    text = file.text
+    logins = dict(_login_secrets(text))
+    for secret in secret_places.find(text[:_MAX_TEXT]):
         value = secret_places.value_of(text[secret.start : secret.end])
-        if not _is_told(secret, value) or value in known:
+        if value in reported or not _is_reported(secret, value):
             continue
-        known.add(value)
-        if not any(start < secret.end and secret.start < end for start, end in told):
-            yield Hit(_RULE, _name_at(text, secret), secret.end, {"what": _WORDS.get(secret.kind, _OTHER)})
+        reported.add(value)
+        if any(start < secret.end and secret.start < end for start, end in covered):
+            continue
+        login = logins.get(secret)
+        if login is not None:
+            is_option = _OPTION.search(text, max(secret.start - 40, 0), secret.start) is not None
+            how = Phrase("as an option") if is_option else Phrase("within another word")
+            if "--password-stdin" in text[login.start() : login.end() + 300]:
+                how = Phrase("on standard input, from the script itself")
+            yield Hit(
+                _IN_COMMAND, login.start(), max(login.end(), secret.end), {"how": how, "program": login["program"]}
+            )
+        else:
+            yield Hit(_IN_FILE, _name_start(text, secret), secret.end, {"what": _WORDS.get(secret.kind, _OTHER)})
 
 
-def _is_told(secret: Secret, value: str) -> bool:
-    if secret.kind in _NOT_TOLD or value in _PUBLIC:
+def _login_secrets(text: str) -> Iterator[tuple[Secret, re.Match[str]]]:
+    """Passwords of logins to a registry, each with the command that logs in."""
+    logins = list(_LOGIN.finditer(text[:_MAX_TEXT]))
+    starts = [login.start() for login in logins]
+    for secret in secret_places.find(text[:_MAX_TEXT]) if logins else ():
+        near = logins[bisect_left(starts, secret.begin - _MAX_LOGIN) : bisect_left(starts, secret.end + _MAX_LOGIN)]
+        login = next((login for login in near if _is_of_login(text, login, secret)), None)
+        if login is not None and secret.kind in ("password", "url"):
+            yield secret, login
+
+
+def _is_of_login(text: str, login: re.Match[str], secret: Secret) -> bool:
+    """Whether a secret is a login's: on the same line, a continued one, or in the document behind it."""
+    first, last = min(login.start(), secret.begin), max(login.end(), secret.start)
+    if last - first > _MAX_LOGIN:
         return False
-    return secret.kind not in _NAMED or (len(value) >= _LEAST and secret_parts.is_telling(value))
+    between = text[first:last]
+    lines = between.replace("\\\r\n", " ").replace("\\\n", " ").count("\n")
+    return lines == 0 or (lines == 1 and "<<" in between)
 
 
-def _name_at(text: str, secret: Secret) -> int:
-    """Where the word begins that tells of a secret."""
+def _is_reported(secret: Secret, value: str) -> bool:
+    if secret.kind in _UNREPORTED or value in _PUBLIC:
+        return False
+    return secret.kind not in _NAMED_KINDS or (len(value) >= _MIN_LENGTH and secret_parts.is_telling(value))
+
+
+def _name_start(text: str, secret: Secret) -> int:
+    """Start of the word that names a secret."""
     start = secret.begin
     while start > max(secret.begin - _MAX_NAME, 0) and (text[start - 1].isalnum() or text[start - 1] in "_-"):
         start -= 1
     return start
+
+
+def find_threads(part: FilePart, scripts: ScriptSet) -> Iterator[Hit]:
+    """More than one thread for a container that gets a GPU."""
+    right = scripts.facts.limits.threads_with_gpu
+    boxes = (commands.container(command) for command in part.commands)
+    settings = [setting for box in boxes if box is not None and box.gpus is not None for setting in box.settings]
+    exported = [assignment for assignment in part.assignments if assignment.exported]
+    is_hidden = any(commands.hides_gpus(variable.name, variable.value.value) for variable in exported)
+    if part.piece.kind != "shell":
+        return
+    variables = [(setting.name, setting.value, setting.start, setting.end) for setting in settings]
+    if scripts.has_gpu and not is_hidden and not _CHOICE.search(part.piece.text.text):
+        variables += [(variable.name, variable.value, variable.start, variable.end) for variable in exported]
+    for name, word, start, end in variables:
+        if name != "COMPILE_THREAD" or word.value is None or word.value == right:
+            continue
+        is_bare = word.at is not None and word.value and len(word.at) == len(word.value)
+        edits = (Replacement(word.at[0], word.at[-1] + 1, right),) if is_bare and word.at is not None else ()
+        where = Phrase("With a GPU, which the container is given here,")
+        yield Hit(_THREADS, start, end, {"value": word.value, "right": right, "where": where}, edits)

@@ -1,120 +1,120 @@
-"""What an expression of a program stands for, as far as reading it tells: known, one of two, or unknown."""
+"""Values of expressions in a script, and what the script does with them."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-NONE: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """What an expression stands for; `data` is by `kind`."""
-
-    kind: str
-    """"plain" (a text, number, truth value or None), "path" (a text of `pathlib`), "box" (a list, tuple or mapping: its
-    number in the heap), "symbol" (a dotted name of what is imported), "made" (what a call of a symbol gives: `Made`),
-    "function", "class", "instance" (number in the heap), "bound" (a method and what it belongs to), "parser",
-    "namespace" (parsed arguments, number in the heap), "environ", "gpu" (whether there is one: True where `data` is),
-    "either" (with a GPU, without one) or "unknown"."""
-    data: Any = None
-    node: ast.AST | None = field(default=None, repr=False)
-    """Where it was written."""
-    options: frozenset[str] = NONE
-    """Command-line options that it depends on: it is what their defaults make of it."""
-
-    def at(self, node: ast.AST) -> Value:
-        """The same value, written elsewhere."""
-        return replace(self, node=node)
-
-    def given(self, options: Iterable[str]) -> Value:
-        """The same value, depending on more options."""
-        more = self.options.union(options)
-        return self if more == self.options else replace(self, options=more)
-
-    @property
-    def is_unknown(self) -> bool:
-        return self.kind == "unknown"
-
-
-@dataclass(frozen=True)
-class Box:
-    """A list, tuple or mapping in the heap."""
-
-    items: tuple[Value, ...] | Mapping[Any, Value] | None
-    """None: what is in it is not known."""
-
-
-@dataclass(frozen=True)
-class Made:
-    """What calling something imported gives."""
-
-    name: str
-    """Dotted name of what was called."""
-    args: tuple[Value, ...]
-    keywords: Mapping[str, Value]
-    of: tuple[str, ...] = ()
-    """Attributes taken of it."""
-    is_open: bool = False
-    """Whether it was given further arguments, which are not known."""
+HOLE = "\x00"
+"""Stands in a text for a part that is unknown."""
+NO_OPTIONS: frozenset[str] = frozenset()
 
 
 class MissingType:
-    """The type of `MISSING`."""
+    """Type of `MISSING`."""
 
 
 MISSING = MissingType()
-"""In place of a Python value that is not known; None is one that is."""
-UNKNOWN = Value("unknown")
+"""Returned in place of a Python value that is unknown."""
 
 
-def plain(data: Any, node: ast.AST | None = None, options: frozenset[str] = NONE) -> Value:
-    """A value of Python's own."""
-    return Value("plain", data, node, options)
+@dataclass(frozen=True, eq=False)
+class ScriptValue:
+    """Value of an expression."""
+
+    kind: str
+    """"plain" (text, number, truth value or None), "items" (`Items`), "symbol" (dotted name of an import), "result" (of
+    calling an import: `CallResult`), "function", "class", "instance" (attributes by name), "method" (owner and name),
+    "parser" (options of argparse), "environ" or "unknown"."""
+    data: Any = None
+    node: ast.AST | None = field(default=None, repr=False)
+    """Where it is written."""
+    options: frozenset[str] = NO_OPTIONS
+    """Command-line options whose defaults it is made of."""
 
 
-def unknown(*of: Value, node: ast.AST | None = None) -> Value:
-    """What cannot be known, made of these."""
-    options = NONE.union(*(each.options for each in of))
-    return Value("unknown", None, node, options) if options or node else UNKNOWN
+UNKNOWN = ScriptValue("unknown")
 
 
-def is_same(one: Value, other: Value) -> bool:
-    """Whether two values are certainly the same."""
-    if one is other:
-        return True
-    if one.kind != other.kind or one.kind in ("unknown", "either", "made"):
-        return False
-    return type(one.data) is type(other.data) and bool(one.data == other.data)
+@dataclass
+class Items:
+    """Content of a list, tuple or mapping; None if unknown."""
+
+    content: tuple[ScriptValue, ...] | dict[Any, ScriptValue] | None
 
 
-def lifted(work: Callable[..., Value], *values: Value) -> Value:
-    """The result of some work on values, of which those that depend on a GPU are taken apart."""
-    if not any(value.kind == "either" for value in values):
-        return work(*values)
-    arms = [
-        work(*(value.data[arm].given(value.options) if value.kind == "either" else value for value in values))
-        for arm in (0, 1)
-    ]
-    return either(arms[0], arms[1])
+@dataclass(frozen=True)
+class CallResult:
+    """Result of calling an import, or an attribute of it."""
+
+    name: str
+    """Dotted name of the function."""
+    args: tuple[ScriptValue, ...]
+    keywords: Mapping[str, ScriptValue]
+    attributes: tuple[str, ...] = ()
 
 
-def either(with_gpu: Value, without: Value, node: ast.AST | None = None) -> Value:
-    """A value that depends on whether there is a GPU."""
-    with_gpu, without = arm(with_gpu, has_gpu=True), arm(without, has_gpu=False)
-    if is_same(with_gpu, without):
-        return with_gpu
-    return Value("either", (with_gpu, without), node or with_gpu.node, with_gpu.options | without.options)
+@dataclass(frozen=True)
+class CallArguments:
+    """Arguments of a call."""
+
+    args: tuple[ScriptValue, ...] = ()
+    keywords: Mapping[str, ScriptValue] = field(default_factory=dict)
+    is_open: bool = False
+    """Whether there are more that are unknown."""
 
 
-def arm(value: Value, *, has_gpu: bool) -> Value:
-    """What a value is with a GPU, or without one."""
-    if value.kind == "either":
-        taken: Value = value.data[0 if has_gpu else 1]
-        return taken
-    if value.kind == "gpu":
-        return plain(value.data if has_gpu else not value.data, value.node, value.options)
-    return value
+@dataclass(frozen=True, eq=False)
+class ScriptEvent:
+    """Something that a script does."""
+
+    kind: str
+    """"call", "assign" (to an attribute of an import), "environ" (sets a variable), "import" or "parse" (reads the
+    command line)."""
+    name: str
+    """Dotted name of what is called, assigned to or imported; a method of an unknown value begins with a dot."""
+    node: ast.AST
+    branches: tuple[tuple[int, int], ...] = ()
+    """Conditions that it depends on: number of the condition, and side."""
+    args: tuple[ScriptValue, ...] = ()
+    keywords: Mapping[str, ScriptValue] = field(default_factory=dict)
+    is_open: bool = False
+    """Whether it has more arguments that are unknown."""
+
+    def excludes(self, other: ScriptEvent) -> bool:
+        """Whether only one of two events can happen: they are on different sides of a condition."""
+        sides = dict(self.branches)
+        return any(sides.get(condition, side) != side for condition, side in other.branches)
+
+    def argument(self, name: str, index: int | None = None) -> ScriptValue | None:
+        """Argument with a name or an index; None if absent."""
+        if name in self.keywords:
+            return self.keywords[name]
+        return self.args[index] if index is not None and index < len(self.args) else None
+
+    def argument_node(self, name: str, index: int | None = None) -> ast.AST:
+        """Node of an argument; of the call if the argument is absent."""
+        if not isinstance(self.node, ast.Call):
+            return self.node
+        keyword = next((keyword for keyword in self.node.keywords if keyword.arg == name), None)
+        if keyword is not None:
+            return keyword
+        return self.node.args[index] if index is not None and index < len(self.node.args) else self.node
+
+
+@dataclass(frozen=True, eq=False)
+class ScriptOption:
+    """Command-line option of a script."""
+
+    name: str
+    """Name of its value."""
+    flags: tuple[str, ...]
+    default: ScriptValue | None
+    node: ast.Call
+    keywords: Mapping[str, ScriptValue]
+
+    def keyword_node(self, name: str) -> ast.AST:
+        """Node of a keyword of the declaration; of the declaration if it is absent."""
+        return next((keyword for keyword in self.node.keywords if keyword.arg == name), self.node)

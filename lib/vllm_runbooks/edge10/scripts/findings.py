@@ -1,0 +1,130 @@
+"""Check files that are given together, by the toolchain's rules and by the ordinary linter's.
+
+What starts or asks a server is checked for the release of vLLM that the toolchain evaluates with. A program of the
+compile container is not: its vLLM is another release, which is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from vllm_runbooks.catalog.toolchains import Toolchain
+from vllm_runbooks.edge10.scripts import (
+    compile_rules,
+    evaluations,
+    lacking_rules,
+    page_rules,
+    program_rules,
+    quantise_rules,
+    readings,
+    secret_rules,
+    serving_rules,
+)
+from vllm_runbooks.edge10.scripts.readings import FilePart, ReadFile, ScriptSet
+from vllm_runbooks.lint.hits import Hit
+from vllm_runbooks.lint.judged import Judged
+from vllm_runbooks.lint.linting import Asked, Knowledge
+from vllm_runbooks.reading.documents import Page
+
+_NOT_PYTHON, _NOT_YAML = "file.not-python", "file.not-yaml"
+
+
+class CheckedScripts:
+    """Files that are checked together."""
+
+    def __init__(
+        self, texts: Mapping[str, str], knowledge: Knowledge, facts: Toolchain, requests: Mapping[str, Asked]
+    ) -> None:
+        """Read the files.
+
+        Args:
+            texts: Texts by name.
+            knowledge: Rules, GPUs and models.
+            facts: Facts of the toolchain.
+            requests: What the ordinary linter is asked, by name.
+        """
+        self.texts, self.knowledge, self.facts, self.requests = dict(texts), knowledge, facts, dict(requests)
+        imports = program_rules.known_imports(knowledge.tables)
+        files = (
+            readings.read_file(name, text, Judged(text, knowledge, self.requests[name]), facts, imports)
+            for name, text in self.texts.items()
+        )
+        self.scripts = ScriptSet(tuple(files), facts)
+
+    @cached_property
+    def files(self) -> dict[str, CheckedScript]:
+        """Each file with its findings."""
+        return {file.name: CheckedScript(file, self) for file in self.scripts.files}
+
+    def with_text(self, name: str, text: str) -> CheckedScripts:
+        """The same files, one with another text."""
+        return CheckedScripts({**self.texts, name: text}, self.knowledge, self.facts, self.requests)
+
+
+class CheckedScript:
+    """One file with its findings."""
+
+    def __init__(self, file: ReadFile, group: CheckedScripts) -> None:
+        """Check a file among others."""
+        self.file, self.group = file, group
+
+    @property
+    def text(self) -> str:
+        """Text of the file."""
+        return self.file.text
+
+    @property
+    def page(self) -> Page:
+        """The file as the ordinary linter reads it."""
+        return self.file.judged.page
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Rules, GPUs and models."""
+        return self.group.knowledge
+
+    @cached_property
+    def hits(self) -> list[Hit]:
+        """Findings in the order of the text, one of a rule at a place."""
+        hits: dict[tuple[str, int, int], Hit] = {}
+        others = (*self._ordinary(), *self._of_toolchain())
+        for hit in (*others, *secret_rules.find_secrets(self.file, others)):
+            if hit.rule in self.knowledge.rules:
+                hits.setdefault((hit.rule, hit.start, hit.end), hit)
+        return sorted(hits.values(), key=lambda hit: (hit.start, hit.end, hit.rule))
+
+    def _ordinary(self) -> Iterator[Hit]:
+        """Findings of the ordinary linter, outside of the compile container's programs."""
+        for hit in self.file.judged.hits:
+            if hit.rule == _NOT_PYTHON or not self.file.is_compiled(hit.start):
+                yield hit
+
+    def _of_toolchain(self) -> Iterator[Hit]:
+        scripts, tables = self.group.scripts, self.knowledge.tables
+        for part in self.file.parts:
+            yield from _find_unreadable(part)
+            yield from compile_rules.find(part, scripts, tables)
+            yield from lacking_rules.find(part, scripts)
+            yield from program_rules.find(part, scripts, tables)
+            yield from quantise_rules.find(part, scripts, tables)
+            yield from serving_rules.find(part, scripts)
+            yield from secret_rules.find_passwords(part)
+            yield from secret_rules.find_threads(part, scripts)
+        yield from quantise_rules.find_unconverted(self.file, scripts)
+        yield from page_rules.find(self.file, scripts)
+
+
+def _find_unreadable(part: FilePart) -> Iterator[Hit]:
+    """Programs that are not valid Python, and settings that are not valid YAML."""
+    source = part.piece.text
+    if part.piece.kind == "yaml" and part.has("evaluate"):
+        error = evaluations.find_yaml_error(source)
+        if error is not None:
+            yield Hit(_NOT_YAML, error.at, error.at, {"says": str(error)})
+    if part.error is not None:
+        starts = [0, *(index + 1 for index, sign in enumerate(source.text) if sign == "\n")]
+        line = min(max(part.error.line or 1, 1), len(starts)) - 1
+        at = source.at[min(starts[line], len(source.text))]
+        where = f"{part.piece.where}: " if part.piece.where else ""
+        yield Hit(_NOT_PYTHON, at, at, part.error.told, where=where)

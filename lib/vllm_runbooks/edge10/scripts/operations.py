@@ -1,0 +1,94 @@
+"""Python's operations on known values: bounded in size, and nothing of a script is executed."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from vllm_runbooks.edge10.scripts.values import HOLE
+
+MAX_TEXT = 20_000
+"""Characters of a text that is computed."""
+MAX_ITEMS = 5_000
+MAX_BITS = 1024
+_FIELDS = re.compile(r"(?:[^{}]|\{\w{0,60}\})*")
+_PERCENTS = re.compile(r"(?:[^%]|%[sd%])*")
+_TEXT_METHODS = frozenset((
+    "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "removeprefix", "removesuffix", "startswith",
+    "endswith", "isdigit", "count", "find", "partition", "rpartition", "split", "rsplit", "splitlines",
+))  # fmt: skip
+"""Methods whose result is no longer than the text."""
+COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    ast.In: lambda item, container: item in container, ast.NotIn: lambda item, container: item not in container,
+}  # fmt: skip
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+}  # fmt: skip
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "len": len, "str": str, "int": int, "float": float, "bool": bool, "abs": abs, "round": round, "repr": repr,
+    "sum": sum, "min": min, "max": max, "sorted": sorted, "any": any, "all": all, "dict": dict,
+    "range": lambda *ends: _limited(range(*ends)), "reversed": lambda items: items[::-1], "set": list,
+    "enumerate": lambda items: list(enumerate(items)), "zip": lambda *rows: list(zip(*rows, strict=False)),
+}  # fmt: skip
+"""Builtins that are computed where all arguments are known."""
+
+
+def _limited(numbers: range) -> list[int]:
+    if len(numbers) > MAX_ITEMS:
+        raise ValueError
+    return list(numbers)
+
+
+def calculate(kind: ast.operator, left: Any, right: Any) -> Any:
+    """Result of an operator; raises ValueError where it is not computed."""
+    if isinstance(left, str) and isinstance(kind, ast.Mod):
+        values = tuple(right) if isinstance(right, list) else (right,)
+        size = len(left) + sum(len(str(value)) for value in values)
+        if isinstance(right, dict) or not _PERCENTS.fullmatch(left) or size > MAX_TEXT:
+            raise ValueError
+        return left % values
+    if isinstance(kind, ast.Mult):
+        for sequence, times in ((left, right), (right, left)):
+            if isinstance(sequence, (str, list)) and isinstance(times, int) and len(sequence) * times > MAX_ITEMS:
+                raise ValueError
+    if isinstance(kind, ast.BitOr) and isinstance(left, dict):
+        return {**left, **right}
+    if type(kind) not in _ARITHMETIC:
+        raise ValueError
+    return _ARITHMETIC[type(kind)](left, right)
+
+
+def call_text_method(text: str, name: str, args: Sequence[Any]) -> Any:
+    """Result of a method of a text; raises ValueError where it is not computed."""
+    if name == "replace" and len(args) == 2 and len(text) + text.count(args[0]) * len(args[1]) <= MAX_TEXT:
+        return text.replace(args[0], args[1])
+    if name not in _TEXT_METHODS:
+        raise ValueError
+    return getattr(text, name)(*args)
+
+
+def format_text(text: str, args: Sequence[str], keywords: Mapping[str, str]) -> str:
+    """Result of `text.format` with plain fields; raises ValueError for others."""
+    longest = max(map(len, (*args, *keywords.values())), default=0)
+    if not _FIELDS.fullmatch(text) or len(text) + text.count("{") * longest > MAX_TEXT:
+        raise ValueError
+    return text.format(*args, **keywords)
+
+
+def join_path(parts: Sequence[str]) -> str:
+    """Path made of parts; one that begins with a slash drops those before it."""
+    path = ""
+    for part in parts:
+        path = part if part.startswith("/") or not path else f"{path.rstrip('/')}/{part.removeprefix('./')}"
+    return path or "."
+
+
+def is_known_text(value: object) -> bool:
+    """Whether a value is a text without unknown parts."""
+    return isinstance(value, str) and HOLE not in value
