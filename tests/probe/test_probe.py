@@ -42,7 +42,7 @@ from vllm_runbooks.probe import asking, judging, metrics, observations, vitals
 from vllm_runbooks.probe import history_entry as probed
 from vllm_runbooks.probe import load as loads
 from vllm_runbooks.probe import probing as probe
-from vllm_runbooks.probe.records import FEWEST, Health, Observation, Point, Sample
+from vllm_runbooks.probe.records import FEWEST, Health, Observation, MetricPoint, Sample
 from vllm_runbooks.probe.starts import Result, Rung
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import case_files, recording
@@ -68,7 +68,7 @@ def conditions() -> Serving:
 def seen(port: int, **more: Any) -> Observation:
     """What a probe sees of the server at a port."""
     target = replace(probe.Target(port=port), **more.pop("target", {}))
-    return probe.observe(probe.Request(target, **{"seconds": 0.04, "patience_s": 2.0, **more}), catalog.serving())
+    return probe.observe(probe.ProbeRequest(target, **{"seconds": 0.04, "patience_s": 2.0, **more}), catalog.serving())
 
 
 # Addresses
@@ -529,7 +529,7 @@ def test_a_name_that_is_not_found_in_time_costs_the_patience_once(monkeypatch: p
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     began = time.monotonic()
     found = judging.health(
-        probe.observe(probe.Request(probe.target_of("http://gpu-1.lan:1"), patience_s=0.1), catalog.serving())
+        probe.observe(probe.ProbeRequest(probe.target_of("http://gpu-1.lan:1"), patience_s=0.1), catalog.serving())
     )
 
     assert time.monotonic() - began < scaled(1)
@@ -601,7 +601,7 @@ def test_the_server_is_asked_below_its_prefix() -> None:
     server = Vllm()
     with serving(server) as port:
         found = probe.observe(
-            probe.Request(probe.target_of(f"http://127.0.0.1:{port}/llm/v1"), seconds=0.04, patience_s=2),
+            probe.ProbeRequest(probe.target_of(f"http://127.0.0.1:{port}/llm/v1"), seconds=0.04, patience_s=2),
             catalog.serving(),
         )
 
@@ -614,7 +614,7 @@ def test_a_server_behind_a_socket_of_the_file_system_is_asked(tmp_path: Path) ->
     server, path = Vllm(), tmp_path / "s"
     with serving(server, path) as _:
         found = probe.observe(
-            probe.Request(probe.target_of(f"unix://{path}"), seconds=0.04, patience_s=2), catalog.serving()
+            probe.ProbeRequest(probe.target_of(f"unix://{path}"), seconds=0.04, patience_s=2), catalog.serving()
         )
 
     assert found.vllm == "0.32.0"
@@ -626,7 +626,7 @@ def test_a_handshake_that_fails_is_told_as_such() -> None:
     with serving(Vllm()) as port:
         found = judging.health(
             probe.observe(
-                probe.Request(probe.target_of(f"https://127.0.0.1:{port}"), patience_s=0.3), catalog.serving()
+                probe.ProbeRequest(probe.target_of(f"https://127.0.0.1:{port}"), patience_s=0.3), catalog.serving()
             )
         )
 
@@ -686,7 +686,7 @@ def test_a_load_is_closed_and_ends_on_time() -> None:
     server.seconds = 0.02
     with serving(server) as port:
         began = time.monotonic()
-        found = seen(port, load=loads.Load(0.4, at_once=3, prompt_tokens=5, answer_tokens=3)).load
+        found = seen(port, load=loads.ProbeLoad(0.4, at_once=3, prompt_tokens=5, answer_tokens=3)).load
         took = time.monotonic() - began
 
     assert found is not None
@@ -705,7 +705,7 @@ def test_no_two_prompts_of_two_loads_begin_alike() -> None:
     server = Vllm()
     for _ in range(2):
         with serving(server) as port:
-            seen(port, load=loads.Load(0.2, at_once=3, prompt_tokens=40, answer_tokens=3))
+            seen(port, load=loads.ProbeLoad(0.2, at_once=3, prompt_tokens=40, answer_tokens=3))
     sent = [json.loads(raw.partition(b"\r\n\r\n")[2]) for raw in server.requests if b'"ignore_eos"' in raw]
     begun = [" ".join(each["prompt"].split()[:8]) for each in sent]
 
@@ -716,7 +716,7 @@ def test_no_two_prompts_of_two_loads_begin_alike() -> None:
 
 def test_a_load_beside_which_the_prefix_cache_was_hit_says_so() -> None:
     """Its times are then not those of computing prompts; by a few hits nothing is changed."""
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(probe.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     for hits, is_told in ((60, True), (40, False)):
         values = two(**{ASKED: (0, 1000), HIT: (0, hits)})
         said = rb.render.health.load(judging.health(observed(*values, load=load))).plain
@@ -729,7 +729,7 @@ def test_a_load_on_a_hostile_server_ends_on_time() -> None:
     for answer in (hostile.endless_body, hostile.silent, hostile.no_http):
         with serving(answer) as port:
             began = time.monotonic()
-            with loads.Loading(probe.Target(port=port), "m", loads.Load(0.1, at_once=2), patience_s=5) as loading:
+            with loads.Loading(probe.Target(port=port), "m", loads.ProbeLoad(0.1, at_once=2), patience_s=5) as loading:
                 time.sleep(loading.left_s)
             found = loading.measured()
 
@@ -763,7 +763,7 @@ def test_an_interrupted_load_ends_at_once() -> None:
     """As by Ctrl-C: what was seen by then is told."""
     with serving(hostile.silent) as port:
         began = time.monotonic()
-        loading = loads.Loading(probe.Target(port=port), "m", loads.Load(60, at_once=8), patience_s=60)
+        loading = loads.Loading(probe.Target(port=port), "m", loads.ProbeLoad(60, at_once=8), patience_s=60)
         with pytest.raises(KeyboardInterrupt), loading:
             _interrupt_later()
 
@@ -781,7 +781,7 @@ def _interrupt_later() -> None:
 def test_what_is_no_load_is_refused(values: dict[str, Any]) -> None:
     """By its number."""
     with pytest.raises(InputError, match="load: "):
-        loads.Load(**values)
+        loads.ProbeLoad(**values)
 
 
 def test_percentiles_lie_between_the_nearest_ranks() -> None:
@@ -798,7 +798,7 @@ def test_percentiles_lie_between_the_nearest_ranks() -> None:
 
 def test_percentiles_of_few_answers_are_said_to_be_of_too_few() -> None:
     """Also where they were recorded as if they were known."""
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(probe.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     times = loads.quantiles([1.0] * 100)
     for answered, said in ((0, 0), (19, 6), (20, 3), (100, 0)):
         measured = replace(load, answered=answered, first_token=times, each_token=times, whole=times)
@@ -892,10 +892,10 @@ def observed(*samples: Mapping[str, float], seconds: float = 10.0, **more: Any) 
     return Observation(**{**given, "samples": tuple(made), **more})
 
 
-def _point(text: str, value: float) -> Point:
+def _point(text: str, value: float) -> MetricPoint:
     name, _, labels = text.rstrip("}").partition("{")
     pairs = dict(pair.split("=") for pair in labels.split(",") if pair)
-    return Point(name, {"engine": "0", "model_name": "m", **pairs}, value)
+    return MetricPoint(name, {"engine": "0", "model_name": "m", **pairs}, value)
 
 
 def figures(*samples: Mapping[str, float], seconds: float = 10.0) -> dict[str, float | None]:
@@ -1061,7 +1061,7 @@ class _Between(Vllm):
 def test_a_server_that_computes_one_request_at_a_time_is_overloaded() -> None:
     """Though one of its samples shows that none runs."""
     with serving(_Between()) as port:
-        found = judging.health(seen(port, load=loads.Load(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
+        found = judging.health(seen(port, load=loads.ProbeLoad(0.6, at_once=2, prompt_tokens=5, answer_tokens=3)))
 
     assert found.cause is not None
     assert found.cause.id == "serving.queue_overload"
@@ -1082,7 +1082,7 @@ def _rows() -> list[Any]:
 def test_what_clients_send_is_not_judged_by_our_own_load() -> None:
     """Prompts of the probe's load have nothing in common, and it ends some of its requests itself."""
     values = two(**{"vllm:prefix_cache_queries_total": (0, 2000), "vllm:prefix_cache_hits_total": (0, 0)})
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(probe.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
 
     assert judging.health(observed(*values, load=load)).findings == ()
 
@@ -1350,7 +1350,7 @@ def test_of_two_probes_of_a_busy_server_the_figures_make_no_difference(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """They are shown, those of a load as well: what counts is the verdict, findings and rungs."""
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(probe.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     passed = (Rung("token", Result.PASSED, ""),)
     names: list[Path] = []
     for number, rungs in ((5, passed), (7, passed), (7, ())):
@@ -1371,7 +1371,7 @@ def test_figures_of_a_run_about_a_server_are_facts_and_make_no_difference(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """They are in the results of a check, from where the history and its trends have them."""
-    load = loads.Loading(probe.Target(), "m", loads.Load(), patience_s=1).measured()
+    load = loads.Loading(probe.Target(), "m", loads.ProbeLoad(), patience_s=1).measured()
     names = []
     for number in (1, 2):
         measured = replace(load, answer_tokens_per_s=float(number), first_token=loads.quantiles([number]))

@@ -37,7 +37,7 @@ TOKEN = "hf_" + "abcdefghijklmnopqrstuvwxyz01234567"  # in two pieces: this file
 LOG = CASES / "autoglm-3090-video-oom" / "startup.log"
 COMMAND = f"export HF_TOKEN={TOKEN}\nvllm serve zai-org/AutoGLM-Phone-9B --max-model-length 4096\n"
 QUICK = ("autoglm-3090-video-oom", "gpt-oss-gemma-a100-four-starts", "tiny-cpu-tp2-small-shm")
-NO_CARDS = pack.Cards()
+NO_CARDS = pack.PackedGpus()
 
 
 @pytest.fixture
@@ -421,7 +421,7 @@ def test_cards_of_this_host_are_packed_by_name_without_its_inventory(monkeypatch
     """`--gpus local --no-inventory` keeps the cards; cards that the catalog does not know are refused."""
     monkeypatch.setattr(inventory, "gpus_alone", lambda: Inventory(gpus=(GpuFacts(0, name="A100-SXM4-80GB"),) * 2))
 
-    assert pack.cards_of("local", is_inventoried=False) == pack.Cards(named="2xA100-80GB-SXM")
+    assert pack.cards_of("local", is_inventoried=False) == pack.PackedGpus(named="2xA100-80GB-SXM")
 
     unknown = GpuFacts(0, name="X9000", total_mib=9000)
     monkeypatch.setattr(inventory, "gpus_alone", lambda: Inventory(gpus=(unknown,)))

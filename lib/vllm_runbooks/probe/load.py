@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from vllm_runbooks.core.errors import InputError
-from vllm_runbooks.probe.asking import Asking, Target, Unanswered
+from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered
 from vllm_runbooks.probe.records import FEWEST_P95, FEWEST_P99, LoadMeasured, Quantiles
 
 MAX_AT_ONCE = 1024
@@ -31,7 +31,7 @@ _MAX_KEPT = 1_000_000
 
 
 @dataclass(frozen=True)
-class Load:
+class ProbeLoad:
     """What is sent."""
 
     seconds: float = 30.0
@@ -40,11 +40,7 @@ class Load:
     answer_tokens: int = 64
 
     def __post_init__(self) -> None:
-        """Refuse what is no load.
-
-        Raises:
-            InputError: a number is out of range.
-        """
+        """Refuse what is no load."""
         if not 0.1 <= self.seconds <= 3600:
             raise InputError(f"load: {self.seconds:g} s is no time for a load; give from 0.1 s to 1 h")
         for name, most in (("at_once", MAX_AT_ONCE), ("prompt_tokens", 1_000_000), ("answer_tokens", 1_000_000)):
@@ -53,7 +49,7 @@ class Load:
 
 
 @dataclass
-class _Seen:
+class _LoadSamples:
     """What the workers saw; each list is appended to under the lock of the interpreter alone."""
 
     sent: list[float] = field(default_factory=list)
@@ -67,11 +63,11 @@ class _Seen:
 class Loading:
     """A load that is put on a server."""
 
-    def __init__(self, target: Target, model: str, load: Load, *, patience_s: float) -> None:
-        """A load that waits to be begun; a request is given up after so many seconds."""
+    def __init__(self, target: Target, model: str, load: ProbeLoad, *, patience_s: float) -> None:
+        """A load that starts on entry; each request is given up after `patience_s`."""
         self.load = load
-        self._asking, self._model = Asking(target, patience_s), model
-        self._seen, self._stop = _Seen(), threading.Event()
+        self._asking, self._model = HttpClient(target, patience_s), model
+        self._seen, self._stop = _LoadSamples(), threading.Event()
         self._has_token = threading.Event()
         self._began = self._ended = 0.0
         self._cut_short = False
@@ -120,10 +116,10 @@ class Loading:
                 self._stop.wait(_PAUSE_S)
 
     def _request(self, prompt: str, began: float) -> str:
-        """Send one request and note its times; the kind of its error, empty where there was none."""
+        """Send one request and record its times; return the kind of its error, or nothing."""
         first = last = 0.0
-        pieces, told = 0, None
-        asked = {
+        pieces, token_count = 0, None
+        body = {
             "model": self._model,
             "prompt": prompt,
             "max_tokens": self.load.answer_tokens,
@@ -133,15 +129,15 @@ class Loading:
             "stream_options": {"include_usage": True},
         }
         try:
-            for at, event in self._asking.events("/v1/completions", asked, until=self._until):
+            for at, event in self._asking.events("/v1/completions", body, until=self._until):
                 if event == b"[DONE]":
-                    self._note(began, first, at, last, told if told is not None else pieces)
+                    self._note(began, first, at, last, token_count if token_count is not None else pieces)
                     return ""
-                said = _parsed(event)
-                if said.get("error"):
+                data = _parsed(event)
+                if data.get("error"):
                     return "the stream broke off"
-                told = _counted(said, told)
-                if said.get("choices"):
+                token_count = _counted(data, token_count)
+                if data.get("choices"):
                     first = first or at
                     self._has_token.set()
                     last, pieces = at, pieces + 1
@@ -160,7 +156,7 @@ class Loading:
         seen.whole.append(ended - began)
 
     def measured(self) -> LoadMeasured:
-        """What was seen, when it is over; requests that its end met under way count as no error."""
+        """The measurements after the load; requests cut off by its end are no errors."""
         seen, load = self._seen, self.load
         seconds = self._ended - self._began
         answered = len(seen.whole)
@@ -185,17 +181,17 @@ class Loading:
 
 def _parsed(event: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(event)
+        data = json.loads(event)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
-def _counted(said: dict[str, Any], told: int | None) -> int | None:
+def _counted(data: dict[str, Any], otherwise: int | None) -> int | None:
     """Tokens of the answer as the server counts them."""
-    usage = said.get("usage")
+    usage = data.get("usage")
     count = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    return count if type(count) is int and 0 <= count <= 1 << 30 else told
+    return count if type(count) is int and 0 <= count <= 1 << 30 else otherwise
 
 
 def quantiles(seconds: Sequence[float]) -> Quantiles:

@@ -34,7 +34,7 @@ class ServedModel:
 
 
 @dataclass(frozen=True)
-class Point:
+class MetricPoint:
     """A sample of one series."""
 
     name: str
@@ -47,7 +47,7 @@ class Sample:
     """What /metrics said at one moment; of the moments between first and last histograms are left out."""
 
     at_s: float
-    points: tuple[Point, ...]
+    points: tuple[MetricPoint, ...]
 
 
 @dataclass(frozen=True)

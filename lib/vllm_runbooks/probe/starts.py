@@ -6,6 +6,7 @@ monotonic clock, unless a name says otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -55,6 +56,11 @@ class Rung:
     """Of one that failed whether the server answered in good order, and only refused what was asked."""
     reason: str = ""
     """Of one that failed why, in a word of `catalog.serving.REASONS`."""
+
+
+def first_failure(rungs: Iterable[Rung]) -> Rung | None:
+    """The first needed rung that failed."""
+    return next((rung for rung in rungs if rung.result is Result.FAILED and rung.is_needed), None)
 
 
 @dataclass(frozen=True)
@@ -188,6 +194,17 @@ class Guarded:
     """CPU seconds of the server's processes until then."""
     notes: tuple[str, ...] = field(default=())
     """What could not be watched or checked, and why."""
+
+    @property
+    def last(self) -> Attempt | None:
+        """The last try."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def failed_check(self) -> str | None:
+        """The check that prevented the launch, in words; None if a try was made."""
+        failed = next((check for check in self.checks if check.result is Result.FAILED), None)
+        return None if self.attempts or failed is None else f"not started: {failed.name}: {failed.says}"
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,9 @@ class Gate:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is started any more."""
         return self._closed.is_set()
 
     def close(self) -> None:
-        """Let nothing be started any more."""
         with self.starting:
             self._closed.set()
 
@@ -53,14 +51,7 @@ class Bench:
     """Executes one run at a time."""
 
     def __init__(self, tag: str, *, runtime: Path, name: str, gate: Gate) -> None:
-        """A bench; its worker starts with the first run.
-
-        Args:
-            tag: What its processes carry (`host.processes.TAG`); the last part of it is theirs.
-            runtime: Folder for sockets and the worker's log.
-            name: Of the log, apart from those of others in the same folder.
-            gate: Whether processes may be started.
-        """
+        """A bench whose processes carry `tag` in `host.processes.TAG`; its worker starts with the first run."""
         self._tag = tag
         self._runtime = runtime
         self._name = name
@@ -68,19 +59,14 @@ class Bench:
         self._worker: subprocess.Popen[str] | None = None
 
     def execute(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Have an order executed, and all that it started ended; the answer, as `worker` gives one.
-
-        Args:
-            index: Number of the run, which its processes carry.
-            order: As `worker` takes it, without its tag; or `alone`, a case's folder that is judged without a runbook.
-        """
+        """Execute an order (of `worker`, or `alone`: a case's folder) and end all its processes."""
         try:
             return self._judge(index, order) if "alone" in order else self._ask(index, order)
         except OSError as error:
             return {"reason": f"the worker could not be started: {error}"}
 
     def _ask(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Send the order to the worker and wait for its answer, but not for ever."""
+        """Send the order to the worker and wait for its answer, up to the time limit."""
         worker = self._start_worker()
         if worker is None or worker.stdin is None or worker.stdout is None:
             return {"reason": "interrupted"}
@@ -116,7 +102,7 @@ class Bench:
         return {"reason": f"the worker died ({_ending(worker.returncode)}); no verdict was written"}
 
     def _judge(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Have a case judged without a runbook, in a process that ends with the answer or at the run's limit."""
+        """Check a case without a runbook in a process of its own."""
         with self._gate.starting:
             if self._gate.is_closed:
                 return {"reason": "interrupted"}
@@ -141,7 +127,6 @@ class Bench:
         return {"reason": f"the diagnosis died ({_ending(process.returncode)}); no verdict was written"}
 
     def _start_worker(self) -> subprocess.Popen[str] | None:
-        """Return the worker, started where there is none; None when nothing may be started any more."""
         with self._gate.starting:
             if self._gate.is_closed:
                 return None
@@ -173,7 +158,7 @@ class Bench:
 
 
 def judge_alone(folder: str) -> dict[str, Any]:
-    """Judge a case without a runbook, by what the tool says of what it holds; a worker's answer."""
+    """Check a case without a runbook; return a worker's answer."""
     # The core loads slowly, and whoever hands out the runs needs none of it.
     from vllm_runbooks.reading import sources
     from vllm_runbooks.runbooks import cases
@@ -186,7 +171,7 @@ def judge_alone(folder: str) -> dict[str, Any]:
 
 
 def module(name: str) -> list[str]:
-    """Command that runs one of our modules in a process of its own; -P keeps the current folder out of its imports."""
+    """Command that runs one of our modules; -P keeps the current folder out of its imports."""
     return [sys.executable, "-P", "-m", f"vllm_runbooks.{name}"]
 
 

@@ -43,11 +43,7 @@ def read_case(path: Path, where: str | None = None) -> Case:
 
 
 def load_case(folder: Path) -> Case:
-    """Read and check a case's folder, its files included.
-
-    Raises:
-        InputError: the case is broken.
-    """
+    """Read and check a case's folder with its files."""
     case = evidence.load_case(folder, read_case=lambda path: read_case(path, str(path))).case
     if case is None:
         raise InputError(f"{folder}: holds no case.yaml")
@@ -55,7 +51,6 @@ def load_case(folder: Path) -> Case:
 
 
 def folder_problems(folder: Path) -> list[str]:
-    """What is wrong with a case's folder, a line each."""
     where = f"cases/{folder.name}/case.yaml"
     try:
         case = read_case(folder / "case.yaml", where)
@@ -70,11 +65,11 @@ def folder_problems(folder: Path) -> list[str]:
 
 
 def _expected_claim_problems(case: CaseFile, judged: Claims | None) -> Iterator[Problem]:
-    there = [claim.id for claim in judged.claims] if judged else []
+    claims = [claim.id for claim in judged.claims] if judged else []
     for index, name in enumerate(case.expect.claims or ()):
-        if name not in there:
+        if name not in claims:
             yield ("expect", "claims", index), f"{name!r} is no claim of claims.yaml beside case.yaml"
-    if missing := [name for name in there if name not in (case.expect.claims or ())]:
+    if missing := [name for name in claims if name not in (case.expect.claims or ())]:
         yield (
             ("expect", "claims"),
             f"lacks {', '.join(missing)} of claims.yaml; a claim that is not compared proves nothing",
@@ -108,7 +103,6 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
 
 
 def _snapshot_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
-    """What is wrong with a host's snapshot, or with a case that is none."""
     expect = case.expect
     if case.kind is not CaseKind.SNAPSHOT:
         if expect.recommended is not None:
@@ -131,7 +125,6 @@ def _snapshot_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
 
 
 def _nodes_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
-    """What is wrong with recorded nodes."""
     expect = case.expect
     if case.kind is not CaseKind.NODES:
         return
@@ -149,16 +142,15 @@ def _nodes_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
 
 
 def _probe_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
-    """What is wrong with a recorded observation of a running server."""
     expect = case.expect
-    known = _serving_ids(folders.catalog_dir() / "serving.yaml")
+    conditions = _serving_ids(folders.catalog_dir() / "serving.yaml")
     if expect.class_ not in (None, "ok"):
         yield ("expect", "class"), "is ok or left out, where a server was observed; name the condition as symptom"
     for at, name in (
         (("symptom",), expect.symptom),
         *((("findings", n), f) for n, f in enumerate(expect.findings or ())),
     ):
-        if name is not None and name not in known:
+        if name is not None and name not in conditions:
             yield ("expect", *at), f"{name!r} is no condition of serving.yaml"
     path = folder / OBSERVATION
     try:
@@ -173,15 +165,14 @@ def _serving_ids(path: Path) -> frozenset[str]:
 
 
 def _plan_problems(case: CaseFile) -> Iterator[Problem]:
-    """What is wrong with a recorded question, or with a case that is none."""
-    asked, expect = case.plan, case.expect
-    if asked is None and not case.files:
+    question, expect = case.plan, case.expect
+    if question is None and not case.files:
         yield ("files",), "is empty; name the recorded files"
-    if asked is not None and case.files:
+    if question is not None and case.files:
         yield ("files",), "must be empty where a plan is asked for"
-    if asked is None and (expect.fits is not None or expect.best is not None or expect.per_gpu):
+    if question is None and (expect.fits is not None or expect.best is not None or expect.per_gpu):
         yield ("expect",), "compares a plan, and none is asked for; write plan as well"
-    if asked is not None and expect.best is not None and {asked.tp, asked.pp, asked.dp} != {None}:
+    if question is not None and expect.best is not None and {question.tp, question.pp, question.dp} != {None}:
         yield ("expect", "best"), "needs a question without tp, pp and dp"
     for name in expect.per_gpu:
         if name not in PLAN_FIGURES:

@@ -31,9 +31,7 @@ class RunNodes(Protocol):
     """By name, those that are lost included."""
 
     @property
-    def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        """What is known of each node, by name."""
-        ...
+    def facts(self) -> Mapping[str, Mapping[str, Any]]: ...
 
 
 class Runs:
@@ -45,20 +43,12 @@ class Runs:
         requests: Sequence[Request],
         *,
         whole: str | None = None,
-        asked: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
         cluster: RunNodes | None = None,
     ) -> None:
-        """Runs that are asked for.
-
-        Args:
-            kept: The history.
-            requests: What is asked for.
-            whole: What the check is about that they are parts of; None: of none.
-            asked: What the check was given.
-            cluster: Whose nodes execute them; None: this host does.
-        """
+        """Runs to record; `whole` names the check that they are part of."""
         self._kept, self._requests = kept, requests
-        self._whole, self._asked = whole, asked or {}
+        self._whole, self._asked = whole, inputs or {}
         self._cluster = cluster
         self._began = time.monotonic()
         self._whole_id: str | None = None
@@ -70,7 +60,7 @@ class Runs:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        """Close everything where the suite itself came to nothing."""
+        """Close all entries after an error of the suite."""
         if error is None:
             return
         verdict, reason = Verdict.INTERRUPTED, "the command was ended"
@@ -81,7 +71,6 @@ class Runs:
         self._end_whole(verdict, reason, {})
 
     def progress(self, show: Progress | None) -> Progress:
-        """What a suite calls: the history is told first."""
         numbers = {id(request): number for number, request in enumerate(self._requests)}
 
         def told(request: Request, result: RunResult | None) -> None:
@@ -96,7 +85,6 @@ class Runs:
         return told
 
     def finish(self, results: Sequence[RunResult]) -> None:
-        """Close what a signal left open, and the check itself."""
         for number, result in enumerate(results):
             is_judged = result.verdict is not Verdict.INTERRUPTED
             if number not in self._done and (is_judged or number in self._open):
@@ -125,8 +113,8 @@ class Runs:
         from vllm_runbooks.history import store as history
 
         if self._whole is not None and self._whole_id is None:
-            asked = {**self._asked, "catalog": self._inputs.catalog}
-            self._whole_id = self._kept.begin("check", self._whole, inputs=asked)
+            check_inputs = {**self._asked, "catalog": self._inputs.catalog}
+            self._whole_id = self._kept.begin("check", self._whole, inputs=check_inputs)
         request = self._requests[number]
         inputs = self._inputs.of(request)
         about = request.case or _evidence(inputs.get("parameters") or {})
@@ -142,10 +130,10 @@ class Runs:
 
     def _end(self, number: int, result: RunResult) -> None:
         id_ = self._open.get(number) or self._begin(number)
-        told = document(result)
-        results = {name: told[name] for name in ("case", "outcome", "root_cause", "facts")}
-        results["findings"] = [finding["symptom"] for finding in told["findings"]]
-        results |= {name: told[name] for name in ("node", "lost_on") if name in told}
+        data = document(result)
+        results = {name: data[name] for name in ("case", "outcome", "root_cause", "facts")}
+        results["findings"] = [finding["symptom"] for finding in data["findings"]]
+        results |= {name: data[name] for name in ("node", "lost_on") if name in data}
         self._kept.end(
             id_,
             result.verdict,
@@ -162,7 +150,7 @@ _WORST = (Verdict.INTERRUPTED, Verdict.ERROR, Verdict.FAIL, Verdict.PASS)
 
 
 def _evidence(parameters: Mapping[str, Any]) -> str | None:
-    """What the evidence of a run is called; None: it has none, or is about what runs on this host."""
+    """The evidence's name; None if there is none, or the run is live."""
     named = parameters.get("evidence")
     return Path(named).name[:200] or None if isinstance(named, str) and parameters.get("live") is not True else None
 
@@ -186,7 +174,7 @@ class _Inputs:
 
     @property
     def catalog(self) -> str:
-        """Key of the catalog, with the folders of one's own."""
+        """Key of the catalog and the user's own folders."""
         if self._catalog is None:
             from vllm_runbooks.catalog import compiled, folders
 
@@ -195,7 +183,7 @@ class _Inputs:
         return self._catalog
 
     def of(self, request: Request) -> dict[str, Any]:
-        """What a run is given: its parameters with their defaults, and digests of what it reads."""
+        """A run's parameters with defaults, and digests of its files."""
         if request.is_alone:
             return {"case": request.case, "case_digest": self._digest(request.path), "catalog": self.catalog}
         parameters = {**self._defaults(request.path), **request.parameters} if request.refused is None else {}
@@ -214,7 +202,9 @@ class _Inputs:
 
             self._declared[path] = {}
             with contextlib.suppress(InputError):
-                self._declared[path] = {each.name: each.default for each in load_runbook(path).parameters}
+                self._declared[path] = {
+                    parameter.name: parameter.default for parameter in load_runbook(path).parameters
+                }
         return self._declared[path]
 
     def _of_evidence(self, name: str) -> str | None:
@@ -226,7 +216,6 @@ class _Inputs:
         return None
 
     def _digest(self, path: Path) -> str | None:
-        """A digest of a file, or of a folder's files; None: it cannot be read, or is too large."""
         if path not in self._digests:
             self._digests[path] = None
             with contextlib.suppress(OSError, ValueError):
@@ -238,8 +227,8 @@ def _digest(path: Path) -> str | None:
     files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     if not all(file.is_file() for file in files) or sum(file.stat().st_size for file in files) > _MOST_HASHED:
         return None
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
-        found.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
-        found.update(hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()[:20]
+        digest.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:20]

@@ -77,14 +77,14 @@ def load_runbook(path: str | Path) -> Runbook:
     )
 
 
-def bind(runbook: Runbook, given: Mapping[str, object]) -> dict[str, Value]:
+def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
     """Check the values given against the runbook's declared parameters and return them with their declared types.
 
     Executors paste a parameter's name into code as it stands; so a name that is not declared is never let through.
     """
     declared = {parameter.name: parameter for parameter in runbook.parameters}
     bound: dict[str, Value] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         if name not in declared:
             raise InputError(f"{runbook.id}: no parameter named {_shown(name)}; {_nearest(name, list(declared))}")
         try:
@@ -107,13 +107,10 @@ def bind(runbook: Runbook, given: Mapping[str, object]) -> dict[str, Value]:
     return bound
 
 
-def held_back(path: str | Path, step: str, given: Mapping[str, object]) -> tuple[str, ...]:
-    """The parameters that keep a step from being done, as the conditions in its cell say; empty: none that is known.
-
-    A condition is that of an `if` around a call of the step, and a parameter one of the names that it joins by `and`.
-    """
+def held_back(path: str | Path, step: str, values: Mapping[str, object]) -> tuple[str, ...]:
+    """False parameters that joined by `and` are the condition around a step's call; empty if none is known."""
     notebook = _read_notebook(Path(path))
-    is_on = {parameter.name: parameter.default for parameter in _parameters(notebook, Path(path))} | dict(given)
+    is_on = {parameter.name: parameter.default for parameter in _parameters(notebook, Path(path))} | dict(values)
     source = next((_source(cell) for cell in notebook["cells"] if _name(cell) == step), "")
     try:
         conditions = [
@@ -125,20 +122,21 @@ def held_back(path: str | Path, step: str, given: Mapping[str, object]) -> tuple
         return ()
     joined = [
         part
-        for each in conditions
-        for part in (each.values if isinstance(each, ast.BoolOp) and isinstance(each.op, ast.And) else [each])
+        for condition in conditions
+        for part in (
+            condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
+        )
     ]
     names = [part.id for part in joined if isinstance(part, ast.Name)]
     return tuple(dict.fromkeys(name for name in names if is_on.get(name, True) is False))
 
 
 def _names_step(body: ast.expr | list[ast.stmt], step: str) -> bool:
-    """Whether the code calls the step: by its name, or with it as an argument."""
     return any(
         (isinstance(node, ast.Attribute) and node.attr == step)
         or (isinstance(node, ast.Constant) and node.value == step)
-        for each in (body if isinstance(body, list) else [body])
-        for node in ast.walk(each)
+        for statement in (body if isinstance(body, list) else [body])
+        for node in ast.walk(statement)
     )
 
 
@@ -192,24 +190,20 @@ def conclude(judgement: Judgement, *, stop_on_fail: bool) -> None:
 
 
 def read_judgement(notebook: Mapping[str, Any]) -> Judgement | None:
-    """Return the verdict that the last code cell of an executed notebook displayed, or None where there is none.
-
-    None also when it is malformed, or when there are two: a run is never judged by a guess.
-    """
+    """The verdict that the last code cell displayed; None if there is none, or more than one."""
     try:
         cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and not _is_injected(cell)]
-        found = [
+        judgements = [
             output["data"][JUDGEMENT_MIME]
             for output in (cells[-1]["outputs"] if cells else [])
             if output["output_type"] == "display_data" and JUDGEMENT_MIME in output["data"]
         ]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return parse_judgement(found[0]) if len(found) == 1 else None
+    return parse_judgement(judgements[0]) if len(judgements) == 1 else None
 
 
 def parse_judgement(data: object) -> Judgement | None:
-    """Return the judgement that JSON of the MIME type holds, or None where it is not exactly that."""
     try:
         return _judgement(cast("Mapping[str, Any]", data))
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -221,7 +215,7 @@ def _is_injected(cell: Mapping[str, Any]) -> bool:
 
 
 def _judgement(data: Mapping[str, Any]) -> Judgement:
-    """Build the record from JSON; KeyError, TypeError or ValueError where it is not exactly that record."""
+    """Build the record; raise KeyError, TypeError or ValueError if the data is anything else."""
     if type(data["schema"]) is not int or data["schema"] != SCHEMA:
         raise ValueError("not a judgement of this schema")
     judgement = record(Judgement, {key: value for key, value in data.items() if key != "schema"})
@@ -244,7 +238,6 @@ def _judgement(data: Mapping[str, Any]) -> Judgement:
 
 
 def _card(judgement: Judgement, reason: str) -> str:
-    """Render the verdict as a small card whose text takes the colour of the page around it, light or dark."""
     colour = GROUNDS[VERDICTS[judgement.verdict]]
     rows = [
         ("Case", judgement.case),
@@ -267,7 +260,7 @@ def _card(judgement: Judgement, reason: str) -> str:
 
 
 def _read_notebook(path: Path) -> dict[str, Any]:
-    """Read the file as a version 4 notebook whose cells have the shape that the rest of this module relies on."""
+    """Read a version 4 notebook and check the shape of its cells."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give the path of an .ipynb file")
     try:
@@ -334,7 +327,7 @@ def _title_and_summary(notebook: Mapping[str, Any], path: Path) -> tuple[str, st
 
 
 def _parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...]:
-    """Read the parameters cell: nothing but lines of `name: type = literal  # help`."""
+    """Read the parameters cell: only lines of `name: type = literal  # help`."""
     tagged = [
         cell
         for cell in notebook["cells"]
@@ -357,7 +350,7 @@ def _parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...
         raise InputError(f"{where}{place}: is not Python; write `name: type = value  # help`") from None
     parameters: dict[str, Parameter] = {}
     for node in tree.body:
-        here = f"{where} line {node.lineno}"
+        line_place = f"{where} line {node.lineno}"
         if not (
             isinstance(node, ast.AnnAssign)
             and isinstance(node.target, ast.Name)
@@ -366,20 +359,22 @@ def _parameters(notebook: Mapping[str, Any], path: Path) -> tuple[Parameter, ...
             and node.value is not None
             and node.lineno == node.end_lineno
         ):
-            raise InputError(f"{here}: is not a parameter; write `name: type = value  # help`, type str/int/float/bool")
+            raise InputError(
+                f"{line_place}: is not a parameter; write `name: type = value  # help`, type str/int/float/bool"
+            )
         name, kind = node.target.id, node.annotation.id
         if name in parameters:
-            raise InputError(f"{here}: parameter {name} is declared twice; remove one")
+            raise InputError(f"{line_place}: parameter {name} is declared twice; remove one")
         try:
             value = ast.literal_eval(node.value)
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-            raise InputError(f"{here}: default of {name} is not a literal; write its value") from None
+            raise InputError(f"{line_place}: default of {name} is not a literal; write its value") from None
         if type(value) is not _TYPES[kind] and not (kind == "float" and type(value) is int):
-            raise InputError(f"{here}: default of {name} is not {kind}; give {_EXAMPLES[_TYPES[kind]]}")
+            raise InputError(f"{line_place}: default of {name} is not {kind}; give {_EXAMPLES[_TYPES[kind]]}")
         try:
             default = typed(value, _TYPES[kind])
         except InputError as error:
-            raise InputError(f"{here}: default of {name}: {error}") from None
+            raise InputError(f"{line_place}: default of {name}: {error}") from None
         parameters[name] = Parameter(name=name, type=kind, default=default, help=comments.get(node.lineno, ""))
     return tuple(parameters.values())
 
@@ -393,7 +388,6 @@ def _name(cell: Mapping[str, Any]) -> str:
 
 
 def _nearest(name: str, names: list[str]) -> str:
-    """Name what was probably meant, else everything there is to choose from."""
     return meant(name, names, f"it takes {', '.join(names)}" if names else "it takes none")
 
 
@@ -407,7 +401,7 @@ def _matches(value: object, pattern: str) -> bool:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether the text can be stored: a command line hands over bytes that are not UTF-8 as lone surrogates."""
+    """Whether the text can be stored: a command line may contain lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -92,7 +92,7 @@ _TICK_S = 1.0
 """How late a signal may be noticed."""
 
 
-class Executor(Protocol):
+class RunExecutor(Protocol):
     """Has the runs of a suite executed, each once."""
 
     def begin(self, suite: Suite) -> int:
@@ -114,7 +114,7 @@ def run_all(
     out: Path,
     jobs: int = 2,
     progress: Progress | None = None,
-    executor: Executor | None = None,
+    executor: RunExecutor | None = None,
 ) -> list[RunResult]:
     """Execute the runs into the folder `out`, and return their results in the order asked for.
 
@@ -156,7 +156,7 @@ class Suite:
         """Value of the environment variable for this suite's workers; a suite within a run keeps the outer name."""
         return ":".join(filter(None, [os.environ.get(TAG), self.id]))
 
-    def run(self, executor: Executor) -> list[RunResult]:
+    def run(self, executor: RunExecutor) -> list[RunResult]:
         self._prepare_folder()
         self.runtime = Path(tempfile.mkdtemp(prefix="vr", dir=temporary_folder()))
         with _signals_to(self.events), self._guarded():
@@ -174,7 +174,6 @@ class Suite:
         return self.results
 
     def order(self, index: int) -> dict[str, Any]:
-        """What is to be executed, as a `Bench` takes it."""
         request = self.requests[index]
         if request.is_alone:
             return {"alone": str(request.path.absolute()), "timeout_s": request.timeout_s}
@@ -190,7 +189,6 @@ class Suite:
         }
 
     def started(self, index: int) -> None:
-        """Somebody has begun with a run."""
         self.events.put((index, None))
 
     def judged(
@@ -202,38 +200,28 @@ class Suite:
         node: str | None = None,
         lost_on: Sequence[str] = (),
     ) -> None:
-        """A run has come to an answer.
-
-        Args:
-            index: Number of the run.
-            answer: As a worker gives one.
-            seconds: How long it took.
-            node: The one that it was executed on; None: this host, or none.
-            lost_on: Nodes that had begun with it before, and gave no answer.
-        """
+        """Report a worker's answer to a run; `lost_on` are nodes that began it and were lost."""
         request = self.requests[index]
         result = _judge(request, answer)
         if self.gate.is_closed and result.verdict is Verdict.ERROR:
             # The kernel was ended by us: that is no error of the run.
             result = _result(request, Verdict.INTERRUPTED, "interrupted")
-        told = replace(result, seconds=seconds, node=node, lost_on=tuple(lost_on) or None)
-        self.events.put((index, told))
+        final = replace(result, seconds=seconds, node=node, lost_on=tuple(lost_on) or None)
+        self.events.put((index, final))
 
     def through(self) -> None:
-        """A part of the executor has nothing left to do."""
         self.events.put(self._THROUGH)
 
     def steps_of(self, index: int) -> Path:
-        """Where a run's steps leave what they come to."""
         return _steps_folder(self.out, self.outputs[index])
 
     def stop(self) -> None:
-        """Let no run start any more and end every process of this suite."""
+        """Start no more runs and end every process of this suite."""
         self.gate.close()
         sweep(self.id)
 
     def _prepare_folder(self) -> None:
-        """Write results.json, junit.xml and index.html, every run still open; refuse a folder that cannot hold them."""
+        """Write the reports with every run open; reject a folder that cannot be written."""
         try:
             self.out.mkdir(parents=True, exist_ok=True)
             for index, name in enumerate(self.outputs):
@@ -248,7 +236,7 @@ class Suite:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Keep a guard for as long as this suite runs; it acts when this process ends without having said so."""
+        """Run a guard process that cleans up if this process dies."""
         guard = subprocess.Popen(  # noqa: S603 - our own module
             [*module("host.processes"), self.id, str(self.runtime), str(self.out)],
             stdin=subprocess.PIPE,
@@ -262,7 +250,7 @@ class Suite:
             guard.communicate(b"done")
 
     def _collect(self, parts: int) -> None:
-        """Take the executor's reports until all its parts are through, or a signal ends the suite."""
+        """Take results until all parts are done, or a signal ends the suite."""
         while parts:
             try:
                 event = self.events.get(timeout=_TICK_S)
@@ -290,7 +278,6 @@ class Suite:
         ]
 
     def _drain(self) -> None:
-        """Keep what was judged between a signal and the end of the slots."""
         with contextlib.suppress(Empty):
             while True:
                 event = self.events.get_nowait()
@@ -298,7 +285,7 @@ class Suite:
                     self.results[event[0]] = event[1]
 
     def _save(self, *, final: bool = False) -> None:
-        """Store the results as they are; a full disk is reported at the end, when it may have room again."""
+        """Store the results; a full disk is reported at the end."""
         self.results = [self._with_notebook(index, result) for index, result in enumerate(self.results)]
         runs = [document(result) for result in self.results]
         record = {"schema": 1, "tool": self.tool, "began": self.began, "runs": runs} | by_node(self.nodes, self.results)
@@ -320,12 +307,10 @@ class Local:
     """Executes runs on this host, several at a time."""
 
     def __init__(self, jobs: int) -> None:
-        """An executor of so many runs at a time."""
         self._jobs = jobs
         self._slots: list[threading.Thread] = []
 
     def begin(self, suite: Suite) -> int:
-        """Begin; a part is a slot that executes one run after the other."""
         count = min(self._jobs, len(suite.requests))
         names = [f"slot-{number}" for number in range(count)]
         self._slots = [threading.Thread(target=_work, args=(suite, name), name=name, daemon=True) for name in names]
@@ -334,16 +319,14 @@ class Local:
         return count
 
     def stop(self) -> None:
-        """Nothing: the suite itself ends what runs on this host."""
+        """Do nothing: the suite ends the processes of this host."""
 
     def join(self) -> None:
-        """Wait for the slots."""
         for slot in self._slots:
             slot.join()
 
 
 def _work(suite: Suite, name: str) -> None:
-    """Have one run after the other executed, until none waits."""
     bench = Bench(suite.tag, runtime=suite.runtime, name=name, gate=suite.gate)
     try:
         while not suite.gate.is_closed:
@@ -361,25 +344,24 @@ def _work(suite: Suite, name: str) -> None:
 
 
 def refusal(request: Request) -> dict[str, Any] | None:
-    """The answer to a run that cannot be started; None: it can."""
+    """The answer to a run that cannot be started."""
     return None if request.refused is None else {"reason": request.refused, "refused": True}
 
 
 def by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> dict[str, Any]:
-    """What a document has of the nodes that took part: each of them, and what is not the same on all; else nothing."""
     if not nodes:
         return {}
     return {"nodes": document(nodes), "differences": document(differences(nodes, results))}
 
 
 def differences(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> tuple[Difference, ...]:
-    """What is not the same on all nodes: of what they are, and of what runs came to that several of them executed."""
-    told = {node.name: node.facts for node in nodes if node.facts is not None}
-    found = []
-    for what in sorted({name for facts in told.values() for name in facts} - {"host"}):
-        values = {name: _shown(facts.get(what)) for name, facts in told.items()}
+    """Facts and results that differ between nodes."""
+    facts_by_node = {node.name: node.facts for node in nodes if node.facts is not None}
+    changed = []
+    for what in sorted({name for node_facts in facts_by_node.values() for name in node_facts} - {"host"}):
+        values = {name: _shown(node_facts.get(what)) for name, node_facts in facts_by_node.items()}
         if len(set(values.values())) > 1:
-            found.append(Difference(what, values, what in DECISIVE))
+            changed.append(Difference(what, values, what in DECISIVE))
     for result in results:
         values = {
             other.node: _came_to(other)
@@ -387,9 +369,9 @@ def differences(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> tupl
             if other.node is not None and (other.runbook, other.case) == (result.runbook, result.case)
         }
         difference = Difference(f"{result.runbook} on {result.case}" if result.case else result.runbook, values, True)
-        if len(set(values.values())) > 1 and difference not in found:
-            found.append(difference)
-    return tuple(found)
+        if len(set(values.values())) > 1 and difference not in changed:
+            changed.append(difference)
+    return tuple(changed)
 
 
 DECISIVE = ("tool", "catalog", "cases")
@@ -408,7 +390,6 @@ def _came_to(result: RunResult) -> str:
 
 
 def _judge(request: Request, answer: Mapping[str, Any]) -> RunResult:
-    """Turn a worker's answer into a result: the runbook's verdict where the run ended in order, else an error."""
     if answer.get("reason"):
         return _result(request, Verdict.ERROR, answer["reason"], refused=bool(answer.get("refused")))
     judgement = parse_judgement(answer.get("judgement"))
@@ -439,7 +420,7 @@ def _result(
 
 
 def _output_names(requests: Sequence[Request]) -> list[str]:
-    """Name the executed notebooks: `<runbook>--<case>.ipynb`, harmless as a file name and each of them once."""
+    """Unique, harmless names `<runbook>--<case>.ipynb`."""
     names: list[str] = []
     for request in requests:
         joined = "--".join(filter(None, [request.runbook, request.case, request.node]))
@@ -456,16 +437,13 @@ def _steps_folder(out: Path, notebook: str) -> Path:
 
 
 def done_steps(request: Request, out: Path) -> dict[str, tuple[int, int] | None]:
-    """The steps that are done in the folder of a run that is made alone, and what tells whether one is done anew."""
+    """Steps that are done in a run's folder, with their version."""
     folder = _steps_folder(out, _output_names([request])[0])
     return {path.stem: steps.stamp(path) for path in folder.glob("*.json") if steps.is_done(path)}
 
 
 def kept_steps(request: Request, out: Path, before: Mapping[str, object], result: RunResult) -> list[str]:
-    """The steps that a run has taken from earlier ones, in its notebook's order; `before` are those done at its start.
-
-    Taken is what was not written anew, though its cell was executed and no parameter kept it from being done.
-    """
+    """Steps whose earlier results a run used, in the notebook's order; `before` are those done at its start."""
     if result.notebook is None:
         return []
     after = done_steps(request, out)
@@ -481,7 +459,7 @@ def kept_steps(request: Request, out: Path, before: Mapping[str, object], result
 
 
 def _junit(results: Sequence[RunResult]) -> str:
-    """Write the results in the XML that CI systems read: fail is a failure; error and interrupted are errors."""
+    """JUnit XML: fail is a failure; error and interrupted are errors."""
     kinds = {Verdict.FAIL: "failure", Verdict.ERROR: "error", Verdict.INTERRUPTED: "error", Verdict.SKIPPED: "skipped"}
     count = [kinds.get(result.verdict, "") for result in results]
     suite = ET.Element(
@@ -506,7 +484,7 @@ def _junit(results: Sequence[RunResult]) -> str:
 
 @contextlib.contextmanager
 def _signals_to(events: SimpleQueue[Any]) -> Iterator[None]:
-    """Put SIGINT, SIGTERM and SIGHUP into the queue while the suite runs, where this thread may handle signals."""
+    """Put SIGINT, SIGTERM and SIGHUP into the queue, in the main thread."""
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
     def put(number: int, _frame: FrameType | None) -> None:

@@ -99,7 +99,7 @@ def _listen(stdin: IO[str], orders: SimpleQueue[str]) -> None:
 
 
 def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
-    """Execute one notebook and say how it ended: a reason where it is an error, else the judgement found in it."""
+    """Execute one notebook; return its judgement, or the reason of an error."""
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from papermill.engines import papermill_engines
     from papermill.exceptions import PapermillExecutionError
@@ -107,14 +107,14 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
 
     papermill_engines.register("vllm-runbooks", Engine)
     deadline = time.monotonic() + order["timeout_s"]
-    here = {"cell": ""}
+    position = {"cell": ""}
 
     def remaining(_cell: Any) -> float:
         # nbclient takes 0 for "no limit".
         return float(max(0.01, deadline - time.monotonic()))
 
     def entered(cell: Mapping[str, Any], cell_index: int) -> None:
-        here["cell"] = f" in cell {cell.get('id', cell_index + 1)}"
+        position["cell"] = f" in cell {cell.get('id', cell_index + 1)}"
 
     output = Path(order["output"])
     left = steps.stamp(_file_of_step(order))
@@ -138,15 +138,15 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
             on_cell_execute=entered,
         )
     except PapermillExecutionError as error:
-        return _read_answer(output, f"{error.ename}: {error.evalue}{here['cell']}")
+        return _read_answer(output, f"{error.ename}: {error.evalue}{position['cell']}")
     except CellTimeoutError:
-        return {"reason": redact_text(too_long(order["timeout_s"]) + here["cell"])}
+        return {"reason": redact_text(too_long(order["timeout_s"]) + position["cell"])}
     except DeadKernelError:
-        return {"reason": redact_text(f"the kernel died{here['cell']}; no verdict was written")}
+        return {"reason": redact_text(f"the kernel died{position['cell']}; no verdict was written")}
     except NotStoredError as error:
         return {"reason": str(error)}
     except Exception as error:  # noqa: BLE001 - whatever it is, this run is an error and the next one goes on
-        return {"reason": redact_text(f"{type(error).__name__}: {one_line(str(error))}{here['cell']}")}
+        return {"reason": redact_text(f"{type(error).__name__}: {one_line(str(error))}{position['cell']}")}
     finally:
         os.environ[TAG] = before
     if order["step"]:
@@ -155,7 +155,7 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
 
 
 def _up_to(path: str, step: str | None, runtime: str) -> str:
-    """The notebook, or the part of it up to the cell of a step."""
+    """The notebook, or its part up to a step's cell."""
     if not step:
         return path
     notebook = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -167,23 +167,26 @@ def _up_to(path: str, step: str | None, runtime: str) -> str:
 
 
 def _of_step(order: Mapping[str, Any], output: Path, left: object) -> dict[str, Any]:
-    """What came of a step that was run alone, as the file says that it has left since; `left` is what it had before."""
+    """The verdict on a step run alone, by its file; `left` is that file's earlier version."""
     answer = _read_answer(output, None)
     if "reason" in answer:
         return answer
     step, path = order["step"], _file_of_step(order)
     if steps.stamp(path) in (None, left):
         idle = held_back(order["input"], step, order["parameters"])
-        verdict, said = Verdict.SKIPPED, f"step {step} had nothing to do, or left nothing; the notebook shows its cell"
+        verdict, reason = (
+            Verdict.SKIPPED,
+            f"step {step} had nothing to do, or left nothing; the notebook shows its cell",
+        )
         if idle:
             are = "is" if len(idle) == 1 else "are"
-            said = f"step {step} had nothing to do: {' and '.join(idle)} {are} not true"
+            reason = f"step {step} had nothing to do: {' and '.join(idle)} {are} not true"
     elif steps.is_done(path):
-        verdict, said = Verdict.PASS, f"step {step} is done"
+        verdict, reason = Verdict.PASS, f"step {step} is done"
     else:
         verdict = Verdict.FAIL
-        said = f"step {step} did not come to its end, and is done again when the run goes on; the notebook shows why"
-    return {"judgement": {"schema": 1, **document(Judgement(verdict, said, None, None, None, ()))}}
+        reason = f"step {step} did not come to its end, and is done again when the run goes on; the notebook shows why"
+    return {"judgement": {"schema": 1, **document(Judgement(verdict, reason, None, None, None, ()))}}
 
 
 def _file_of_step(order: Mapping[str, Any]) -> Path:
@@ -195,7 +198,7 @@ _REFUSALS = frozenset({InputError.__name__, *(kind.__name__ for kind in InputErr
 
 
 def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
-    """Read the stored notebook: only an error of the last cell that is the verdict's own is no error of the run."""
+    """Read the stored notebook; an error of the last cell that reports the verdict is no error of the run."""
     notebook = json.loads(output.read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     errors = [(cell, out) for cell in code for out in cell["outputs"] if out["output_type"] == "error"]
@@ -217,13 +220,13 @@ def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:
 
 
 def _literal(path: str) -> str:
-    """Escape a path for papermill, which reads every path as a format string."""
+    """Escape a path for papermill, which formats it."""
     return path.replace("{", "{{").replace("}", "}}")
 
 
 @functools.cache
 def _register_storage() -> None:
-    """Have papermill store notebooks through us: atomically, and without secrets."""
+    """Have papermill store notebooks atomically and without secrets."""
     from papermill.iorw import LocalHandler, papermill_io
 
     class Storage(LocalHandler):  # type: ignore[misc]
@@ -238,7 +241,7 @@ def _register_storage() -> None:
 
 @functools.cache
 def _engine() -> Any:
-    """Build the engine from papermill's: it saves once a second instead of twice a cell."""
+    """Build papermill's engine, saving once a second instead of twice a cell."""
     from papermill.engines import NBClientEngine, NotebookExecutionManager
 
     class Manager(NotebookExecutionManager):  # type: ignore[misc]
@@ -301,7 +304,6 @@ def _kernel_manager(runtime: Path) -> type[Any]:
 
 
 def _redact_notebook(text: str) -> str:
-    """Return the notebook's JSON with secrets replaced in every string of it."""
     from nbformat import reads, writes
 
     # Reading joins what the format splits into lines, so that a secret is seen whole.
@@ -326,7 +328,6 @@ def _redact_value(value: Any, key: str = "") -> Any:
 
 
 def too_long(timeout_s: float) -> str:
-    """The reason of a run that outlasted its limit."""
     return f"time-out after {timeout_s:g} s"
 
 

@@ -14,12 +14,12 @@ from vllm_runbooks.core.records import Start
 from vllm_runbooks.host import progress
 from vllm_runbooks.host.running import Live, Running, Show
 from vllm_runbooks.probe import probing as probe
-from vllm_runbooks.probe.starts import Measured, Result, Rung, Sighting
+from vllm_runbooks.probe.starts import Measured, Result, Rung, Sighting, first_failure
 from vllm_runbooks.serve.durations import Usual
 from vllm_runbooks.serve.elsewhere import Run
 from vllm_runbooks.serve.log import Log
 from vllm_runbooks.serve.subject import Subject
-from vllm_runbooks.serve.watch import Watch
+from vllm_runbooks.serve.watch import HangWatch
 
 _SAME_FAILURES = 5
 """How often a server may fail at the same rung in the same words before it is called unable to serve; four times as
@@ -52,7 +52,7 @@ class Limits:
 
 
 @dataclass
-class Ran:
+class LaunchOutcome:
     """What came of one start."""
 
     ready_s: float | None = None
@@ -73,7 +73,7 @@ class Ran:
     """What it measured."""
 
 
-class Attempt:
+class LaunchRunner:
     """Runs one start to its end."""
 
     def __init__(
@@ -92,25 +92,24 @@ class Attempt:
         is_cancelled: Callable[[], bool] = lambda: False,
         launch: Callable[[], AbstractContextManager[Run]] | None = None,
     ) -> None:
-        """A start that is to be run.
+        """A launch to supervise.
 
         Args:
-            subject: What is started.
-            log: File that its output goes to.
+            subject: The command.
+            log: File for its output.
             show: Shows that output, secrets replaced.
-            say: Says one line of the guard's own.
+            say: Reports a line of ours.
             limits: When to give up.
             on_ready: Called once when it is ready.
-            looks: Further things that are looked at each time the processes are: given these, and the time.
-            usual: By phase how long it usually takes.
-            is_computing: Whether one of its cards computes; None: that is not known.
-            proof: Done when it is ready, and the end of it; None: it serves until a signal comes.
-            is_cancelled: Whether it is to be ended, asked at each look.
-            launch: Starts it where it does not run on this host; it is ended there when a rank is gone, as the others
-                would notice that at the next request only.
+            looks: Further looks at the processes, called at each tick.
+            usual: Usual time of each phase.
+            is_computing: Whether a GPU of it is busy; None if unknown.
+            proof: Run when it is ready, after which it is ended; None to serve until a signal comes.
+            is_cancelled: Whether to end it.
+            launch: Launches it on other hosts; it is ended if a rank is gone.
         """
         self.subject, self.path, self.limits = subject, log, limits
-        self.ran = Ran()
+        self.ran = LaunchOutcome()
         self._show, self._say, self._on_ready, self._looks = show, say, on_ready, looks
         self._usual, self._is_computing = usual or {}, is_computing
         self._proof, self._is_cancelled = proof, is_cancelled
@@ -125,15 +124,10 @@ class Attempt:
         self._failed: tuple[str, str] | None = None
         self._same = 0
 
-    def run(self) -> Ran:
-        """Run it to its end.
-
-        Raises:
-            InputError: the command cannot be run.
-        """
+    def run(self) -> LaunchOutcome:
         launched = (self._launch or self._here)()
         self.began = time.monotonic()
-        self.watch = Watch(self.began, usual=self._usual, is_computing=self._is_computing)
+        self.watch = HangWatch(self.began, usual=self._usual, is_computing=self._is_computing)
         with launched as running:
             log = Log(self.path, Live(self._show, known=self.subject.known), self._take_start)
             look_at = self.began
@@ -168,7 +162,7 @@ class Attempt:
         return Running(words, environment={**environment, "SPT_NOENV": "1"})
 
     def _take_start(self, start: Start) -> None:
-        """Tell the phases that the log shows."""
+        """Report the phases that the log shows."""
         self._is_up = start.outcome.is_healthy
         for phase in start.timeline[len(self.ran.phases) :]:
             at = time.monotonic() - self.began
@@ -181,19 +175,19 @@ class Attempt:
             self._say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual.says}' if usual else ''}")
 
     def _look(self, running: Run, now: float) -> None:
-        there = {} if self.subject.is_container else running.sights()
-        seen = self.watch.look(there, now)
+        sights = {} if self.subject.is_container else running.sights()
+        seen = self.watch.look(sights, now)
         if running.stopped_by is not None:
-            seen = [each for each in seen if each.kind != "gone"]
-        for each in (*seen, *(one for look in self._looks for one in look(running, there, now))):
-            self.ran.sightings.append(each)
-            self._say(each.says if not each.phase else f"{each.phase}: {each.says}")
+            seen = [sighting for sighting in seen if sighting.kind != "gone"]
+        for sighting in (*seen, *(extra for look in self._looks for extra in look(running, sights, now))):
+            self.ran.sightings.append(sighting)
+            self._say(sighting.says if not sighting.phase else f"{sighting.phase}: {sighting.says}")
         if running.stopped_by is not None:
             return
         if self._is_cancelled():
             self._give_up(running, "it is not wanted any more")
             return
-        gone = next((each for each in seen if each.kind == "gone"), None)
+        gone = next((sighting for sighting in seen if sighting.kind == "gone"), None)
         if gone is not None and self._launch is not None:
             self._give_up(running, gone.says)
             return
@@ -214,13 +208,13 @@ class Attempt:
         running.stop(signal.SIGTERM, f"was ended: {why}")
 
     def _take_failure(self, running: Run, failed: Rung, now: float) -> None:
-        """Try again: a server that is still coming up answers 503, or closes; but not for ever."""
+        """Retry: a server that starts up answers 503 or closes the connection; but not forever."""
         self._climb_at = now + 2 * self.limits.look_s
-        told = (failed.name, failed.says)
-        self._same = self._same + 1 if told == self._failed else 1
-        if told != self._failed:
+        failure = (failed.name, failed.says)
+        self._same = self._same + 1 if failure == self._failed else 1
+        if failure != self._failed:
             self._say(f"not ready: {failed.name}: {failed.says}")
-        self._failed = told
+        self._failed = failure
         most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
         is_alive = failed.is_alive
         is_left = is_alive and self._proof is None
@@ -243,8 +237,8 @@ class Attempt:
             else "by its log alone; where it answers is not known"
         )
         self._say(f"ready after {self.ran.ready_s:.1f} s: {where}")
-        for each in self._on_ready:
-            each()
+        for action in self._on_ready:
+            action()
         if self._proof is not None:
             self._proving = _InThread(self._prove)
 
@@ -253,7 +247,7 @@ class Attempt:
             self.ran.measured = self._proof(self._is_gone.is_set)
 
     def _climb(self, running: Run, now: float) -> None:
-        """Try the ladder while the server is not ready, and again now and then when it is."""
+        """Run the health checks until the server is ready, and from time to time after that."""
         climb = self._climbing
         if not self.subject.is_target_known:
             if self._is_up and not self.watch.is_ready:
@@ -268,7 +262,7 @@ class Attempt:
             return
         self._climbing = None
         rungs = climb.rungs
-        failed = next((rung for rung in rungs if rung.result is Result.FAILED and rung.is_needed), None)
+        failed = first_failure(rungs)
         if self.watch.is_ready:
             self._next_probe = now + (self.limits.probe_every_s or 0)
             if failed is not None:
@@ -293,12 +287,10 @@ class _InThread:
         self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Give it time to end: the server that it asks is gone."""
         self._thread.join(seconds)
 
     @property
     def is_running(self) -> bool:
-        """Whether it is not at its end."""
         return self._thread.is_alive()
 
 

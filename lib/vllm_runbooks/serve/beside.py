@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from vllm_runbooks.host import memory_limit
 from vllm_runbooks.host.gpu_memory import CardMemory
 from vllm_runbooks.probe.starts import Sighting
-from vllm_runbooks.serve.preflight import Host
+from vllm_runbooks.serve.preflight import LaunchHost
 
 _EVERY_S = 1.0
 _MIB_PER_GIB = 1024
@@ -21,30 +21,34 @@ class Neighbours:
     driver's numbers are the host's.
     """
 
-    def __init__(self, host: Host, began: float, within_mib: float) -> None:
+    def __init__(self, host: LaunchHost, began: float, within_mib: float) -> None:
         self._host, self._began, self._within = host, began, within_mib
         self._before: dict[int, dict[int, float]] = {}
         self._own: set[int] = set()
         self._next = began
 
-    def look(self, own: Collection[int], now: float) -> list[Sighting]:
-        """What moved since the last look; `own` are the processes of the start."""
+    def look(self, pids: Collection[int], now: float) -> list[Sighting]:
+        """Memory that others took or gave back since the last look; `pids` are the launch's own."""
         if self._host.source is None or now < self._next:
             return []
         self._next = now + _EVERY_S
-        self._own |= set(own)  # the driver may name one that has just ended
-        found = []
+        self._own |= set(pids)  # the driver may name one that has just ended
+        sightings = []
         for card in self._host.source.read().of(self._host.numbers):
-            if card.holders is None or any(each.is_of_host for each in card.holders):
+            if card.holders is None or any(process.is_of_host for process in card.holders):
                 continue
-            others = {each.pid: each.used_mib for each in card.holders if each.pid not in self._own and each.used_mib}
+            others = {
+                process.pid: process.used_mib
+                for process in card.holders
+                if process.pid not in self._own and process.used_mib
+            }
             before = self._before.get(card.index)
             self._before[card.index] = others
             if before is not None:
                 moved = sum(others.values()) - sum(before.values())
                 if abs(moved) > self._within:
-                    found.append(self._sighting(card, moved, sorted(set(before) | set(others)), now))
-        return found
+                    sightings.append(self._sighting(card, moved, sorted(set(before) | set(others)), now))
+        return sightings
 
     def _sighting(self, card: CardMemory, moved: float, pids: list[int], now: float) -> Sighting:
         kind, what = ("memory-taken", "took") if moved > 0 else ("memory-released", "gave back")
@@ -61,10 +65,9 @@ class Killings:
         self._before = count()
 
     def look(self, now: float | None = None) -> list[Sighting]:
-        """A killing since the last look."""
-        there = self._count()
-        if there is None or self._before is None or there <= self._before:
+        count = self._count()
+        if count is None or self._before is None or count <= self._before:
             return []
-        self._before = there
+        self._before = count
         says = "the kernel killed a process of this control group because its memory ran out"
         return [Sighting((time.monotonic() if now is None else now) - self._began, "oom-kill", says)]

@@ -27,7 +27,7 @@ class Run(Protocol):
     def chunks(self, *, tick_s: float) -> Iterator[bytes]:
         """What it prints, and nothing (`b""`) at each tick without it, until all of it has ended."""
 
-    def stop(self, number: int, said: str) -> None:
+    def stop(self, number: int, reason: str) -> None:
         """Hand a signal on to it, and end all of it."""
 
     def sights(self) -> Mapping[int, Sight]:
@@ -47,11 +47,7 @@ class Elsewhere(Protocol):
         """What is looked at there before a further try."""
 
     def edited(self, edits: Sequence[Edit]) -> Elsewhere:
-        """The same with changes made in the command.
-
-        Raises:
-            InputError: they cannot be made without doubt.
-        """
+        """The same with changes made in the command."""
 
     def unlock(self) -> None:
         """Let other starts go on: it is ready."""

@@ -42,11 +42,6 @@ class Load:
     """Time for all of it."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no load.
-
-        Raises:
-            InputError: a number is not positive.
-        """
         for name in ("requests", "prompt_tokens", "answer_tokens", "at_once"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
                 raise InputError(f"load: {name} is {getattr(self, name)!r}; give a whole number from 1 on")
@@ -55,48 +50,39 @@ class Load:
 def measure(
     load: Load, subject: Subject, target: Target, folder: Path, *, is_cancelled: Callable[[], bool] = lambda: False
 ) -> Measured:
-    """Send the load and read what was measured; what goes wrong is said in the record.
-
-    Args:
-        load: What is sent.
-        subject: The command that started the server: its vLLM sends the load, with its tokenizer.
-        target: Where it goes, as to a proxy in front of the server.
-        folder: Where log and result go.
-        is_cancelled: Whether it is to be ended, asked several times a second.
-    """
+    """Send the load with the command's own vLLM to `target`; log and result go into `folder`."""
     program = _program(subject)
     if program is None or subject.model is None:
         what = "the vLLM of the command is not on this host's path" if program is None else "it names no model"
         return Measured("", None, load.requests, why_none=f"{what}, so `vllm bench serve` cannot send a load")
     words = [*program, "bench", "serve", *_options(load, subject, target, folder)]
-    shown = redact_text(shlex.join(words))
+    command = redact_text(shlex.join(words))
     environment = {**subject.run[1], **({"OPENAI_API_KEY": target.key} if target.key else {})}
     try:
         with (folder / LOG).open("wb") as log:
             live = Live(lambda chunk: _write(log, chunk), known=subject.known)
             status = _run(words, environment, live, load.within_s, is_cancelled)
     except (InputError, OSError) as error:
-        return Measured(shown, None, load.requests, why_none=redact_text(f"{error}"))
+        return Measured(command, None, load.requests, why_none=redact_text(f"{error}"))
     if status != 0:
         why = "it was ended" if status is None else f"it ended with exit status {status}"
-        return Measured(shown, status, load.requests, why_none=f"{why}{_last_fault(folder / LOG)}")
-    return _measured(shown, load, folder / RESULT)
+        return Measured(command, status, load.requests, why_none=f"{why}{_last_fault(folder / LOG)}")
+    return _measured(command, load, folder / RESULT)
 
 
 def _program(subject: Subject) -> list[str] | None:
-    """The words that call the command's own vLLM."""
     if subject.is_container:
         return None
     if subject.python is not None:
         return [subject.python, "-m", "vllm.entrypoints.cli.main"]
-    found = shutil.which("vllm", path=subject.variables.get("PATH"))
-    return None if found is None else [found]
+    path = shutil.which("vllm", path=subject.variables.get("PATH"))
+    return None if path is None else [path]
 
 
 def _options(load: Load, subject: Subject, target: Target, folder: Path) -> list[str]:
     names = subject.flags.get("served_model_name")
     name = names[0] if isinstance(names, list) and names else names if isinstance(names, str) else subject.model
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "backend": "openai",
         "base-url": target.place,
         "model": subject.model,
@@ -110,7 +96,7 @@ def _options(load: Load, subject: Subject, target: Target, folder: Path) -> list
         "result-dir": folder,
         "result-filename": RESULT,
     }
-    words = [word for option, value in given.items() for word in (f"--{option}", f"{value}")]
+    words = [word for option, value in options.items() for word in (f"--{option}", f"{value}")]
     for dest in _TAKEN_OVER:
         value, option = subject.flags.get(dest), f"--{dest.replace('_', '-')}"
         words += [option] if value is True else [option, value] if isinstance(value, str) else []
@@ -124,7 +110,7 @@ def _write(file: IO[bytes], chunk: bytes) -> None:
 def _run(
     words: list[str], environment: Mapping[str, str], live: Live, within_s: float, is_cancelled: Callable[[], bool]
 ) -> int | None:
-    """Run it and show what it prints; the exit status, None where it was ended."""
+    """Run it and show its output; return the exit status, None if it was ended."""
     until = time.monotonic() + within_s
     with Running(words, environment=environment) as running:
         for chunk in running.chunks():
@@ -136,21 +122,21 @@ def _run(
 
 
 def _last_fault(log: Path) -> str:
-    """The last line of a log that names an error, as the end of a sentence; empty where none does."""
+    """The last line of a log that names an error, as the end of a sentence."""
     lines = log.read_text("utf-8", "replace").splitlines()
     fault = next((line.strip() for line in reversed(lines) if _FAULT.match(line.strip()[:_MAX_SAID])), "")
     return f": {fault[:_MAX_SAID]}" if fault else f"; see {log.name}"
 
 
-def _measured(shown: str, load: Load, path: Path) -> Measured:
+def _measured(command: str, load: Load, path: Path) -> Measured:
     try:
-        told: Any = json.loads(path.read_text("utf-8")) if path.stat().st_size <= _MAX_RESULT else None
-        figures = {name: _figure(told.get(name)) for name in _FIGURES}
+        result: Any = json.loads(path.read_text("utf-8")) if path.stat().st_size <= _MAX_RESULT else None
+        figures = {name: _figure(result.get(name)) for name in _FIGURES}
     except (OSError, ValueError, AttributeError, RecursionError):
-        return Measured(shown, 0, load.requests, why_none=f"it left no {RESULT} that can be read")
-    answered = told["completed"] if isinstance(told.get("completed"), int) and told["completed"] >= 0 else None
+        return Measured(command, 0, load.requests, why_none=f"it left no {RESULT} that can be read")
+    answered = result["completed"] if isinstance(result.get("completed"), int) and result["completed"] >= 0 else None
     return Measured(
-        shown,
+        command,
         0,
         load.requests,
         answered=answered,
@@ -165,7 +151,6 @@ _FIGURES = ("duration", "output_throughput", "median_ttft_ms", "median_tpot_ms")
 
 
 def _figure(value: Any) -> float | None:
-    """A rate or a time; the client writes 0 where it has none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if math.isfinite(value) and value > 0 else None

@@ -24,14 +24,8 @@ _TURN_S = 1.0
 class Log:
     """Takes what a server prints."""
 
-    def __init__(self, path: Path, live: Live, told: Callable[[Start], None]) -> None:
-        """A log that is written into a file of its owner alone.
-
-        Args:
-            path: The file; what is there already stays in front.
-            live: Shows it.
-            told: Called with the start as far as it is read, in a thread of its own.
-        """
+    def __init__(self, path: Path, live: Live, on_launch: Callable[[Start], None]) -> None:
+        """A log in a file of its owner alone; `on_launch` gets the launch as read so far, in a thread."""
         self.path = path
         self.line_at = time.monotonic()
         self.unsaved = ""
@@ -41,13 +35,12 @@ class Log:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._file: BinaryIO = os.fdopen(descriptor, "ab", buffering=0)
         self._live = live
-        self._told = told
+        self._told = on_launch
         self._pieces: SimpleQueue[str | None] = SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def take(self, chunk: bytes) -> None:
-        """Keep, show and read what has come."""
         try:
             self._file.write(chunk)
         except OSError as error:
@@ -60,14 +53,13 @@ class Log:
             self._pieces.put(chunk.decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """Nothing more comes."""
         self._live.finish()
         self._file.close()
         self.read_no_more()
         self._reader.join(10)
 
     def read_no_more(self) -> None:
-        """From here on only keep and show what comes: of a server that is ready nothing is to be told from its log."""
+        """Only store and show the rest."""
         if not self.is_over:
             self.is_over = True
             self._pieces.put(None)
@@ -84,7 +76,7 @@ class Log:
             self.is_over = True
 
     def _arriving(self) -> Iterator[str]:
-        """What has come, and an empty piece now and then: then it is told how far the start is."""
+        """Pieces as they arrive, and now and then an empty one, after which the launch is reported."""
         while (piece := self._pieces.get()) is not None:
             due_at = time.monotonic() + _TURN_S
             yield piece

@@ -23,12 +23,12 @@ class Segments:
         self._next = 0.0
 
     def look(self, processes: Collection[int], now: float) -> bool:
-        """Look which segments these processes have mapped, where it is time to; says whether it was."""
+        """Look for segments that these processes have mapped; return False if it is too early."""
         if now < self._next:
             return False
         self._next = now + EVERY_S
-        new = [each for each in leftovers.segments().items() if self.own.get(each[0]) != each[1]]
-        self._looked = {each: self._looked.get(each, 0) + 1 for each in new}
+        new = [segment for segment in leftovers.segments().items() if self.own.get(segment[0]) != segment[1]]
+        self._looked = {segment: self._looked.get(segment, 0) + 1 for segment in new}
         young = {name: inode for name, inode in new if self._looked[name, inode] <= _LOOKS}
         if young:
             self.own.update({name: young[name] for name in leftovers.opened_by([*processes], young)})

@@ -34,7 +34,7 @@ _RANKS = (re.compile(r"Worker"), re.compile(r"EngineCore_DP"))
 
 
 @dataclass
-class _Seen:
+class _ProcessState:
     """What is remembered of a process."""
 
     name: str
@@ -44,7 +44,7 @@ class _Seen:
 
 
 @dataclass
-class Watch:
+class HangWatch:
     """Looks at the processes of one start, again and again."""
 
     began: float
@@ -63,48 +63,59 @@ class Watch:
     hung_since: float | None = None
     """Since when the start hangs, by the monotonic clock; None: it does not."""
     _activity: Activity = field(default_factory=Activity)
-    _known: dict[int, _Seen] = field(default_factory=dict)
+    _known: dict[int, _ProcessState] = field(default_factory=dict)
     _told: dict[tuple[str, int | None, str | None], float] = field(default_factory=dict)
 
     def look(self, processes: Mapping[int, Sight], now: float | None = None) -> list[Sighting]:
-        """What is to be said of the processes now; what was said before is not said again."""
+        """New sightings."""
         now = time.monotonic() if now is None else now
         working = self._activity.working(processes, now)
         for key, sight in processes.items():
-            known = self._known.setdefault(key, _Seen(sight.name, sight.pid, now))
-            known.name = sight.name
+            process = self._known.setdefault(key, _ProcessState(sight.name, sight.pid, now))
+            process.name = sight.name
             if working[key]:
-                known.worked_at = now
-            known.stopped_since = (known.stopped_since or now) if sight.is_stopped else None
+                process.worked_at = now
+            process.stopped_since = (process.stopped_since or now) if sight.is_stopped else None
         gone = [self._known.pop(key) for key in sorted(set(self._known) - set(processes))]
-        found = list(self._found(now))
-        said = [each for each in found if (each.kind, each.pid, each.phase) not in self._told]
-        for each in said:
-            self._told[each.kind, each.pid, each.phase] = now
-        said += [
-            self._sighting(now, "gone", f"{one.name} (process {one.pid}) ended while the server ran", one.pid, one.name)
-            for one in gone
-            if self.is_ready and one.name.startswith("VLLM::")
+        current = list(self._found(now))
+        sightings = [
+            sighting for sighting in current if (sighting.kind, sighting.pid, sighting.phase) not in self._told
         ]
-        if any(each.kind in _HANGS for each in found):
+        for sighting in sightings:
+            self._told[sighting.kind, sighting.pid, sighting.phase] = now
+        sightings += [
+            self._sighting(
+                now,
+                "gone",
+                f"{gone_process.name} (process {gone_process.pid}) ended while the server ran",
+                gone_process.pid,
+                gone_process.name,
+            )
+            for gone_process in gone
+            if self.is_ready and gone_process.name.startswith("VLLM::")
+        ]
+        if any(sighting.kind in _HANGS for sighting in current):
             self.hung_since = self.hung_since or now
         elif self.hung_since is not None:
-            said.append(self._sighting(now, "goes-on", f"it goes on, after {now - self.hung_since:.0f} s"))
+            sightings.append(self._sighting(now, "goes-on", f"it goes on, after {now - self.hung_since:.0f} s"))
             self.hung_since = None
             self._told.clear()
-        return said
+        return sightings
 
     def _found(self, now: float) -> Iterator[Sighting]:
-        """Everything that is wrong now."""
-        stopped = [one for one in self._known.values() if one.stopped_since and now - one.stopped_since >= STOPPED_S]
-        for one in stopped:
-            go_on = host_commands.line("go-on", pid=f"{one.pid}")
-            says = f"{one.name} (process {one.pid}) is stopped by a signal; `{go_on}` lets it go on"
-            yield self._sighting(now, "stopped", says, one.pid, one.name)
+        stopped = [
+            process
+            for process in self._known.values()
+            if process.stopped_since and now - process.stopped_since >= STOPPED_S
+        ]
+        for process in stopped:
+            go_on = host_commands.line("go-on", pid=f"{process.pid}")
+            says = f"{process.name} (process {process.pid}) is stopped by a signal; `{go_on}` lets it go on"
+            yield self._sighting(now, "stopped", says, process.pid, process.name)
         if stopped or self.is_ready or not self._known:
             return  # a server that is ready does nothing until it is asked
         quiet = now - max(self.line_at, self.began)
-        still = {key: now - one.worked_at for key, one in self._known.items()}
+        still = {key: now - process.worked_at for key, process in self._known.items()}
         if quiet >= self.idle_s and min(still.values()) >= self.idle_s and not self.is_computing():
             says = f"no process worked and no line came for {self.idle_s:.0f} s: it waits for something outside"
             yield self._sighting(now, "idle", says)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.core.evidence import Case
     from vllm_runbooks.core.records import Runbook, RunResult
     from vllm_runbooks.host.nodes.records import NodePart
-    from vllm_runbooks.runbooks.suite import Executor, Progress, Request
+    from vllm_runbooks.runbooks.suite import Progress, Request, RunExecutor
 
 _RUNBOOKS = click.option("--runbooks", metavar="DIR", help="Folder of runbooks, instead of the shipped ones.")
 _OUT = click.option(
@@ -113,11 +113,7 @@ def show(runbook_id: str, runbooks: str | None, form: str) -> None:
 
 
 def _show_entry(id_: str, form: str) -> bool:
-    """Show what was done under an id; False where it is none of the history's.
-
-    Raises:
-        InputError: several ids begin so.
-    """
+    """Show an entry of the history; False if there is none."""
     from vllm_runbooks.core.display import to_json
     from vllm_runbooks.history import render as render_history
     from vllm_runbooks.history import store as history
@@ -127,9 +123,9 @@ def _show_entry(id_: str, form: str) -> bool:
     with history.opened(say=output.say, is_needed=True) as kept_there:
         if not kept_there.beginning(id_):
             return False
-        found = kept_there.entry(id_)
-        parts = kept_there.entries(part_of=found.id)
-    output.write_json(to_json(found)) if form == "json" else output.write(render_history.entry(found, parts))
+        entry = kept_there.entry(id_)
+        parts = kept_there.entries(part_of=entry.id)
+    output.write_json(to_json(entry)) if form == "json" else output.write(render_history.entry(entry, parts))
     return True
 
 
@@ -145,7 +141,7 @@ class _WithParameters(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = {name for parameter in self.params for name in parameter.opts}
         words: list[str] = []
-        rest = deque(word for each in args for word in _apart(each))
+        rest = deque(word for arg in args for word in _apart(arg))
         while rest:
             words.append(rest.popleft())
             if words[-1] not in ("-p", "--parameter"):
@@ -158,7 +154,6 @@ class _WithParameters(click.Command):
 
 
 def _apart(word: str) -> list[str]:
-    """`--parameter=NAME=VALUE` as two words."""
     return word.split("=", 1) if word.startswith("--parameter=") else [word]
 
 
@@ -309,7 +304,7 @@ def check(
     The folder given by --out gets index.html, the executed notebooks, junit.xml and results.json.
     """
     requests = _plan(only, runbooks=runbooks, cases=cases, timeout_s=timeout or _TIMEOUT_S)
-    asked = {"only": list(only), "runbooks": runbooks, "cases": cases, "timeout_s": timeout or _TIMEOUT_S}
+    inputs = {"only": list(only), "runbooks": runbooks, "cases": cases, "timeout_s": timeout or _TIMEOUT_S}
     if every_node and ray is None:
         raise InputError("--every-node: there is one node; name a Ray cluster with --ray")
     with contextlib.ExitStack() as stack:
@@ -318,11 +313,11 @@ def check(
             requests = [replace(request, refused=why) for request in requests]
         if cluster is not None:
             requests = cluster.requests(requests, every_node=every_node)
-            asked |= {"ray": ray, "every_node": every_node}
+            inputs |= {"ray": ray, "every_node": every_node}
         history = stack.enter_context(kept.opened(no_history=no_history))
         progress = stack.enter_context(_progress(len(requests)))
         runs = history_entries.Runs(
-            history, requests, whole=", ".join(only) or "everything", asked=asked, cluster=cluster
+            history, requests, whole=", ".join(only) or "everything", inputs=inputs, cluster=cluster
         )
         results = _execute(requests, out=out, jobs=jobs or _JOBS, progress=progress, runs=runs, executor=cluster)
     nodes = () if cluster is None else cluster.nodes
@@ -343,7 +338,7 @@ _JOBS = 2
 
 
 def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> tuple[OnRay | None, str]:
-    """The cluster at an address, joined for as long as the stack is open; else None and why there is none."""
+    """Join the cluster for as long as the stack is open; else None and why not."""
     from vllm_runbooks.cluster.tasks import OnRay
     from vllm_runbooks.core import extras
 
@@ -358,24 +353,20 @@ def _cluster(stack: contextlib.ExitStack, address: str, *, jobs: int | None) -> 
 
 
 def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterator[Loose]:
-    """What each node did, and what is not the same on all; nothing where all was done on this host."""
     from vllm_runbooks.runbooks.suite import differences
 
     for node in nodes:
         verdicts = [result.verdict for result in results if result.node == node.name]
         counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in Verdict if verdict in verdicts]
-        said = ", ".join([*(["lost"] if node.is_lost else []), *counts]) or "nothing executed"
-        yield Loose(f"Node {node.name}: {said}")
+        summary = ", ".join([*(["lost"] if node.is_lost else []), *counts]) or "nothing executed"
+        yield Loose(f"Node {node.name}: {summary}")
     for difference in differences(nodes, results):
-        told = "; ".join(f"{name}: {value or 'unknown'}" for name, value in difference.values.items())
-        yield Loose(f"Not the same on all nodes: {difference.what} ({told})")
+        values = "; ".join(f"{name}: {value or 'unknown'}" for name, value in difference.values.items())
+        yield Loose(f"Not the same on all nodes: {difference.what} ({values})")
 
 
 def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[Request]:
-    """Pair every runbook with the cases that name it, and no runbook with the cases that name none.
-
-    What is broken becomes a run that is refused.
-    """
+    """Pair runbooks with their cases, and cases without runbooks with none; broken ones become refused runs."""
     from vllm_runbooks.catalog.folders import cases_dir
     from vllm_runbooks.runbooks.suite import NO_RUNBOOK, Request
 
@@ -386,7 +377,7 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     requests = [Request(id_, Path(), refused=reason) for id_, reason in bad.items() if _is_selected(only, id_)]
     if not good and not bad and runbooks is not None:
         raise InputError(f"{runbooks}: holds no runbook; name a folder with .ipynb files")
-    known = {*by_id, *bad}
+    ids = {*by_id, *bad}
     shelf = cases_dir(cases)
     # A case's own folder is taken for its parent: that is where somebody has just recorded one.
     folders = [shelf] if (shelf / "case.yaml").is_file() else sorted(p.parent for p in shelf.glob("*/case.yaml"))
@@ -394,12 +385,12 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
         raise InputError(f"{cases or shelf}: holds no recorded case; name a case's folder, or one of such folders")
     for folder in folders:
         case = _load_case(folder)
-        known.add(folder.name)
+        ids.add(folder.name)
         if isinstance(case, str):
             if _is_selected(only, folder.name):
                 requests.append(Request("(any)", Path(), folder.name, refused=case))
             continue
-        known.add(case.id)
+        ids.add(case.id)
         if not case.runbooks and not others and _is_selected(only, case.id, folder.name):
             requests.append(Request(NO_RUNBOOK, folder, case.id, timeout_s=timeout_s, is_alone=True))
         requests += [
@@ -408,8 +399,8 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
             if _is_selected(only, id_, case.id, folder.name) and id_ not in bad and (id_ in by_id or not others)
         ]
     for pattern in only:
-        if not fnmatch.filter(known, pattern):
-            hint = meant(pattern, known, f"there are {', '.join(sorted(known))}", cutoff=0.5)
+        if not fnmatch.filter(ids, pattern):
+            hint = meant(pattern, ids, f"there are {', '.join(sorted(ids))}", cutoff=0.5)
             raise InputError(f"--only {pattern or '(nothing)'}: no runbook or case has this id; {hint}")
     if not requests:
         raise InputError("check: no recorded case names one of these runbooks; add it to `runbooks` in a case.yaml")
@@ -417,7 +408,7 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
 
 
 def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, timeout_s: float) -> Request:
-    """Ask for a runbook's run on a case; `evidence` is the folder, or for a shipped case its id."""
+    """Request a runbook's run on a case; `evidence` is the folder, or a shipped case's id."""
     from vllm_runbooks.runbooks.notebook import bind
     from vllm_runbooks.runbooks.suite import Request
 
@@ -433,7 +424,6 @@ def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, t
 
 
 def _load_case(folder: Path) -> Case | str:
-    """Load a case, or say why it cannot be."""
     from vllm_runbooks.runbooks.case_files import load_case
 
     try:
@@ -443,7 +433,7 @@ def _load_case(folder: Path) -> Case | str:
 
 
 def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
-    """Inspect every runbook of the folder: the good ones by id, and why the others are bad."""
+    """Good runbooks of the folder, and why the others are broken."""
     from vllm_runbooks.catalog.folders import runbooks_dir
     from vllm_runbooks.runbooks.notebook import load_runbook
 
@@ -458,7 +448,6 @@ def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
 
 
 def find(runbook_id: str, runbooks: str | None) -> Runbook:
-    """Load the runbook that an id or a path names."""
     from vllm_runbooks.catalog.folders import runbooks_dir
     from vllm_runbooks.runbooks.notebook import load_runbook
 
@@ -471,10 +460,7 @@ def find(runbook_id: str, runbooks: str | None) -> Runbook:
 
 
 def _check_evidence(runbook: Runbook, parameters: dict[str, Any]) -> None:
-    """Load the evidence once, so that a file that cannot be read is refused before a kernel starts.
-
-    A job's folder is no evidence of its own: the runbook reads its parts, each in its place.
-    """
+    """Load the evidence before a kernel starts; a job's folder is read by its runbook, part by part."""
     default = {parameter.name: parameter.default for parameter in runbook.parameters}.get("evidence")
     evidence = parameters.get("evidence", default)
     if isinstance(evidence, str) and evidence:
@@ -485,7 +471,7 @@ def _check_evidence(runbook: Runbook, parameters: dict[str, Any]) -> None:
 
 
 def _without_raising(runbook: Runbook, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Have a failing verdict end the run in order: whoever reads the verdict needs no exception to notice."""
+    """Let a failing verdict end the run without an exception."""
     if any(parameter.name == "stop_on_fail" for parameter in runbook.parameters):
         return {"stop_on_fail": False, **parameters}
     return parameters
@@ -498,7 +484,7 @@ def _execute(
     jobs: int,
     progress: Progress | None,
     runs: history_entries.Runs,
-    executor: Executor | None = None,
+    executor: RunExecutor | None = None,
 ) -> list[RunResult]:
     from vllm_runbooks.catalog.folders import own_catalogs
     from vllm_runbooks.catalog.load import load_catalog
@@ -522,7 +508,7 @@ def _execute(
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Progress]:
-    """Show on stderr what is running and what was judged: a bar on a terminal, a line for each run elsewhere."""
+    """Show progress on stderr: a bar on a terminal, else a line per run."""
     if not sys.stderr.isatty():
         yield _plain_progress(total)
         return

@@ -19,7 +19,7 @@ from vllm_runbooks.lint import knowledge
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.ways_out import starts_of
 from vllm_runbooks.probe import probing as _probe
-from vllm_runbooks.probe.probing import Load, Request, Target
+from vllm_runbooks.probe.probing import ProbeLoad, ProbeRequest, Target
 from vllm_runbooks.probe.records import CardSeen, LogSeen, Observation
 from vllm_runbooks.reading import arguments, deployment, sources
 from vllm_runbooks.reading.documents import read as read_starts
@@ -41,9 +41,9 @@ def probe(
     command: str = "",
     seconds: float = 2.0,
     load_seconds: float = 0.0,
-    at_once: int = Load.at_once,
-    prompt_tokens: int = Load.prompt_tokens,
-    answer_tokens: int = Load.answer_tokens,
+    at_once: int = ProbeLoad.at_once,
+    prompt_tokens: int = ProbeLoad.prompt_tokens,
+    answer_tokens: int = ProbeLoad.answer_tokens,
     memory: str = NVML,
     patience_s: float = 60.0,
     is_verified: bool = True,
@@ -53,23 +53,19 @@ def probe(
 
     Args:
         url: As `http://127.0.0.1:8000`.
-        key_env: Variable that holds the key; empty: `KEY`, where it is set, for a server on this host or one whose
-            certificate is good.
-        model: Name that requests are sent to; empty: the first that is served.
+        key_env: Variable with the key; by default `KEY`, for a server on this host or with a valid certificate.
+        model: Model for the requests; by default the first that is served.
         log: The server's log, or a case's name.
-        command: The script or manifest that starts it.
-        seconds: For which its metrics are read, where no load is put on.
-        load_seconds: For which a small load is put on it; 0: none.
-        at_once: Requests of the load in flight.
-        prompt_tokens: Words of its prompts.
-        answer_tokens: Tokens of its answers.
-        memory: Where the memory of cards is read: the driver, for a server on this host, or a recorded series.
-        patience_s: Time for each answer.
-        is_verified: Whether the certificate must be good.
-        say: Told in a line what is done that takes its time.
-
-    Raises:
-        InputError: something that was given cannot be read.
+        command: Script or manifest that launches the server.
+        seconds: How long to sample metrics without a load.
+        load_seconds: How long to send a load; 0 for none.
+        at_once: Max concurrency of the load.
+        prompt_tokens: Words per prompt.
+        answer_tokens: Tokens per answer.
+        memory: Source of GPU memory: the driver, or a recorded series.
+        patience_s: Time limit per answer.
+        is_verified: Whether the certificate must be valid.
+        say: Reports what takes time.
     """
     check_texts(url=url, key_env=key_env, model=model, log=log, command=command, memory=memory)
     times: dict[str, Any] = {"seconds": seconds, "patience_s": patience_s}
@@ -79,49 +75,44 @@ def probe(
                 f"{name}: {number!r} is no time for a probe; give from {_LEAST_S:g} to {_MOST_S:g} seconds"
             )
     # Its counts are read where there is no load as well: who gives one that is none meant something by it.
-    load = Load(Load.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
+    load = ProbeLoad(ProbeLoad.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
     target, withheld = _with_key(_probe.target_of(url.strip(), is_verified=is_verified), key_env)
     # What cannot be read is said before the server is asked.
     text = _command(command) if command.strip() else None
     seen, arguments, release = _log(log, text) if log.strip() else (None, {}, None)
     cards = _cards(memory, target)
     target = _as_started(target, text)
-    found = _probe.observe(
-        Request(target, model.strip() or None, seconds, load if load_seconds else None, patience_s),
+    observation = _probe.observe(
+        ProbeRequest(target, model.strip() or None, seconds, load if load_seconds else None, patience_s),
         catalog.serving(),
         say=say,
     )
     return redact_record(
         replace(
-            found,
-            vllm=found.vllm or release,
+            observation,
+            vllm=observation.vllm or release,
             log=seen,
             arguments=arguments,
-            command=None if text is None else lint.hidden(text, knowledge.knowledge(), lint.Asked(vllm=found.vllm)),
+            command=None
+            if text is None
+            else lint.hidden(text, knowledge.knowledge(), lint.Asked(vllm=observation.vllm)),
             cards=cards,
-            notes=(*found.notes, *([withheld] if withheld and _lacks_key(found) else [])),
+            notes=(*observation.notes, *([withheld] if withheld and _lacks_key(observation) else [])),
         )
     )
 
 
 def _with_key(target: Target, name: str) -> tuple[Target, str]:
-    """The target with the key in a variable, which from now on is replaced wherever it would be shown.
-
-    Beside it, where a key that nobody named is not sent, how to send it: whoever answers at another address, or reads
-    along on the way there, would have it.
-
-    Raises:
-        InputError: the variable's name is none, or it is not set.
-    """
+    """The target with its key, and how to send one that was withheld: other hosts must not get an unnamed key."""
     if name and not _VARIABLE.fullmatch(name):
         # It may be the key itself.
         raise InputError(
             "key_env (--key-env) takes the name of an environment variable that holds the key; what was given is none"
         )
-    told = os.environ.get(name or KEY)
-    key = (told or "").strip()
+    value = os.environ.get(name or KEY)
+    key = (value or "").strip()
     if name and not key:
-        how = "is not set in the environment" if told is None else "is set and empty"
+        how = "is not set in the environment" if value is None else "is set and empty"
         # Without a colon behind the name, which would make a secret of what follows.
         raise InputError(f"the variable {name} {how}; put the key there, or name no variable")
     if not key:
@@ -141,12 +132,11 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
 
 
 def _is_sendable(key: str) -> bool:
-    """Whether a header of HTTP can hold a key: one line, of the letters of Latin-1."""
     return all(letter.isprintable() and ord(letter) < 256 for letter in key)
 
 
-def _lacks_key(found: Observation) -> bool:
-    return any(rung.reason == "key-missing" for rung in found.rungs)
+def _lacks_key(observation: Observation) -> bool:
+    return any(rung.reason == "key-missing" for rung in observation.rungs)
 
 
 def _command(name: str) -> str:
@@ -157,7 +147,6 @@ def _command(name: str) -> str:
 
 
 def _log(name: str, command: str | None) -> tuple[LogSeen, dict[str, Any], str | None]:
-    """What the log came to, the arguments that it prints, and the release that wrote it."""
     evidence = replace(sources.load_files([name]), command=command)
     answer, starts = diagnosing.diagnose(evidence), diagnosing.read(evidence)
     cause = answer.root_cause
@@ -173,7 +162,6 @@ def _log(name: str, command: str | None) -> tuple[LogSeen, dict[str, Any], str |
 
 
 def _cards(memory: str, target: Target) -> tuple[CardSeen, ...]:
-    """The cards of this host, where the server is on it and the driver answers, or of a recorded series."""
     if memory == NVML and not _probe.is_local(target):
         return ()
     source, _ = gpu_memory.source_of("" if memory == NVML else memory)
@@ -184,14 +172,13 @@ def _cards(memory: str, target: Target) -> tuple[CardSeen, ...]:
 
 
 def _as_started(target: Target, command: str | None) -> Target:
-    """The target, with what its command says that it offers."""
     if command is None:
         return target
     flags = [_flags(start) for start in starts_of(read_starts(command))]
     return replace(
         target,
-        has_tools=any(each.get("enable_auto_tool_choice") for each in flags),
-        has_template=any(each.get("chat_template") for each in flags),
+        has_tools=any(options.get("enable_auto_tool_choice") for options in flags),
+        has_template=any(options.get("chat_template") for options in flags),
     )
 
 

@@ -20,7 +20,6 @@ class Servers:
     """Guarded starts, each in a thread of its own: they are ready together, and end together."""
 
     def __init__(self, requests: Mapping[str, serve.Request]) -> None:
-        """Start them; the name of each is said before what is said of it."""
         self._names, self._requests = list(requests), list(requests.values())
         self._said: SimpleQueue[str] = SimpleQueue()
         self._done = threading.Event()
@@ -53,7 +52,6 @@ class Servers:
 
     @property
     def is_gone(self) -> bool:
-        """Whether one of them has ended."""
         return not all(thread.is_alive() for thread in self._threads)
 
     def wait(self, say: Say, *, is_stopped: Callable[[], bool] = lambda: False) -> bool:
@@ -66,11 +64,7 @@ class Servers:
         return False
 
     def end(self, say: Say) -> list[Guarded]:
-        """End those that run.
-
-        Raises:
-            InputError: as one of the starts did.
-        """
+        """End all; raise what one of them raised."""
         self._is_cancelled = not all(self._ready)
         self._done.set()
         for thread in self._threads:
@@ -79,18 +73,19 @@ class Servers:
         self.tell(say)
         if self._wrong:
             raise self._wrong[0]
-        found = [each or self._not_ended(request) for each, request in zip(self._found, self._requests, strict=True)]
+        launches = [
+            launch or self._not_ended(request) for launch, request in zip(self._found, self._requests, strict=True)
+        ]
         # The processor time of this process is that of all the guards in it, and of what else it has done.
-        return [replace(each, cpu_s=None) for each in found]
+        return [replace(launch, cpu_s=None) for launch in launches]
 
     @staticmethod
     def _not_ended(request: serve.Request) -> Guarded:
-        said = f"it had not ended after {_ENDING_S:g} s"
-        check = Check("command", Result.FAILED, said)
-        return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(said,))
+        reason = f"it had not ended after {_ENDING_S:g} s"
+        check = Check("command", Result.FAILED, reason)
+        return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(reason,))
 
     def tell(self, say: Say) -> None:
-        """Say what they have said so far."""
         while True:
             try:
                 say(self._said.get_nowait())
