@@ -21,16 +21,13 @@ from urllib.parse import quote
 from vllm_runbooks.core.redaction.redact import redact_text
 
 MAX_BODY = 1 << 20
-"""Bytes of an answer that are read."""
 _MAX_SAID = 200
 _MAX_READ = 4096
 _MAX_LINE = 1 << 20
-"""Bytes of one event of a stream."""
 _DONE = b"data: [DONE]"
 _HIDDEN = "[secret-key]"
-"""Written as other secrets are, which is then left alone."""
+"""The form of replaced secrets, which redaction leaves alone."""
 _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
-"""As `socket.getaddrinfo` gives it."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +38,14 @@ class Target:
     port: int = 8000
     is_tls: bool = False
     uds: str | None = None
-    """Socket in the file system, in place of host and port."""
     key: str | None = None
-    """Never shown."""
     has_template: bool = False
-    """Whether a chat template was asked for: a server that refuses to chat is not ready then."""
+    """Whether the launch sets a chat template: a server that rejects chat is not ready then."""
     has_tools: bool = False
-    """Whether tools were asked for."""
     is_verified: bool = False
-    """Whether the certificate must be good; that of a server which we started is made for another name."""
+    """Whether the certificate must be valid; that of a server that we launched has another name."""
     prefix: str = ""
-    """Path below which it answers, as "/llm"."""
+    """Path prefix, such as "/llm"."""
 
     @property
     def place(self) -> str:
@@ -75,9 +69,9 @@ class HttpReply:
     status: int
     body: bytes
     key: str | None = None
-    """That it must not show."""
+    """The key, to be hidden."""
     is_cut: bool = False
-    """Whether more came than was read, or it was still coming when the time was up."""
+    """Whether the body is incomplete."""
 
     @property
     def data(self) -> Any:

@@ -58,7 +58,5 @@ def health_facts(health: Health) -> dict[str, Any]:
 
 
 _LOAD = ("answer_tokens_per_s", "requests_per_s", "first_token", "each_token", "whole")
-"""Fields of `LoadMeasured` that are figures of the server."""
 
 OF_A_LOAD = "load_"
-"""How the names of such facts begin."""

@@ -18,15 +18,14 @@ from vllm_runbooks.probe.records import ServedModel
 from vllm_runbooks.probe.starts import Result, Rung
 
 NAMES = ("port", "health", "models", "token", "stream", "chat", "tools")
-"""The rungs that a server which we start must climb, from the lowest."""
+"""Checks that a launched server must pass, in order."""
 MAX_METRICS = 16 << 20
-"""Bytes of /metrics that are read."""
 _FINISHED = "finished"
-"""Series of serving.yaml that counts requests which ended."""
+"""Series of serving.yaml that counts finished requests."""
 _PROMPT = "Hello"
 _MAX_MODELS = 1000
 _MOST_LINES, _MOST_PIECES = 400, 8
-"""Lines of a stream that are read, and events of one with two tokens: each has its own, and further ones usage."""
+"""Lines of a stream that are read, and events that a stream of two tokens may have, with usage."""
 _TOOL = {
     "type": "function",
     "function": {
@@ -36,7 +35,7 @@ _TOOL = {
     },
 }
 _DEAD = ("enginecore encountered", "enginedead", "engine is dead", "background loop", "engine process failed")
-"""Words of answers whose engine has ended (vllm 0.32.0 v1/engine/exceptions.py:16, 0.8.5 engine/async_llm_engine)."""
+"""Messages of a dead engine (vllm 0.32.0 v1/engine/exceptions.py:16, 0.8.5 engine/async_llm_engine)."""
 _NO_TEMPLATE = ("chat template", "chat_template")
 _NO_TOOLS = ("tool choice requires", "enable-auto-tool-choice", "tool-call-parser", "tool_call_parser")
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}[0-9A-Za-z.+_-]{0,60}", re.ASCII)
@@ -72,12 +71,11 @@ class Ladder:
         self.models: tuple[ServedModel, ...] = ()
         self.version: str | None = None
         self.status = 0
-        """Of the last answer; 0 where there is none."""
+        """HTTP status of the last reply; 0 if there is none."""
         self.other = ""
-        """What the model makes, where that is no text."""
+        """What a model without text output makes."""
         self._asking = HttpClient(target, patience_s)
         self._exports = False
-        """Whether its metrics are vLLM's."""
 
     def climb(self, names: Sequence[str]) -> Iterator[Rung]:
         """Run checks in order; the first needed one that fails is the last."""

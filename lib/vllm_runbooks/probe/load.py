@@ -21,13 +21,11 @@ _WORDS = (
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "red", "blue", "green", "black",
     "white", "old", "new", "big", "long", "day", "sun", "moon", "rain", "wind", "fire", "tree", "road", "ship", "king",
 )  # fmt: skip
-"""Words that most tokenizers have as one token each."""
+"""One token each for most tokenizers."""
 _PAUSE_S = 0.2
-"""After a request that failed: a server that refuses everything is not asked thousands of times a second."""
+"""Pause after a failed request, so that a server that rejects everything is not flooded."""
 _ENDING_S = 5.0
-"""Time for all workers to end when their connections are closed."""
 _MAX_KEPT = 1_000_000
-"""Answers whose times are kept."""
 
 
 @dataclass(frozen=True)

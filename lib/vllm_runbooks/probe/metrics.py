@@ -10,21 +10,22 @@ from vllm_runbooks.catalog.serving import Serving
 from vllm_runbooks.probe.records import MetricPoint
 
 INFO = "vllm:cache_config_info"
-"""A gauge whose labels are settings of the engine (vllm 0.32.0 v1/metrics/loggers.py:1120)."""
+"""A gauge whose labels are engine settings (vllm 0.32.0 v1/metrics/loggers.py:1120)."""
 SETTINGS = frozenset({
     "block_size", "cache_dtype", "cpu_offload_gb", "enable_prefix_caching", "gpu_memory_utilization",
     "kv_cache_max_concurrency", "kv_cache_memory_bytes", "kv_cache_size_tokens", "num_cpu_blocks", "num_gpu_blocks",
     "num_gpu_blocks_override", "prefix_caching_hash_algo", "sliding_window", "swap_space",
 })  # fmt: skip
-"""Labels of it that are kept (vllm 0.8.5 to 0.32.0 config.py and config/cache.py: fields of CacheConfig)."""
+"""Labels to keep (vllm 0.8.5 to 0.32.0 config.py and config/cache.py: fields of CacheConfig)."""
 _SAMPLE = re.compile(
     r"([A-Za-z_:][A-Za-z0-9_:]{0,200})(?:\{([^\n]{0,20000})\})?[ \t]{1,20}([-+0-9A-Za-z.]{1,40})(?:\s|\Z)", re.ASCII
 )
+_NAME_END = re.compile(r"[{ ]")
 _ESCAPED = re.compile(r"\\(.)")
 _MAX_LABEL, _MAX_LABELS = 200, 200
 _MAX_POINTS = 20_000
 _KEPT = ("engine", "model_name", "le")
-"""Labels that tell points of one series apart, beside those that facts choose by."""
+"""Labels that distinguish points of a series, next to those of facts."""
 
 Clean = Callable[[str], str]
 
@@ -49,7 +50,8 @@ def points(
     settings: dict[str, str] = {}
     read = 0
     for line in text.split("\n"):
-        name = line[: _end_of_name(line)]
+        end = _NAME_END.search(line, 0, 220)
+        name = line[: end.start()] if end else ""
         if name not in exported_names and (name != INFO or settings):
             continue
         match = _SAMPLE.match(line)
@@ -95,11 +97,6 @@ def _is_escaped(text: str, at: int) -> bool:
     while text[before - 1] == "\\":
         before -= 1
     return (at - before) % 2 == 1
-
-
-def _end_of_name(line: str) -> int:
-    ends = [at for at in (line.find("{", 0, 220), line.find(" ", 0, 220)) if at >= 0]
-    return min(ends, default=0)
 
 
 def _number(text: str) -> float | None:

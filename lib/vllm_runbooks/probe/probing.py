@@ -36,7 +36,7 @@ __all__ = [
 
 _MOST = 121
 _METRICS_S = 5.0
-"""Time for one reading of /metrics, which a busy server answers late; less where the patience is less."""
+"""Time limit of one metrics request, as a busy server answers late."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,11 @@ class ProbeRequest:
 
     target: Target
     model: str | None = None
-    """Name that requests are to be sent to; None: the first that is served."""
+    """Model for the requests; by default the first that is served."""
     seconds: float = 2.0
-    """From the first reading of the metrics to the last, where no load is put on."""
+    """How long to sample metrics without a load."""
     load: ProbeLoad | None = None
     patience_s: float = 60.0
-    """Time for each answer."""
 
 
 def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], None] = lambda _: None) -> Observation:

@@ -103,7 +103,7 @@ def _rung_rows(health: Health) -> list[tuple[str, str, str, str]]:
 
 _NO_FIGURES = "The server told no figures of itself."
 _Grid = tuple[list[str], list[list[str]], str]
-"""A head, rows, and what stands below."""
+"""Head, rows and the text below."""
 
 
 def _figures_view(grid_: _Grid | None) -> list[Block]:
@@ -215,7 +215,7 @@ def _loaded(health: Health, measured: LoadMeasured) -> _Grid:
 
 
 _MUCH_FOUND = 0.05
-"""Share of tokens that the prefix cache spared, from which on times are not those of computing prompts."""
+"""Share of tokens from the prefix cache above which times are not those of prefill."""
 
 
 def _of_the_cache(health: Health) -> str:

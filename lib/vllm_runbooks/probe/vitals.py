@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
 _SAID = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}
 _ROOM = 0.9
-"""Of the KV cache: with less than this in use more requests have room."""
+"""KV cache use below which more requests fit."""
 _NOT_SET = ("", "None", "auto")
 _MAX_NAMES = 20
 
@@ -270,7 +270,8 @@ def _measured(test: ServingTest, figures: Figures) -> Proof | None:
     limits: list[float | None] = [test.limit] * len(values)
     if test.than is not None:
         other = figures.serving.facts[test.than]
-        limits = [_times(figures.gauge(other, number), test.times) for number in range(len(values))]
+        gauges = (figures.gauge(other, number) for number in range(len(values)))
+        limits = [None if value is None else value * test.times for value in gauges]
     holds = [v is not None and limit is not None and compare(v, limit) for v, limit in zip(values, limits, strict=True)]
     least = {"every": len(holds), "most": MOST * len(holds)}.get(test.over, 1)
     if sum(holds) < least or (test.over != "any" and len(holds) < FEWEST):
@@ -279,10 +280,6 @@ def _measured(test: ServingTest, figures: Figures) -> Proof | None:
     span = " to ".join(dict.fromkeys(shown(value, fact.unit) for value in (min(numbers), max(numbers))))
     limit = shown(test.limit, fact.unit) if test.limit is not None else _other(test, figures)
     return Proof(None, test.fact, f"{fact.says} {span} in {sum(holds)} of {len(holds)} samples, {comparison} {limit}")
-
-
-def _times(value: float | None, times: float) -> float | None:
-    return None if value is None else value * times
 
 
 def _other(test: ServingTest, figures: Figures) -> str:

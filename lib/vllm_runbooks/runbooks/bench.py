@@ -25,9 +25,9 @@ from vllm_runbooks.runbooks.notebook import SCHEMA
 from vllm_runbooks.runbooks.worker import SOCKET_PATH_MAX, too_long
 
 _GRACE_S = 5.0
-"""How long a worker may overrun its run's limit to store the notebook before it is killed."""
+"""Time beyond the limit for a worker to store the notebook."""
 _BELOW_TEMPORARY = "/vr01234567/k01234567/k-5"
-"""What is added to the temporary folder's path for a socket."""
+"""Longest suffix of a socket's path."""
 
 
 class Gate:
@@ -35,7 +35,7 @@ class Gate:
 
     def __init__(self) -> None:
         self.starting = threading.Lock()
-        """Held while a process is started: once the gate is closed, none is about to be."""
+        """Held while a process is started, so that none starts after the gate is closed."""
         self._closed = threading.Event()
 
     @property

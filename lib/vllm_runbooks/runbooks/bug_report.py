@@ -20,11 +20,11 @@ from vllm_runbooks.lint.records import Launch, Linted
 from vllm_runbooks.plan.render import plans
 
 ENVIRONMENT, BUG, CHECKLIST = "Your current environment", "🐛 Describe the bug", "Before submitting a new issue..."
-"""The form's headings, as they stand in an issue that was made with it."""
+"""The form's headings."""
 _MAX_COMMAND, _MAX_LOG = 8_000, 30_000
-"""Characters: GitHub takes no issue of more than 65,536."""
+"""Characters: GitHub accepts 65,536 in an issue."""
 _BEFORE, _BEHIND = 120, 12
-"""Lines of the log in front of a quoted one, which is the last of its traceback, and behind it."""
+"""Lines around a quoted one, which is the last of its traceback."""
 _MAX_LINE = 600
 _ENDS_COMMENT = re.compile(r"(--!?)>")
 _UNKNOWN = "unknown"

@@ -98,43 +98,35 @@ def _case_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
     if beside is not None and (Path(beside).name != beside or not (folder.parent / beside / "case.yaml").is_file()):
         yield ("told_with",), f"{beside!r} is no case beside this one"
     yield from _plan_problems(case)
-    yield from _snapshot_problems(case, folder)
-    yield from _nodes_problems(case, folder)
+    yield from _host_problems(case, folder)
 
 
-def _snapshot_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
-    expect = case.expect
-    if case.kind is not CaseKind.SNAPSHOT:
-        if expect.recommended is not None:
-            yield ("expect", "recommended"), f"is of a host's snapshot; name {SNAPSHOT} alone in files"
+def _host_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
+    """Problems of a host's snapshot or of recorded nodes."""
+    expect, is_snapshot = case.expect, case.kind is CaseKind.SNAPSHOT
+    if not is_snapshot and expect.recommended is not None:
+        yield ("expect", "recommended"), f"is of a host's snapshot; name {SNAPSHOT} alone in files"
+    if not is_snapshot and case.kind is not CaseKind.NODES:
         return
-    if expect != Expectation(findings=expect.findings, recommended=expect.recommended):
-        yield ("expect",), "compares what a host's snapshot does not tell; name findings and recommended alone"
+    others = (
+        "a host's snapshot does not tell; name findings and recommended"
+        if is_snapshot
+        else "nodes do not tell; name findings"
+    )
+    if expect != Expectation(findings=expect.findings, recommended=expect.recommended if is_snapshot else None):
+        yield ("expect",), f"compares what {others} alone"
+    ids = inventories.IDS if is_snapshot else clusters.IDS | inventories.IDS
+    place = "a host; see docs/inventory.md" if is_snapshot else "nodes; see docs/several-nodes.md"
     for index, name in enumerate(expect.findings or ()):
-        if name not in inventories.IDS:
-            yield ("expect", "findings", index), f"{name!r} is no finding about a host; see docs/inventory.md"
-    if case.runbooks:
+        if name not in ids:
+            yield ("expect", "findings", index), f"{name!r} is no finding about {place}"
+    if is_snapshot and case.runbooks:
         yield ("runbooks",), "must be empty: a host's snapshot is judged by itself"
     try:
-        text = (folder / SNAPSHOT).read_text("utf-8")
-        inventories.read(text, SNAPSHOT)
-    except (OSError, UnicodeDecodeError):
-        return  # named among the files, or read as any other
-    except InputError as error:
-        yield ("files", 0), str(error)
-
-
-def _nodes_problems(case: CaseFile, folder: Path) -> Iterator[Problem]:
-    expect = case.expect
-    if case.kind is not CaseKind.NODES:
-        return
-    if expect != Expectation(findings=expect.findings):
-        yield ("expect",), "compares what nodes do not tell; name findings alone"
-    for index, name in enumerate(expect.findings or ()):
-        if name not in clusters.IDS | inventories.IDS:
-            yield ("expect", "findings", index), f"{name!r} is no finding about nodes; see docs/several-nodes.md"
-    try:
-        clusters.read([(NODES, (folder / NODES).read_text("utf-8"))])
+        if is_snapshot:
+            inventories.read((folder / SNAPSHOT).read_text("utf-8"), SNAPSHOT)
+        else:
+            clusters.read([(NODES, (folder / NODES).read_text("utf-8"))])
     except (OSError, UnicodeDecodeError):
         return  # named among the files, or read as any other
     except InputError as error:

@@ -38,4 +38,3 @@ _JUDGES: dict[CaseKind, Callable[[Evidence], Judgement]] = {
     CaseKind.SERVER: lambda evidence: judging.judge_health(judging.health(evidence), evidence),
     CaseKind.JOB: _job,
 }
-"""By what a case holds; a question is judged before."""

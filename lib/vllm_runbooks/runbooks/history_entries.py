@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 _MOST_HASHED = 64 << 20
-"""Bytes of an evidence beyond which its digest stays unknown."""
+"""Larger evidence gets no digest."""
 
 
 class RunNodes(Protocol):
     """Nodes that execute runs in place of this host."""
 
     nodes: tuple[NodePart, ...]
-    """By name, those that are lost included."""
+    """All nodes, lost ones included."""
 
     @property
     def facts(self) -> Mapping[str, Mapping[str, Any]]: ...
@@ -99,7 +99,10 @@ class Runs:
             next((verdict for verdict in _WORST if counts[verdict]), Verdict.SKIPPED),
             ", ".join([*(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]), *lost]),
             {
-                "runs": {_at_node(request, result): result.verdict.value for request, result in runs},
+                "runs": {
+                    _subject(result.runbook, result.case, request.node): result.verdict.value
+                    for request, result in runs
+                },
                 **({} if self._cluster is None else {"nodes": document(nodes)}),
             },
         )
@@ -155,13 +158,8 @@ def _evidence(parameters: Mapping[str, Any]) -> str | None:
     return Path(named).name[:200] or None if isinstance(named, str) and parameters.get("live") is not True else None
 
 
-def _at_node(request: Request, result: RunResult) -> str:
-    subject = _subject(result.runbook, result.case)
-    return f"{subject} at {request.node}" if request.node else subject
-
-
-def _subject(runbook: str, case: str | None) -> str:
-    return f"{runbook} on {case}" if case else runbook
+def _subject(runbook: str, case: str | None, node: str | None = None) -> str:
+    return f"{runbook}{f' on {case}' if case else ''}{f' at {node}' if node else ''}"
 
 
 class _Inputs:

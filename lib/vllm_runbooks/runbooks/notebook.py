@@ -47,7 +47,7 @@ Value = str | int | float | bool
 T = TypeVar("T", bound=Value)
 
 _WITH_LIVE = "with live:"
-"""Begins the help of a parameter that counts in a run with `live` alone."""
+"""Begins the help of a parameter that needs `live`."""
 _MOST_FACTS = 200
 _TOO_LARGE = 10**18
 _WHOLE = r"[+-]?[0-9]{1,18}"

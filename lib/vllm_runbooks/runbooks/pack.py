@@ -34,7 +34,7 @@ _MAX_LAID_ASIDE = 4 << 30
 _ODD = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 _MAX_STEM = 80
 _UNNAMED = "-"
-"""What evidence from standard input is called."""
+"""Name of standard input."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Packed:
     manifest: Manifest
     issue: str
     answer: Answer | None
-    """None: it holds no log."""
+    """None without a log."""
 
 
 @dataclass(frozen=True)

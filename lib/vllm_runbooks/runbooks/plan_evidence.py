@@ -34,7 +34,7 @@ from vllm_runbooks.reading.deployment.confirmation import Confirmation
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 _UNNAMED = "the log's card"
 _ALIKE = 0.05
-"""Share by which the memory that a log prints may differ from that of the card that is named."""
+"""Tolerated difference between the memory in the log and that of the named GPU."""
 
 
 # ---- a question
@@ -42,7 +42,7 @@ _ALIKE = 0.05
 
 def words(request: Request, best: Plan | str = "") -> dict[str, Any]:
     """A question as it is named, for whoever asks a like one, in the layout of `best` where there is one."""
-    cards = [f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in request.cards]
+    cards = _names(request.cards)
     gpus = ",".join(f"{cards.count(name)}x{name}" for name in dict.fromkeys(cards))
     options = {name: value for name, value in request.options.items() if name not in _SIZES}
     layout = None if isinstance(best, str) else best.layout
@@ -59,20 +59,15 @@ def question(
     max_model_len: int = 0,
     options: str = "",
 ) -> Request:
-    """A recorded question, with what is given here instead of its own.
-
-    Of another model the release is the newest that is known, and no option of the recorded question holds.
+    """A recorded question with changes; for another model the newest release is used, without the recorded options.
 
     Args:
         evidence: A recorded question.
-        model: Of the catalog, or a folder with its config.json.
-        gpus: As in `8xRTX3090`.
+        model: Model of the catalog, or a folder with its config.json.
+        gpus: GPUs, as in `8xRTX3090`.
         vllm: Release.
-        max_model_len: Context; 0: not given.
+        max_model_len: Context length; 0 if not given.
         options: Further options as a JSON object.
-
-    Raises:
-        InputError: There is neither a question nor a model, or something of it is not known or refused.
     """
     check_texts(model=model, gpus=gpus, vllm=vllm, options=options)
     case = evidence.case
@@ -87,15 +82,15 @@ def question(
         return recorded
     made = planner.request(
         model.strip() or recorded.model.name,
-        gpus.strip() or _spelled(recorded.cards),
+        gpus.strip() or ",".join(_names(recorded.cards)),
         vllm=vllm.strip() or (recorded.release.version if is_same else None),
         arguments=arguments,
     )
     return replace(made, options={**recorded.options, **made.options}) if is_same else made
 
 
-def _spelled(cards: Sequence[Card]) -> str:
-    return ",".join(f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in cards)
+def _names(cards: Sequence[Card]) -> list[str]:
+    return [f"{card.gpu.name}@{card.node}" if card.node else card.gpu.name for card in cards]
 
 
 def judge(request: Request, layouts: Layouts | str, evidence: Evidence) -> Judgement:
@@ -103,16 +98,13 @@ def judge(request: Request, layouts: Layouts | str, evidence: Evidence) -> Judge
     if isinstance(layouts, str):
         return Judgement(Verdict.FAIL, f"not planned: {layouts}", None, None, None, ())
     case = evidence.case
-    if case is None or case.plan is None or not _is_recorded(request, planner.question(case.plan)):
+    if case is None or case.plan is None or _identity(request) != _identity(planner.question(case.plan)):
         return plan_expected.judge_plan(layouts, None)
     return plan_expected.judge_plan(layouts, case, diagnosing.judge_claims(evidence))
 
 
-def _is_recorded(request: Request, recorded: Request) -> bool:
-    def told(question: Request) -> tuple[object, ...]:
-        return question.model.name, question.cards, question.release.version, dict(question.options), question.replicas
-
-    return told(request) == told(recorded)
+def _identity(request: Request) -> tuple[object, ...]:
+    return request.model.name, request.cards, request.release.version, dict(request.options), request.replicas
 
 
 def _object(text: str) -> Mapping[str, Any]:
@@ -184,11 +176,7 @@ def write(
     first_port: int = 8000,
     retries_posts: bool = False,
 ) -> Shown:
-    """Write the files of the best layout into a folder, where that is asked for; none is overwritten.
-
-    Raises:
-        InputError: No folder is given, or a file is there already.
-    """
+    """Write the files of the best layout into a folder if `apply` is set; none is overwritten."""
     if not isinstance(apply, bool):
         raise InputError(f"apply: {apply!r} is neither True nor False; nothing is written")
     check_texts(folder=folder)
@@ -207,17 +195,8 @@ def write(
 
 
 def starts(evidence: Evidence, *, gpus: str = "") -> tuple[Plan | str, ...]:
-    """What is planned for each start of a log, from its own settings alone; else why nothing is.
-
-    Args:
-        evidence: The log, or a recorded case of one.
-        gpus: The cards of the starts; those of the recorded case by default.
-    """
-    plans: list[Plan | str] = []
-    for start in diagnosing.read(evidence):
-        request = _of(start, evidence, gpus, None)
-        plans.append(request if isinstance(request, str) else _planned(request))
-    return tuple(plans)
+    """A plan for each launch of a log, from its own settings alone, or why there is none."""
+    return tuple(planned(_of(start, evidence, gpus, None)) for start in diagnosing.read(evidence))
 
 
 def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> Request | str:
@@ -243,7 +222,12 @@ def given(start: Start) -> tuple[str | None, Mapping[str, Any]]:
 
 def planned(request: Request | str) -> Plan | str:
     """The start as it was; else what is missing."""
-    return request if isinstance(request, str) else _planned(request)
+    if isinstance(request, str):
+        return request
+    try:
+        return planning.plan(request) if _is_unnamed(request) else planner.plan(request)
+    except InputError as error:
+        return str(error)
 
 
 def budget(request: Request | str) -> Budget | str:
@@ -278,13 +262,6 @@ def layouts(request: Request | str, count: int | None = None) -> Layouts | str:
     try:
         request = request if count is None else on_cards(request, count)
         return planning.layouts(request) if _is_unnamed(request) else planner.layouts(request)
-    except InputError as error:
-        return str(error)
-
-
-def _planned(request: Request) -> Plan | str:
-    try:
-        return planning.plan(request) if _is_unnamed(request) else planner.plan(request)
     except InputError as error:
         return str(error)
 

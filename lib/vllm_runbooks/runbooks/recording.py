@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from vllm_runbooks.probe.starts import Guarded
 
 MAX_KEPT = 64 << 20
-"""Bytes of a command's output that are kept: half of it from the beginning, half from the end."""
+"""Bytes of output to keep, half from the beginning and half from the end."""
 MAX_CASE = 256 << 20
-"""Characters of a case's logs: it is there to be kept and run again."""
+"""Characters of a case's logs."""
 _MAX_SAID = 2000
 _NO_TEXT = "[vllm-runbooks record: not all of this is text; control characters are written as in \\x00]\n"
-"""First line of an output that is refused as a log; a file that begins with it is read."""
+"""First line of binary output, which is then read as a log."""
 _CONTROLS = [chr(code) for code in range(32) if not (9 <= code <= 13 or code == 27)]
 _MAX_PLACES = 1000
-"""Numbers that are tried for a folder beside one that is taken."""
+"""Numbers to try for a folder next to one that exists."""
 _COMMAND = "command.sh"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
@@ -67,13 +67,11 @@ class Recording:
     folder: Path
     case: Case
     answer: Answer
-    """What the diagnosis says of it now."""
+    """Current diagnosis."""
     judgement: Judgement
-    """That answer against what the case expects."""
     secrets: Mapping[str, int]
-    """How many were replaced, by kind."""
+    """Replaced secrets by kind."""
     output: CommandOutput | None = None
-    """Of the command, where one was recorded."""
 
 
 def record_command(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _ATTENTION = [Verdict.FAIL, Verdict.ERROR, Verdict.INTERRUPTED, Verdict.SKIPPED, Verdict.PASS]
-"""Order of the page: what an engineer has to look at comes first."""
+"""Order of the page."""
 _HEADLINE = {
     Verdict.PASS: "passed",
     Verdict.FAIL: "failed",
@@ -31,10 +31,10 @@ _HEADLINE = {
     Verdict.INTERRUPTED: "interrupted",
 }
 _NOTEBOOK_BYTES = 8 * 1024 * 1024
-"""Larger notebooks get no page: a browser would not show them well; the file itself is linked."""
+"""Larger notebooks get no page, only a link."""
 _OUTPUT_CHARACTERS = 200_000
 _ERROR_MARKER = "papermill-error-cell-tag"
-"""Tag of the cells that papermill adds to point at an error: HTML that this page has no use for."""
+"""Tag of papermill's cells that point to an error; not shown."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
@@ -290,7 +290,7 @@ def _output(output: Mapping[str, Any]) -> str:
 
 
 _SCROLLED = 'tabindex="0" role="group" aria-label="{}"'
-"""Of what may be wider or longer than its frame: the keyboard reaches and scrolls it."""
+"""Makes a scrollable element reachable by keyboard."""
 
 
 def _folded(text: str, style: str) -> str:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
 FOLDER = "RUNBOOKS_STEPS"
-"""Variable that names the folder of a run's steps; without it a step is always done, and nothing is kept."""
+"""Variable with the folder of a run's steps; without it nothing is kept."""
 AGAIN = "RUNBOOKS_STEP"
-"""Variable that names a step which is done again, whatever it left."""
+"""Variable with a step to do again."""
 TRIES, TIMEOUT_S = "RUNBOOKS_STEP_TRIES", "RUNBOOKS_STEP_TIMEOUT"
-"""Variables with how often a step is tried, and the seconds of one try; they go before what the step itself says."""
+"""Variables that override tries and timeout of each step."""
 SCHEMA = 1
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 T = TypeVar("T")

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 NO_RUNBOOK = "(no runbook)"
-"""Stands for the runbook of a case that names none."""
+"""Runbook id of a case without one."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Progress = Callable[["Request", RunResult | None], None]
@@ -64,32 +64,28 @@ class Request:
     """One run that is asked for."""
 
     runbook: str
-    """Id, as shown."""
     path: Path
-    """Of the runbook; of a case that is judged without one, of its folder."""
+    """The runbook, or the folder of a case without one."""
     case: str | None = None
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """Bound already: `notebook.bind` has checked names and types."""
+    """Checked and typed by `notebook.bind`."""
     timeout_s: float = 600.0
-    """Wall-clock limit of the whole run."""
     refused: str | None = None
-    """Why this run cannot be started: it is then an error, and the others go on."""
+    """Why the run cannot start."""
     is_alone: bool = False
-    """Whether the case is judged without a runbook."""
+    """Whether the case is checked without a runbook."""
     is_resumed: bool = False
-    """Whether what its steps have left in the folder is read in place of doing them again."""
+    """Whether results of earlier steps are reused."""
     step: str | None = None
-    """The one step that is run, with what earlier ones have left."""
+    """The only step to run."""
     step_tries: int | None = None
-    """How often a step that fails is tried; None: as the step says."""
     step_timeout_s: float | None = None
-    """Longest time for one try of a step; None: as the step says."""
     node: str | None = None
-    """The one node that it is to be executed on; None: any."""
+    """The only node to run on."""
 
 
 _TICK_S = 1.0
-"""How late a signal may be noticed."""
+"""Max delay of a signal."""
 
 
 class RunExecutor(Protocol):
@@ -133,7 +129,7 @@ class Suite:
     """The caller's side: what is asked for, what is known, and who is running."""
 
     _THROUGH = 0
-    """Event that a part of the executor has nothing left to do; no signal has this number."""
+    """Event of a finished part; no signal has this number."""
 
     def __init__(self, requests: Sequence[Request], *, out: Path, progress: Progress | None) -> None:
         self.id = uuid.uuid4().hex
@@ -147,7 +143,7 @@ class Suite:
         self.events: SimpleQueue[tuple[int, RunResult | None] | int] = SimpleQueue()
         self.gate = Gate()
         self.nodes: Sequence[NodePart] = ()
-        """Those that take part; none where all is executed on this host."""
+        """Nodes that take part; none on this host."""
         self.unsaved: NotStoredError | None = None
         self._progress = progress or (lambda _request, _result: None)
 
@@ -375,7 +371,7 @@ def differences(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> tupl
 
 
 DECISIVE = ("tool", "catalog", "cases")
-"""Facts of a node that its verdicts depend on."""
+"""Facts of a node that affect verdicts."""
 
 
 def _shown(value: Any) -> str | None:

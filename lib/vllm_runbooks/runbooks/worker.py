@@ -30,7 +30,7 @@ from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.notebook import held_back, read_judgement
 
 _START_S = 60
-"""How long a kernel may take to answer for the first time; papermill's own default."""
+"""Time limit of a kernel's start, papermill's default."""
 _SAVE_EVERY_S = 1.0
 # sun_path holds 104 bytes on macOS and the BSDs, 108 on Linux, its final NUL included.
 SOCKET_PATH_MAX = 103
@@ -194,7 +194,7 @@ def _file_of_step(order: Mapping[str, Any]) -> Path:
 
 
 _REFUSALS = frozenset({InputError.__name__, *(kind.__name__ for kind in InputError.__subclasses__())})
-"""Errors of a cell that could not read what it was given."""
+"""Errors of cells that reject their input."""
 
 
 def _read_answer(output: Path, raised: str | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class RunbookFolder(NamedTuple):
 
     folder: Path
     said: str
-    """What was copied, in one line; empty where the runbooks are opened where they lie."""
+    """What was copied; empty if the runbooks are opened in place."""
 
 
 def workspace(folder: Path | None = None) -> RunbookFolder:

@@ -22,17 +22,12 @@ from vllm_runbooks.serve.subject import Subject
 from vllm_runbooks.serve.watch import HangWatch
 
 _SAME_FAILURES = 5
-"""How often a server may fail at the same rung in the same words before it is called unable to serve; four times as
-often where it may still be coming up."""
+"""Equal failures of a check until the server counts as broken; four times as many during startup."""
 Say = Callable[[str], None]
 Look = Callable[[Run, Mapping[int, progress.Sight], float], list[Sighting]]
 Proof = Callable[[Callable[[], bool]], Measured | None]
-"""What is done with a server that is ready, in a thread of its own; the server is ended after it.
-
-It is given what tells whether the server is gone, and ends soon then.
-"""
+"""What to do with a ready server, in a thread, after which it is ended; called with a test whether it is gone."""
 _PROOF_ENDS_S = 15.0
-"""Time for a proof to end whose server is gone."""
 
 
 @dataclass
@@ -40,15 +35,13 @@ class Limits:
     """When the guard gives up by itself; None: never."""
 
     ready_s: float | None = None
-    """Time to be ready in."""
     hung_s: float | None = 600.0
-    """Time for which a hang is borne before the start is ended."""
+    """How long a hang is tolerated."""
     patience_s: float = 60.0
-    """Time for one answer of the server."""
+    """Time limit per answer."""
     probe_every_s: float | None = None
-    """Time between two requests to a server that is ready."""
     look_s: float = 1.0
-    """Time between two looks at its processes while it starts; twice that when it is ready, and between two climbs."""
+    """Interval of looks at the processes during startup; doubled after it, and between health checks."""
 
 
 @dataclass
@@ -60,17 +53,16 @@ class LaunchOutcome:
     ending: str = ""
     status: int | None = None
     stopped_by: int | None = None
-    """Signal that the user sent."""
+    """Signal from the user."""
     gave_up: str = ""
-    """Why the guard itself ended it, where it did."""
+    """Why we ended it."""
     rungs: tuple[Rung, ...] = ()
     sightings: list[Sighting] = field(default_factory=list)
     phases: list[tuple[str, float]] = field(default_factory=list)
-    """Name and seconds since the launch of each phase's first line."""
+    """Phases with the time of their first line."""
     proved: bool = False
-    """Whether the proof that was asked for came to its end with the server still there."""
+    """Whether the proof finished with the server alive."""
     measured: Measured | None = None
-    """What it measured."""
 
 
 class LaunchRunner:
@@ -120,7 +112,7 @@ class LaunchRunner:
         self._climb_at = 0.0
         self._next_probe: float | None = None
         self._is_up = False
-        """Whether the log says that the server is up."""
+        """Whether the log reports that the server is up."""
         self._failed: tuple[str, str] | None = None
         self._same = 0
 

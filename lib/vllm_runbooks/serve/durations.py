@@ -13,7 +13,7 @@ from vllm_runbooks.catalog import folders
 from vllm_runbooks.serve import places
 
 FILE = "durations.json"
-"""Of the catalog: by phase, case to seconds; written from the recorded cases' own clocks."""
+"""Catalog file: by phase, case to seconds, from the clocks of recorded cases."""
 _MOST_REPORTS = 20
 
 

@@ -44,7 +44,7 @@ __all__ = ["Elsewhere", "Limits", "Proof", "Request", "Run", "Steady", "evidence
 _NEVER_READY = 1
 _SIGNALLED = 128
 SECRETS: dict[str, str] = {}
-"""By start of this process what may name a secret of it; never shown, and never stored."""
+"""By launch id, text that may contain its secrets; never shown or stored."""
 
 
 @dataclass(frozen=True)
@@ -53,29 +53,27 @@ class Request:
 
     subject: Subject
     source: Source | None
-    """Of GPU memory; None: no card can be read."""
+    """Source of GPU memory; None if no GPU can be read."""
     why_none: str = ""
-    """Why there is none."""
     gpus: str | None = None
-    """The cards for the plan, where they are named."""
+    """GPUs for the plan."""
     left_out: Sequence[str] = ()
-    """Checks that are not wanted."""
+    """Checks to skip."""
     steady: Steady = field(default_factory=Steady)
     limits: Limits = field(default_factory=Limits)
     tries: int = 1
-    """Starts at most, the first included."""
     is_check: bool = False
-    """Whether the checks alone are made."""
+    """Whether to run only the checks."""
     folder: Path | None = None
-    """Where its log and records go; None: a new folder among those of all starts."""
+    """Folder for log and records; by default one among those of all launches."""
     change: Change | None = None
-    """What the command does differently from that of an earlier start; for the records alone."""
+    """Change from an earlier launch, for the records."""
     proof: Proof | None = None
-    """Done when the server is ready, which is then ended; None: it serves until a signal comes."""
+    """Run when the server is ready, which is then ended; None to serve until a signal comes."""
     is_cancelled: Callable[[], bool] = lambda: False
-    """Whether the start is not wanted any more: asked now and then where no signal can tell it."""
+    """Whether the launch is cancelled."""
     elsewhere: Elsewhere | None = None
-    """Where it is checked and started in place of this host; the subject is then what serves there."""
+    """Other hosts to launch on; the subject is what serves there."""
 
 
 def serve(request: Request, *, show: Show, say: Callable[[str], None]) -> Guarded:
@@ -100,7 +98,7 @@ class _Guard:
         self.id = uuid.uuid4().hex
         self.elsewhere = request.elsewhere
         self.home = places.new(self.id)
-        """Its folder among those of all starts, where what it leaves is looked up."""
+        """Folder among those of all launches, for `leftovers`."""
         self.folder = request.folder or self.home
         self.checks: list[Check] = []
         self.attempts: list[Tried] = []
@@ -113,7 +111,7 @@ class _Guard:
         self._written = ""
         self._is_unsaved = False
         self._is_kept = not request.is_check or request.folder is not None
-        """Whether anything is written down: checks alone leave nothing."""
+        """Whether records are stored: checks alone leave nothing."""
 
     def run(self) -> Guarded:
         """Run everything; a signal between launches ends it with its report."""
@@ -376,7 +374,7 @@ def _model_of(subject: Subject) -> Model | None:
 
 
 _COMPUTES_PERCENT = 5
-"""Of its time from which on a card counts as computing."""
+"""GPU utilization from which a GPU counts as busy."""
 
 
 def _is_computing(host: LaunchHost) -> bool | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vllm_runbooks.serve.subject import Subject
 
 _SIGNALLED = 128
-"""From here on an exit status tells the signal that ended it."""
+"""Exit statuses above it are signals."""
 
 
 def judged(launch: Guarded) -> tuple[Verdict, str]:
@@ -60,7 +60,7 @@ def results(launch: Guarded) -> dict[str, Any]:
 
 
 _BEARING = ("VLLM_", "CUDA_", "NCCL_", "NVIDIA_", "TORCH", "PYTORCH_", "HF_", "RAY_", "OMP_", "MASTER_", "GLOO_")
-"""How the names of variables begin that bear on a start of vLLM."""
+"""Prefixes of variables that affect a launch."""
 
 
 @contextlib.contextmanager

@@ -21,12 +21,12 @@ from vllm_runbooks.probe.starts import Measured
 from vllm_runbooks.serve.subject import Subject
 
 LOG, RESULT = "bench.log", "bench.json"
-"""Files that it leaves in its folder: what the command printed, and its result."""
+"""Files of the load: output and result of the command."""
 _MAX_RESULT = 16 << 20
 _MAX_SAID = 200
 _FAULT = re.compile(r"(?:[\w.]{0,80}(?:Error|Exception)\b|.{0,80}\berror:).*", re.ASCII)
 _TAKEN_OVER = ("tokenizer", "tokenizer_mode", "trust_remote_code")
-"""Options of the server that say how its prompts become tokens."""
+"""Server options that decide how prompts are tokenized."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,8 @@ class Load:
     prompt_tokens: int = 128
     answer_tokens: int = 32
     at_once: int = 8
-    """Requests in flight."""
     within_s: float = 600.0
-    """Time for all of it."""
+    """Time limit."""
 
     def __post_init__(self) -> None:
         for name in ("requests", "prompt_tokens", "answer_tokens", "at_once"):

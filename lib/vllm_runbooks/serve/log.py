@@ -18,7 +18,7 @@ from vllm_runbooks.host.running import Live
 from vllm_runbooks.reading import startup_log
 
 _TURN_S = 1.0
-"""Time between two readings of what has come."""
+"""Interval of readings."""
 
 
 class Log:
@@ -29,9 +29,8 @@ class Log:
         self.path = path
         self.line_at = time.monotonic()
         self.unsaved = ""
-        """Why a part of it could not be kept."""
         self.is_over = False
-        """Whether nobody reads it any more: it is only kept and shown."""
+        """Whether the rest is only stored and shown."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._file: BinaryIO = os.fdopen(descriptor, "ab", buffering=0)
         self._live = live

@@ -13,7 +13,7 @@ from vllm_runbooks.probe.starts import Sighting
 
 REPORT = "report.json"
 MOST = 50
-"""Folders of starts that are kept; older ones are removed when a new one is made."""
+"""Folders of launches to keep."""
 
 
 def starts() -> Path:

@@ -17,16 +17,14 @@ from vllm_runbooks.host import gpu_memory, ports
 from vllm_runbooks.host.gpu_memory import CardMemory, Source
 from vllm_runbooks.lint import checking
 from vllm_runbooks.plan import checkpoints, planned, planner
-from vllm_runbooks.plan.records import Plan
 from vllm_runbooks.plan.render import words as render_plan_words
 from vllm_runbooks.probe.starts import Check, Result
 from vllm_runbooks.serve.subject import Subject
 
 NAMES = ("command", "model", "plan", "port", "lock", "memory")
-"""The checks, in their order."""
 _MIB_PER_GIB = 1024
 _NO_CARD = ("", "-1", "NoDevFiles", "none", "void")
-"""Values of CUDA_VISIBLE_DEVICES that hide all cards on purpose."""
+"""Values of CUDA_VISIBLE_DEVICES that hide all GPUs."""
 
 
 class Steady(NamedTuple):
@@ -35,21 +33,20 @@ class Steady(NamedTuple):
     samples: int = 5
     every_s: float = 1.0
     within_mib: float = 64.0
-    """By how much the use may move over the samples."""
+    """Tolerated change over the samples."""
     wait_s: float = 600.0
-    """Time after which it is given up."""
 
 
 class LaunchHost(NamedTuple):
     """What the start is given of this host."""
 
     source: Source | None
-    """Of GPU memory; None: no card can be read."""
+    """Source of GPU memory; None if no GPU can be read."""
     why_none: str
     numbers: tuple[int, ...]
-    """Of the cards that the start sees, in its order."""
+    """Numbers of the visible GPUs, in order."""
     spec: str | None
-    """The cards for the plan, as in 2xA100-80GB; None: not known."""
+    """GPUs for the plan, as in 2xA100-80GB; None if unknown."""
 
 
 def host_of(subject: Subject, source: Source | None, why_none: str, spec: str | None) -> LaunchHost:
@@ -211,15 +208,11 @@ def _plan(subject: Subject, host: LaunchHost) -> Check:
     options = {name: value for name, value in subject.flags.items() if name not in skipped}
     try:
         request = planner.request(subject.model, host.spec, vllm=subject.vllm, options=options)
-        made = planned.plan(request)
+        plan = planned.plan(request)
     except InputError as error:
         return Check("plan", Result.UNKNOWN, str(error))
-    return _told(made)
-
-
-def _told(made: Plan) -> Check:
-    result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[made.fits]
-    return Check("plan", result, str(render_plan_words.headline(made)))
+    result = {True: Result.PASSED, False: Result.FAILED, None: Result.UNKNOWN}[plan.fits]
+    return Check("plan", result, str(render_plan_words.headline(plan)))
 
 
 def _port(subject: Subject) -> Check:

@@ -20,12 +20,11 @@ _AGAIN = {
         "the time of another start",
     ),
 }
-"""Causes that lie outside the start, with what is done about them, again and again: nothing is changed."""
+"""Causes outside of the launch: title and cost of trying again without a change."""
 _RECKONED = {"kv.max_len_too_large": "max_model_len"}
-"""Causes of which the release prints the value that fits, and the option that takes it: where the planner cannot know,
-its own arithmetic on this card counts."""
+"""Causes for which vLLM prints the value that fits, with its option: it counts where the planner cannot know."""
 _OF_MEMORY = ("mem.", "oom.", "kv.")
-"""Groups of causes that a changed setting mends, where the planner says that it fits."""
+"""Groups of causes that a changed setting fixes if the planner confirms it."""
 
 
 def next_change(

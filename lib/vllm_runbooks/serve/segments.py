@@ -8,8 +8,7 @@ from vllm_runbooks.host import leftovers
 
 EVERY_S = 5.0
 _LOOKS = 24
-"""How often a segment is looked for in the start's processes: whoever makes one maps it at once, and the others within
-minutes. After that it counts as somebody else's, and what other servers leave open costs nothing more."""
+"""Looks at a segment until it counts as another process's: launches map theirs within minutes."""
 
 
 class Segments:
@@ -19,7 +18,7 @@ class Segments:
         self.own: dict[str, int] = {}
         """Names and inodes."""
         self._looked: dict[tuple[str, int], int] = {}
-        """Of those that are nobody's here, how often they were looked for."""
+        """Looks at segments without an owner."""
         self._next = 0.0
 
     def look(self, processes: Collection[int], now: float) -> bool:

@@ -32,10 +32,10 @@ _MAX_SCRIPT = 1 << 20
 _PUBLISHED = re.compile(
     r"(?:(?P<address>[\d.]{1,15}|\[[\da-fA-F:]{1,39}\]):)?(?P<outside>\d{1,5}):(?P<inside>\d{1,5})(?:/tcp)?", re.ASCII
 )
-"""What `docker run -p` is given, as in 127.0.0.1:9000:8000; ranges are left out."""
+"""Argument of `docker run -p`, as in 127.0.0.1:9000:8000, without ranges."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w{0,200})=(.*)", re.ASCII | re.DOTALL)
 _ELSEWHERE = re.compile(r"^\s*(?:source|\.|module|conda|cd)\s|\bPATH=|\bactivate\b|/vllm\s", re.MULTILINE)
-"""What of a script makes another `vllm` of its own than the path's."""
+"""What makes a script use another `vllm` than the path's."""
 _SHELLS = ("bash", "sh", "dash", "zsh")
 _ASK_RELEASE = """\
 import importlib.metadata as m
@@ -60,11 +60,10 @@ class Subject:
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    """All of its variables."""
     vllm: str | None = None
-    """Release that it is judged by; None: not known."""
+    """Release to check against; None if unknown."""
     is_installed: bool = False
-    """Whether that is the release which the command's own Python has."""
+    """Whether that release is installed in the command's Python."""
 
     @cached_property
     def page(self) -> Page:

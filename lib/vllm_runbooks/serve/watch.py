@@ -20,17 +20,17 @@ from vllm_runbooks.probe.starts import Sighting
 from vllm_runbooks.serve.durations import Usual
 
 STOPPED_S = 3.0
-"""Time for which a process must stand still under a signal; a debugger that only looks is quicker."""
+"""Time stopped by a signal, longer than a debugger's short stops."""
 IDLE_S = 30.0
-"""Time without any work and any line, before the server is ready."""
+"""Time without work and output during startup."""
 OVERDUE_S, OVERDUE_TIMES = 300.0, 3
-"""Time without a line, and how many times the usual length of the phase that is at least, after which it is told."""
+"""Time without output, also as a multiple of the phase's usual time."""
 LOPSIDED_S = 60.0
-"""Time in which one rank did nothing while another of them worked, without a line."""
+"""Time in which one rank was idle while another worked, without output."""
 SERVING = "serve"
 _HANGS = ("stopped", "idle")
 _RANKS = (re.compile(r"Worker"), re.compile(r"EngineCore_DP"))
-"""Titles of processes that hold ranks; the second where there are none of the first."""
+"""Process titles of ranks; the second if there are none of the first."""
 
 
 @dataclass
@@ -48,20 +48,17 @@ class HangWatch:
     """Looks at the processes of one start, again and again."""
 
     began: float
-    """By the monotonic clock."""
     idle_s: float = IDLE_S
     lopsided_s: float = LOPSIDED_S
     phase: str | None = None
-    """Set by whoever reads the log."""
     line_at: float = field(default=0.0)
-    """When the last line came, by the monotonic clock."""
+    """Time of the last line."""
     usual: Mapping[str, Usual] = field(default_factory=dict)
-    """By phase how long it usually takes."""
+    """Usual time of each phase."""
     is_computing: Callable[[], bool | None] = lambda: None
-    """Whether one of the start's cards computes; None: that is not known."""
+    """Whether a GPU of the launch is busy; None if unknown."""
     is_ready: bool = False
     hung_since: float | None = None
-    """Since when the start hangs, by the monotonic clock; None: it does not."""
     _activity: Activity = field(default_factory=Activity)
     _known: dict[int, _ProcessState] = field(default_factory=dict)
     _told: dict[tuple[str, int | None, str | None], float] = field(default_factory=dict)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vllm_runbooks.cluster.tasks import OnRay
-    from vllm_runbooks.core.evidence import Case
     from vllm_runbooks.core.records import Runbook, RunResult
     from vllm_runbooks.host.nodes.records import NodePart
     from vllm_runbooks.runbooks.suite import Progress, Request, RunExecutor
@@ -51,7 +50,7 @@ _TIMEOUT = click.option(
     help="Longest time in seconds that one run may take (default: 600, with live 14400).",
 )
 _TIMEOUT_S, _LIVE_TIMEOUT_S = 600.0, 14400.0
-"""The second is of runs that start servers, which may have to fetch a model first."""
+"""The second is for runs that launch servers and may download a model."""
 
 
 @click.command("list", epilog=given.examples("list --runbooks myrunbooks"))
@@ -225,7 +224,8 @@ def run(
     bound = bind(runbook, dict(parameters))
     _check_evidence(runbook, bound)
     if step is not None and step not in runbook.steps:
-        raise InputError(f"{runbook.id}: has no step {step}; {meant(step, runbook.steps, _steps_of(runbook))}")
+        all_steps = f"it has {', '.join(runbook.steps)}" if runbook.steps else "it has none"
+        raise InputError(f"{runbook.id}: has no step {step}; {meant(step, runbook.steps, all_steps)}")
     request = Request(
         runbook.id,
         Path(runbook.path),
@@ -368,6 +368,7 @@ def _by_node(nodes: Sequence[NodePart], results: Sequence[RunResult]) -> Iterato
 def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeout_s: float) -> list[Request]:
     """Pair runbooks with their cases, and cases without runbooks with none; broken ones become refused runs."""
     from vllm_runbooks.catalog.folders import cases_dir
+    from vllm_runbooks.runbooks.case_files import load_case
     from vllm_runbooks.runbooks.suite import NO_RUNBOOK, Request
 
     good, bad = _inspect_all(runbooks)
@@ -384,11 +385,12 @@ def _plan(only: Sequence[str], *, runbooks: str | None, cases: str | None, timeo
     if not folders:
         raise InputError(f"{cases or shelf}: holds no recorded case; name a case's folder, or one of such folders")
     for folder in folders:
-        case = _load_case(folder)
         ids.add(folder.name)
-        if isinstance(case, str):
+        try:
+            case = load_case(folder)
+        except InputError as error:
             if _is_selected(only, folder.name):
-                requests.append(Request("(any)", Path(), folder.name, refused=case))
+                requests.append(Request("(any)", Path(), folder.name, refused=str(error)))
             continue
         ids.add(case.id)
         if not case.runbooks and not others and _is_selected(only, case.id, folder.name):
@@ -421,15 +423,6 @@ def _pair(by_id: dict[str, Runbook], id_: str, case_id: str, evidence: str, *, t
     except InputError as error:
         return Request(id_, Path(), case_id, refused=str(error))
     return Request(id_, Path(runbook.path), case_id, parameters, timeout_s)
-
-
-def _load_case(folder: Path) -> Case | str:
-    from vllm_runbooks.runbooks.case_files import load_case
-
-    try:
-        return load_case(folder)
-    except InputError as error:
-        return str(error)
 
 
 def _inspect_all(runbooks: str | None) -> tuple[list[Runbook], dict[str, str]]:
@@ -547,8 +540,7 @@ def _plain_progress(total: int) -> Callable[[Request, RunResult | None], None]:
 
 
 def _subject(run: Request | RunResult) -> str:
-    subject = f"{run.runbook} on {run.case}" if run.case else run.runbook
-    return f"{subject} at {run.node}" if run.node else subject
+    return f"{run.runbook}{f' on {run.case}' if run.case else ''}{f' at {run.node}' if run.node else ''}"
 
 
 def _line(result: RunResult) -> Loose:
@@ -561,10 +553,6 @@ def _status(results: Sequence[RunResult]) -> int:
 
 def _is_selected(only: Sequence[str], *ids: str) -> bool:
     return not only or any(fnmatch.fnmatchcase(id_, pattern) for pattern in only for id_ in ids)
-
-
-def _steps_of(runbook: Runbook) -> str:
-    return f"it has {', '.join(runbook.steps)}" if runbook.steps else "it has none"
 
 
 def _meant(name: str, runbooks: Iterable[str]) -> str:

@@ -26,7 +26,7 @@ from vllm_runbooks.reading.documents import read as read_starts
 from vllm_runbooks.reading.documents.starts import Found
 
 KEY = "VLLM_API_KEY"
-"""Variable that a key is taken from where none is named, for servers that nobody else can pass themselves off as."""
+"""Default variable for the key."""
 NVML = "nvml"
 _LEAST_S, _MOST_S = 0.1, 3600.0
 _VARIABLE = re.compile(r"[A-Za-z_]\w{0,100}", re.ASCII)

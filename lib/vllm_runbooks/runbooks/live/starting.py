@@ -30,11 +30,11 @@ from vllm_runbooks.serve.subject import Subject
 
 READY_S = 1800.0
 AROUND_S = 1800.0
-"""Time of a step besides the start itself: waits for cards, the load, the end."""
+"""Time of a step for all but the startup: waiting for GPUs, the load, the end."""
 _SIGNALLED = 128
-"""Exit statuses from which on a signal has ended what ran."""
+"""Exit statuses from it on are signals."""
 COMMANDS = "commands.jsonl"
-"""The commands of a step with their exit status, a line each."""
+"""File with a step's commands and their exit status."""
 Say = Callable[[str], None]
 
 
