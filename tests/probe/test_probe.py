@@ -42,7 +42,7 @@ from vllm_runbooks.probe import asking, judging, metrics, observations, vitals
 from vllm_runbooks.probe import history_entry as probed
 from vllm_runbooks.probe import load as loads
 from vllm_runbooks.probe import probing as probe
-from vllm_runbooks.probe.records import FEWEST, Health, Observation, MetricPoint, Sample
+from vllm_runbooks.probe.records import FEWEST, Health, MetricPoint, Observation, Sample
 from vllm_runbooks.probe.starts import Result, Rung
 from vllm_runbooks.reading import sources
 from vllm_runbooks.runbooks import case_files, recording

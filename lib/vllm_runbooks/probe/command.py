@@ -155,14 +155,12 @@ def _tell(health: Health, form: str, record: Path | None) -> int:
 
 
 def _recorded(name: str) -> Any:
-    from vllm_runbooks.core.errors import WrongFileError
+    from vllm_runbooks.core.errors import InputError, WrongFileError
     from vllm_runbooks.reading import sources
 
     try:
         return sources.load_files([name])
     except WrongFileError as error:
-        from vllm_runbooks.core.errors import InputError
-
         raise InputError(f"{error}; the address of a server begins with http:// or https://") from None
 
 

@@ -23,6 +23,7 @@ MAX_METRICS = 16 << 20
 _FINISHED = "finished"
 """Series of serving.yaml that counts finished requests."""
 _PROMPT = "Hello"
+_OWN_METRICS = "/metrics are vLLM's"
 _MAX_MODELS = 1000
 _MOST_LINES, _MOST_PIECES = 400, 8
 """Lines of a stream that are read, and events that a stream of two tokens may have, with usage."""
@@ -75,7 +76,6 @@ class Ladder:
         self.other = ""
         """What a model without text output makes."""
         self._asking = HttpClient(target, patience_s)
-        self._exports = False
 
     def climb(self, names: Sequence[str]) -> Iterator[Rung]:
         """Run checks in order; the first needed one that fails is the last."""
@@ -96,8 +96,8 @@ class Ladder:
     def step(self, name: str) -> Rung:
         if name in ("stream", "chat", "tools") and self.other:
             return Rung(name, Result.LEFT_OUT, f"the model makes {self.other}, no text", is_needed=False)
-        tried: Rung = getattr(self, f"_{name}")()
-        return tried
+        rung: Rung = getattr(self, f"_{name}")()
+        return rung
 
     def metrics(self) -> str:
         """The text of /metrics; empty if there is none."""
@@ -128,18 +128,15 @@ class Ladder:
             self.version = release
             signs.append(f"/version says {release}")
         if "\nvllm:" in f"\n{self.metrics()}":
-            self._exports = True
-            signs.append("/metrics are vLLM's")
+            signs.append(_OWN_METRICS)
         models = self._get("/v1/models")
         if '"vllm"' in models.body.decode("utf-8", "replace") and self._listed(models):
             signs.append("its models are owned by vllm")
-        if self._exports or len(signs) > 1 or (signs and models.status in (200, 401, 403)):
+        if _OWN_METRICS in signs or len(signs) > 1 or (signs and models.status in (200, 401, 403)):
             return Rung("server", Result.PASSED, "; ".join(signs))
         if models.status in (401, 403):
             return self._keyless("server", models)
-        statuses = ", ".join(
-            f"{path}: {reply.status}" for path, reply in (("/version", version), ("/v1/models", models))
-        )
+        statuses = f"/version: {version.status}, /v1/models: {models.status}"
         return Rung("server", Result.FAILED, f"no sign of a vLLM: {statuses}, and no metrics of it", reason="not-vllm")
 
     def _models(self) -> Rung:

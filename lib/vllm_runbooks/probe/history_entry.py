@@ -17,6 +17,7 @@ from vllm_runbooks.reading import arguments, deployment, documents
 
 if TYPE_CHECKING:
     from vllm_runbooks.history.store import History
+    from vllm_runbooks.reading.documents.starts import Found
 
 
 def inputs(health: Health) -> dict[str, Any]:
@@ -37,13 +38,18 @@ def _options(seen: Observation) -> dict[str, Any]:
     starts = starts_of(documents.read(seen.command)) if seen.command else ()
     if len(starts) != 1:
         return {}
-    words = [word.value for word in starts[0].words]
     try:
-        release = options.load(starts[0].release or seen.vllm or options.known_releases()[-1])
+        flags = launch_options(starts[0], seen.vllm)
     except InputError:
         return {}
-    flags = arguments.parse(words, release, deployment.parser_entry(starts[0].entry, words, release)).flags
     return {"given": sorted(flags), "options": dict(document(flags))}
+
+
+def launch_options(launch: Found, vllm: str | None = None) -> Mapping[str, Any]:
+    """Options of a launch by argparse destination, as its release reads them, else `vllm`, else the newest one."""
+    release = options.load(launch.release or vllm or options.known_releases()[-1])
+    words = [word.value for word in launch.words]
+    return arguments.parse(words, release, deployment.parser_entry(launch.entry, words, release)).flags
 
 
 def results(health: Health) -> dict[str, Any]:

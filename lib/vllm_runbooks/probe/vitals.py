@@ -302,9 +302,8 @@ def _told(seen: Observation, figures: Figures) -> dict[str, str]:
     """Values for the catalog's texts: facts, and the names of `catalog.serving.TOLD`."""
     facts = figures.serving.facts
     texts = {name: shown(value, facts[name].unit) for name, value in figures.of().items() if value is not None}
-    gauges = {
-        name: [figures.gauge(facts[name], n) for n in range(len(seen.samples))] for name in _GAUGES if name in facts
-    }
+    samples = range(len(seen.samples))
+    gauges = {name: [figures.gauge(facts[name], n) for n in samples] for name in _GAUGES if name in facts}
     running = [value for value in gauges.get("running", ()) if value is not None]
     both = [
         a + b

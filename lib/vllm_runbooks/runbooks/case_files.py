@@ -158,14 +158,16 @@ def _serving_ids(path: Path) -> frozenset[str]:
 
 def _plan_problems(case: CaseFile) -> Iterator[Problem]:
     question, expect = case.plan, case.expect
-    if question is None and not case.files:
-        yield ("files",), "is empty; name the recorded files"
-    if question is not None and case.files:
-        yield ("files",), "must be empty where a plan is asked for"
-    if question is None and (expect.fits is not None or expect.best is not None or expect.per_gpu):
-        yield ("expect",), "compares a plan, and none is asked for; write plan as well"
-    if question is not None and expect.best is not None and {question.tp, question.pp, question.dp} != {None}:
-        yield ("expect", "best"), "needs a question without tp, pp and dp"
+    is_compared = expect.fits is not None or expect.best is not None or expect.per_gpu
+    has_sizes = question is not None and {question.tp, question.pp, question.dp} != {None}
+    for is_wrong, field, problem in (
+        (question is None and not case.files, ("files",), "is empty; name the recorded files"),
+        (question is not None and case.files, ("files",), "must be empty where a plan is asked for"),
+        (question is None and is_compared, ("expect",), "compares a plan, and none is asked for; write plan as well"),
+        (has_sizes and expect.best is not None, ("expect", "best"), "needs a question without tp, pp and dp"),
+    ):
+        if is_wrong:
+            yield field, problem
     for name in expect.per_gpu:
         if name not in PLAN_FIGURES:
             yield ("expect", "per_gpu", name), "is no figure of a plan; see docs/claims.md"

@@ -178,12 +178,12 @@ def _cause(run: Mapping[str, Any]) -> str:
     if not isinstance(cause, dict):
         return "&ndash;"
     symptom, class_ = str(cause.get("symptom")), str(cause.get("class"))
-    titles = [finding.get("title") for finding in _finding_list(run) if finding.get("symptom") == symptom]
+    titles = [finding.get("title") for finding in _mappings(run.get("findings")) if finding.get("symptom") == symptom]
     return f"<span>{_text(titles[0] if titles else symptom)} <code>{_text(class_)}</code></span>"
 
 
 def _findings(run: Mapping[str, Any]) -> str:
-    findings = _finding_list(run)
+    findings = _mappings(run.get("findings"))
     if not findings:
         return "0"
     items = "".join(
@@ -192,11 +192,6 @@ def _findings(run: Mapping[str, Any]) -> str:
         for finding in findings
     )
     return f"<details><summary>{len(findings)}</summary><ul>{items}</ul></details>"
-
-
-def _finding_list(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    findings = run.get("findings")
-    return [finding for finding in findings if isinstance(finding, dict)] if isinstance(findings, list) else []
 
 
 def _evidence(run: Mapping[str, Any], pages: set[str]) -> str:

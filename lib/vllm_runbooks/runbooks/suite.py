@@ -112,12 +112,10 @@ def run_all(
     progress: Progress | None = None,
     executor: RunExecutor | None = None,
 ) -> list[RunResult]:
-    """Execute the runs into the folder `out`, and return their results in the order asked for.
+    """Execute the runs into the folder `out`, by default on this host with so many `jobs`; return results in order.
 
-    Without an `executor` they are executed on this host, `jobs` at a time.
-
-    `progress` is called with a request and None when it starts, and with its result when that is on disk. SIGINT,
-    SIGTERM and SIGHUP end the suite: what was not judged by then is interrupted.
+    `progress` is called when a run starts, and again when its result is on disk. SIGINT, SIGTERM and SIGHUP end the
+    suite and interrupt the runs without a result.
     """
     if jobs < 1:
         raise InputError(f"jobs: {jobs} is not a number of runs at a time; give 1 or more")
@@ -163,7 +161,12 @@ class Suite:
                 executor.stop()
                 executor.join()
                 shutil.rmtree(self.runtime, ignore_errors=True)
-        self._drain()
+        # Keep what was judged between a signal and the end of the slots.
+        with contextlib.suppress(Empty):
+            while True:
+                event = self.events.get_nowait()
+                if isinstance(event, tuple) and event[1] and event[1].verdict is not Verdict.INTERRUPTED:
+                    self.results[event[0]] = event[1]
         self._save(final=True)
         if self.unsaved:
             raise RunbooksError(f"{self.unsaved}; free some space and run again")
@@ -255,34 +258,26 @@ class Suite:
             if event == self._THROUGH:
                 parts -= 1
             elif isinstance(event, int):
-                self._interrupted_by(signal.Signals(event).name)
+                self.stop()
+                reason = f"interrupted by {signal.Signals(event).name}"
+                self.results = [
+                    replace(result, reason=reason) if result.verdict is Verdict.INTERRUPTED else result
+                    for result in self.results
+                ]
                 return
             else:
-                self._take(*event)
-
-    def _take(self, index: int, result: RunResult | None) -> None:
-        if result is not None:
-            self.results[index] = result
-            self._save()
-        self._progress(self.requests[index], result)
-
-    def _interrupted_by(self, name: str) -> None:
-        self.stop()
-        self.results = [
-            replace(result, reason=f"interrupted by {name}") if result.verdict is Verdict.INTERRUPTED else result
-            for result in self.results
-        ]
-
-    def _drain(self) -> None:
-        with contextlib.suppress(Empty):
-            while True:
-                event = self.events.get_nowait()
-                if isinstance(event, tuple) and event[1] and event[1].verdict is not Verdict.INTERRUPTED:
-                    self.results[event[0]] = event[1]
+                index, result = event
+                if result is not None:
+                    self.results[index] = result
+                    self._save()
+                self._progress(self.requests[index], result)
 
     def _save(self, *, final: bool = False) -> None:
         """Store the results; a full disk is reported at the end."""
-        self.results = [self._with_notebook(index, result) for index, result in enumerate(self.results)]
+        self.results = [
+            replace(result, notebook=name if (self.out / name).is_file() else None)
+            for name, result in zip(self.outputs, self.results, strict=True)
+        ]
         runs = [document(result) for result in self.results]
         record = {"schema": 1, "tool": self.tool, "began": self.began, "runs": runs} | by_node(self.nodes, self.results)
         try:
@@ -293,10 +288,6 @@ class Suite:
             self.unsaved = None
         except NotStoredError as error:
             self.unsaved = error
-
-    def _with_notebook(self, index: int, result: RunResult) -> RunResult:
-        name = self.outputs[index]
-        return replace(result, notebook=name if (self.out / name).is_file() else None)
 
 
 class Local:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from vllm_runbooks.host import memory_limit
+from vllm_runbooks.host import leftovers, memory_limit
 from vllm_runbooks.host.gpu_memory import CardMemory
 from vllm_runbooks.probe.starts import Sighting
 from vllm_runbooks.serve.preflight import LaunchHost
 
 _EVERY_S = 1.0
 _MIB_PER_GIB = 1024
+SEGMENTS_EVERY_S = 5.0
+_LOOKS = 24
+"""Looks at a segment until it counts as another process's: launches map theirs within minutes."""
 
 
 class Neighbours:
@@ -71,3 +74,26 @@ class Killings:
         self._before = count
         says = "the kernel killed a process of this control group because its memory ran out"
         return [Sighting((time.monotonic() if now is None else now) - self._began, "oom-kill", says)]
+
+
+class Segments:
+    """The segments of one start."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, int] = {}
+        """Names and inodes."""
+        self._looked: dict[tuple[str, int], int] = {}
+        """Looks at segments without an owner."""
+        self._next = 0.0
+
+    def look(self, processes: Collection[int], now: float) -> bool:
+        """Look for segments that these processes have mapped; return False if it is too early."""
+        if now < self._next:
+            return False
+        self._next = now + SEGMENTS_EVERY_S
+        new = [segment for segment in leftovers.segments().items() if self.own.get(segment[0]) != segment[1]]
+        self._looked = {segment: self._looked.get(segment, 0) + 1 for segment in new}
+        young = {name: inode for name, inode in new if self._looked[name, inode] <= _LOOKS}
+        if young:
+            self.own.update({name: young[name] for name in leftovers.opened_by([*processes], young)})
+        return True

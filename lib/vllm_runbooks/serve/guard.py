@@ -33,10 +33,9 @@ from vllm_runbooks.probe.starts import Change, Check, Guarded, PhaseTime, Result
 from vllm_runbooks.reading import sources
 from vllm_runbooks.serve import durations, places, preflight, retries
 from vllm_runbooks.serve.attempt import LaunchOutcome, LaunchRunner, Limits, Proof
-from vllm_runbooks.serve.beside import Killings, Neighbours
+from vllm_runbooks.serve.beside import Killings, Neighbours, Segments
 from vllm_runbooks.serve.elsewhere import Elsewhere, Run
 from vllm_runbooks.serve.preflight import LaunchHost, Steady
-from vllm_runbooks.serve.segments import Segments
 from vllm_runbooks.serve.subject import Subject, subject
 
 __all__ = ["Elsewhere", "Limits", "Proof", "Request", "Run", "Steady", "evidence", "serve", "subject"]

@@ -8,6 +8,7 @@ import json
 import sys
 from collections import deque
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from vllm_runbooks.history import kept
 from vllm_runbooks.runbooks import history_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from vllm_runbooks.cluster.tasks import OnRay
     from vllm_runbooks.core.records import Runbook, RunResult
@@ -503,7 +504,14 @@ def _execute(
 def _progress(total: int) -> Iterator[Progress]:
     """Show progress on stderr: a bar on a terminal, else a line per run."""
     if not sys.stderr.isatty():
-        yield _plain_progress(total)
+        numbers = count(1)
+
+        def show_line(request: Request, result: RunResult | None) -> None:
+            if result is not None:
+                done = f"[{next(numbers)}/{total}]"
+                click.echo(f"{done} {result.verdict} {_subject(request)} ({result.seconds:.1f} s)", err=True)
+
+        yield show_line
         return
     from rich.console import Console
     from rich.markup import escape
@@ -525,18 +533,6 @@ def _progress(total: int) -> Iterator[Progress]:
             bar.update(task, description=escape(", ".join(running)))
 
         yield show_bar
-
-
-def _plain_progress(total: int) -> Callable[[Request, RunResult | None], None]:
-    done = 0
-
-    def show_line(request: Request, result: RunResult | None) -> None:
-        nonlocal done
-        if result is not None:
-            done += 1
-            click.echo(f"[{done}/{total}] {result.verdict} {_subject(request)} ({result.seconds:.1f} s)", err=True)
-
-    return show_line
 
 
 def _subject(run: Request | RunResult) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from vllm_runbooks.catalog import load as catalog
-from vllm_runbooks.catalog import options
 from vllm_runbooks.core.errors import InputError, check_texts
 from vllm_runbooks.core.records import CauseRef
 from vllm_runbooks.core.redaction.redact import redact_record, redact_value
@@ -19,11 +18,11 @@ from vllm_runbooks.lint import knowledge
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.ways_out import starts_of
 from vllm_runbooks.probe import probing as _probe
+from vllm_runbooks.probe.history_entry import launch_options
 from vllm_runbooks.probe.probing import ProbeLoad, ProbeRequest, Target
 from vllm_runbooks.probe.records import CardSeen, LogSeen, Observation
-from vllm_runbooks.reading import arguments, deployment, sources
+from vllm_runbooks.reading import sources
 from vllm_runbooks.reading.documents import read as read_starts
-from vllm_runbooks.reading.documents.starts import Found
 
 KEY = "VLLM_API_KEY"
 """Default variable for the key."""
@@ -174,16 +173,9 @@ def _cards(memory: str, target: Target) -> tuple[CardSeen, ...]:
 def _as_started(target: Target, command: str | None) -> Target:
     if command is None:
         return target
-    flags = [_flags(start) for start in starts_of(read_starts(command))]
+    flags = [launch_options(start) for start in starts_of(read_starts(command))]
     return replace(
         target,
         has_tools=any(options.get("enable_auto_tool_choice") for options in flags),
         has_template=any(options.get("chat_template") for options in flags),
     )
-
-
-def _flags(start: Found) -> Mapping[str, Any]:
-    """What a start sets, by argparse destination, as its release reads it, else the newest that is known."""
-    release = options.load(start.release or options.known_releases()[-1])
-    words = [word.value for word in start.words]
-    return arguments.parse(words, release, deployment.parser_entry(start.entry, words, release)).flags
