@@ -32,7 +32,7 @@ _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """Where a server answers, and what it was told to offer."""
+    """Address of a server, and what its launch offers."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -49,13 +49,13 @@ class Target:
 
     @property
     def place(self) -> str:
-        """Where it is, as shown."""
+        """The address as shown."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.uds or f"{'https' if self.is_tls else 'http'}://{host}:{self.port}{self.prefix}"
 
 
 class Unanswered(Exception):  # noqa: N818 - what happened, not a fault of ours
-    """There was no answer to a request; its text is why."""
+    """A request without an answer; the text is why."""
 
     def __init__(self, says: str, reason: str) -> None:
         super().__init__(says)
@@ -64,8 +64,6 @@ class Unanswered(Exception):  # noqa: N818 - what happened, not a fault of ours
 
 @dataclass(frozen=True)
 class HttpReply:
-    """An answer."""
-
     status: int
     body: bytes
     key: str | None = None
@@ -118,7 +116,6 @@ def _forms(key: str) -> tuple[str, ...]:
 
 
 def is_open(target: Target, *, patience_s: float = 1.0) -> bool:
-    """Whether something accepts connections there."""
     try:
         connected(target, time.monotonic() + patience_s).close()
     except (OSError, UnicodeError, OverflowError):
@@ -137,7 +134,7 @@ class HttpClient:
         self._is_over = False
 
     def abandon(self) -> None:
-        """End what is under way in other threads, and whatever they would begin."""
+        """Cancel requests of other threads, and all later ones."""
         self._is_over = True
         for plain in tuple(self._open):
             with contextlib.suppress(OSError):

@@ -59,7 +59,7 @@ def answered(target: Target, serving: Serving, *, patience_s: float = 5.0) -> in
 
 
 class Ladder:
-    """The requests, and what later ones take from earlier ones."""
+    """Health checks that share a client and earlier answers."""
 
     def __init__(
         self, target: Target, patience_s: float, *, model_name: str | None = None, is_diagnosis: bool = False

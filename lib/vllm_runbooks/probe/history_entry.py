@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def inputs(health: Health) -> dict[str, Any]:
-    """What was looked at, and how the server is set up as far as it tells."""
     seen = health.observation
     return {
         "model": seen.model,
@@ -53,7 +52,6 @@ def launch_options(launch: Found, vllm: str | None = None) -> Mapping[str, Any]:
 
 
 def results(health: Health) -> dict[str, Any]:
-    """What it came to: findings, the highest rung, the figures, and what a load showed."""
     seen = health.observation
     return {
         "outcome": health.outcome.value,
@@ -68,7 +66,7 @@ def results(health: Health) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def look(kept: History, address: str, request: Mapping[str, Any]) -> Iterator[Callable[[Health], None]]:
-    """Tell the history of a probe; call what is yielded with what came of it."""
+    """Begin an entry of the history; yield what ends it with a result."""
     id_ = kept.begin("probe", address, inputs=request)
     with entry(kept, id_, "the probe was ended") as end:
         yield lambda health: end(

@@ -30,8 +30,6 @@ _MAX_KEPT = 1_000_000
 
 @dataclass(frozen=True)
 class ProbeLoad:
-    """What is sent."""
-
     seconds: float = 30.0
     at_once: int = 4
     prompt_tokens: int = 128
@@ -59,7 +57,7 @@ class _LoadSamples:
 
 
 class Loading:
-    """A load that is put on a server."""
+    """A closed-loop load."""
 
     def __init__(self, target: Target, model: str, load: ProbeLoad, *, patience_s: float) -> None:
         """A load that starts on entry; each request is given up after `patience_s`."""
@@ -94,11 +92,10 @@ class Loading:
 
     @property
     def left_s(self) -> float:
-        """Seconds until its time is up."""
         return max(0.0, self._until - time.monotonic())
 
     def until_first_token(self) -> None:
-        """Wait until an answer has begun, at most for half of the load."""
+        """Wait for the first token, at most for half of the load's time."""
         self._has_token.wait(max(0.0, self.left_s - self.load.seconds / 2))
 
     def _work(self, number: int) -> None:
@@ -193,7 +190,7 @@ def _counted(data: dict[str, Any], otherwise: int | None) -> int | None:
 
 
 def quantiles(seconds: Sequence[float]) -> Quantiles:
-    """Median, 95th and 99th percentile in milliseconds, between the nearest ranks; None of too few."""
+    """Median, 95th and 99th percentile in milliseconds, interpolated; None for too few values."""
     ordered = sorted(seconds)
     shares = ((0.5, 1), (0.95, FEWEST_P95), (0.99, FEWEST_P99))
     return Quantiles(*(_at(ordered, share) if len(ordered) >= fewest else None for share, fewest in shares))

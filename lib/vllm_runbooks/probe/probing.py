@@ -41,8 +41,6 @@ _METRICS_S = 5.0
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """What is observed."""
-
     target: Target
     model: str | None = None
     """Model for the requests; by default the first that is served."""

@@ -107,7 +107,7 @@ def _release(version: str | None) -> Release:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures that follow from samples of a server's metrics."""
+    """Facts from samples of a server's metrics."""
 
     samples: tuple[Sample, ...]
     serving: Serving
@@ -178,10 +178,7 @@ class Figures:
     def _increases(
         self, series: str, labels: Mapping[str, Sequence[str]], engine: tuple[str, str] | None
     ) -> dict[tuple[tuple[str, str], ...], float] | None:
-        """By how much each point of a counter grew over the window; None where the series is not exported.
-
-        What was not there at the beginning began at 0, and so did what is smaller at the end: its server was restarted.
-        """
+        """Growth of each counter over the samples, from 0 if it is new or was reset; None if not exported."""
         if not self.seconds or not self._points(-1, series, {}, engine):
             return None
         first = {_key(point): point.value for point in self._points(0, series, labels, engine)}

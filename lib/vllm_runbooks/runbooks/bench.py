@@ -31,7 +31,7 @@ _BELOW_TEMPORARY = "/vr01234567/k01234567/k-5"
 
 
 class Gate:
-    """Whether processes may be started still: closed once, for all who share it."""
+    """Closed once to start no more processes."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -44,8 +44,6 @@ class Gate:
 
 
 class Bench:
-    """Executes one run at a time."""
-
     def __init__(self, tag: str, *, runtime: Path, name: str, gate: Gate) -> None:
         """A bench whose processes carry `tag` in `host.processes.TAG`; its worker starts with the first run."""
         self._tag = tag
@@ -141,7 +139,7 @@ class Bench:
             return self._worker
 
     def close(self) -> None:
-        """End the worker in good order, or by force where it does not listen."""
+        """End the worker, by force if it does not respond."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -167,12 +165,12 @@ def judge_alone(folder: str) -> dict[str, Any]:
 
 
 def module(name: str) -> list[str]:
-    """Command that runs one of our modules; -P keeps the current folder out of its imports."""
+    """Command that runs one of our modules, without the current folder on its path."""
     return [sys.executable, "-P", "-m", f"vllm_runbooks.{name}"]
 
 
 def temporary_folder() -> str | None:
-    """Folder for sockets: the default one unless its path is too long for a socket's name."""
+    """Folder for sockets: the default, unless its path is too long."""
     default = tempfile.gettempdir()
     too_long = len(os.fsencode(default + _BELOW_TEMPORARY)) > SOCKET_PATH_MAX
     if too_long and os.access("/tmp", os.W_OK):  # noqa: S108 - mkdtemp is used in it

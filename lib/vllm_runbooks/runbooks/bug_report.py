@@ -38,7 +38,7 @@ _PACKAGES = ("torch", "transformers", "triton", "ray", "flashinfer-python", "nvi
 
 @dataclass(frozen=True)
 class Excerpted:
-    """Lines of a log that are quoted: its name, and each line with its number."""
+    """Numbered lines of a log."""
 
     name: str
     lines: Sequence[tuple[int, str]]

@@ -25,8 +25,6 @@ _MOST_HASHED = 64 << 20
 
 
 class RunNodes(Protocol):
-    """Nodes that execute runs in place of this host."""
-
     nodes: tuple[NodePart, ...]
     """All nodes, lost ones included."""
 
@@ -35,7 +33,7 @@ class RunNodes(Protocol):
 
 
 class Runs:
-    """The runs of a suite, as the history is told of them: each when it starts, and before its verdict is shown."""
+    """Records runs of a suite: each when it starts, and before its verdict is shown."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ _DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
 
 
 def load_runbook(path: str | Path) -> Runbook:
-    """Read what a runbook declares about itself; raise InputError for anything that is not a well-formed runbook."""
+    """Read a runbook's declarations; raise InputError if it is malformed."""
     path = Path(path)
     notebook = _read_notebook(path)
     meta = _runbook_metadata(notebook, path)
@@ -78,10 +78,7 @@ def load_runbook(path: str | Path) -> Runbook:
 
 
 def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
-    """Check the values given against the runbook's declared parameters and return them with their declared types.
-
-    Executors paste a parameter's name into code as it stands; so a name that is not declared is never let through.
-    """
+    """Check values against the declared parameters, as executors paste names into code; return them typed."""
     declared = {parameter.name: parameter for parameter in runbook.parameters}
     bound: dict[str, Value] = {}
     for name, value in values.items():
@@ -141,11 +138,7 @@ def _names_step(body: ast.expr | list[ast.stmt], step: str) -> bool:
 
 
 def typed(value: object, kind: type[T]) -> T:
-    """Return the value as `kind`, where that is certain; raise InputError otherwise.
-
-    Values come as text from a command line, and as text or numbers from a scheduler. Text stays the text it was ("1.10"
-    is never 1.1), and a number is not cut down to fit.
-    """
+    """Convert the value if that is unambiguous: text stays text ("1.10" is never 1.1), numbers are not rounded."""
     if isinstance(value, int) and abs(value) >= _TOO_LARGE:
         raise InputError("a number of more than 18 digits is nothing that vLLM takes; give a smaller one")
     result: object = None
@@ -168,7 +161,7 @@ def typed(value: object, kind: type[T]) -> T:
 
 
 def conclude(judgement: Judgement, *, stop_on_fail: bool) -> None:
-    """Show the verdict as the last cell's output, and end a failing run with one line when `stop_on_fail` says so."""
+    """Display the verdict as the last cell's output; raise for a failing one if `stop_on_fail`."""
     if judgement.verdict not in _GIVEN_BY_A_RUNBOOK:
         raise InputError(f"conclude: a runbook cannot give the verdict {judgement.verdict}; give pass, fail or skipped")
     from IPython.display import display

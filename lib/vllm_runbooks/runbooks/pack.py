@@ -39,7 +39,7 @@ _UNNAMED = "-"
 
 @dataclass(frozen=True)
 class Packed:
-    """A pack that was made, and not written anywhere yet."""
+    """A pack that is not written yet."""
 
     raw: bytes
     manifest: Manifest
@@ -50,7 +50,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class PackedGpus:
-    """What was said of the cards of the start, and the inventory that goes into the pack."""
+    """GPUs of the launch, and the inventory for the pack."""
 
     named: str | None = None
     inventory: Inventory | None = None
@@ -95,11 +95,7 @@ def _by_name(cards: Iterable[Card]) -> str:
 
 
 def pack(evidence: Evidence, cards: PackedGpus, *, start: int | None = None, tool: str) -> Packed:
-    """Make a pack of logs, of their command, or of both.
-
-    What is kept of a log is bounded: its beginning and its end. Its secrets are replaced first, in all of it, so that
-    no part of one is left at a cut; then it is diagnosed as it lies in the pack: whoever reads that gets this answer.
-    """
+    """Make a pack: redact everything, cut the logs, then diagnose them as they are in the pack."""
     diagnosing.check_log(evidence)
     if len(evidence.documents) > archives.MAX_LOGS:
         raise InputError(
@@ -271,10 +267,7 @@ class _Packing:
     def _add(
         self, name: str, role: MemberRole, text: str, more: Mapping[str, int] | None = None, *, is_ours: bool = False
     ) -> str:
-        """Add a text with its secrets replaced, and return it.
-
-        In our own text only known secrets are replaced: words behind an option with a secret's name are no values.
-        """
+        """Add a redacted text; in our own text only known secrets, as words behind an option's name are no values."""
         before = Counter(self._redactor.counts)
         redacted = self._redactor.known(text) if is_ours else self._redactor.text(text)
         hidden = Counter(self._redactor.counts) - before + Counter(more or {})
@@ -313,12 +306,7 @@ def _ends(pieces: Iterable[str], most: int) -> tuple[str, Gap | None]:
 
 
 def impersonal(inventory: Inventory) -> tuple[Inventory, Counter[str]]:
-    """An inventory without what tells people and single cards apart, and how much was left out, by kind.
-
-    Who packs a log has read it; of who else is on the host, and of what they run, nothing is shown them first. Numbers
-    of cards are left out as vLLM's own `collect_env.py` does it. Built anew, not by `replace`: of a snapshot that was
-    read, which may be of a derived class with more in it, only what an inventory has is packed.
-    """
+    """The inventory without users, command lines and UUIDs, rebuilt without any further field; counts by kind."""
     hidden: Counter[str] = Counter()
     gpus = tuple(_impersonal(gpu, hidden) for gpu in inventory.gpus)
     base = {name: getattr(inventory, name) for name in Inventory.__dataclass_fields__}

@@ -41,7 +41,7 @@ _ALIKE = 0.05
 
 
 def words(request: Request, best: Plan | str = "") -> dict[str, Any]:
-    """A question as it is named, for whoever asks a like one, in the layout of `best` where there is one."""
+    """The question in words, with the layout of `best`."""
     cards = _names(request.cards)
     gpus = ",".join(f"{cards.count(name)}x{name}" for name in dict.fromkeys(cards))
     options = {name: value for name, value in request.options.items() if name not in _SIZES}
@@ -94,7 +94,7 @@ def _names(cards: Sequence[Card]) -> list[str]:
 
 
 def judge(request: Request, layouts: Layouts | str, evidence: Evidence) -> Judgement:
-    """The verdict: against the recorded question and its claims where it is that question, else on whether it fits."""
+    """The verdict: compared with the recorded question if it is unchanged, else whether it fits."""
     if isinstance(layouts, str):
         return Judgement(Verdict.FAIL, f"not planned: {layouts}", None, None, None, ())
     case = evidence.case
@@ -136,13 +136,13 @@ def _words(options: Mapping[str, Any]) -> list[str]:
 
 
 def on_cards(request: Request, count: int) -> Request:
-    """The same question on so many cards like its first, in whatever layout."""
+    """The same question for so many GPUs like the first, in any layout."""
     options = {name: value for name, value in request.options.items() if name not in _SIZES}
     return replace(request, cards=(request.cards[0],) * count, options=options)
 
 
 def best(layouts: Layouts | str) -> Plan | str:
-    """The layout to deploy; else why there is none."""
+    """The best layout, or why there is none."""
     if isinstance(layouts, str):
         return layouts
     try:
@@ -154,7 +154,7 @@ def best(layouts: Layouts | str) -> Plan | str:
 def deployed(
     request: Request, layouts: Layouts | str, *, first_port: int = 8000, retries_posts: bool = False
 ) -> Mapping[str, str]:
-    """The files of the best layout by name; none where none fits."""
+    """Files of the best layout by name; empty if none fits."""
     plan = best(layouts)
     if isinstance(plan, str):
         return {}
@@ -162,7 +162,7 @@ def deployed(
 
 
 def confirmations(request: Request, layouts: Layouts | str, *, first_port: int = 8000) -> Mapping[str, Confirmation]:
-    """How to see that the best layout took effect, by instance; none where none fits."""
+    """How to confirm the best layout, by instance; empty if none fits."""
     plan = best(layouts)
     return {} if isinstance(plan, str) else plan_files.confirmations(request, plan, first_port=first_port)
 
@@ -200,7 +200,7 @@ def starts(evidence: Evidence, *, gpus: str = "") -> tuple[Plan | str, ...]:
 
 
 def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> Request | str:
-    """One start of a log as a question, by its number from 1, 0 for the last; else what is missing."""
+    """A launch of a log as a question, by number from 1, 0 for the last; else what is missing."""
     answer = diagnosing.diagnose(evidence, start=number)
     every = diagnosing.read(evidence)
     if not every:
@@ -211,7 +211,7 @@ def start(evidence: Evidence, *, number: int = 0, gpus: str = "") -> Request | s
 
 
 def given(start: Start) -> tuple[str | None, Mapping[str, Any]]:
-    """The model of a start, where its log names it, and what was given to it beside that and its layout."""
+    """The model of a launch, and its other options."""
     options, _ = actual.options_of(start.arguments, start.facts)
     name = start.facts.model or options.get("model") or options.get("model_tag")
     other_options = {
@@ -221,7 +221,7 @@ def given(start: Start) -> tuple[str | None, Mapping[str, Any]]:
 
 
 def planned(request: Request | str) -> Plan | str:
-    """The start as it was; else what is missing."""
+    """The plan of a question; else what is missing."""
     if isinstance(request, str):
         return request
     try:
@@ -231,7 +231,7 @@ def planned(request: Request | str) -> Plan | str:
 
 
 def budget(request: Request | str) -> Budget | str:
-    """The same in bytes, with the encoder's profile; else what is missing."""
+    """Its memory in bytes, with the encoder's profile; else what is missing."""
     if isinstance(request, str):
         return request
     settings = plan_requests.settings(request)
@@ -242,7 +242,7 @@ def budget(request: Request | str) -> Budget | str:
 
 
 def ways_out(request: Request | str) -> tuple[WayOut, ...] | str:
-    """The smallest changes with which the start fits, those that cost least first; else what is missing."""
+    """The smallest changes that fit, the cheapest first; else what is missing."""
     if isinstance(request, str):
         return request
     return inverse.ways_out(
@@ -256,7 +256,7 @@ def ways_out(request: Request | str) -> tuple[WayOut, ...] | str:
 
 
 def layouts(request: Request | str, count: int | None = None) -> Layouts | str:
-    """Every layout of the cards, or of so many like the first; else what is missing."""
+    """All layouts for the GPUs, or for so many like the first; else what is missing."""
     if isinstance(request, str):
         return request
     try:

@@ -52,8 +52,6 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 @dataclass(frozen=True)
 class CommandOutput:
-    """What a command printed, and how it ended."""
-
     raw: bytes
     ending: str
     """In words, as in "ended with exit status 1"."""
@@ -62,7 +60,7 @@ class CommandOutput:
 
 @dataclass(frozen=True)
 class Recording:
-    """A case that was written."""
+    """A written case."""
 
     folder: Path
     case: Case
@@ -90,7 +88,7 @@ def record_command(
 
 
 def record_logs(folder: Path, evidence: Evidence) -> Recording:
-    """Write logs as a case that expects what the diagnosis says of them now."""
+    """Record logs as a case that expects their current diagnosis."""
     check_folder(folder)
     return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()}")
 
@@ -112,13 +110,13 @@ def record_last_try(guarded: Guarded, folder: Path, *, say: Callable[[str], None
 
 
 def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
-    """Write logs as a case that expects what a person knows of them, whatever the diagnosis says."""
+    """Record logs as a case that expects what a person knows."""
     check_folder(folder)
     return _write(folder, evidence, source=f"added with `vllm-runbooks case add` on {_today()}", expect=expect)
 
 
 def record_health(folder: Path, health: Health) -> Case:
-    """Write what was observed of a running server as a case that expects what is said of it now."""
+    """Record an observation as a case that expects its current findings."""
     check_folder(folder)
     path = folder.absolute()
     # What the document's end tells of a secret is used for its beginning as well.
@@ -180,10 +178,7 @@ def _readable(text: str) -> str:
 
 
 def run_command(command: Sequence[str], *, show: Show, seconds: float | None = None) -> CommandOutput:
-    """Run the command to its end, with a supervisor that leaves nothing of it behind.
-
-    Ctrl-C, SIGTERM and SIGHUP are handed on to it, and end it within five seconds; a second one does so at once.
-    """
+    """Run the command supervised; signals are forwarded and end it within five seconds, a second one immediately."""
     kept, live = OutputBuffer(MAX_KEPT // 2, MAX_KEPT - MAX_KEPT // 2), Live(show, known=shlex.join(command))
     began = time.monotonic()
     stop_at = began + (seconds or math.inf)
@@ -209,7 +204,6 @@ class OutputBuffer:
         self._in_tail = self._lines = self._bytes = 0
 
     def take(self, chunk: bytes) -> None:
-        """Add a chunk; the latest chunks stay if there is no room for all."""
         if self._room:
             self._head.append(chunk[: self._room])
             chunk = chunk[self._room :]
@@ -224,7 +218,7 @@ class OutputBuffer:
             self._bytes += len(dropped)
 
     def ends(self) -> tuple[bytes, bytes, int, int]:
-        """Both ends in whole lines, as a piece of a line may be a piece of a secret; then lines and bytes left out."""
+        """Both ends in whole lines, as part of a line may be part of a secret; lines and bytes left out."""
         head, tail = b"".join(self._head), b"".join(self._tail)
         if not self._bytes:
             return head, tail, 0, 0

@@ -41,7 +41,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 
 
 def write_report(out_dir: Path) -> Path:
-    """Write `index.html` and the pages of evidence from what lies in the folder; return the path of the first."""
+    """Write `index.html` and the pages of evidence for a folder's results."""
     source = out_dir / "results.json"
     try:
         results = json.loads(source.read_text(encoding="utf-8"))
@@ -62,7 +62,7 @@ def write_report(out_dir: Path) -> Path:
 
 
 def render_report(results: Mapping[str, Any], *, pages: set[str] | None = None) -> str:
-    """Render the page from the content of `results.json`; `pages` are the pages of evidence that exist beside it."""
+    """Render `results.json` with links to existing pages."""
     runs = sorted((run for run in results["runs"] if isinstance(run, dict)), key=_rank)
     slowest = max((_seconds(run) for run in runs), default=0.0)
     rows = "".join(_row(run, slowest=slowest, pages=pages or set()) for run in runs)
@@ -132,7 +132,7 @@ def _when(results: Mapping[str, Any]) -> str:
 
 
 def render_notebook(notebook: Mapping[str, Any], *, title: str, verdict: str = "", reason: str = "") -> str:
-    """Render an executed notebook as a page that is safe whatever the notebook holds."""
+    """Render an executed notebook as a safe page."""
     head = f"{_badge(verdict)} " if verdict else ""
     body = (
         f'<header><p class=kicker><a href="index.html">All runs</a></p><h1>{_text(title)}</h1>'

@@ -61,7 +61,7 @@ Progress = Callable[["Request", RunResult | None], None]
 
 @dataclass(frozen=True)
 class Request:
-    """One run that is asked for."""
+    """A requested run."""
 
     runbook: str
     path: Path
@@ -89,19 +89,16 @@ _TICK_S = 1.0
 
 
 class RunExecutor(Protocol):
-    """Has the runs of a suite executed, each once."""
+    """Executes the runs of a suite."""
 
     def begin(self, suite: Suite) -> int:
-        """Begin to take runs off `suite.waiting`; returns how often `suite.through` will be called.
-
-        Of each run that is taken `suite.started` and `suite.judged` are called, from any thread.
-        """
+        """Start taking runs off `suite.waiting`; return how often `suite.through` will be called."""
 
     def stop(self) -> None:
-        """End what runs; the suite's gate is closed by now."""
+        """End all runs; the suite's gate is closed."""
 
     def join(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until all have ended."""
 
 
 def run_all(
@@ -124,7 +121,7 @@ def run_all(
 
 
 class Suite:
-    """The caller's side: what is asked for, what is known, and who is running."""
+    """Runs with their results and events."""
 
     _THROUGH = 0
     """Event of a finished part; no signal has this number."""
@@ -147,7 +144,7 @@ class Suite:
 
     @property
     def tag(self) -> str:
-        """Value of the environment variable for this suite's workers; a suite within a run keeps the outer name."""
+        """Tag of this suite's processes, after that of an outer suite."""
         return ":".join(filter(None, [os.environ.get(TAG), self.id]))
 
     def run(self, executor: RunExecutor) -> list[RunResult]:
@@ -291,7 +288,7 @@ class Suite:
 
 
 class Local:
-    """Executes runs on this host, several at a time."""
+    """Executes runs on this host."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs

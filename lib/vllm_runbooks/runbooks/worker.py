@@ -37,15 +37,10 @@ SOCKET_PATH_MAX = 103
 
 
 class Engine:
-    """papermill's engine of this library: this environment's Python over sockets in the file system, saved atomically.
-
-    Registered as the entry point `vllm-runbooks` of `papermill.engine`; papermill's own classes are subclassed when it
-    is first used, so that this module needs no papermill to be imported.
-    """
+    """Papermill's engine with this Python, sockets in the file system and atomic saves; made on first use."""
 
     @classmethod
     def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
-        """Execute the notebook as papermill asks for it."""
         _register_storage()
         runtime = Path(tempfile.mkdtemp(prefix="k", dir=options.pop("runtime_dir", None)))
         try:
@@ -57,17 +52,15 @@ class Engine:
 
     @classmethod
     def nb_kernel_name(cls, nb: Any, name: str | None = None) -> str:  # noqa: ARG003 - papermill's signature
-        """Return the name of the only kernel there is: this Python."""
         return "python3"
 
     @classmethod
     def nb_language(cls, nb: Any, language: str | None = None) -> str:  # noqa: ARG003 - papermill's signature
-        """Return the language of the only kernel there is."""
         return "python"
 
 
 def work(runtime: str) -> None:
-    """Answer each order that arrives on stdin with one line on stdout, until an empty line; end all when stdin ends."""
+    """Answer each order from stdin with a line on stdout, until an empty line; end all when stdin ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # Whatever papermill or a kernel prints goes to the log: stdout belongs to the answers alone.
     os.dup2(2, 1)
@@ -230,7 +223,7 @@ def _register_storage() -> None:
     from papermill.iorw import LocalHandler, papermill_io
 
     class Storage(LocalHandler):  # type: ignore[misc]
-        """Files of absolute paths; papermill's own handler truncates the last good notebook before it writes."""
+        """Stores absolute paths; papermill's handler truncates the last good notebook first."""
 
         def write(self, buf: str, path: str) -> None:
             store(Path(path), _redact_notebook(buf))
@@ -245,7 +238,7 @@ def _engine() -> Any:
     from papermill.engines import NBClientEngine, NotebookExecutionManager
 
     class Manager(NotebookExecutionManager):  # type: ignore[misc]
-        """Progress of one execution; saves its start, its end, and in between what a second has brought."""
+        """Saves at the start, at the end, and once a second."""
 
         saved = float("-inf")
 
@@ -255,8 +248,6 @@ def _engine() -> Any:
                 self.saved = time.monotonic()
 
     class Saving(NBClientEngine):  # type: ignore[misc]
-        """papermill's engine with that manager."""
-
         @classmethod
         def execute_notebook(cls, nb: Any, kernel_name: str, output_path: str | None = None, **options: Any) -> Any:
             manager = Manager(
@@ -278,16 +269,12 @@ def _engine() -> Any:
 
 
 def _kernel_manager(runtime: Path) -> type[Any]:
-    """Build a kernel manager for one run: this Python, and sockets in `runtime` where the path is short enough.
-
-    Sockets in a folder of ours need no free TCP port (several kernels starting at once may be given the same one) and
-    nobody else on the host can connect to them.
-    """
+    """Make a kernel manager for this Python, with private sockets in `runtime` if the path is short enough."""
     from jupyter_client import AsyncKernelManager
     from jupyter_client.kernelspec import KernelSpec
 
     class ThisPython(AsyncKernelManager):  # type: ignore[misc]
-        """A kernel of the environment that this library runs in, whatever `python3` is registered on the host."""
+        """A kernel of this Python, whatever `python3` is registered."""
 
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
@@ -332,7 +319,7 @@ def too_long(timeout_s: float) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the first line with anything on it, without control characters, short enough for a table."""
+    """The first line with text, shortened, without control characters."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line)
     line = "".join(character for character in line if character.isprintable())

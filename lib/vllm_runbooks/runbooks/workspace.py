@@ -14,7 +14,7 @@ from vllm_runbooks.core.files import store
 
 
 class RunbookFolder(NamedTuple):
-    """A folder of runbooks that may be written into."""
+    """A writable folder of runbooks."""
 
     folder: Path
     said: str

@@ -32,7 +32,7 @@ _PROOF_ENDS_S = 15.0
 
 @dataclass
 class Limits:
-    """When the guard gives up by itself; None: never."""
+    """Limits of a launch; None for no limit."""
 
     ready_s: float | None = None
     hung_s: float | None = 600.0
@@ -46,8 +46,6 @@ class Limits:
 
 @dataclass
 class LaunchOutcome:
-    """What came of one start."""
-
     ready_s: float | None = None
     seconds: float = 0.0
     ending: str = ""
@@ -66,8 +64,6 @@ class LaunchOutcome:
 
 
 class LaunchRunner:
-    """Runs one start to its end."""
-
     def __init__(
         self,
         subject: Subject,

@@ -18,11 +18,7 @@ _LOOKS = 24
 
 
 class Neighbours:
-    """Other processes on the cards: what they give back or take while the start measures its memory.
-
-    Nothing is said where they are not told, or cannot be told from the start's own, as in a container, where the
-    driver's numbers are the host's.
-    """
+    """Memory of other processes during profiling; nothing in a container, where the driver's pids are the host's."""
 
     def __init__(self, host: LaunchHost, began: float, within_mib: float) -> None:
         self._host, self._began, self._within = host, began, within_mib
@@ -61,7 +57,7 @@ class Neighbours:
 
 
 class Killings:
-    """The kernel's count of processes that it killed for memory in this control group."""
+    """The kernel's count of processes killed for memory in this control group."""
 
     def __init__(self, began: float, count: Callable[[], int | None] = memory_limit.kills) -> None:
         self._began, self._count = began, count
@@ -77,7 +73,7 @@ class Killings:
 
 
 class Segments:
-    """The segments of one start."""
+    """Shared memory segments that the launch's processes opened."""
 
     def __init__(self) -> None:
         self.own: dict[str, int] = {}

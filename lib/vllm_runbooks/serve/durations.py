@@ -18,8 +18,6 @@ _MOST_REPORTS = 20
 
 
 class Usual(NamedTuple):
-    """What a phase usually takes."""
-
     most_s: float
     says: str
 

@@ -48,7 +48,7 @@ SECRETS: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Request:
-    """A guarded start that is asked for."""
+    """A requested launch."""
 
     subject: Subject
     source: Source | None
@@ -405,7 +405,7 @@ def _cpu_of_children() -> float:
 
 
 def evidence(guarded: Guarded) -> Evidence:
-    """The log of the last try, what the guard saw, and the command or script that was diagnosed, secrets replaced."""
+    """Logs of the last try and the redacted command, as evidence."""
     place, number = Path(guarded.folder or ""), guarded.attempts[-1].number
     command = f"{guarded.attempts[-1].command}\n"
     with contextlib.suppress(OSError):  # the disk may have been full

@@ -65,7 +65,7 @@ _BEARING = ("VLLM_", "CUDA_", "NCCL_", "NVIDIA_", "TORCH", "PYTORCH_", "HF_", "R
 
 @contextlib.contextmanager
 def start(kept: History, subject: Subject, request: Mapping[str, Any]) -> Iterator[Callable[[Guarded], None]]:
-    """Tell the history of a guarded start; call what is yielded with what came of it."""
+    """Begin an entry of the history; yield what ends it with the launch."""
     from vllm_runbooks.core.redaction import redact
     from vllm_runbooks.history import store as history
 

@@ -31,7 +31,7 @@ _TAKEN_OVER = ("tokenizer", "tokenizer_mode", "trust_remote_code")
 
 @dataclass(frozen=True)
 class Load:
-    """So many requests of random tokens, each answered to its full length."""
+    """Requests of random tokens, each answered to its full length."""
 
     requests: int = 32
     prompt_tokens: int = 128

@@ -22,7 +22,7 @@ _TURN_S = 1.0
 
 
 class Log:
-    """Takes what a server prints."""
+    """The output of a server."""
 
     def __init__(self, path: Path, live: Live, on_launch: Callable[[Start], None]) -> None:
         """A log in a file of its owner alone; `on_launch` gets the launch as read so far, in a thread."""

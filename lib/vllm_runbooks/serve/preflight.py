@@ -28,7 +28,7 @@ _NO_CARD = ("", "-1", "NoDevFiles", "none", "void")
 
 
 class Steady(NamedTuple):
-    """When memory counts as stable."""
+    """When GPU memory counts as stable."""
 
     samples: int = 5
     every_s: float = 1.0
@@ -38,7 +38,7 @@ class Steady(NamedTuple):
 
 
 class LaunchHost(NamedTuple):
-    """What the start is given of this host."""
+    """GPUs of this host for the launch."""
 
     source: Source | None
     """Source of GPU memory; None if no GPU can be read."""

@@ -53,7 +53,7 @@ def _message(text: str) -> Shown:
 
 
 def shown(launch: Guarded | None) -> Shown:
-    """What a start under the guard came to, for a notebook; None: none was asked for."""
+    """A launch for a notebook; None if there was none."""
     if launch is None:
         return _message(f"{_NOTHING}, and the runbook works on what is recorded.")
     rows = [(check.name, check.result.value, check.says) for check in launch.checks]
@@ -65,7 +65,7 @@ def shown(launch: Guarded | None) -> Shown:
 
 
 def proof(before: Guarded | None, after: Guarded | None) -> Shown:
-    """The start before a change and after it, side by side."""
+    """The launch before and after a change."""
     if before is None:
         return _message("Nothing was changed: `live` is off.")
     if after is None:
@@ -79,7 +79,7 @@ def proof(before: Guarded | None, after: Guarded | None) -> Shown:
 def compared(
     first: Guarded | None, second: Guarded | None, names: tuple[str, str] = ("the first", "the second")
 ) -> Shown:
-    """Two starts that differ in one setting, and what the same load showed of each."""
+    """Two launches that differ in one setting, with their load."""
     if first is None:
         return _message(f"{_NOTHING}.")
     starts = [(names[0], first), *([(names[1], second)] if second is not None else [])]
@@ -129,7 +129,7 @@ def _changed(after: Guarded) -> str:
 
 
 def fleet(copies: Fleet | None) -> Shown:
-    """Copies behind a proxy: what became of each, and of the load that went through."""
+    """Copies behind a proxy, with their load."""
     if copies is None:
         return _message(f"{_NOTHING}.")
     counts = [*copies.answered, *[None] * (len(copies.servers) - len(copies.answered))]
@@ -163,7 +163,7 @@ def _said_of(measured: Measured | None) -> str:
 
 
 def printed(logs: Mapping[str, Sequence[Printed]]) -> Shown:
-    """Which of the lines that show a layout stand in each log."""
+    """Lines that confirm a layout, by log."""
     rows = [
         (name, line.what, line.text, f"{line.times}", _IN_LOG[line.result])
         for name, lines in logs.items()

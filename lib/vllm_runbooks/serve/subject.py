@@ -56,7 +56,7 @@ _SIZES = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A command as it will be run."""
+    """A command to launch."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -280,7 +280,7 @@ def _published(options: Sequence[str], port: int) -> tuple[str | None, int]:
 
 
 def subject(argv: Sequence[str], *, vllm: str | None = None, environment: Mapping[str, str] | None = None) -> Subject:
-    """A command that is to be started; its release is the one that is given, else the one that is installed."""
+    """Parse a command; the release is `vllm`, else the installed one."""
     command = Subject(tuple(argv), dict(os.environ if environment is None else environment), vllm)
     if vllm is not None:
         options.nearest(vllm)

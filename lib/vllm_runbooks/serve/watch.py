@@ -45,7 +45,7 @@ class _ProcessState:
 
 @dataclass
 class HangWatch:
-    """Looks at the processes of one start, again and again."""
+    """Watches the processes of a launch."""
 
     began: float
     idle_s: float = IDLE_S

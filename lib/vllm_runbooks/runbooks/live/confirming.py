@@ -22,7 +22,7 @@ def of_split(copied: Fleet | None, whole: Guarded | None) -> dict[str, tuple[Pri
 
 
 def confirmed(started: Guarded | None) -> tuple[Printed, ...]:
-    """The lines that show its layout, each with how often the log of its last try holds it; none without a try."""
+    """Lines that confirm its layout, with how often the last try's log contains them."""
     if started is None or not started.attempts:
         return ()
     last = started.attempts[-1]

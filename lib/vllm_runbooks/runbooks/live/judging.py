@@ -12,7 +12,7 @@ from vllm_runbooks.probe.starts import Fleet, Guarded, Measured, Printed, Result
 
 
 def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Judgement:
-    """The verdict on a live run: a server that was ready at once passes, and one that a way out made ready."""
+    """The verdict on a live run: the server was ready, or a remedy made it ready."""
     judgement = diagnosis_expected.judge(answer, None, ())
     if started.failed_check is not None:
         return replace(judgement, verdict=Verdict.FAIL, reason=started.failed_check)
@@ -31,7 +31,7 @@ def judge(answer: Answer, started: Guarded, proved: Guarded | None = None) -> Ju
 
 
 def judge_pair(answer: Answer, first: Guarded, second: Guarded | None, proved: Guarded | None = None) -> Judgement:
-    """The verdict on two starts that are compared: both have to be ready, and to have answered the whole load."""
+    """The verdict on two compared launches: both must be ready and answer the whole load."""
     if not is_ready(first) or second is None:
         return judge(answer, first, proved)
     judgement = replace(diagnosis_expected.judge(answer, None, ()), outcome=Outcome.READY)

@@ -17,7 +17,7 @@ _ENDING_S = 30.0
 
 
 class Servers:
-    """Guarded starts, each in a thread of its own: they are ready together, and end together."""
+    """Supervised launches in threads, ready and ended together."""
 
     def __init__(self, requests: Mapping[str, serve.Request]) -> None:
         self._names, self._requests = list(requests), list(requests.values())
@@ -55,7 +55,7 @@ class Servers:
         return not all(thread.is_alive() for thread in self._threads)
 
     def wait(self, say: Say, *, is_stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Whether all became ready; it ends as soon as one has ended instead, or when that is not wanted any more."""
+        """Wait until all are ready; return False as soon as one has ended or `is_stopped`."""
         while not self.is_gone and not is_stopped():
             self.tell(say)
             if all(self._ready):

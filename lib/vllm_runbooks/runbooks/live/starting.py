@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 
 
 class Cards(NamedTuple):
-    """Whose GPU memory is read."""
+    """Source of GPU memory."""
 
     source: gpu_memory.Source | None
     why_none: str
@@ -107,7 +107,7 @@ def apply(
 
 
 class LaunchOptions(NamedTuple):
-    """How a start is made; its fields are the arguments of `start`."""
+    """Arguments of `start`."""
 
     step: str
     gpus: str
@@ -158,13 +158,12 @@ def started(launch: Subject, options: LaunchOptions, change: Change | None, say:
 
 
 def request(launch: Subject, cards: Cards, gpus: str, ready_within_s: float, folder: Path) -> serve.Request:
-    """A supervised launch that has to be ready in time."""
     limits = serve.Limits(ready_s=ready_within_s)
     return serve.Request(launch, cards.source, cards.why_none, gpus or None, limits=limits, folder=folder)
 
 
 def record(launch: Guarded, say: Say) -> None:
-    """Make a case of the start, beside its log; of one that was not made, or printed nothing, there is none."""
+    """Record a case next to the log, unless nothing was launched or printed."""
     if not launch.attempts:
         return
     try:
@@ -213,7 +212,7 @@ def _words(command: str) -> list[str]:
 
 
 def edits_of(launch: Subject, setting: str) -> tuple[Edit, ...]:
-    """What a setting changes of a command: variables in front, then options, as the release reads them."""
+    """Edits for a setting: variables, then options, as the release parses them."""
     if not setting.strip():
         raise InputError("setting: is empty; name what the start is to have besides, as in --max-num-seqs 64")
     try:
@@ -240,7 +239,7 @@ def edits_of(launch: Subject, setting: str) -> tuple[Edit, ...]:
 
 
 def evidence(*started: Guarded | None) -> Evidence:
-    """The logs of the starts' last tries, with the first one's command; of one not made what the checks said."""
+    """Logs of the last tries with the first command; for a launch that was not made, its checks."""
     evidences = [_evidence(item) for item in started if item is not None]
     first, *others = evidences
     documents = [*first.documents]
