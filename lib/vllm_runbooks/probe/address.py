@@ -1,4 +1,4 @@
-"""The address of a server as it is written, to where its requests go; nothing secret is taken from it or shown."""
+"""Parse the address of a server; nothing secret is accepted in it or shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to a server that may be anything: each ends at its time, takes bounded memory, and shows no key."""
+"""HTTP requests to any server, with a time limit, bounded memory and hidden keys."""
 
 from __future__ import annotations
 
@@ -234,8 +234,8 @@ def _left(until: float) -> float:
     return left
 
 
-class _Timed:
-    """A connection all of whose reading and writing ends at one moment, however slowly the bytes come."""
+class _Timed(io.RawIOBase):
+    """A connection whose reading and writing ends at one time, however slowly the bytes come."""
 
     def __init__(self, plain: socket.socket, until: float) -> None:
         self.plain, self.until = plain, until
@@ -245,22 +245,17 @@ class _Timed:
         self.plain.sendall(data)
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_TimedReader(self))
+        return io.BufferedReader(self)
 
     def close(self) -> None:
         """Stay open: http.client closes a connection after its last header, before the body is read."""
-
-
-class _TimedReader(io.RawIOBase):
-    def __init__(self, timed: _Timed) -> None:
-        self._timed = timed
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._timed.plain.settimeout(_left(self._timed.until))
-        return self._timed.plain.recv_into(buffer)
+        self.plain.settimeout(_left(self.until))
+        return self.plain.recv_into(buffer)
 
 
 def connected(target: Target, until: float) -> socket.socket:

@@ -102,7 +102,7 @@ def probe(
     from vllm_runbooks.host import loading as host_loading
     from vllm_runbooks.probe import history_entry as probe_history
     from vllm_runbooks.probe import judging
-    from vllm_runbooks.probe.probing import is_address, target_of
+    from vllm_runbooks.probe.address import is_address, target_of
     from vllm_runbooks.runbooks import recording
 
     if live["load"] is None and (needless := [name for name in _LOADED if live[name] is not None]):

@@ -1,4 +1,4 @@
-"""The verdict on a running server: against what a case expects, else on whether anything is wrong."""
+"""The verdict on a running server: compared with a case's expectation, else whether anything is wrong."""
 
 from __future__ import annotations
 

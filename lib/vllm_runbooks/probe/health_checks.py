@@ -1,7 +1,4 @@
-"""The ladder from an open port to a tool call, one small request a rung.
-
-`/health` alone says that the API process lives: it answers 200 where the first request kills the engine.
-"""
+"""Health checks from an open port to a tool call: `/health` alone returns 200 while the engine is dead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a look at a running server came to, as the history keeps it."""
+"""Record a probe in the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running server, judged by what was observed of it."""
+"""Check a running server by its observation."""
 
 from __future__ import annotations
 

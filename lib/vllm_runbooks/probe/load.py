@@ -1,4 +1,4 @@
-"""A small closed-loop load: so many workers, each of which streams one answer after the other, until its time is up."""
+"""A small closed-loop load: workers that stream one answer after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text that a server exports for Prometheus, to points: line by line, and what is no sample is passed over."""
+"""Parse the metrics that a server exports for Prometheus; malformed lines are skipped."""
 
 from __future__ import annotations
 

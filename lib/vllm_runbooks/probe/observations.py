@@ -1,4 +1,4 @@
-"""What `probe` wrote of a running server, read back as a record."""
+"""Read what `probe` recorded of a server."""
 
 from __future__ import annotations
 

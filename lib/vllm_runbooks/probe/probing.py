@@ -1,4 +1,4 @@
-"""Ask a running server for its proof, and observe it: the ladder, its metrics over some seconds, a load where asked."""
+"""Observe a running server: health checks, metrics over some seconds, and a load if requested."""
 
 from __future__ import annotations
 
@@ -10,29 +10,14 @@ from typing import TYPE_CHECKING
 from vllm_runbooks.catalog.serving import LOAD, RUNGS, Serving
 from vllm_runbooks.core import moments
 from vllm_runbooks.probe import metrics
-from vllm_runbooks.probe.address import is_address, is_local, target_of
-from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered, is_open
-from vllm_runbooks.probe.health_checks import MAX_METRICS, NAMES, Ladder, answered, climb
+from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered
+from vllm_runbooks.probe.health_checks import MAX_METRICS, Ladder
 from vllm_runbooks.probe.load import Loading, ProbeLoad
 from vllm_runbooks.probe.records import FEWEST, LoadMeasured, MetricPoint, Observation, Sample
 from vllm_runbooks.probe.starts import Result, Rung, first_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = [
-    "NAMES",
-    "ProbeLoad",
-    "ProbeRequest",
-    "Target",
-    "answered",
-    "climb",
-    "is_address",
-    "is_local",
-    "is_open",
-    "observe",
-    "target_of",
-]
 
 _MOST = 121
 _METRICS_S = 5.0

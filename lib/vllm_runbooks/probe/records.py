@@ -1,8 +1,4 @@
-"""Records of a running server: what was observed, and its health.
-
-Units stand in names as in `core.records`; `None` means unknown. `at_s` is seconds since the observation began, by the
-monotonic clock; `at` is UTC.
-"""
+"""Records of a running server. Units are in names as in `core.records`, None means unknown, `at_s` is monotonic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running server as text, JSON and notebook sections: rungs, figures, what is wrong and what to change, the load."""
+"""A running server as text, JSON and notebook sections."""
 
 from __future__ import annotations
 
@@ -88,9 +88,13 @@ def outcome(health: Health) -> Shown:
     return Shown(str(headline), verdict(headline, tone))
 
 
+def message(text: str) -> Shown:
+    return Shown(text, prose(text))
+
+
 def rungs(health: Health) -> Shown:
     if not health.observation.rungs:
-        return Shown("No rung was tried.", prose("No rung was tried."))
+        return message("No rung was tried.")
     return grid(_RUNG, _rung_rows(health))
 
 
@@ -120,7 +124,7 @@ def figures(health: Health, serving: Serving) -> Shown:
     """Figures of all engines together and of each, with a chart over time."""
     content = _figures(health, serving)
     if content is None:
-        return Shown(_NO_FIGURES, prose(_NO_FIGURES))
+        return message(_NO_FIGURES)
     head, rows, below = content
     table = grid(head, rows, below, is_numeric=True)
     return Shown(table.plain, table.html + _drawn(health, serving))
@@ -203,8 +207,7 @@ def _named(name: str, serving: Serving) -> str:
 def load(health: Health) -> Shown:
     measured = health.observation.load
     if measured is None:
-        message = "No load was put on the server."
-        return Shown(message, prose(message))
+        return message("No load was put on the server.")
     head, rows, below = _loaded(health, measured)
     return grid(head, rows, below, is_numeric=True)
 
@@ -262,8 +265,7 @@ def _load_words(measured: LoadMeasured) -> str:
 
 def findings(health: Health) -> Shown:
     if not health.findings:
-        message = "Nothing wrong was found."
-        return Shown(message, prose(message))
+        return message("Nothing wrong was found.")
     blocks = plain(parted(_finding_view(finding) for finding in health.findings))
     return Shown(f"{blocks}\n", "".join(map(_finding_html, health.findings)))
 

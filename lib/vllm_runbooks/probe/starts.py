@@ -1,8 +1,4 @@
-"""Records of what happens on a host: a guarded start with its checks, rungs, sightings and tries; frozen dataclasses.
-
-Units stand in names as in `core.records`; `None` means unknown. Times are seconds since the guard began, by the
-monotonic clock, unless a name says otherwise.
-"""
+"""Records of launches on a host. Units are in names as in `core.records`, None means unknown, times are monotonic."""
 
 from __future__ import annotations
 

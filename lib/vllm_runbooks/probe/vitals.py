@@ -1,4 +1,4 @@
-"""An observation of a running server to its figures, to the conditions that hold, and to one verdict."""
+"""Facts of a running server, the conditions that hold, and the verdict."""
 
 from __future__ import annotations
 
@@ -360,15 +360,14 @@ def _finding(
         knowledge=lint_context[0],
         cards=lint_context[1],
     )
+    names = ("explanation", "do_first", "confirm", "refute")
+    texts = {name: filled_or_plain(getattr(condition, name), values, Facts()) for name in names}
     return ServingFinding(
         id=condition.id,
         title=fill(condition.title, values, Facts()) or condition.title,
         severity=condition.severity,
         proofs=proofs,
-        explanation=filled_or_plain(condition.explanation, values, Facts()),
-        do_first=filled_or_plain(condition.do_first, values, Facts()),
-        confirm=filled_or_plain(condition.confirm, values, Facts()),
-        refute=filled_or_plain(condition.refute, values, Facts()),
+        **texts,
         source=condition.source,
         why_limits=condition.why_limits,
         changes=changes,

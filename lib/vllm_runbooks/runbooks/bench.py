@@ -1,7 +1,6 @@
-"""Have runs executed on this host, one after the other, and leave nothing of them behind.
+"""Execute runs on this host, one after the other, and end all their processes.
 
-A bench holds a worker (`worker`) with papermill imported, and a new one where that died. A case that names no runbook
-has a process of its own that judges it: this module, run as a program. When a run ends, its processes are ended.
+A bench has a worker (`worker`). A case without a runbook is checked by a process of its own: this module as a program.
 """
 
 from __future__ import annotations

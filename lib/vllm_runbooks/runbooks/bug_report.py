@@ -1,8 +1,4 @@
-"""What a pack knows, as the text of an issue in the order of vLLM's own form for bug reports.
-
-The form is `.github/ISSUE_TEMPLATE/400-bug-report.yml` of vLLM's repository: the environment, the description of the
-bug, the checklist. What is not known says so, with where it can be had.
-"""
+"""A pack as an issue for vLLM's form for bug reports, `.github/ISSUE_TEMPLATE/400-bug-report.yml`."""
 
 from __future__ import annotations
 
@@ -146,16 +142,6 @@ def _of_host(inventory: Inventory | None, *, is_of_start: bool) -> Iterator[tupl
         "inventory of",
         "the host of the start" if is_of_start else "the host that made the pack, which may be another",
     )
-    yield from _host(inventory)
-
-
-def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        yield f"{name:<{width}} : {value}" if name else ""
-
-
-def _host(inventory: Inventory) -> Iterator[tuple[str, str]]:
     if inventory.gpus:
         named = Counter(gpu.name or "a GPU of unknown name" for gpu in inventory.gpus)
         yield "GPUs", ", ".join(f"{count} x {name}" for name, count in named.items())
@@ -175,6 +161,12 @@ def _host(inventory: Inventory) -> Iterator[tuple[str, str]]:
     where = {True: "yes", False: "no", None: _UNKNOWN}
     yield "in a container", where[inventory.host.is_container]
     yield SHARED, _UNKNOWN if inventory.host.shm_mib is None else f"{inventory.host.shm_mib:,.0f} MiB"
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        yield f"{name:<{width}} : {value}" if name else ""
 
 
 def _bug(

@@ -1,4 +1,4 @@
-"""Recorded cases to records, with the claims beside them: every problem named by file, line and field."""
+"""Read recorded cases and their claims; problems are reported by file, line and field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The front door for recorded cases of every kind, judged without a runbook by what the tool says of them."""
+"""Check recorded cases of every kind without a runbook."""
 
 from __future__ import annotations
 
@@ -25,16 +25,11 @@ def judge(evidence: Evidence) -> Judgement:
     return _JUDGES[case.kind if case is not None else CaseKind.LOG](evidence)
 
 
-def _job(evidence: Evidence) -> Judgement:
-    judgement: Judgement = extension(JOB_VERDICT)(evidence)
-    return judgement
-
-
 _JUDGES: dict[CaseKind, Callable[[Evidence], Judgement]] = {
     CaseKind.LOG: lambda evidence: diagnosing.judge(diagnosing.diagnose(evidence), evidence),
     CaseKind.SCRIPT: lambda evidence: checking.judge_commands(checking.lint_commands(evidence), evidence),
     CaseKind.SNAPSHOT: lambda evidence: host_expected.judge_inventory(host_loading.inventory(evidence), evidence.case),
     CaseKind.NODES: lambda evidence: node_loading.judge_nodes(node_loading.nodes(evidence), evidence),
     CaseKind.SERVER: lambda evidence: judging.judge_health(judging.health(evidence), evidence),
-    CaseKind.JOB: _job,
+    CaseKind.JOB: lambda evidence: extension(JOB_VERDICT)(evidence),  # noqa: PLW0108 - imported when called
 }

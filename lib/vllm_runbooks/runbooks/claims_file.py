@@ -1,4 +1,4 @@
-"""The authored claims about a case to their record: every problem named by file, line and field."""
+"""Read claims about a case; problems are reported by file, line and field."""
 
 from __future__ import annotations
 

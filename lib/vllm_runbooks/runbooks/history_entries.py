@@ -1,4 +1,4 @@
-"""The runs of a suite, as the history keeps them: what each was asked for and what came of it."""
+"""Record the runs of a suite in the history."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -164,19 +165,15 @@ class _Inputs:
     """What runs are given; files are read once."""
 
     def __init__(self) -> None:
-        self._digests: dict[Path, str | None] = {}
-        self._declared: dict[Path, dict[str, Any]] = {}
-        self._catalog: str | None = None
+        self._digest, self._defaults = cache(_digest), cache(_defaults)
 
-    @property
+    @cached_property
     def catalog(self) -> str:
         """Key of the catalog and the user's own folders."""
-        if self._catalog is None:
-            from vllm_runbooks.catalog import compiled, folders
+        from vllm_runbooks.catalog import compiled, folders
 
-            roots = [folders.catalog_dir(), *map(Path, folders.own_catalogs())]
-            self._catalog = "+".join(key for root in roots for key in (compiled.key(root), compiled.rules_key(root)))
-        return self._catalog
+        roots = [folders.catalog_dir(), *map(Path, folders.own_catalogs())]
+        return "+".join(key for root in roots for key in (compiled.key(root), compiled.rules_key(root)))
 
     def of(self, request: Request) -> dict[str, Any]:
         """A run's parameters with defaults, and digests of its files."""
@@ -192,17 +189,6 @@ class _Inputs:
             "catalog": self.catalog,
         }
 
-    def _defaults(self, path: Path) -> dict[str, Any]:
-        if path not in self._declared:
-            from vllm_runbooks.runbooks.notebook import load_runbook
-
-            self._declared[path] = {}
-            with contextlib.suppress(InputError):
-                self._declared[path] = {
-                    parameter.name: parameter.default for parameter in load_runbook(path).parameters
-                }
-        return self._declared[path]
-
     def _of_evidence(self, name: str) -> str | None:
         from vllm_runbooks.catalog.folders import cases_dir
 
@@ -211,16 +197,23 @@ class _Inputs:
             return self._digest(shipped if shipped.is_dir() else Path(name))
         return None
 
-    def _digest(self, path: Path) -> str | None:
-        if path not in self._digests:
-            self._digests[path] = None
-            with contextlib.suppress(OSError, ValueError):
-                self._digests[path] = _digest(path)
-        return self._digests[path]
+
+def _defaults(path: Path) -> dict[str, Any]:
+    from vllm_runbooks.runbooks.notebook import load_runbook
+
+    with contextlib.suppress(InputError):
+        return {parameter.name: parameter.default for parameter in load_runbook(path).parameters}
+    return {}
 
 
 def _digest(path: Path) -> str | None:
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    with contextlib.suppress(OSError, ValueError):
+        return _digest_of_files(path)
+    return None
+
+
+def _digest_of_files(path: Path) -> str | None:
+    files = sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
     if not all(file.is_file() for file in files) or sum(file.stat().st_size for file in files) > _MOST_HASHED:
         return None
     digest = hashlib.sha256()

@@ -1,9 +1,7 @@
-"""Inspect a runbook, bind its parameters strictly, and carry its verdict out of the kernel.
+"""Read a runbook, check its parameters, and display its verdict.
 
-A runbook is an `.ipynb` file. It is read here with the standard library alone, so that listing runbooks and refusing a
-wrong parameter cost milliseconds and start no kernel. Its last cell calls `conclude`; whoever executed it calls
-`read_judgement` on the executed notebook. Nothing else in a notebook says how a run ended: what an executor writes into
-metadata says `completed` for a cell whose kernel was killed.
+Runbooks are read with the standard library alone, without a kernel. The last cell calls `conclude`, and
+`read_judgement` reads its output: papermill's metadata report cells as completed whose kernel was killed.
 """
 
 from __future__ import annotations

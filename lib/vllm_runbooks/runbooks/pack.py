@@ -1,4 +1,4 @@
-"""Make an evidence pack: logs, command, inventory, what is said of them, and an issue's text, without secrets."""
+"""Make an evidence pack without secrets: logs, command, inventory, answers and the text of an issue."""
 
 from __future__ import annotations
 

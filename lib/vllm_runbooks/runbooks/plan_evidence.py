@@ -1,4 +1,4 @@
-"""Plans of evidence: a recorded question, and the starts of a log. What cannot be planned is said in its place."""
+"""Plans for recorded questions and for the launches of a log, or why there is none."""
 
 from __future__ import annotations
 

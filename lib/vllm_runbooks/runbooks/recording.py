@@ -1,4 +1,4 @@
-"""Make recorded cases: a log, or what a command prints, as a folder that `check` runs, its secrets replaced."""
+"""Record logs, commands and observations as cases, without secrets."""
 
 from __future__ import annotations
 

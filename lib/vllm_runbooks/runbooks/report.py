@@ -1,7 +1,6 @@
-"""Turn `results.json` into `index.html` with a page of evidence for each executed notebook.
+"""Render `results.json` as `index.html`, with a page for each executed notebook.
 
-The pages need no network, no script and no Jupyter. Everything in them is text that was escaped here: a notebook is a
-file, so its HTML outputs are shown by their plain text, and only images in PNG or JPEG are taken as they are.
+The pages need no network and no script; their text is escaped, and HTML of notebooks is cleaned.
 """
 
 from __future__ import annotations
@@ -73,9 +72,11 @@ def render_report(results: Mapping[str, Any], *, pages: set[str] | None = None) 
         else "<p class=quiet>No run was asked for.</p>"
     )
     total = _duration(sum(_seconds(run) for run in runs))
+    began, tool = results.get("began"), results.get("tool")
+    when = f"{f', begun {_text(began)}' if began else ''}{f', {_text(tool)}' if tool else ''}"
     body = (
         f"<header><p class=kicker>vLLM runbooks</p><h1>{_headline(runs)}</h1>{_proportions(runs)}"
-        f"<p class=quiet>{len(runs)} {'run' if len(runs) == 1 else 'runs'}, {total} of work{_when(results)}. "
+        f"<p class=quiet>{len(runs)} {'run' if len(runs) == 1 else 'runs'}, {total} of work{when}. "
         'Also as <a href="results.json">results.json</a> and <a href="junit.xml">JUnit XML</a>.</p></header>'
         f"<main>{table}{_nodes(results, runs)}{_differences(results)}</main>"
     )
@@ -124,11 +125,6 @@ def _differences(results: Mapping[str, Any]) -> str:
 
 def _mappings(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _when(results: Mapping[str, Any]) -> str:
-    began, tool = results.get("began"), results.get("tool")
-    return "".join([f", begun {_text(began)}" if began else "", f", {_text(tool)}" if tool else ""])
 
 
 def render_notebook(notebook: Mapping[str, Any], *, title: str, verdict: str = "", reason: str = "") -> str:

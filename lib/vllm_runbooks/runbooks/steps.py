@@ -1,9 +1,8 @@
-"""Steps of a run that can be resumed: each leaves JSON in the run's folder, which is read in place of doing it twice.
+"""Resumable steps of a run: each stores its result as JSON, which is read instead of doing it again.
 
     started = steps.do("start", lambda: live.start(command), Guarded, timeout_s=900)
 
-A step is a named code cell that does one thing which takes long or changes something. Its input is what earlier steps
-left. Nothing of a kernel is kept: a run that is resumed executes every cell, and steps that are done hand over records.
+A resumed run executes every cell in a new kernel; steps that are done return their records.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
-"""Run runbooks through papermill, several at a time, and judge each run by its own verdict.
-
-An executor has them executed: `Local` on this host, or one that hands them to the nodes of a cluster
-(`cluster.tasks`). The rest is the same for both. On a host three kinds of process take part. The caller (`run_all`)
-keeps the results. Workers (`worker`, each held by a `bench`), with papermill imported once, execute one run after the
-other, every run in a fresh kernel. A guard (`host.processes`) waits for the caller's death:
+"""Run runbooks through papermill, several at a time, on this host or a cluster (`cluster.tasks`).
 
     caller ── worker ── kernel ── whatever a runbook starts
       └─ guard (own session)
 
-When the caller dies, however it dies, the guard ends all of them. Results are on disk before they are reported:
-`results.json` holds every run from the start, as `interrupted` until it is judged.
+The caller (`run_all`) stores results before they are reported; workers execute runs in fresh kernels; the guard
+(`host.processes`) ends all if the caller dies.
 """
 
 from __future__ import annotations

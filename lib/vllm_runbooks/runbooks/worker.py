@@ -1,8 +1,4 @@
-"""Execute runbooks through papermill, one after the other, each in a fresh kernel of this Python; run as a program.
-
-An order arrives as one line of JSON on standard input and is answered with one line on standard output: the judgement
-that the run reached, or the reason why there is none.
-"""
+"""Execute runbooks through papermill: orders are lines of JSON on stdin, answers on stdout; run as a program."""
 
 from __future__ import annotations
 

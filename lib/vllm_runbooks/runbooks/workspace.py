@@ -1,4 +1,4 @@
-"""Where runbooks are opened by hand: where they lie, or in a working copy where those belong to a package."""
+"""Open runbooks in place, or in a working copy if they belong to a package."""
 
 from __future__ import annotations
 

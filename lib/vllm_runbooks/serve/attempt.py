@@ -1,4 +1,4 @@
-"""One start of the server: run, shown, watched, climbed and ended."""
+"""Run one launch: show its output, watch it, check its health and end it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 from vllm_runbooks.core.records import Start
 from vllm_runbooks.host import progress
 from vllm_runbooks.host.running import Live, Running, Show
-from vllm_runbooks.probe import probing as probe
+from vllm_runbooks.probe import health_checks
+from vllm_runbooks.probe.asking import Target, is_open
 from vllm_runbooks.probe.starts import Measured, Result, Rung, Sighting, first_failure
 from vllm_runbooks.serve.durations import Usual
 from vllm_runbooks.serve.elsewhere import Run
@@ -63,45 +64,30 @@ class LaunchOutcome:
     measured: Measured | None = None
 
 
+@dataclass
 class LaunchRunner:
-    def __init__(
-        self,
-        subject: Subject,
-        log: Path,
-        *,
-        show: Show,
-        say: Say,
-        limits: Limits,
-        on_ready: Sequence[Callable[[], None]] = (),
-        looks: Sequence[Look] = (),
-        usual: Mapping[str, Usual] | None = None,
-        is_computing: Callable[[], bool | None] = lambda: None,
-        proof: Proof | None = None,
-        is_cancelled: Callable[[], bool] = lambda: False,
-        launch: Callable[[], AbstractContextManager[Run]] | None = None,
-    ) -> None:
-        """A launch to supervise.
+    subject: Subject
+    path: Path
+    """File for its output."""
+    show: Show
+    """Shows that output, secrets replaced."""
+    say: Say
+    limits: Limits
+    on_ready: Sequence[Callable[[], None]] = ()
+    looks: Sequence[Look] = ()
+    """Further looks at the processes, called at each tick."""
+    usual: Mapping[str, Usual] = field(default_factory=dict)
+    """Usual time of each phase."""
+    is_computing: Callable[[], bool | None] = lambda: None
+    """Whether a GPU of it is busy; None if unknown."""
+    proof: Proof | None = None
+    """Run when it is ready, after which it is ended; None to serve until a signal comes."""
+    is_cancelled: Callable[[], bool] = lambda: False
+    launch: Callable[[], AbstractContextManager[Run]] | None = None
+    """Launches it on other hosts; it is ended if a rank is gone."""
 
-        Args:
-            subject: The command.
-            log: File for its output.
-            show: Shows that output, secrets replaced.
-            say: Reports a line of ours.
-            limits: When to give up.
-            on_ready: Called once when it is ready.
-            looks: Further looks at the processes, called at each tick.
-            usual: Usual time of each phase.
-            is_computing: Whether a GPU of it is busy; None if unknown.
-            proof: Run when it is ready, after which it is ended; None to serve until a signal comes.
-            is_cancelled: Whether to end it.
-            launch: Launches it on other hosts; it is ended if a rank is gone.
-        """
-        self.subject, self.path, self.limits = subject, log, limits
+    def __post_init__(self) -> None:
         self.ran = LaunchOutcome()
-        self._show, self._say, self._on_ready, self._looks = show, say, on_ready, looks
-        self._usual, self._is_computing = usual or {}, is_computing
-        self._proof, self._is_cancelled = proof, is_cancelled
-        self._launch = launch
         self._proving: _InThread | None = None
         self._is_gone = threading.Event()
         self._climbing: _Climb | None = None
@@ -113,11 +99,11 @@ class LaunchRunner:
         self._same = 0
 
     def run(self) -> LaunchOutcome:
-        launched = (self._launch or self._here)()
+        launched = (self.launch or self._here)()
         self.began = time.monotonic()
-        self.watch = HangWatch(self.began, usual=self._usual, is_computing=self._is_computing)
+        self.watch = HangWatch(self.began, usual=self.usual, is_computing=self.is_computing)
         with launched as running:
-            log = Log(self.path, Live(self._show, known=self.subject.known), self._take_start)
+            log = Log(self.path, Live(self.show, known=self.subject.known), self._take_start)
             look_at = self.began
             try:
                 for chunk in running.chunks(tick_s=min(0.25, self.limits.look_s)):
@@ -156,27 +142,27 @@ class LaunchRunner:
             at = time.monotonic() - self.began
             if self.ran.phases:
                 name, since = self.ran.phases[-1]
-                self._say(f"{name}: took {at - since:.1f} s")
+                self.say(f"{name}: took {at - since:.1f} s")
             self.ran.phases.append((phase.name, at))
             self.watch.phase = phase.name
-            usual = self._usual.get(phase.name)
-            self._say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual.says}' if usual else ''}")
+            usual = self.usual.get(phase.name)
+            self.say(f"{phase.name}: began after {at:.1f} s{f'; usually {usual.says}' if usual else ''}")
 
     def _look(self, running: Run, now: float) -> None:
         sights = {} if self.subject.is_container else running.sights()
         seen = self.watch.look(sights, now)
         if running.stopped_by is not None:
             seen = [sighting for sighting in seen if sighting.kind != "gone"]
-        for sighting in (*seen, *(extra for look in self._looks for extra in look(running, sights, now))):
+        for sighting in (*seen, *(extra for look in self.looks for extra in look(running, sights, now))):
             self.ran.sightings.append(sighting)
-            self._say(sighting.says if not sighting.phase else f"{sighting.phase}: {sighting.says}")
+            self.say(sighting.says if not sighting.phase else f"{sighting.phase}: {sighting.says}")
         if running.stopped_by is not None:
             return
-        if self._is_cancelled():
+        if self.is_cancelled():
             self._give_up(running, "it is not wanted any more")
             return
         gone = next((sighting for sighting in seen if sighting.kind == "gone"), None)
-        if gone is not None and self._launch is not None:
+        if gone is not None and self.launch is not None:
             self._give_up(running, gone.says)
             return
         if self._proving is not None and not self._proving.is_running:
@@ -192,7 +178,7 @@ class LaunchRunner:
 
     def _give_up(self, running: Run, why: str) -> None:
         self.ran.gave_up = why
-        self._say(f"giving up: {why}")
+        self.say(f"giving up: {why}")
         running.stop(signal.SIGTERM, f"was ended: {why}")
 
     def _take_failure(self, running: Run, failed: Rung, now: float) -> None:
@@ -201,13 +187,13 @@ class LaunchRunner:
         failure = (failed.name, failed.says)
         self._same = self._same + 1 if failure == self._failed else 1
         if failure != self._failed:
-            self._say(f"not ready: {failed.name}: {failed.says}")
+            self.say(f"not ready: {failed.name}: {failed.says}")
         self._failed = failure
         most = _SAME_FAILURES * (4 if failed.name in ("port", "health") else 1)
         is_alive = failed.is_alive
-        is_left = is_alive and self._proof is None
+        is_left = is_alive and self.proof is None
         if self._same == most and is_left:
-            self._say("it answers, so it is left running; what it offers is not proved")
+            self.say("it answers, so it is left running; what it offers is not proved")
         if self._same >= most and not is_left and running.stopped_by is None:
             self._give_up(running, f"it listens and does not serve: {failed.name}: {failed.says}")
 
@@ -218,21 +204,21 @@ class LaunchRunner:
             self._next_probe = now + self.limits.probe_every_s
         for rung in self.ran.rungs:
             if rung.result is not Result.LEFT_OUT:
-                self._say(f"asked for {rung.name}: {rung.result.value}: {rung.says}")
+                self.say(f"asked for {rung.name}: {rung.result.value}: {rung.says}")
         where = (
             self.subject.target.place
             if self.subject.is_target_known
             else "by its log alone; where it answers is not known"
         )
-        self._say(f"ready after {self.ran.ready_s:.1f} s: {where}")
-        for action in self._on_ready:
+        self.say(f"ready after {self.ran.ready_s:.1f} s: {where}")
+        for action in self.on_ready:
             action()
-        if self._proof is not None:
+        if self.proof is not None:
             self._proving = _InThread(self._prove)
 
     def _prove(self) -> None:
-        if self._proof is not None:
-            self.ran.measured = self._proof(self._is_gone.is_set)
+        if self.proof is not None:
+            self.ran.measured = self.proof(self._is_gone.is_set)
 
     def _climb(self, running: Run, now: float) -> None:
         """Run the health checks until the server is ready, and from time to time after that."""
@@ -243,7 +229,7 @@ class LaunchRunner:
             return
         if climb is None:
             due = self._next_probe if self.watch.is_ready else self._climb_at
-            if due is not None and now >= due and (self.watch.is_ready or probe.is_open(self.subject.target)):
+            if due is not None and now >= due and (self.watch.is_ready or is_open(self.subject.target)):
                 self._climbing = _Climb(self.subject.target, self.limits.patience_s)
             return
         if climb.is_running:
@@ -264,7 +250,7 @@ class LaunchRunner:
 
     def _note(self, sighting: Sighting) -> None:
         self.ran.sightings.append(sighting)
-        self._say(sighting.says)
+        self.say(sighting.says)
 
 
 class _InThread:
@@ -285,15 +271,15 @@ class _InThread:
 class _Climb(_InThread):
     """The ladder."""
 
-    def __init__(self, target: probe.Target, patience_s: float) -> None:
+    def __init__(self, target: Target, patience_s: float) -> None:
         self.rungs: list[Rung] = []
         self._target, self._patience_s = target, patience_s
         super().__init__(self._run)
 
     def _run(self) -> None:
         try:
-            for rung in probe.climb(self._target, patience_s=self._patience_s):
+            for rung in health_checks.climb(self._target, patience_s=self._patience_s):
                 self.rungs.append(rung)
         except Exception as error:  # noqa: BLE001 - an answer of a form that nobody foresaw proves nothing
-            name = probe.NAMES[min(len(self.rungs), len(probe.NAMES) - 1)]
+            name = health_checks.NAMES[min(len(self.rungs), len(health_checks.NAMES) - 1)]
             self.rungs.append(Rung(name, Result.FAILED, f"the answer cannot be read ({type(error).__name__})"))

@@ -1,4 +1,4 @@
-"""What happens beside the start and decides it: neighbours on its cards, and the kernel's own killing for memory."""
+"""What else affects a launch: other processes' GPU memory, kernel OOM kills, and its shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the phases of a start usually take: by the recorded starts, and by this user's own with the same command."""
+"""Usual times of a launch's phases, from recorded launches and the user's own."""
 
 from __future__ import annotations
 

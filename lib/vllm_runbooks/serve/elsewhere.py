@@ -1,4 +1,4 @@
-"""What the guard needs of a start whose processes do not run below it, but on other hosts."""
+"""Interfaces of launches on other hosts."""
 
 from __future__ import annotations
 

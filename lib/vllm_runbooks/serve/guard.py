@@ -1,4 +1,4 @@
-"""The guarded start: checked before, watched while it comes up, climbed until it is ready, ended without a trace."""
+"""Supervised launches: checked before, watched during startup, and ended without leftovers."""
 
 from __future__ import annotations
 

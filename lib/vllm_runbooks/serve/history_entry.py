@@ -1,4 +1,4 @@
-"""What a guarded start came to, as the history keeps it."""
+"""Record a supervised launch in the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small load on a server that is ready, sent by vLLM's own `vllm bench serve`: what two starts are compared by."""
+"""A small load by vLLM's own `vllm bench serve`, to compare launches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import IO, Any
 from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.redaction.redact import redact_text
 from vllm_runbooks.host.running import Live, Running
-from vllm_runbooks.probe.probing import Target
+from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.probe.starts import Measured
 from vllm_runbooks.serve.subject import Subject
 

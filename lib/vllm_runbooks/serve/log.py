@@ -1,4 +1,4 @@
-"""The log of a running start: kept whole, shown with its secrets replaced, and read while it comes."""
+"""The log of a running launch: stored whole, shown redacted, and parsed as it arrives."""
 
 from __future__ import annotations
 

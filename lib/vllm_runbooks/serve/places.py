@@ -1,4 +1,4 @@
-"""Where guarded starts keep their logs and records."""
+"""Folders and files of supervised launches."""
 
 from __future__ import annotations
 
@@ -60,8 +60,14 @@ def _remove_old(every: Path) -> None:
             shutil.rmtree(old)
 
 
+def numbered(name: str, number: int) -> str:
+    """The name of a try's file: the first keeps it, as in server.log, server-2.log."""
+    stem, _, suffix = name.partition(".")
+    return name if number == 1 else f"{stem}-{number}.{suffix}"
+
+
 def log_name(number: int) -> str:
-    return "server.log" if number == 1 else f"server-{number}.log"
+    return numbered("server.log", number)
 
 
 def node_log_name(number: int, node: str) -> str:
@@ -74,11 +80,11 @@ def node_logs(folder: Path, number: int) -> list[Path]:
 
 
 def command_name(number: int) -> str:
-    return "command.sh" if number == 1 else f"command-{number}.sh"
+    return numbered("command.sh", number)
 
 
 def seen_name(number: int) -> str:
-    return "guard.log" if number == 1 else f"guard-{number}.log"
+    return numbered("guard.log", number)
 
 
 def line_of(sighting: Sighting) -> str:

@@ -1,4 +1,4 @@
-"""What is looked at before a server is started: its command, its plan, its port, its files, its cards' memory."""
+"""Checks before a launch: command, plan, port, model files and GPU memory."""
 
 from __future__ import annotations
 

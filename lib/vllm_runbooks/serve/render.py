@@ -1,4 +1,4 @@
-"""A guarded start as text and JSON: what was checked, what was tried, what was changed and what that costs."""
+"""Supervised launches as text and notebook sections."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from vllm_runbooks.core.display import Shown, visible
-from vllm_runbooks.core.views.elements import cells, grid, html_table, joined, prose, remark, tag
+from vllm_runbooks.core.views.elements import cells, grid, html_table, joined, remark, tag
 from vllm_runbooks.diagnosis.render import answers
+from vllm_runbooks.probe.render import message
 from vllm_runbooks.probe.starts import Attempt, Fleet, Guarded, Measured, Printed, Result, first_failure
 
 
@@ -48,14 +49,10 @@ def _rows(launch: Guarded) -> Iterator[str]:
 _NOTHING = "Nothing was started on this host: `live` is off"
 
 
-def _message(text: str) -> Shown:
-    return Shown(text, prose(text))
-
-
 def shown(launch: Guarded | None) -> Shown:
     """A launch for a notebook; None if there was none."""
     if launch is None:
-        return _message(f"{_NOTHING}, and the runbook works on what is recorded.")
+        return message(f"{_NOTHING}, and the runbook works on what is recorded.")
     rows = [(check.name, check.result.value, check.says) for check in launch.checks]
     tried = [line for attempt in launch.attempts for line in _lines(attempt)]
     plain = "\n".join([*(f"{name}: {result}: {says}" for name, result, says in rows), *tried, *_rows(launch)])
@@ -67,9 +64,9 @@ def shown(launch: Guarded | None) -> Shown:
 def proof(before: Guarded | None, after: Guarded | None) -> Shown:
     """The launch before and after a change."""
     if before is None:
-        return _message("Nothing was changed: `live` is off.")
+        return message("Nothing was changed: `live` is off.")
     if after is None:
-        return _message(
+        return message(
             "Nothing was changed: there was no need, `apply` is off, or no way out that was checked can be made here."
         )
     rows = [(name, *_told(launch)) for name, launch in (("before", before), ("after", after))]
@@ -81,7 +78,7 @@ def compared(
 ) -> Shown:
     """Two launches that differ in one setting, with their load."""
     if first is None:
-        return _message(f"{_NOTHING}.")
+        return message(f"{_NOTHING}.")
     starts = [(names[0], first), *([(names[1], second)] if second is not None else [])]
     attempts = [launch.last for _, launch in starts]
     rows = [
@@ -131,7 +128,7 @@ def _changed(after: Guarded) -> str:
 def fleet(copies: Fleet | None) -> Shown:
     """Copies behind a proxy, with their load."""
     if copies is None:
-        return _message(f"{_NOTHING}.")
+        return message(f"{_NOTHING}.")
     counts = [*copies.answered, *[None] * (len(copies.servers) - len(copies.answered))]
     rows = [
         (f"{number}", *_told(server), "unknown" if count is None else f"{count}")
@@ -170,7 +167,7 @@ def printed(logs: Mapping[str, Sequence[Printed]]) -> Shown:
         for line in lines
     ]
     if not rows:
-        return _message("No log to look into: nothing was started.")
+        return message("No log to look into: nothing was started.")
     return grid(["log of", "shows", "part of a line", "times", ""], rows)
 
 

@@ -1,8 +1,4 @@
-"""What a further try changes: for few causes, and only what was checked.
-
-The same edits are never made twice. A race with a neighbour, which asks for none, may be lost again: after it the same
-command is started as often as tries are allowed.
-"""
+"""Changes for further tries, for few causes. Edits are never repeated; a race with a neighbour is just retried."""
 
 from __future__ import annotations
 

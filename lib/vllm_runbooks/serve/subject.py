@@ -1,4 +1,4 @@
-"""The command that is to be started, read as a deployment: options, address, release and cards."""
+"""The command to launch, parsed: options, address, release and GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vllm_runbooks.core.errors import InputError
 from vllm_runbooks.core.excerpt import applied
 from vllm_runbooks.core.records import Edit
 from vllm_runbooks.core.redaction.redact import redact_text
-from vllm_runbooks.probe.probing import Target
+from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.reading import arguments, deployment, documents
 from vllm_runbooks.reading.arguments.conditions import UNKNOWN
 from vllm_runbooks.reading.deployment import editing

@@ -1,10 +1,8 @@
-"""Hang or slow: told from what the processes of a start do, in the phase that its log shows, not from the time alone.
+"""Tell hangs from slow startups by what the processes do in the current phase.
 
-A process that somebody has stopped is certain at once. A start in which no process works and no line is printed waits
-for something outside, unless its cards compute. One rank that does nothing while another works may be what that one
-waits for, or wait itself for a long compilation: it is named, and not called a hang. Nor is a start in which all work
-without a line: cards that wait for each other compute at 100 % for ever, and so does a long compilation. It is told
-when it takes several times as long as is usual.
+A process stopped by a signal is certain. If no process works and no line is printed, the launch waits for something
+outside, unless its GPUs are busy. An idle rank next to a working one, or a phase that takes several times its usual
+time, is only reported: it may be a long compilation.
 """
 
 from __future__ import annotations

@@ -68,6 +68,8 @@ def pack(
 
     Exit status: 0 it is written, whatever the log says; 2 it is not.
     """
+    from importlib import metadata
+
     from vllm_runbooks.catalog.load import load_catalog
     from vllm_runbooks.core import files
     from vllm_runbooks.runbooks import pack as packing
@@ -85,7 +87,8 @@ def pack(
         _check(target, is_forced=force)
     shelf = load_catalog()
     evidence = _evidence(logs, command, vllm)
-    made = packing.pack(evidence, packing.cards_of(gpus, is_inventoried=not no_inventory), start=start, tool=_version())
+    tool = metadata.version("vllm-runbooks")
+    made = packing.pack(evidence, packing.cards_of(gpus, is_inventoried=not no_inventory), start=start, tool=tool)
     if target is not None:
         files.store(target, made.raw)
         output.say(f"wrote {target}")
@@ -138,12 +141,6 @@ def _check(target: Path, *, is_forced: bool) -> None:
         raise InputError(f"{target}: exists already; replace it with --force, or name another with -o")
     if not os.access(target.parent, os.W_OK):
         raise InputError(f"{target.absolute().parent}: cannot be written into; name a file elsewhere with -o")
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    return metadata.version("vllm-runbooks")
 
 
 def _view(made: Packed, target: Path) -> list[Block]:

@@ -1,4 +1,4 @@
-"""What is known before anything is started is told then, and not after minutes."""
+"""Check a launch before it takes minutes."""
 
 from __future__ import annotations
 

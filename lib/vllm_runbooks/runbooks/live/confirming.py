@@ -1,4 +1,4 @@
-"""Whether a start took the layout that it was given: the lines that its release prints then, looked for in its log."""
+"""Confirm the layout of a launch by the lines that its release prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of one server, started together, each on its own part of the host, behind a real proxy that shares a load."""
+"""Copies of one server behind nginx, and one server split over GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from vllm_runbooks.core.records import Edit
 from vllm_runbooks.host import ports
 from vllm_runbooks.host.running import Running
 from vllm_runbooks.plan import proxy
-from vllm_runbooks.probe import probing as probe
+from vllm_runbooks.probe.asking import Target, is_open
+from vllm_runbooks.probe.health_checks import answered as requests_answered
 from vllm_runbooks.probe.starts import Change, Fleet, Guarded, Measured
 from vllm_runbooks.runbooks import steps
 from vllm_runbooks.runbooks.live import starting
@@ -170,9 +171,9 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
             subjects = [server.subject for server in requests]
             with _proxy([server.target for server in subjects], place / "proxy", say) as front:
                 target = replace(subjects[0].target, port=int(front.rpartition(":")[2]), is_tls=False)
-                before = [probe.answered(server.target, catalog.serving()) for server in subjects]
+                before = [requests_answered(server.target, catalog.serving()) for server in subjects]
                 measured = loads.measure(load, subjects[0], target, place)
-                after = [probe.answered(server.target, catalog.serving()) for server in subjects]
+                after = [requests_answered(server.target, catalog.serving()) for server in subjects]
                 answered = [
                     None if first is None or last is None else last - first
                     for first, last in zip(before, after, strict=True)
@@ -186,7 +187,7 @@ def _together(requests: Sequence[serve.Request], load: Load, place: Path, say: S
 
 
 @contextmanager
-def _proxy(targets: Sequence[probe.Target], folder: Path, say: Say) -> Iterator[str]:
+def _proxy(targets: Sequence[Target], folder: Path, say: Say) -> Iterator[str]:
     """Run nginx in front of the servers, with a deployment's file; yield its address."""
     folder.mkdir(parents=True)
     listen = proxy.Server("127.0.0.1", ports.free("127.0.0.1"))
@@ -196,9 +197,9 @@ def _proxy(targets: Sequence[probe.Target], folder: Path, say: Say) -> Iterator[
     _, *words = host_commands.argv("nginx-run", path=str(folder / "nginx.conf"))
     with Running([_nginx(), *words], folder=folder) as running, _drained(running, folder / "nginx.log"):
         until = time.monotonic() + _PROXY_S
-        target = probe.Target(listen.host, listen.port)
+        target = Target(listen.host, listen.port)
         try:
-            while not probe.is_open(target):
+            while not is_open(target):
                 if time.monotonic() >= until:
                     raise InputError(f"nginx does not listen at {listen}; see {folder / 'nginx.log'}")
                 time.sleep(_TICK_S)

@@ -1,4 +1,4 @@
-"""The verdict on what was started: ready, answering, and split as it was asked for, or why not."""
+"""The verdict on launches: ready, answering, and split as requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One observation of a running server, with its log, its command and the cards of this host where they are at hand."""
+"""Observe a running server with its log, its command and this host's GPUs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from vllm_runbooks.host import gpu_memory
 from vllm_runbooks.lint import knowledge
 from vllm_runbooks.lint import linting as lint
 from vllm_runbooks.lint.ways_out import starts_of
-from vllm_runbooks.probe import probing as _probe
+from vllm_runbooks.probe.address import is_local, target_of
+from vllm_runbooks.probe.asking import Target
 from vllm_runbooks.probe.history_entry import launch_options
-from vllm_runbooks.probe.probing import ProbeLoad, ProbeRequest, Target
+from vllm_runbooks.probe.load import ProbeLoad
+from vllm_runbooks.probe.probing import ProbeRequest, observe
 from vllm_runbooks.probe.records import CardSeen, LogSeen, Observation
 from vllm_runbooks.reading import sources
 from vllm_runbooks.reading.documents import read as read_starts
@@ -75,17 +77,18 @@ def probe(
             )
     # Its counts are read where there is no load as well: who gives one that is none meant something by it.
     load = ProbeLoad(ProbeLoad.seconds if load_seconds == 0 else load_seconds, at_once, prompt_tokens, answer_tokens)
-    target, withheld = _with_key(_probe.target_of(url.strip(), is_verified=is_verified), key_env)
+    target, withheld = _with_key(target_of(url.strip(), is_verified=is_verified), key_env)
     # What cannot be read is said before the server is asked.
     text = _command(command) if command.strip() else None
     seen, arguments, release = _log(log, text) if log.strip() else (None, {}, None)
     cards = _cards(memory, target)
     target = _as_started(target, text)
-    observation = _probe.observe(
+    observation = observe(
         ProbeRequest(target, model.strip() or None, seconds, load if load_seconds else None, patience_s),
         catalog.serving(),
         say=say,
     )
+    lacks_key = any(rung.reason == "key-missing" for rung in observation.rungs)
     return redact_record(
         replace(
             observation,
@@ -96,7 +99,7 @@ def probe(
             if text is None
             else lint.hidden(text, knowledge.knowledge(), lint.Asked(vllm=observation.vllm)),
             cards=cards,
-            notes=(*observation.notes, *([withheld] if withheld and _lacks_key(observation) else [])),
+            notes=(*observation.notes, *([withheld] if withheld and lacks_key else [])),
         )
     )
 
@@ -116,26 +119,18 @@ def _with_key(target: Target, name: str) -> tuple[Target, str]:
         raise InputError(f"the variable {name} {how}; put the key there, or name no variable")
     if not key:
         return target, ""
-    if not _is_sendable(key):
+    if not all(letter.isprintable() and ord(letter) < 256 for letter in key):  # one line of Latin-1
         raise InputError(
             f"the variable {name or KEY} holds a line end or another character that no header can hold, so it "
             "cannot be sent; put the key there in one line"
         )
     redact_value(key)
-    if name or target.is_verified or _probe.is_local(target):
+    if name or target.is_verified or is_local(target):
         return replace(target, key=key), ""
     return target, (
         f"{KEY} is set and was not sent, as {target.place} is neither this host nor known by its certificate; "
         f"--key-env {KEY} sends it"
     )
-
-
-def _is_sendable(key: str) -> bool:
-    return all(letter.isprintable() and ord(letter) < 256 for letter in key)
-
-
-def _lacks_key(observation: Observation) -> bool:
-    return any(rung.reason == "key-missing" for rung in observation.rungs)
 
 
 def _command(name: str) -> str:
@@ -161,7 +156,7 @@ def _log(name: str, command: str | None) -> tuple[LogSeen, dict[str, Any], str |
 
 
 def _cards(memory: str, target: Target) -> tuple[CardSeen, ...]:
-    if memory == NVML and not _probe.is_local(target):
+    if memory == NVML and not is_local(target):
         return ()
     source, _ = gpu_memory.source_of("" if memory == NVML else memory)
     if source is None:

@@ -1,10 +1,11 @@
-"""Guarded starts at the same time: ready together, ended together, what each says told in one place."""
+"""Supervised launches at the same time."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
@@ -86,8 +87,6 @@ class Servers:
         return Guarded("", request.subject.vllm, (check,), (), 1, str(request.folder), notes=(reason,))
 
     def tell(self, say: Say) -> None:
-        while True:
-            try:
+        with suppress(Empty):
+            while True:
                 say(self._said.get_nowait())
-            except Empty:
-                return

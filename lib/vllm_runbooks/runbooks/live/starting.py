@@ -1,4 +1,4 @@
-"""One server: started under the guard, loaded where that is asked for, and ended; and again with a change."""
+"""Launch one server under supervision, send a load, end it, and launch it again with a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which GPU the next start should take, after several looks at this host's, or at a recorded series."""
+"""Recommend a GPU after several looks at this host's, or at a recorded series."""
 
 from __future__ import annotations
 
