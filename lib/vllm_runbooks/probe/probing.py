@@ -106,9 +106,13 @@ class _Sampling:
     @property
     def kept(self) -> tuple[Sample, ...]:
         """The samples, with histograms only in the first and the last."""
+
+        def is_small(point: MetricPoint) -> bool:
+            return not point.name.endswith("_bucket")
+
         last = len(self._samples) - 1
         return tuple(
-            sample if number in (0, last) else replace(sample, points=tuple(filter(_is_small, sample.points)))
+            sample if number in (0, last) else replace(sample, points=tuple(filter(is_small, sample.points)))
             for number, sample in enumerate(self._samples)
         )
 
@@ -169,7 +173,3 @@ class _Sampling:
         if not measured.answered:
             self.notes.append("no request of the load was answered within its time; give it longer, or shorter answers")
         return measured
-
-
-def _is_small(point: MetricPoint) -> bool:
-    return not point.name.endswith("_bucket")

@@ -173,7 +173,8 @@ def _drawn(health: Health, serving: Serving) -> str:
     most = max((v for name in _DRAWN[:2] for v in curves.get(name, ()) if v is not None), default=0.0) or 1.0
     first, last = samples[0].at_s, samples[-1].at_s
     right, bottom = WIDTH - _LEFT, _TOP + _HIGH
-    legend, _ = swatches({_named(name, serving): LINES[n] for n, name in enumerate(curves)}, 12)
+    names = [f"{serving.facts[name].says}{' (top: 100%)' if name == 'kv_use' else ''}" for name in curves]
+    legend, _ = swatches({name: LINES[n] for n, name in enumerate(names)}, 12)
     parts = [legend, rule(_LEFT, bottom, right, bottom), rule(_LEFT, _TOP, _LEFT, bottom, colour=HAIR)]
     step = tick_step(most, 4)
     for number in range(int(most / step) + 1):
@@ -198,10 +199,6 @@ def _drawn(health: Health, serving: Serving) -> str:
 
 
 _FEWEST_DRAWN = 3
-
-
-def _named(name: str, serving: Serving) -> str:
-    return f"{serving.facts[name].says}{' (top: 100%)' if name == 'kv_use' else ''}"
 
 
 def load(health: Health) -> Shown:

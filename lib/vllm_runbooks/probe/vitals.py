@@ -275,13 +275,11 @@ def _measured(test: ServingTest, figures: Figures) -> Proof | None:
         return None
     numbers = [value for value in values if value is not None]
     span = " to ".join(dict.fromkeys(shown(value, fact.unit) for value in (min(numbers), max(numbers))))
-    limit = shown(test.limit, fact.unit) if test.limit is not None else _other(test, figures)
+    limit = shown(test.limit, fact.unit)
+    if test.limit is None:
+        other_fact = figures.serving.facts[test.than or ""].says
+        limit = other_fact if test.times == 1 else f"{test.times:g} x {other_fact}"
     return Proof(None, test.fact, f"{fact.says} {span} in {sum(holds)} of {len(holds)} samples, {comparison} {limit}")
-
-
-def _other(test: ServingTest, figures: Figures) -> str:
-    says = figures.serving.facts[test.than or ""].says
-    return says if test.times == 1 else f"{test.times:g} x {says}"
 
 
 def shown(value: float | None, unit: str) -> str:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,16 @@ class Gate:
             self.is_closed = True
 
 
+@dataclass
 class Bench:
-    def __init__(self, tag: str, *, runtime: Path, name: str, gate: Gate) -> None:
-        """A bench whose processes carry `tag` in `host.processes.TAG`; its worker starts with the first run."""
-        self._tag = tag
-        self._runtime = runtime
-        self._name = name
-        self._gate = gate
-        self._worker: subprocess.Popen[str] | None = None
+    tag: str
+    """Value of `host.processes.TAG` of its processes."""
+    runtime: Path
+    """Folder for sockets and the worker's log."""
+    name: str
+    gate: Gate
+    _worker: subprocess.Popen[str] | None = None
+    """Started with the first run."""
 
     def execute(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
         """Execute an order (of `worker`, or `alone`: a case's folder) and end all its processes."""
@@ -63,7 +66,7 @@ class Bench:
         worker = self._start_worker()
         if worker is None or worker.stdin is None or worker.stdout is None:
             return {"reason": "interrupted"}
-        tag = f"{self._tag}.{index}"
+        tag = f"{self.tag}.{index}"
         run, timeout_s = tag.rpartition(":")[2], order["timeout_s"]
         overdue, answered = threading.Event(), threading.Event()
 
@@ -96,15 +99,15 @@ class Bench:
 
     def _judge(self, index: int, order: Mapping[str, Any]) -> dict[str, Any]:
         """Check a case without a runbook in a process of its own."""
-        with self._gate.starting:
-            if self._gate.is_closed:
+        with self.gate.starting:
+            if self.gate.is_closed:
                 return {"reason": "interrupted"}
             process = subprocess.Popen(  # noqa: S603 - our own module
                 [*module("runbooks.bench"), order["alone"]],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, TAG: f"{self._tag}.{index}"},
+                env={**os.environ, TAG: f"{self.tag}.{index}"},
                 start_new_session=True,
                 encoding="utf-8",
             )
@@ -120,17 +123,17 @@ class Bench:
         return {"reason": f"the diagnosis died ({_ending(process.returncode)}); no verdict was written"}
 
     def _start_worker(self) -> subprocess.Popen[str] | None:
-        with self._gate.starting:
-            if self._gate.is_closed:
+        with self.gate.starting:
+            if self.gate.is_closed:
                 return None
             if self._worker is None or self._worker.poll() is not None:
-                with (self._runtime / f"worker-{self._name}.log").open("ab") as log:
+                with (self.runtime / f"worker-{self.name}.log").open("ab") as log:
                     self._worker = subprocess.Popen(  # noqa: S603 - our own module
-                        [*module("runbooks.worker"), str(self._runtime)],
+                        [*module("runbooks.worker"), str(self.runtime)],
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=log,
-                        env={**os.environ, TAG: self._tag},
+                        env={**os.environ, TAG: self.tag},
                         # A terminal sends its signals to the whole group; ending the workers is the caller's part.
                         start_new_session=True,
                         encoding="utf-8",

@@ -74,24 +74,21 @@ def text(
     tool: str,
 ) -> str:
     """The issue, for a person to review and paste."""
+    environment = _aligned([*_of_start(answer, linted, cards), *_of_host(inventory, is_of_start=is_of_start)])
+    environment_text = _fenced("\n".join(environment), "text")
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
     parts = [
         f"<!-- Title: {_comment(_title(answer))} -->",
         f"### {ENVIRONMENT}",
-        _details(
-            "\n".join(_aligned([*_of_start(answer, linted, cards), *_of_host(inventory, is_of_start=is_of_start)]))
-        ),
+        f"<details>\n<summary>What is known of the environment</summary>\n\n{environment_text}\n\n</details>",
         _NOT_COLLECTED,
         f"### {BUG}",
         *_bug(answer, command, linted, excerpts),
-        _left_out(hidden, tool),
+        f"Written by `vllm-runbooks pack` {tool}. Replaced before it was written: {kinds or 'nothing'}.",
         f"### {CHECKLIST}",
         "- [ ] I searched for the same issue, and asked the chatbot of the documentation (https://docs.vllm.ai).",
     ]
     return visible("\n\n".join(parts) + "\n")
-
-
-def _details(text: str) -> str:
-    return f"<details>\n<summary>What is known of the environment</summary>\n\n{_fenced(text, 'text')}\n\n</details>"
 
 
 def _comment(text: str) -> str:
@@ -225,8 +222,3 @@ def _lines(quoted: Excerpted, shares: int) -> str:
 
 def _cut_text(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}\n[cut here]"
-
-
-def _left_out(hidden: Mapping[str, int], tool: str) -> str:
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(hidden.items()))
-    return f"Written by `vllm-runbooks pack` {tool}. Replaced before it was written: {kinds or 'nothing'}."

@@ -81,7 +81,8 @@ def bind(runbook: Runbook, values: Mapping[str, object]) -> dict[str, Value]:
     bound: dict[str, Value] = {}
     for name, value in values.items():
         if name not in declared:
-            raise InputError(f"{runbook.id}: no parameter named {_shown(name)}; {_nearest(name, list(declared))}")
+            choices = f"it takes {', '.join(declared)}" if declared else "it takes none"
+            raise InputError(f"{runbook.id}: no parameter named {_shown(name)}; {meant(name, declared, choices)}")
         try:
             bound[name] = typed(value, _TYPES[declared[name].type])
         except InputError as error:
@@ -376,10 +377,6 @@ def _source(cell: Mapping[str, Any]) -> str:
 
 def _name(cell: Mapping[str, Any]) -> str:
     return str(cell.get("id", "without id"))
-
-
-def _nearest(name: str, names: list[str]) -> str:
-    return meant(name, names, f"it takes {', '.join(names)}" if names else "it takes none")
 
 
 def _shown(value: object) -> str:

@@ -61,13 +61,7 @@ def question(
 ) -> Request:
     """A recorded question with changes; for another model the newest release is used, without the recorded options.
 
-    Args:
-        evidence: A recorded question.
-        model: Model of the catalog, or a folder with its config.json.
-        gpus: GPUs, as in `8xRTX3090`.
-        vllm: Release.
-        max_model_len: Context length; 0 if not given.
-        options: Further options as a JSON object.
+    `model` is one of the catalog, or a folder with its config.json; `options` are further ones as a JSON object.
     """
     check_texts(model=model, gpus=gpus, vllm=vllm, options=options)
     case = evidence.case

@@ -89,13 +89,11 @@ def record_command(
 
 def record_logs(folder: Path, evidence: Evidence) -> Recording:
     """Record logs as a case that expects their current diagnosis."""
-    check_folder(folder)
     return _write(folder, evidence, source=f"recorded with `vllm-runbooks record` on {_today()}")
 
 
 def record_start(folder: Path, evidence: Evidence, ending: str, *, secrets: str = "") -> Recording:
     """Record a supervised launch as a case; `secrets` is text whose secrets are replaced everywhere."""
-    check_folder(folder)
     source = f"recorded with `vllm-runbooks serve` on {_today()}"
     return _write(folder, evidence, source=source, ending=f"; the server {ending}", secrets=secrets)
 
@@ -111,7 +109,6 @@ def record_last_try(guarded: Guarded, folder: Path, *, say: Callable[[str], None
 
 def add_case(folder: Path, evidence: Evidence, expect: Expectation) -> Recording:
     """Record logs as a case that expects what a person knows."""
-    check_folder(folder)
     return _write(folder, evidence, source=f"added with `vllm-runbooks case add` on {_today()}", expect=expect)
 
 
@@ -272,8 +269,9 @@ def _write(
     secrets: str = "",
 ) -> Recording:
     """Write the case's folder whole or not at all; the log of a command is stored first and stays."""
-    path = folder.absolute()
-    logs = evidence.documents
+    if only_copy is None:
+        check_folder(folder)
+    path, logs = folder.absolute(), evidence.documents
     redactor, texts = Redactor(), list(_texts(logs, math.inf if only_copy else MAX_CASE))
     source, ending = " ".join(source.split()), " ".join(ending.split())
     for text in (secrets, source, ending, evidence.command or "", *texts):

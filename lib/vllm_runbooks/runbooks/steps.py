@@ -16,15 +16,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from vllm_runbooks.core.errors import InputError, RunbooksError
 from vllm_runbooks.core.files import store
 from vllm_runbooks.core.record_forms import document, record
 from vllm_runbooks.core.redaction.redact import redact_text
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 FOLDER = "RUNBOOKS_STEPS"
 """Variable with the folder of a run's steps; without it nothing is kept."""
@@ -58,17 +55,10 @@ def do(
     tries: int = 1,
     pause_s: float = 1.0,
 ) -> T:
-    """What the step left, or what it comes to now.
+    """Do a step, or return what it left for the same inputs.
 
-    Args:
-        name: Of the step, as its cell is called.
-        action: Does it.
-        kind: The record that it makes.
-        asked: All that it depends on: what was left for something else is not read.
-        is_done: Whether a result is one to go on from; another one is done again by the run that goes on.
-        timeout_s: Time for one try, where this thread may have an alarm; what it started is ended with it.
-        tries: How often it is tried; an error of this library, of the system or of time is tried again.
-        pause_s: Time between two tries.
+    A result that is not `is_done` is stored, and done again by a resumed run. Only the main thread has `timeout_s`; our
+    own errors and those of the system are tried again.
     """
     if not name or not set(name) <= _NAME:
         raise InputError(f"{name!r}: is no name of a step; write small letters, digits and dashes")
@@ -143,7 +133,7 @@ def _within(timeout_s: float | None, name: str) -> Iterator[None]:
         yield
         return
 
-    def late(_number: int, _frame: FrameType | None) -> None:
+    def late(_number: int, _frame: object) -> None:
         raise StepTimeoutError(f"step {name}: was not through after {timeout_s:g} s; give it more time, or look why")
 
     before = signal.signal(signal.SIGALRM, late)

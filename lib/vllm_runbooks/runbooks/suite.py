@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from xml.etree import ElementTree as ET
 
 from vllm_runbooks.core.errors import InputError, RunbooksError
@@ -42,10 +42,6 @@ from vllm_runbooks.runbooks.bench import Bench, Gate, module, temporary_folder
 from vllm_runbooks.runbooks.notebook import held_back, parse_judgement
 from vllm_runbooks.runbooks.report import write_report
 from vllm_runbooks.runbooks.worker import one_line
-
-if TYPE_CHECKING:
-    from types import FrameType
-
 
 NO_RUNBOOK = "(no runbook)"
 """Runbook id of a case without one."""
@@ -172,11 +168,8 @@ class Suite:
             "input": str(request.path.absolute()),
             "output": str(self.out / self.outputs[index]),
             "parameters": dict(request.parameters),
-            "timeout_s": request.timeout_s,
             "steps": str(self.steps_of(index)),
-            "step": request.step,
-            "step_tries": request.step_tries,
-            "step_timeout_s": request.step_timeout_s,
+            **{name: getattr(request, name) for name in ("timeout_s", "step", "step_tries", "step_timeout_s")},
         }
 
     def started(self, index: int) -> None:
@@ -466,7 +459,7 @@ def _signals_to(events: SimpleQueue[Any]) -> Iterator[None]:
     """Put SIGINT, SIGTERM and SIGHUP into the queue, in the main thread."""
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-    def put(number: int, _frame: FrameType | None) -> None:
+    def put(number: int, _frame: object) -> None:
         # SimpleQueue.put is reentrant: the handler may interrupt the very get() that waits for it.
         events.put(number)
 

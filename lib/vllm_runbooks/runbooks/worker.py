@@ -110,7 +110,7 @@ def _execute(order: Mapping[str, Any], runtime: str) -> dict[str, Any]:
     before = os.environ[TAG]
     os.environ.update({TAG: order["tag"], steps.FOLDER: order["steps"], steps.AGAIN: order["step"] or ""})
     os.environ.update(
-        {steps.TRIES: f"{order['step_tries'] or ''}", steps.TIMEOUT_S: f"{order['step_timeout_s'] or ''}"}
+        {steps.TRIES: str(order["step_tries"] or ""), steps.TIMEOUT_S: str(order["step_timeout_s"] or "")}
     )
     try:
         execute_notebook(

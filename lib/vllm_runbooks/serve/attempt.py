@@ -240,17 +240,15 @@ class LaunchRunner:
         if self.watch.is_ready:
             self._next_probe = now + (self.limits.probe_every_s or 0)
             if failed is not None:
-                self._note(Sighting(now - self.began, "unanswered", f"{failed.name}: {failed.says}", "serve"))
+                reason = f"{failed.name}: {failed.says}"
+                self.ran.sightings.append(Sighting(now - self.began, "unanswered", reason, "serve"))
+                self.say(reason)
             return
         self.ran.rungs = tuple(rungs)
         if failed is not None:
             self._take_failure(running, failed, now)
             return
         self._become_ready(now)
-
-    def _note(self, sighting: Sighting) -> None:
-        self.ran.sightings.append(sighting)
-        self.say(sighting.says)
 
 
 class _InThread:

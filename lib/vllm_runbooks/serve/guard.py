@@ -231,16 +231,14 @@ class _Guard:
             if "memory" in self.request.left_out:
                 continue
             host = preflight.host_of(subject, self.request.source, self.request.why_none, self.request.gpus)
-            if not all(self._is_passed(check) for check in self._looked_again(subject, host)):
+            if self.elsewhere is not None:
+                checks = self.elsewhere.again(self.say)
+            else:
+                steady = self.request.steady
+                checks = iter([preflight.memory(subject, host, steady, self.say, self.request.is_cancelled)])
+            if not all(map(self._is_passed, checks)):
                 break
         return _NEVER_READY
-
-    def _looked_again(self, subject: Subject, host: LaunchHost) -> Iterator[Check]:
-        """Check memory again before a further try."""
-        if self.elsewhere is not None:
-            yield from self.elsewhere.again(self.say)
-        else:
-            yield preflight.memory(subject, host, self.request.steady, self.say, self.request.is_cancelled)
 
     def _is_passed(self, check: Check) -> bool:
         """Report a check; return whether it allows the launch."""
@@ -257,7 +255,8 @@ class _Guard:
             unlock()
             if elsewhere is not None:
                 elsewhere.unlock()
-            self.cpu_s = time.process_time() + _cpu_of_children()
+            times = os.times()
+            self.cpu_s = time.process_time() + times.children_user + times.children_system
             self.server_cpu_s = sum(sight.cpu_s for sight in self._seen.values())
 
         self._store(places.command_name(number), redact_text(f"{subject.page.text.rstrip()}\n"))
@@ -399,21 +398,12 @@ def _phases(ran: LaunchOutcome) -> Iterator[PhaseTime]:
         yield PhaseTime(name, at, None if until is None else until - at)
 
 
-def _cpu_of_children() -> float:
-    times = os.times()
-    return times.children_user + times.children_system
-
-
 def evidence(guarded: Guarded) -> Evidence:
     """Logs of the last try and the redacted command, as evidence."""
     place, number = Path(guarded.folder or ""), guarded.attempts[-1].number
     command = f"{guarded.attempts[-1].command}\n"
     with contextlib.suppress(OSError):  # the disk may have been full
         command = (place / places.command_name(number)).read_text("utf-8")
-    names = [
-        place / places.log_name(number),
-        *places.node_logs(place, number),
-        place / places.seen_name(number),
-    ]
+    names = [place / places.log_name(number), *places.node_logs(place, number), place / places.seen_name(number)]
     loaded = sources.load_files([str(name) for name in names if name.is_file()], vllm=guarded.vllm)
     return replace(loaded, command=command)

@@ -34,7 +34,11 @@ def make(folder: Path) -> None:
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror}; name another folder with --dir") from None
     if folder.parent == starts():
-        _remove_old(folder.parent)
+        # Launches without a report are counted apart: their logs are elsewhere.
+        for others in _ended(folder.parent):
+            for old in others[:-MOST]:
+                with contextlib.suppress(OSError):
+                    shutil.rmtree(old)
 
 
 def ended() -> list[Path]:
@@ -51,13 +55,6 @@ def _ended(every: Path) -> tuple[list[Path], list[Path]]:
         elif leftovers.is_over(path):
             others.append(path)
     return reported, others
-
-
-def _remove_old(every: Path) -> None:
-    reported, others = _ended(every)
-    for old in (*reported[:-MOST], *others[:-MOST]):
-        with contextlib.suppress(OSError):
-            shutil.rmtree(old)
 
 
 def numbered(name: str, number: int) -> str:
