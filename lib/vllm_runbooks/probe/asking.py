@@ -154,9 +154,8 @@ class HttpClient:
                 while line := answer.readline(MAX_BODY):
                     lines.append(line)
                     size += len(line)
-                    if is_cut := len(lines) >= most or size >= MAX_BODY:
-                        break
-                    if line.strip() == _DONE:
+                    is_cut = len(lines) >= most or size >= MAX_BODY
+                    if is_cut or line.strip() == _DONE:
                         break
             except TimeoutError:
                 if not lines:

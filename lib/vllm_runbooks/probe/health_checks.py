@@ -41,13 +41,13 @@ _VERSION = re.compile(r"\d{1,4}\.\d{1,4}[0-9A-Za-z.+_-]{0,60}", re.ASCII)
 
 def climb(target: Target, *, patience_s: float = 60.0) -> Iterator[Rung]:
     """Run the checks of `NAMES` in order; the first needed one that fails is the last."""
-    yield from Ladder(target, patience_s).climb(NAMES)
+    yield from HealthChecker(target, patience_s).climb(NAMES)
 
 
 def answered(target: Target, serving: Serving, *, patience_s: float = 5.0) -> int | None:
     """Requests that a server has answered, by its own metrics; None if it reports none."""
     try:
-        text = Ladder(target, patience_s).metrics()
+        text = HealthChecker(target, patience_s).metrics()
     except Unanswered:
         return None
     names = {name.name for name in serving.series[_FINISHED].names}
@@ -55,7 +55,7 @@ def answered(target: Target, serving: Serving, *, patience_s: float = 5.0) -> in
     return round(sum(counts)) if counts else None
 
 
-class Ladder:
+class HealthChecker:
     """Health checks that share a client and earlier answers."""
 
     def __init__(

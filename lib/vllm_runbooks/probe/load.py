@@ -50,7 +50,7 @@ class _LoadSamples:
 
     sent: list[float] = field(default_factory=list)
     first: list[float] = field(default_factory=list)
-    each: list[float] = field(default_factory=list)
+    per_token: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -146,7 +146,7 @@ class Loading:
         if first:
             seen.first.append(first - began)
             if tokens > 1:
-                seen.each.append((last - first) / (tokens - 1))
+                seen.per_token.append((last - first) / (tokens - 1))
         seen.tokens.append(tokens)
         seen.whole.append(ended - began)
 
@@ -168,7 +168,7 @@ class Loading:
             answer_tokens_per_s=sum(seen.tokens) / seconds if is_known else None,
             requests_per_s=answered / seconds if is_known else None,
             first_token=quantiles(seen.first),
-            each_token=quantiles(seen.each),
+            each_token=quantiles(seen.per_token),
             whole=quantiles(seen.whole),
             is_cut_short=self._cut_short,
         )

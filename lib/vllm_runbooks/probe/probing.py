@@ -11,7 +11,7 @@ from vllm_runbooks.catalog.serving import LOAD, RUNGS, Serving
 from vllm_runbooks.core import moments
 from vllm_runbooks.probe import metrics
 from vllm_runbooks.probe.asking import HttpClient, Target, Unanswered
-from vllm_runbooks.probe.health_checks import MAX_METRICS, Ladder
+from vllm_runbooks.probe.health_checks import MAX_METRICS, HealthChecker
 from vllm_runbooks.probe.load import Loading, ProbeLoad
 from vllm_runbooks.probe.records import FEWEST, LoadMeasured, MetricPoint, Observation, Sample
 from vllm_runbooks.probe.starts import Result, Rung, first_failure
@@ -38,7 +38,7 @@ class ProbeRequest:
 def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], None] = lambda _: None) -> Observation:
     """Run the health checks, sample the metrics and send the load."""
     began, at = time.monotonic(), moments.now()
-    ladder = Ladder(request.target, request.patience_s, model_name=request.model, is_diagnosis=True)
+    ladder = HealthChecker(request.target, request.patience_s, model_name=request.model, is_diagnosis=True)
     rungs = tuple(_climbed(ladder))
     failed = first_failure(rungs)
     sampling = _Sampling(request, serving, began)
@@ -72,7 +72,7 @@ def observe(request: ProbeRequest, serving: Serving, *, say: Callable[[str], Non
     )
 
 
-def _climbed(ladder: Ladder) -> Iterator[Rung]:
+def _climbed(ladder: HealthChecker) -> Iterator[Rung]:
     """Checks of a diagnosis; no tool call is tried if chat fails."""
     for rung in ladder.climb(RUNGS[: RUNGS.index(LOAD)]):
         yield rung

@@ -176,8 +176,8 @@ def _bug(
     else:
         yield "The command: unknown; add it here."
     if linted is not None and linted.issues:
-        said = _cut_text(issues.text(linted, "command"), 6_000)
-        yield f"What `vllm-runbooks lint` says of it:\n\n{_fenced(said, 'text')}"
+        lint_text = _cut_text(issues.text(linted, "command"), 6_000)
+        yield f"What `vllm-runbooks lint` says of it:\n\n{_fenced(lint_text, 'text')}"
     if answer is None:
         return
     yield _outcome(answer)

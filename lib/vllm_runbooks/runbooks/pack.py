@@ -44,8 +44,6 @@ class Packed:
     raw: bytes
     manifest: Manifest
     issue: str
-    answer: Answer | None
-    """None without a log."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +260,7 @@ class _Packing:
             notes=tuple(self._notes),
         )
         self._raw[MANIFEST] = (to_json(manifest) + "\n").encode()
-        return Packed(archives.written(self._raw), manifest, issue, answer)
+        return Packed(archives.written(self._raw), manifest, issue)
 
     def _add(
         self, name: str, role: MemberRole, text: str, more: Mapping[str, int] | None = None, *, is_ours: bool = False

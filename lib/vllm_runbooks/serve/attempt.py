@@ -90,7 +90,7 @@ class LaunchRunner:
         self.ran = LaunchOutcome()
         self._proving: _InThread | None = None
         self._is_gone = threading.Event()
-        self._climbing: _Climb | None = None
+        self._climbing: _HealthRun | None = None
         self._climb_at = 0.0
         self._next_probe: float | None = None
         self._is_up = False
@@ -230,7 +230,7 @@ class LaunchRunner:
         if climb is None:
             due = self._next_probe if self.watch.is_ready else self._climb_at
             if due is not None and now >= due and (self.watch.is_ready or is_open(self.subject.target)):
-                self._climbing = _Climb(self.subject.target, self.limits.patience_s)
+                self._climbing = _HealthRun(self.subject.target, self.limits.patience_s)
             return
         if climb.is_running:
             return
@@ -266,7 +266,7 @@ class _InThread:
         return self._thread.is_alive()
 
 
-class _Climb(_InThread):
+class _HealthRun(_InThread):
     """The ladder."""
 
     def __init__(self, target: Target, patience_s: float) -> None:

@@ -77,7 +77,7 @@ class Request:
 
 def serve(request: Request, *, show: Show, say: Callable[[str], None]) -> Guarded:
     """Launch the server and supervise it to its end; `show` gets its redacted output, `say` our own lines."""
-    return _Guard(request, show, say).run()
+    return _Supervisor(request, show, say).run()
 
 
 class _StoppedError(Exception):
@@ -88,7 +88,7 @@ class _StoppedError(Exception):
         self.number = number
 
 
-class _Guard:
+class _Supervisor:
     """The whole of it: checks, tries, and what is said at the end."""
 
     def __init__(self, request: Request, show: Show, say: Callable[[str], None]) -> None:

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import BinaryIO
@@ -28,7 +29,6 @@ class Log:
         """A log in a file of its owner alone; `on_launch` gets the launch as read so far, in a thread."""
         self.path = path
         self.line_at = time.monotonic()
-        self.unsaved = ""
         self.is_over = False
         """Whether the rest is only stored and shown."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -40,11 +40,8 @@ class Log:
         self._reader.start()
 
     def take(self, chunk: bytes) -> None:
-        try:
+        with suppress(OSError):  # a full disk must not end the server
             self._file.write(chunk)
-        except OSError as error:
-            if not self.unsaved:
-                self.unsaved = error.strerror or str(error)
         self._live.take(chunk)
         if b"\n" in chunk or b"\r" in chunk:
             self.line_at = time.monotonic()

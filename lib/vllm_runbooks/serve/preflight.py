@@ -125,7 +125,7 @@ def _command(subject: Subject, host: LaunchHost, say: Callable[[str], None]) -> 
     name = str(subject.script) if is_script else ""
     spec = host.spec
     linted = checking.lint_text(text, name=name, vllm=subject.vllm, gpus=spec)
-    by = {severity: [each for each in linted.issues if each.severity is severity] for severity in IssueSeverity}
+    by = {severity: [item for item in linted.issues if item.severity is severity] for severity in IssueSeverity}
     for issue in (*by[IssueSeverity.ERROR], *by[IssueSeverity.WARNING]):
         say(f"command: {issue.severity.value}: {issue.message}")
     judged = f"judged for vLLM {linted.vllm.version}, {'installed' if subject.is_installed else linted.vllm.source}"

@@ -17,7 +17,7 @@ _AGAIN = {
     ),
 }
 """Causes outside of the launch: title and cost of trying again without a change."""
-_RECKONED = {"kv.max_len_too_large": "max_model_len"}
+_PRINTED_VALUES = {"kv.max_len_too_large": "max_model_len"}
 """Causes for which vLLM prints the value that fits, with its option: it counts where the planner cannot know."""
 _OF_MEMORY = ("mem.", "oom.", "kv.")
 """Groups of causes that a changed setting fixes if the planner confirms it."""
@@ -42,7 +42,7 @@ def next_change(
 def _is_fit(remedy: Remedy, class_: str) -> bool:
     if remedy.checks.plan == "passed":
         return True
-    return [edit.name for edit in remedy.edits] == [_RECKONED.get(class_)]
+    return [edit.name for edit in remedy.edits] == [_PRINTED_VALUES.get(class_)]
 
 
 def first_possible(

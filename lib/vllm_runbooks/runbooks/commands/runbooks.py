@@ -175,7 +175,10 @@ def _apart(word: str) -> list[str]:
 )
 @_RUNBOOKS
 @click.option(
-    "--resume", is_flag=True, help="Go on where the last run into this folder stopped: steps that are done are kept."
+    "--resume",
+    "is_resumed",
+    is_flag=True,
+    help="Go on where the last run into this folder stopped: steps that are done are kept.",
 )
 @click.option("--step", metavar="NAME", help="Run this step alone, with what earlier ones have left in the folder.")
 @click.option(
@@ -186,6 +189,7 @@ def _apart(word: str) -> list[str]:
 )
 @click.option(
     "--step-timeout",
+    "step_timeout_s",
     metavar="S",
     type=click.FloatRange(0.1, 86400),
     callback=given.number,
@@ -204,12 +208,10 @@ def run(
     runbooks: str | None,
     out: Path,
     timeout: float | None,
-    resume: bool,
     step: str | None,
-    step_tries: int | None,
-    step_timeout: float | None,
     no_history: bool,
     form: str,
+    **of_steps: Any,
 ) -> int:
     """Execute one runbook and report its verdict.
 
@@ -232,10 +234,8 @@ def run(
         Path(runbook.path),
         parameters=_without_raising(runbook, bound),
         timeout_s=timeout or (_LIVE_TIMEOUT_S if bound.get("live") is True else _TIMEOUT_S),
-        is_resumed=resume,
         step=step,
-        step_tries=step_tries,
-        step_timeout_s=step_timeout,
+        **of_steps,
     )
     before = done_steps(request, out)
     with kept.opened(no_history=no_history) as history:
